@@ -8,12 +8,15 @@ minimises every proper score, not only squares (Barlow and Brunk 1972).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Vector: TypeAlias = NDArray[np.float64]
+Matrix: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+Steps: TypeAlias = NDArray[np.float64]
 
 
 class IsotonicBlocks(NamedTuple):
@@ -32,29 +35,33 @@ class IsotonicBlocks(NamedTuple):
 
 def isotonic_blocks(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> IsotonicBlocks:
     """Regress outcomes ``(N,)`` on scores ``(N,)``; samples of weight zero do not count."""
-    if weights is not None and not weights.all():
-        counted = weights > 0
-        scores, outcomes, weights = scores[counted], outcomes[counted], weights[counted]
     order = np.argsort(scores)
-    ranked = scores[order]
-    distinct = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))  # ties enter as one
-    points = ranked[distinct]
-    masses = np.ones(len(order)) if weights is None else weights[order]
-    masses, sums = (np.add.reduceat(part, distinct) for part in (masses, masses * outcomes[order]))
-    return blocks_of_points(points, masses, sums)
+    masses = np.ones(len(scores)) if weights is None else weights
+    tables = [np.asarray(part, np.float64)[order][None] for part in (scores, outcomes, masses)]
+    return IsotonicBlocks(*_pooled(*tables)[0][:, 0])
 
 
-def blocks_of_points(points: Vector, masses: Vector, sums: Vector) -> IsotonicBlocks:
-    """Regress on ascending points, no two alike, the weights there and the weighted sums of outcomes."""
-    from scipy.optimize import isotonic_regression  # heavy
+class IsotonicTables(NamedTuple):
+    """The steps of several increasing functions; short rows are continued with their last step's end."""
 
-    fitted: Any = isotonic_regression(sums / masses, weights=masses)
-    starts = fitted.blocks[:-1]
-    weight, total = np.add.reduceat(masses, starts), np.add.reduceat(sums, starts)
-    # Multiplied out, sums of counts compare exactly. Equal means are pooled too.
-    rises = np.append(True, total[:-1] * weight[1:] < total[1:] * weight[:-1])
-    first = np.flatnonzero(rises)
-    starts = starts[first]
-    weight, total = np.add.reduceat(weight, first), np.add.reduceat(total, first)
-    ends = np.append(starts[1:], len(points)) - 1
-    return IsotonicBlocks(points[starts], points[ends], total / weight, weight)
+    lower: Matrix  # (K, b)
+    upper: Matrix  # (K, b)
+    values: Matrix  # (K, b)
+    num_steps: Indices  # (K,)
+
+
+def isotonic_tables(scores: Matrix, outcomes: Matrix, weights: Matrix) -> IsotonicTables:
+    """:func:`isotonic_blocks` of each row of ``(K, N)``, whose scores are ascending."""
+    (lower, upper, values, _), num_steps = _pooled(scores, outcomes, weights)
+    continued = np.arange(lower.shape[1]) >= num_steps[:, None]
+    return IsotonicTables(np.where(continued, upper, lower), upper, values, num_steps)
+
+
+def _pooled(scores: Matrix, outcomes: Matrix, weights: Matrix) -> tuple[Steps, Indices]:
+    """Lowest and highest score, value and weight ``(4, K, b)`` of the steps, and how many each row has."""
+    from calibrant._math.table_kernels import pool_adjacent  # compiled
+
+    steps, num_steps = np.empty((4, *scores.shape)), np.empty(len(scores), np.int64)
+    pool_adjacent(*(np.ascontiguousarray(part) for part in (scores, outcomes, weights)), steps, num_steps)
+    place = np.minimum(np.arange(num_steps.max(initial=0)), num_steps[:, None] - 1)
+    return np.take_along_axis(steps, place[None], axis=2), num_steps

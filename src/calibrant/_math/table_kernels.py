@@ -159,3 +159,42 @@ def width_sums_of_columns(
             true = labels[i, 0]
             sums[2, true, width_bin(float(probs[i, true]), num_bins)] += weight
     return sums
+
+
+@njit
+def pool_adjacent(
+    scores: NDArray[np.float64],
+    outcomes: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    steps: NDArray[np.float64],
+    num_steps: NDArray[np.int64],
+) -> None:
+    """Isotonic regression of each row of outcomes ``(K, N)`` on ascending scores ``(K, N)``.
+
+    Fills ``steps`` ``(4, K, N)`` with the lowest and the highest score, the value and the weight of each
+    step. Equal scores enter as one; samples of weight zero do not count. Means are compared multiplied out,
+    where sums of counts are exact, and equal ones are pooled.
+    """
+    num_rows, num_samples = scores.shape
+    for row in range(num_rows):
+        lower, upper, total, weight = steps[0, row], steps[1, row], steps[2, row], steps[3, row]
+        top, i = -1, 0
+        while i < num_samples:
+            x, mass, hits = scores[row, i], 0.0, 0.0
+            while i < num_samples and scores[row, i] == x:
+                mass += weights[row, i]
+                hits += weights[row, i] * outcomes[row, i]
+                i += 1
+            if mass == 0.0:
+                continue
+            start = x
+            while top >= 0 and total[top] * mass >= hits * weight[top]:
+                start = lower[top]
+                mass += weight[top]
+                hits += total[top]
+                top -= 1
+            top += 1
+            lower[top], upper[top], total[top], weight[top] = start, x, hits, mass
+        num_steps[row] = top + 1
+        for step in range(top + 1):
+            total[step] /= weight[step]

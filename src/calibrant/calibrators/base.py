@@ -92,13 +92,13 @@ class Calibrator(Saved, nn.Module):
         super().__init__()
         for name in self.parameter_ranges:
             self.register_buffer(name, torch.tensor(math.nan, dtype=torch.float64))
-        self._starts: list[dict[str, float]] = []  # of each problem, where there was a fit before
+        self._starts: list[dict[str, Any]] = []  # of each problem, where there was a fit before
 
     @abstractmethod
     def _solve(self, samples: Samples) -> Solution:
         """Fit one multiclass problem, or one binary one."""
 
-    def _solve_near(self, start: Mapping[str, float], samples: Samples) -> Solution:
+    def _solve_near(self, start: Mapping[str, Any], samples: Samples) -> Solution:
         """``_solve`` where the parameters of a fit to similar data are known."""
         del start
         return self._solve(samples)
@@ -240,14 +240,18 @@ class Calibrator(Saved, nn.Module):
             0.8
         """
         again = self.unfitted()
-        if self.fit_result_ and not self.parameter_shapes:
-            columns = {name: torch.atleast_1d(getattr(self, name)).tolist() for name in self.parameter_ranges}
-            again._starts = [
-                dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
-            ]
+        if self.fit_result_:
+            again._starts = self._solutions()
         again.fit(logits, labels, weights=weights)
         again._starts = []  # what it is fitted to next need not be similar
         return again
+
+    def _solutions(self) -> list[dict[str, Any]]:
+        """The parameters of each problem: numbers, or tables of a single one."""
+        if self.parameter_shapes:
+            return [{name: getattr(self, name) for name in self.parameter_ranges}]
+        columns = {name: torch.atleast_1d(getattr(self, name)).tolist() for name in self.parameter_ranges}
+        return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
     def _solve_all(self, data: CalibrationData) -> list[Solution]:
         count = data.scores.shape[1] if data.kind == "multilabel" else 1
@@ -255,7 +259,7 @@ class Calibrator(Saved, nn.Module):
         pairs = zip(starts, data.problems(), strict=True)
         return [self._solve_in_unit(samples, start) for start, samples in pairs]
 
-    def _solve_in_unit(self, samples: Samples, start: Mapping[str, float] | None) -> Solution:
+    def _solve_in_unit(self, samples: Samples, start: Mapping[str, Any] | None) -> Solution:
         """The solution whatever the unit of the scores, with what is doubtful about the data."""
         in_any_unit = self._in_any_unit(samples)
         powers = self.unit_powers if in_any_unit else {}
@@ -263,7 +267,7 @@ class Calibrator(Saved, nn.Module):
         def solve(inside: Samples, exponent: int) -> Solution:
             if start is None:
                 return self._solve(inside)
-            near = {name: math.ldexp(value, -exponent * powers.get(name, 0)) for name, value in start.items()}
+            near = {name: value * 2.0 ** (-exponent * powers.get(name, 0)) for name, value in start.items()}
             return self._solve_near(near, inside)
 
         return with_doubts_of_data(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant import metrics
-from calibrant._math.isotonic import blocks_of_points
+from calibrant._math.isotonic import isotonic_blocks
 from calibrant.evaluation.judging import diagrams
 from calibrant.evaluation.judging.diagrams import (
     MOST_POINTS,
@@ -135,5 +135,5 @@ def test_curves_of_a_band_are_those_of_the_diagram() -> None:
     sums = rng.integers(0, 4, size=(20, len(points))) * weights / 3
     positions = np.linspace(-0.1, 1.1, 61)
     curves = isotonic_curves(points, weights, sums, positions)
-    alone = [blocks_of_points(points, weights, each).at(positions) for each in sums]
+    alone = [isotonic_blocks(points, each / weights, weights).at(positions) for each in sums]
     np.testing.assert_allclose(curves, alone, atol=1e-12)

@@ -242,13 +242,15 @@ def _rounded(samples: Samples) -> tuple[str, ...]:
     if samples.scores.dtype == torch.float64:
         return ()
     rows = samples.scores[:: -(-samples.num_samples // _MOST)].to(torch.float64)
-    size = float(rows.abs().median())
     if samples.is_event:
         spread = float((rows - rows.median()).abs().mean())
     else:
         spread = float((rows.amax(dim=1) - rows.amin(dim=1)).mean())
-    step = torch.finfo(samples.scores.dtype).eps * size
-    if not spread or step <= spread * _COARSE:
+    sizes, step = rows.abs(), torch.finfo(samples.scores.dtype).eps
+    if not spread or step * float(sizes.max()) <= spread * _COARSE:
+        return ()  # without the median, which takes longer
+    step *= float(sizes.median())
+    if step <= spread * _COARSE:
         return ()
     name = str(samples.scores.dtype).removeprefix("torch.")
     return (f"the logits differ by about {spread:.2g}, but {name} rounds them to {step:.2g}; {_MORE_DIGITS}",)
@@ -350,9 +352,14 @@ def folds_of_alike(
     confidences: Float[Tensor, " N"], labels: Tensor, num_folds: int
 ) -> tuple[Int[Tensor, " N"], Int[Tensor, " N"]]:
     """The fold of each sample, and its kind: those of one confidence and label are held out together."""
-    rows = torch.stack([confidences, labels.to(confidences)], dim=1)
-    kinds, kind = torch.unique(rows, dim=0, return_inverse=True)
-    return fold_numbers(kinds[:, 0], kinds[:, 1], num_folds)[kind], kind
+    order = torch.argsort(labels)
+    order = order[torch.argsort(confidences[order], stable=True)]
+    ranked, classes = confidences[order], labels[order]
+    first = torch.ones_like(order, dtype=torch.bool)
+    first[1:] = (ranked[1:] != ranked[:-1]) | (classes[1:] != classes[:-1])
+    kind = torch.empty_like(order)
+    kind[order] = first.cumsum(0) - 1
+    return fold_numbers(ranked[first], classes[first], num_folds)[kind], kind
 
 
 def cluster_folds(codes: Int[Tensor, " N"], num_folds: int, seed: int = 0) -> Int[Tensor, " N"]:

@@ -30,6 +30,7 @@ _NEARLY = 10 * TOLERANCE
 _DENSE = 512  # parameters; beyond, conjugate gradients
 _MAX_STEPS = 60
 _DAMPING = 1e-11  # of the mean curvature: directions in which nothing changes stay as they are
+_FALLS = 0.3  # to which share the gradient must fall for second derivatives to serve again
 _SETTLED = 1e-2  # by how much Newton's last step may move a logit
 _MAX_PRODUCTS = 500
 _FLAT = 1e-6  # of the mean curvature; conjugate gradients are not led into flatter directions
@@ -68,12 +69,20 @@ class Regression:
 
     def value(self, theta: Float[Tensor, "C F"]) -> float:
         """Mean negative log-likelihood, and half the weighted squared distance from the centre."""
+        return self.value_of(theta, self.log_probs(theta))
+
+    def value_of(self, theta: Float[Tensor, "C F"], log_probs: Float[Tensor, "N C"]) -> float:
         distance = float((self.ridge * (theta - self.centre).square()).sum())
-        return float(self.losses(theta) @ self.shares) + 0.5 * distance
+        return 0.5 * distance - float(self._true(log_probs) @ self.shares)
 
     def losses(self, theta: Float[Tensor, "C F"]) -> Float[Tensor, " N"]:
-        log_probs = torch.log_softmax(self.logits(theta), dim=1)
-        return -log_probs.gather(1, self.labels[:, None])[:, 0]
+        return -self._true(self.log_probs(theta))
+
+    def log_probs(self, theta: Float[Tensor, "C F"]) -> Float[Tensor, "N C"]:
+        return torch.log_softmax(self.logits(theta), dim=1)
+
+    def _true(self, log_probs: Float[Tensor, "N C"]) -> Float[Tensor, " N"]:
+        return log_probs.gather(1, self.labels[:, None])[:, 0]
 
     def part(self, rows: Bool[Tensor, " N"], strength: float) -> Regression:
         """The problem of some of the samples, with a penalty multiplied by ``strength``."""
@@ -114,43 +123,94 @@ class Fitted:
 def regress(
     problem: Regression, start: Float[Tensor, "C F"] | None = None, *, tolerance: float = TOLERANCE
 ) -> Fitted:
-    """Newton's method with steps halved: never above the start, which is the centre if none is given."""
+    """Newton's method with steps halved: never above the start, which is the centre if none is given.
+
+    Second derivatives that brought the gradient far down serve for the next steps too, corrected by what the
+    steps since have told (BFGS).
+    """
     theta = problem.centre if start is None else start
-    value = problem.value(theta)
+    log_probs = problem.log_probs(theta)
+    value = problem.value_of(theta, log_probs)
     steps, largest, unbounded = 0, math.inf, False
+    curvature: _Curvature | None = None
     while steps < _MAX_STEPS:
         steps += 1
-        probs = torch.softmax(problem.logits(theta), dim=1)
+        probs = log_probs.exp()
         gradient = _gradient(problem, theta, probs)
         before, largest = largest, float(gradient.abs().max())
         if largest <= tolerance > TOLERANCE:
             break
-        step = -_newton_step(problem, probs, gradient)
+        if curvature is not None and (largest > _FALLS * before or not curvature.add(theta, gradient)):
+            curvature = None
+        if kept := curvature is not None:
+            step = curvature.step(gradient)
+        else:
+            step, factor = _newton_step(problem, probs, gradient)
+            curvature = None if factor is None else _Curvature(factor, theta, gradient)
         # Small enough; or nearly, and as small as conjugate gradients get it.
         if largest <= problem.tolerance or before / 2 < largest <= _NEARLY:
             # In separable data the gradient fades as parameters grow, but Newton's step does not shrink.
             moved = problem.logits(step)
             unbounded = float((moved - moved.mean(dim=1, keepdim=True)).abs().max()) > _SETTLED
+            if kept and not unbounded:  # which ends less far below the tolerance
+                theta = theta - step
             break
-        found = _along(problem, theta, value, step, gradient, largest)
-        if found is None:
+        found = _along(problem, theta, value, -step, gradient, largest)
+        if found is not None:
+            theta, value, log_probs = found
+        elif kept:
+            curvature = None
+        else:
             break
-        theta, value = found
     return Fitted(theta, value, largest, steps, unbounded)
+
+
+class _Curvature:
+    """Second derivatives found at one place, by their Cholesky factor, and what steps from there told."""
+
+    def __init__(self, factor: Float[Tensor, "P P"], theta: Tensor, gradient: Tensor) -> None:
+        self._factor, self._last = factor, (theta.flatten(), gradient.flatten())
+        self._steps: list[tuple[Tensor, Tensor, float]] = []
+
+    def add(self, theta: Float[Tensor, "C F"], gradient: Float[Tensor, "C F"]) -> bool:
+        """Learn from a step, unless it shows no curvature."""
+        here = theta.flatten(), gradient.flatten()
+        moved, changed = (new - old for new, old in zip(here, self._last, strict=True))
+        curved = float(moved @ changed)
+        if curved <= 0:
+            return False
+        self._last = here
+        self._steps.append((moved, changed, curved))
+        return True
+
+    def step(self, gradient: Float[Tensor, "C F"]) -> Float[Tensor, "C F"]:
+        """What is to be taken from the parameters."""
+        rest, parts = gradient.flatten(), []
+        for moved, changed, curved in reversed(self._steps):
+            parts.append(float(moved @ rest) / curved)
+            rest = rest - parts[-1] * changed
+        step = torch.cholesky_solve(rest[:, None], self._factor)[:, 0]
+        for (moved, changed, curved), part in zip(self._steps, reversed(parts), strict=True):
+            step = step + (part - float(changed @ step) / curved) * moved
+        return step.reshape(gradient.shape)
 
 
 def _along(
     problem: Regression, theta: Tensor, value: float, step: Tensor, gradient: Tensor, largest: float
-) -> tuple[Tensor, float] | None:
-    """The next parameters, and the value there."""
+) -> tuple[Tensor, float, Tensor] | None:
+    """The next parameters, the value and the log-probabilities there."""
     descent = float((gradient * step).sum())
 
-    def at(part: float) -> tuple[float, float, tuple[Tensor, float]]:
+    def at(part: float) -> tuple[float, float, tuple[Tensor, float, Tensor]]:
         trial = theta + part * step
-        reached = problem.value(trial)
-        return reached, part * descent, (trial, reached)
+        log_probs = problem.log_probs(trial)
+        reached = problem.value_of(trial, log_probs)
+        return reached, part * descent, (trial, reached, log_probs)
 
-    return halved(at, value, flatter=lambda trial: _largest(problem, trial[0]) < largest)
+    def flatter(trial: tuple[Tensor, float, Tensor]) -> bool:
+        return float(_gradient(problem, trial[0], trial[2].exp()).abs().max()) < largest
+
+    return halved(at, value, flatter=flatter)
 
 
 def _gradient(problem: Regression, theta: Tensor, probs: Tensor) -> Float[Tensor, "C F"]:
@@ -160,25 +220,31 @@ def _gradient(problem: Regression, theta: Tensor, probs: Tensor) -> Float[Tensor
     return problem.gather(residuals) + problem.ridge * (theta - problem.centre)
 
 
-def _largest(problem: Regression, theta: Tensor) -> float:
-    return float(_gradient(problem, theta, torch.softmax(problem.logits(theta), dim=1)).abs().max())
-
-
-def _newton_step(problem: Regression, probs: Tensor, gradient: Tensor) -> Float[Tensor, "C F"]:
+def _newton_step(
+    problem: Regression, probs: Tensor, gradient: Tensor
+) -> tuple[Float[Tensor, "C F"], Float[Tensor, "P P"] | None]:
+    """What is to be taken from the parameters, and a factor of the second derivatives if it was found."""
     if problem.tied or gradient.numel() > _DENSE:  # products with the Hessian keep to what classes share
-        return _by_conjugate_gradients(problem, probs, gradient)
+        return _by_conjugate_gradients(problem, probs, gradient), None
     hessian = _hessian(problem, probs)
     scale = float(hessian.diagonal().mean())
     if scale == 0:
-        return torch.zeros_like(gradient)
+        return torch.zeros_like(gradient), None
+    factor = _cholesky(hessian, scale)
+    if factor is None:
+        return gradient / scale, None  # rounding left no curvature to go by
+    return torch.cholesky_solve(gradient.reshape(-1, 1), factor).reshape(gradient.shape), factor
+
+
+def _cholesky(hessian: Float[Tensor, "P P"], scale: float) -> Float[Tensor, "P P"] | None:
     eye = torch.eye(len(hessian), dtype=hessian.dtype, device=hessian.device)
     damping = _DAMPING
     while damping < 1:
         factor, failed = torch.linalg.cholesky_ex(hessian + damping * scale * eye)
         if not bool(failed):
-            return torch.cholesky_solve(gradient.reshape(-1, 1), factor).reshape(gradient.shape)
+            return factor
         damping *= 100
-    return gradient / scale  # rounding left no curvature to go by
+    return None
 
 
 def _hessian(problem: Regression, probs: Float[Tensor, "N C"]) -> Float[Tensor, "P P"]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -36,6 +36,44 @@ class EventMap(NamedTuple):
     """Tables beside the values, one entry per place, by the names of parameters."""
 
 
+class EventTables(NamedTuple):
+    """The functions of all events, rows of tables that go on with their last entry."""
+
+    places: Float[Tensor, "K M"]
+    values: Float[Tensor, "K M"]
+    warnings: tuple[str, ...]
+    further: Mapping[str, Float[Tensor, "K M"]]
+    num_places: int
+
+
+class Ranked(NamedTuple):
+    """The samples of each event in order of their log-odds; those of weight zero do not count."""
+
+    order: Int[Tensor, "K N"]
+    log_odds: Float[Tensor, "K N"]
+    outcomes: Float[Tensor, "K N"]
+    weights: Float[Tensor, "K N"]
+
+    @classmethod
+    def of(
+        cls, log_odds: Float[Tensor, "N K"], outcomes: Float[Tensor, "N K"], weights: Float[Tensor, " N"]
+    ) -> Self:
+        """Rank samples ``(N,)`` by the log-odds of each event."""
+        events = log_odds.T.contiguous()
+        # NumPy's sort is several times as fast as torch's.
+        order = torch.from_numpy(events.cpu().numpy().argsort(axis=1)).to(events.device)
+        return cls(order, events.gather(1, order), outcomes.T.gather(1, order), weights[order])
+
+    @property
+    def rows(self) -> tuple[Float[Tensor, "K N"], Float[Tensor, "K N"], Float[Tensor, "K N"]]:
+        """Log-odds, outcomes, weights."""
+        return self.log_odds, self.outcomes, self.weights
+
+    def weighted(self, weights: Float[Tensor, " N"]) -> Ranked:
+        """The same samples with other weights."""
+        return self._replace(weights=weights[self.order])
+
+
 class EventCalibrator(Calibrator):
     """One function of the log-odds of an event; of multiclass logits one for each class, then normalised.
 
@@ -59,11 +97,11 @@ class EventCalibrator(Calibrator):
     original: Tensor
     _mixes_where_few = True  # or whether a setting says how much of the original there is
 
-    @abstractmethod
     def _fit_event(
         self, log_odds: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], weights: Float[Tensor, " N"]
     ) -> EventMap:
-        """The function of one event."""
+        """The function of one event, of ascending log-odds; unless ``_fitted`` finds all at once."""
+        raise NotImplementedError
 
     @staticmethod
     @abstractmethod
@@ -87,19 +125,23 @@ class EventCalibrator(Calibrator):
 
     def _solve(self, samples: Samples) -> Solution:
         wide, masses = samples.scores.to(torch.float64), samples.masses
-        log_odds, outcomes = _events(wide, samples.labels)
-        functions = self._functions(log_odds, outcomes, masses)
-        tables = _tables(functions)
+        plain = wide if samples.is_event else log_softmax(wide)
+        log_odds, outcomes = _events(wide, plain, samples.labels)
+        ranked = Ranked.of(log_odds, outcomes, masses)
+        fitted = self._fitted(ranked)
         share = self._share_of_original(float(masses.sum()))
         rarest = float((masses @ outcomes).min())
-        sparse = len(functions) > 1 and rarest < _FEW_EACH
+        sparse = len(fitted.places) > 1 and rarest < _FEW_EACH
         if sparse and self._mixes_where_few and samples.num_samples >= _FOLDS:
-            share = self._cross_validated_share(samples, least=share)
-        before = _brier(log_odds.sigmoid() if samples.is_event else wide.softmax(dim=1), outcomes, masses)
-        original = masses.new_tensor(share)
-        mapped = self._mapped(wide, tables["places"], tables["values"], original, unchanged=share == 1)
-        after = _brier(mapped.sigmoid()[:, None] if samples.is_event else mapped.exp(), outcomes, masses)
-        warnings = [note for function in functions for note in function.warnings]
+            share = self._cross_validated_share(samples, ranked, plain, log_odds, least=share)
+        before = _brier(_probs_of(plain), outcomes, masses)
+        mapped = plain
+        if share != 1:
+            mapped = self._mixed(
+                plain, log_odds.view(plain.shape), fitted.places, fitted.values, masses.new_tensor(share)
+            )
+        after = _brier(_probs_of(mapped), outcomes, masses)
+        warnings = list(fitted.warnings)
         if sparse:
             told = f"{rarest:g} samples of the rarest class are few for a function of its own"
             warnings.append(f"{told}, {_told_of_share(share)}")
@@ -115,35 +157,49 @@ class EventCalibrator(Calibrator):
             after=after,
             parameters={"original": share},
             certificate={},
-            message=f"{sum(len(function.places) for function in functions)} places",
+            message=f"{fitted.num_places} places",
             warnings=tuple(dict.fromkeys(warnings)),
-            tables=tables,
+            tables={"places": fitted.places, "values": fitted.values, **fitted.further},
         )
 
-    def _functions(
-        self, log_odds: Float[Tensor, "N K"], outcomes: Float[Tensor, "N K"], masses: Float[Tensor, " N"]
-    ) -> list[EventMap]:
+    def _fitted(self, ranked: Ranked) -> EventTables:
         """One function of each event, or one of all together."""
-        problems = [part.expand(log_odds.shape).T for part in (log_odds, outcomes, masses[:, None])]
-        if self._shared():
-            problems = [part.reshape(1, -1) for part in problems]
-        return [self._fit_event(*problem) for problem in zip(*problems, strict=True)]
+        rows = (each.reshape(1, -1) if self._shared() else each for each in ranked.rows)
+        counted = ((problem[-1] > 0, problem) for problem in zip(*rows, strict=True))
+        functions = [self._fit_event(*(part[kept] for part in problem)) for kept, problem in counted]
+        named = [{"places": each.places, "values": each.values, **each.further} for each in functions]
+        tables = {
+            name: stack_tables([each[name] for each in named]).reshape(len(named), -1) for name in named[0]
+        }
+        notes = tuple(note for function in functions for note in function.warnings)
+        num_places = sum(len(function.places) for function in functions)
+        return EventTables(tables.pop("places"), tables.pop("values"), notes, tables, num_places)
 
-    def _cross_validated_share(self, samples: Samples, *, least: float) -> float:
+    def _cross_validated_share(
+        self,
+        samples: Samples,
+        ranked: Ranked,
+        plain: Float[Tensor, "N C"],
+        log_odds: Float[Tensor, "N C"],
+        *,
+        least: float,
+    ) -> float:
         """The share of the original with the lowest log-loss on held-out folds; 1 unless beyond noise."""
-        wide, labels = samples.scores.to(torch.float64), samples.labels[:, None]
-        plain = log_softmax(wide)
-        log_odds, outcomes = _events(wide, samples.labels)
+        labels = samples.labels[:, None]
         folds, alike = folds_of_alike(plain.amax(dim=1), samples.labels, _FOLDS)
-        probs = torch.empty_like(plain)
+        probs, totals = plain.new_empty(len(plain), 1), plain.new_empty(len(plain), 1)
         for fold in range(int(folds.max()) + 1):
-            inside, others = folds == fold, folds != fold
-            tables = _tables(self._functions(log_odds[others], outcomes[others], samples.masses[others]))
-            probs[inside] = self._one_against_rest(wide[inside], tables["places"], tables["values"])
+            inside = folds == fold
+            fitted = self._fitted(ranked.weighted(torch.where(inside, 0, samples.masses)))
+            held_out = self._one_against_rest(log_odds[inside], fitted.places, fitted.values)
+            probs[inside] = held_out.gather(1, labels[inside])
+            totals[inside] = held_out.sum(dim=1, keepdim=True)
+        stated = plain.gather(1, labels)
         chosen, best, error = 1.0, 0.0, 0.0
         for share in (max(share, least) for share in _SHARES):
-            log_probs = _log_of_normalised((1 - share) * probs + share * plain.exp(), plain)
-            gain, noise = mean_and_error((log_probs - plain).gather(1, labels)[:, 0], samples.shares, alike)
+            mixed, total = (1 - share) * probs + share * stated.exp(), (1 - share) * totals + share
+            log_probs = torch.where(total == 0, stated, (mixed / total).log().clamp(min=LOG_FLOOR))
+            gain, noise = mean_and_error((log_probs - stated)[:, 0], samples.shares, alike)
             if gain > best:
                 chosen, best, error = share, gain, noise
         return chosen if best > error else 1.0
@@ -162,20 +218,28 @@ class EventCalibrator(Calibrator):
         self, scores: Tensor, places: Tensor, values: Tensor, original: Tensor, *, unchanged: bool
     ) -> Tensor:
         """Log-probabilities of logits ``(N, C)``, log-odds of log-odds ``(N,)``."""
+        plain = scores if scores.ndim == 1 else log_softmax(scores)
         if unchanged:
-            return scores if scores.ndim == 1 else log_softmax(scores)
-        if scores.ndim == 1:
-            probs = self._map_events(scores[None], places, values)[0]
-            return _log_odds_of((1 - original) * probs + original * scores.sigmoid())
-        plain, probs = log_softmax(scores), self._one_against_rest(scores, places, values)
+            return plain
+        log_odds = plain if scores.ndim == 1 else plain - log_one_minus_softmax(scores)
+        return self._mixed(plain, log_odds, places, values, original)
+
+    def _mixed(
+        self, plain: Tensor, log_odds: Tensor, places: Tensor, values: Tensor, original: Tensor
+    ) -> Tensor:
+        """What ``plain`` becomes, log-probabilities or log-odds, by the functions of the log-odds."""
+        events = log_odds[:, None] if plain.ndim == 1 else log_odds
+        probs = self._one_against_rest(events, places, values)
+        if plain.ndim == 1:
+            return _log_odds_of((1 - original) * probs[:, 0] + original * plain.sigmoid())
         return _log_of_normalised((1 - original) * probs + original * plain.exp(), plain)
 
     def _one_against_rest(
-        self, logits: Float[Tensor, "N C"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
-    ) -> Float[Tensor, "N C"]:
-        """Each class's probability, before they are normalised."""
-        flat = log_odds_of_events(logits).T.reshape(len(places), -1)
-        return self._map_events(flat, places, values).reshape(logits.shape[1], -1).T
+        self, log_odds: Float[Tensor, "N K"], places: Float[Tensor, "J M"], values: Float[Tensor, "J M"]
+    ) -> Float[Tensor, "N K"]:
+        """Each event's probability, before they are normalised."""
+        flat = log_odds.T.reshape(len(places), -1)
+        return self._map_events(flat, places, values).reshape(log_odds.shape[1], -1).T
 
 
 def _told_of_share(share: float) -> str:
@@ -186,16 +250,18 @@ def _told_of_share(share: float) -> str:
     return f"so by cross-validation {share:.0%} of the probabilities as they came were mixed in"
 
 
-def _tables(functions: Sequence[EventMap]) -> dict[str, Float[Tensor, "K M"]]:
-    named = [{"places": each.places, "values": each.values, **each.further} for each in functions]
-    return {name: stack_tables([each[name] for each in named]).reshape(len(named), -1) for name in named[0]}
+def _probs_of(calibrated: Tensor) -> Float[Tensor, "N K"]:
+    return calibrated.sigmoid()[:, None] if calibrated.ndim == 1 else calibrated.exp()
 
 
-def _events(scores: Tensor, labels: Tensor) -> tuple[Float[Tensor, "N K"], Float[Tensor, "N K"]]:
+def _events(
+    scores: Tensor, plain: Tensor, labels: Tensor
+) -> tuple[Float[Tensor, "N K"], Float[Tensor, "N K"]]:
+    """Log-odds and outcomes, from logits and their log-probabilities; log-odds are both."""
     if scores.ndim == 1:
         return scores[:, None], labels[:, None].to(torch.float64)
     outcomes = torch.nn.functional.one_hot(labels, scores.shape[1]).to(torch.float64)
-    return log_odds_of_events(scores), outcomes
+    return plain - log_one_minus_softmax(scores), outcomes
 
 
 def log_odds_of_events(logits: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:

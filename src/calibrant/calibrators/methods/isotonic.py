@@ -11,13 +11,15 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Task, check_choice
 from calibrant._math.errors import InputError
-from calibrant._math.isotonic import isotonic_blocks
+from calibrant._math.isotonic import isotonic_tables
 from calibrant._math.shapes import Float
 from calibrant._math.venn_abers import Vector, venn_abers
 from calibrant.calibrators.fitting.samples import floor_zero_probabilities
 from calibrant.calibrators.methods.events import (
     EventCalibrator,
     EventMap,
+    EventTables,
+    Ranked,
     constant_in_bins,
     log_odds_of_events,
     number_below,
@@ -83,13 +85,16 @@ class IsotonicCalibration(EventCalibrator):
         self.ties: Ties = ties
         self.functions: EventMaps = functions
 
-    def _fit_event(
-        self, log_odds: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], weights: Float[Tensor, " N"]
-    ) -> EventMap:
-        blocks = isotonic_blocks(*(part.cpu().numpy() for part in (log_odds, outcomes, weights)))
-        knots = torch.from_numpy(np.stack([blocks.lower, blocks.upper], axis=1).ravel())
-        values = torch.from_numpy(np.repeat(blocks.values, 2))
-        return EventMap(knots.to(log_odds.device), values.to(log_odds.device))
+    def _fitted(self, ranked: Ranked) -> EventTables:
+        rows = [each.cpu().numpy() for each in ranked.rows]
+        if self._shared():
+            order = rows[0].ravel().argsort()[None]
+            rows = [each.ravel()[order] for each in rows]
+        steps = isotonic_tables(*rows)
+        knots = np.stack([steps.lower, steps.upper], axis=2).reshape(len(steps.lower), -1)
+        tables = (knots, np.repeat(steps.values, 2, axis=1))
+        places, values = (torch.from_numpy(each).to(ranked.log_odds.device) for each in tables)
+        return EventTables(places, values, (), {}, 2 * int(steps.num_steps.sum()))
 
     @property
     def _mixes_where_few(self) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
@@ -46,6 +47,8 @@ class Standardised:
     scale: float
     temperature: Solution
     form: Form
+    start: Float[Tensor, "C F"] | None = None
+    """Parameters of a fit to similar data."""
 
     @cached_property
     def features(self) -> Float[Tensor, "N F"] | Float[Tensor, "2 N C"]:
@@ -126,11 +129,16 @@ class LinearScaling(Calibrator):
         return most_likely(data)
 
     def _solve(self, samples: Samples) -> Solution:
+        return self._solve_near({}, samples)
+
+    def _solve_near(self, start: Mapping[str, Any], samples: Samples) -> Solution:
         logits = self._features(samples.scores.to(torch.float64))
         largest = float(logits.abs().max()) or 1.0  # divided first: squares of huge numbers are infinite
         scale = largest * float(((logits / largest).square().mean(dim=1) @ samples.shares).sqrt()) or 1.0
         base = likeliest_temperature(samples)
-        fitted, trouble = self._fit(Standardised(samples, logits / scale, scale, base, self._form()))
+        form = self._form()
+        near = _theta_of(start["weight"] * scale, start["bias"], form) if start else None
+        fitted, trouble = self._fit(Standardised(samples, logits / scale, scale, base, form, near))
         weight, bias = fitted.theta[:, :-1] / scale, fitted.theta[:, -1]
         if weight.shape[1] == 1:
             weight = weight[:, 0] if self.parameter_shapes["weight"] == ("C",) else weight[:, 0].diag()
@@ -162,6 +170,12 @@ def _affine(logits: Tensor, weight: Tensor, bias: Tensor) -> Float[Tensor, "N C"
     return (logits * weight if weight.ndim == 1 else logits @ weight.T) + bias
 
 
+def _theta_of(weight: Tensor, bias: Tensor, form: Form) -> Float[Tensor, "C F"]:
+    if form != "matrix":
+        weight = weight if weight.ndim == 1 else weight.diag()
+    return torch.cat([weight.reshape(len(bias), -1), bias[:, None]], dim=1)
+
+
 def _trouble_with(samples: Samples) -> tuple[str, ...]:
     """What about the data leaves parameters undetermined."""
     notes = few(samples.num_samples)
@@ -177,11 +191,11 @@ def most_likely(data: Standardised) -> tuple[Fitted, str | None]:
         return cross_validated(data)
     trouble = "a class that never occurs"
     if len(data.samples.labels.unique()) == data.logits.shape[1]:
-        fitted = regress(data.around_temperature(0.0))
+        fitted = regress(data.around_temperature(0.0), data.start)
         if not fitted.unbounded:
             return fitted, None
         trouble = "separable data"
-    fitted = regress(data.around_temperature(1 / data.samples.total_weight))
+    fitted = regress(data.around_temperature(1 / data.samples.total_weight), data.start)
     return fitted, f"{_NO_MAXIMUM} ({trouble}), {_PENALISED}"
 
 
@@ -208,7 +222,7 @@ def cross_validated(data: Standardised) -> tuple[Fitted, str]:
     if best <= error:
         fitted = Fitted(whole.centre, whole.value(whole.centre), 0.0, 1, unbounded=False)
         return fitted, f"{told} by cross-validation this is temperature scaling"
-    fitted = regress(data.around_temperature(chosen * data.pull))
+    fitted = regress(data.around_temperature(chosen * data.pull), data.start)
     told += " departures from temperature scaling were penalised"
     return fitted, f"{told} (cross-validated: {chosen:g})"
 
@@ -357,7 +371,7 @@ class StructuredMatrixScaling(LinearScaling):
         return self.structure
 
     def _fit(self, data: Standardised) -> tuple[Fitted, str | None]:
-        return regress(data.around_temperature(self.strength * data.pull)), None
+        return regress(data.around_temperature(self.strength * data.pull), data.start), None
 
 
 class DirichletCalibration(LinearScaling):
@@ -431,13 +445,13 @@ class DirichletCalibration(LinearScaling):
         ridge = torch.full((num_classes, num_classes + 1), 2 * intercept / num_classes).to(data.logits)
         ridge[:, :-1] = 2 * off_diagonal / (num_classes * (num_classes - 1)) / data.scale / data.scale
         ridge[:, :-1].fill_diagonal_(0)
-        fitted = regress(data.around_temperature(ridge))
+        fitted = regress(data.around_temperature(ridge), data.start)
         if not fitted.unbounded:
             return fitted, None
         ridge[:, :-1].fill_diagonal_(1 / data.samples.total_weight)
         if min(intercept, off_diagonal) == 0:
             ridge = ridge.clamp(min=1 / data.samples.total_weight)
-        fitted = regress(data.around_temperature(ridge))
+        fitted = regress(data.around_temperature(ridge), data.start)
         return fitted, f"{_NO_MAXIMUM} (separable data, or a class that never occurs), {_PENALISED}"
 
 

@@ -189,7 +189,7 @@ def _sums_before(
 
 
 def isotonic_curves(points: Vector, weights: Vector, sums: Matrix, positions: Vector) -> Matrix:
-    """The best increasing functions ``(r, P)`` at ascending positions: `blocks_of_points` for many outcomes.
+    """The best increasing functions ``(r, P)`` at ascending positions: `isotonic_blocks` for many outcomes.
 
     ``sums`` ``(r, n)`` are weighted sums of outcomes at the ascending points ``(n,)``.
     """
