@@ -239,10 +239,15 @@ class Calibrator(Saved, nn.Module):
             >>> round(calibrator.refit([4.0] * 10, [1] * 8 + [0] * 2).predict_proba([4.0]).item(), 6)
             0.8
         """
+        checked = check_logits(*counted_positions(logits, labels, weights, None), allow_minus_inf=True)
+        return self.refit_to(CalibrationData.of(checked).weighted(checked.weights))
+
+    def refit_to(self, data: CalibrationData) -> Self:
+        """:meth:`refit` to samples that are checked."""
         again = self.unfitted()
         if self.fit_result_:
             again._starts = self._solutions()
-        again.fit(logits, labels, weights=weights)
+        again.fit_to(data)
         again._starts = []  # what it is fitted to next need not be similar
         return again
 
@@ -256,7 +261,7 @@ class Calibrator(Saved, nn.Module):
     def _solve_all(self, data: CalibrationData) -> list[Solution]:
         count = data.scores.shape[1] if data.kind == "multilabel" else 1
         starts = self._starts if len(self._starts) == count else [None] * count
-        pairs = zip(starts, data.problems(), strict=True)
+        pairs = zip(starts, data.problems, strict=True)
         return [self._solve_in_unit(samples, start) for start, samples in pairs]
 
     def _solve_in_unit(self, samples: Samples, start: Mapping[str, Any] | None) -> Solution:

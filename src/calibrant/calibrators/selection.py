@@ -22,6 +22,7 @@ from calibrant._math.simplex import log_softmax
 from calibrant._math.threads import threads_for
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.data import (
+    CalibrationData,
     check_folds,
     cluster_folds,
     fold_numbers,
@@ -204,22 +205,27 @@ def select(
         folds = min(folds, int(codes.max()) + 1)
         numbers = cluster_folds(codes, folds, seed)
     losses = {AS_THEY_CAME: _losses_as_they_came(checked, criterion)}
+    tried: dict[str, Calibrator] = {}
     fitted: dict[str, Calibrator] = {}
-    on_others: dict[str, Mapping[int, Calibrator]] = {}
+    errors: dict[str, Exception] = {}
     failures: list[str] = []
     with threads_for(checked.scores.numel()), without_warnings():  # they stand in the results of the fits
+        whole = CalibrationData.of(checked).weighted(checked.weights)
         for text, calibrator in made.items():
             try:
-                whole = calibrator.fit(checked.scores, checked.target, weights=checked.weights)
-                held_out, on_others[text] = _held_out_losses(whole, checked, numbers, criterion)
-                if bool(held_out.isnan().any()):
-                    failures.append(f"{text} failed: its loss is not a number")
-                else:
-                    losses[text], fitted[text] = held_out, whole
+                tried[text] = calibrator.fit_to(whole)
             except (InputError, ConvergenceError) as error:
-                failures.append(f"{text} could not be fitted: {error}")
-    for text, (whole, held_out) in (others or {}).items():
-        fitted[text], losses[text] = whole, held_out
+                errors[text] = error
+        held_out, on_others = _judged_held_out(tried, checked, numbers, criterion, errors)
+    for text in made:
+        if text in errors:
+            failures.append(f"{text} could not be fitted: {errors[text]}")
+        elif bool(held_out[text].isnan().any()):
+            failures.append(f"{text} failed: its loss is not a number")
+        else:
+            losses[text], fitted[text] = held_out[text], tried[text]
+    for text, (calibrator, losses_held_out) in (others or {}).items():
+        fitted[text], losses[text] = calibrator, losses_held_out
     sizes = {text: each.size for text, each in fitted.items()}
     candidates = _ranked(losses, sizes, checked.weights, codes)
     chosen = next(each for each in candidates if each.level)
@@ -292,20 +298,44 @@ def _ranked(
     return tuple(sorted(found, key=lambda each: (each.size, each.loss)))
 
 
-def _held_out_losses(
-    calibrator: Calibrator, checked: Checked, numbers: Int[Tensor, " N"], criterion: Criterion
-) -> tuple[Float[Tensor, " N"], Mapping[int, Calibrator]]:
-    """Each sample's loss under the calibrator refitted on the other folds, and these by fold."""
-    on_others: dict[int, Calibrator] = {}
+def _judged_held_out(
+    tried: Mapping[str, Calibrator],
+    checked: Checked,
+    numbers: Int[Tensor, " N"],
+    criterion: Criterion,
+    errors: dict[str, Exception],
+) -> tuple[dict[str, Tensor], dict[str, dict[int, Calibrator]]]:
+    """Each sample's losses under calibrators refitted on the other folds, and these by fold.
+
+    All candidates are fitted to the samples outside of a fold in turn, as they share much of the work. What
+    failed is added to ``errors``.
+    """
+    on_others: dict[str, dict[int, Calibrator]] = {text: {} for text in tried}
+    failed: list[tuple[int, str, Exception]] = []
 
     def losses_inside(inside: Tensor) -> Tensor:
         weights = None if checked.weights is None else checked.weights[~inside]
-        fitted = calibrator.refit(checked.scores[~inside], checked.target[~inside], weights=weights)
-        on_others[int(numbers[inside][0])] = fitted
-        calibrated = fitted(checked.scores[inside].to(torch.float64)).detach()
-        return _losses(calibrated, checked.target[inside], checked.task, criterion)
+        given = (checked.scores[~inside], checked.target[~inside], weights)
+        others = CalibrationData.of(check_logits(*given, allow_minus_inf=True)).weighted(weights)
+        fold, scores = int(numbers[inside][0]), checked.scores[inside].to(torch.float64)
+        losses = scores.new_full((len(scores), len(tried)), math.nan)
+        for column, (text, calibrator) in enumerate(tried.items()):
+            try:
+                fitted = calibrator.refit_to(others)
+                calibrated = fitted(scores).detach()
+            except (InputError, ConvergenceError) as error:
+                failed.append((fold, text, error))
+                continue
+            on_others[text][fold] = fitted
+            losses[:, column] = _losses(calibrated, checked.target[inside], checked.task, criterion)
+        return losses
 
-    return out_of_fold(numbers, losses_inside, threads=None), on_others
+    if not tried:
+        return {}, {}
+    losses = out_of_fold(numbers, losses_inside, threads=None)
+    for _, text, error in sorted(failed, key=lambda each: each[0]):
+        errors.setdefault(text, error)
+    return dict(zip(tried, losses.T.contiguous(), strict=True)), on_others
 
 
 def _losses_as_they_came(checked: Checked, criterion: Criterion) -> Float[Tensor, " N"]:

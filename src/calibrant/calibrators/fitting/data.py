@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -19,7 +20,7 @@ from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.folds import out_of_fold
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, NUM_BINS, Objective, judged_confidences
-from calibrant.calibrators.fitting.results import FitResult, Solution, join, profile_of
+from calibrant.calibrators.fitting.results import FitResult, Profile, Solution, join, profile_of
 from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities, likelihood_slopes
 
 _SUM_SLACK = 1e-3
@@ -92,13 +93,17 @@ class CalibrationData:
         weights = None if self.weights is None else self.weights[chosen]
         return replace(self, scores=self.scores[chosen], labels=self.labels[chosen], weights=weights)
 
-    def problems(self) -> Iterator[Samples]:
+    @cached_property
+    def problems(self) -> list[Samples]:
         """One problem, or one for each label of multilabel data."""
         if self.kind != "multilabel":
-            yield Samples(self.scores, self.labels, self.weights)
-            return
-        for column in range(self.scores.shape[1]):
-            yield Samples(self.scores[:, column], self.labels[:, column], self.weights)
+            return [Samples(self.scores, self.labels, self.weights)]
+        columns = range(self.scores.shape[1])
+        return [Samples(self.scores[:, each], self.labels[:, each], self.weights) for each in columns]
+
+    @cached_property
+    def profile(self) -> Profile:
+        return profile_of(self.scores, self.labels, self.weights, self.kind)
 
     def result(self, solutions: Sequence[Solution], objective: str) -> FitResult:
         return join(
@@ -107,7 +112,7 @@ class CalibrationData:
             notes=self.notes,
             num_samples=self.num_samples,
             data_sha256=self.sha256,
-            profile=profile_of(self.scores, self.labels, self.weights, self.kind),
+            profile=self.profile,
         )
 
 
@@ -181,14 +186,21 @@ def degenerate_labels(labels: Int[Tensor, " N"], num_right: int) -> tuple[str, .
 
 def with_doubts_of_data(solution: Solution, samples: Samples, *, in_any_unit: bool = True) -> Solution:
     """The solution with what makes its data tell little; ``in_any_unit`` if logits may be of any size."""
-    width = 2 if samples.is_event else samples.scores.shape[1]
-    told = [*absent_classes(samples.labels, width), *_rounded(samples)]
-    if _is_misleading(samples):
-        told.append(SILENT)
-    elif not in_any_unit and not samples.is_constant:
-        told.extend(_of_another_unit(samples))
-    told.extend(solution.warnings or degenerate(samples))
+    name = "doubts in any unit" if in_any_unit else "doubts"
+    if name not in samples.found:
+        samples.found[name] = _doubts_of_data(samples, in_any_unit=in_any_unit)
+    told = [*samples.found[name], *(solution.warnings or degenerate(samples))]
     return replace(solution, warnings=tuple(dict.fromkeys(told)))
+
+
+def _doubts_of_data(samples: Samples, *, in_any_unit: bool) -> tuple[str, ...]:
+    width = 2 if samples.is_event else samples.scores.shape[1]
+    told = (*absent_classes(samples.labels, width), *_rounded(samples))
+    if _is_misleading(samples):
+        return (*told, SILENT)
+    if not in_any_unit and not samples.is_constant:
+        return (*told, *_of_another_unit(samples))
+    return told
 
 
 def absent_classes(labels: Int[Tensor, " N"], num_classes: int) -> tuple[str, ...]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -61,6 +61,8 @@ class Samples:
     scores: Float[Tensor, "N C"] | Float[Tensor, " N"]
     labels: Int[Tensor, " N"]
     weights: Float[Tensor, " N"] | None
+    found: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    """What several calibrators fitted to them ask for."""
 
     @property
     def num_samples(self) -> int:

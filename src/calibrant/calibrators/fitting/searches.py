@@ -77,6 +77,12 @@ def fit_temperature(samples: Samples, objective: Objective, search: TemperatureS
 
 
 def _most_likely(samples: Samples) -> Solution:
+    if "likeliest temperature" not in samples.found:
+        samples.found["likeliest temperature"] = _search_most_likely(samples)
+    return samples.found["likeliest temperature"]
+
+
+def _search_most_likely(samples: Samples) -> Solution:
     start = likeliest_of_some(samples)
     root = best_temperature(lambda beta: likelihood_slopes(samples, beta), start, bracket=True)
     return of_likeliest(root, root.at_start if start == 1 else likelihood(samples, 1.0), start)

@@ -471,4 +471,4 @@ def _samples(piece: Piece, rows: Indices, *, logits: bool) -> Samples:
         scores = scores[:, 1] - scores[:, 0]
     weights = None if piece.weights is None else torch.from_numpy(piece.weights[rows])
     checked = check_logits(scores, torch.from_numpy(piece.labels[rows]), weights, allow_minus_inf=True)
-    return next(CalibrationData.of(checked).weighted(checked.weights).problems())
+    return CalibrationData.of(checked).weighted(checked.weights).problems[0]
