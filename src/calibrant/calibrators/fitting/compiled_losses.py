@@ -111,6 +111,59 @@ def _sums_of_rows(
     return sums
 
 
+def event_expansion(block: Block, temperature: float, gamma: float, brier: bool) -> NDArray[np.float64]:
+    """:func:`class_expansion` of events, whose two outcomes need no sums; the Brier score is (p - y)²."""
+    sums = np.zeros(6)
+    second, wrong = block.second[:, 0].contiguous().numpy(), block.wrong[:, 0].contiguous().numpy()
+    _add_events(second, wrong, block.shares.contiguous().numpy(), 1 / temperature, gamma, brier, sums)
+    return sums
+
+
+@njit
+def _add_events(
+    second: NDArray[np.float64],
+    wrong: NDArray[np.bool_],
+    shares: NDArray[np.float64],
+    beta: float,
+    gamma: float,
+    brier: bool,
+    sums: NDArray[np.float64],
+) -> None:
+    for i in range(len(second)):
+        s = second[i] * beta
+        odds = math.exp(s)
+        total = math.log1p(odds)
+        hit, miss = 1 / (1 + odds), odds / (1 + odds)
+        ratio = total / odds if odds > 0 else 1.0
+        near = _outcome(s, total, hit, miss, ratio, gamma)
+        far = _outcome(-s, total - s, miss, hit, (total - s) * odds, gamma)
+        by_s, by_s_twice = near[1] + far[1], near[2] - far[2]
+        by_log_t, by_gamma = -s * by_s, near[3] - far[3]  # ds / d log T = -s
+        loss, slope, bend = _loss_of_event(near[0] - far[0], wrong[i], brier)
+        sums[0] += shares[i] * loss
+        sums[1] += shares[i] * slope * by_log_t
+        sums[2] += shares[i] * slope * by_gamma
+        sums[3] += shares[i] * (bend * by_log_t * by_log_t + slope * (by_s_twice * s * s + by_s * s))
+        sums[4] += shares[i] * (bend * by_log_t * by_gamma - slope * s * (near[4] + far[4]))
+        sums[5] += shares[i] * (bend * by_gamma * by_gamma + slope * (near[5] - far[5]))
+
+
+@njit(inner=True)
+def _loss_of_event(log_odds: float, wrong: bool, brier: bool) -> tuple[float, float, float]:
+    """Loss of one sample as a function of the log-odds of the likelier outcome, and its two derivatives."""
+    small = math.exp(-abs(log_odds))
+    hit, miss = 1 / (1 + small), small / (1 + small)
+    if log_odds < 0:  # by rounding alone
+        hit, miss = miss, hit
+    spread = hit * miss
+    if brier:
+        off = hit if wrong else miss  # how far the probability is off
+        sign = 1 if wrong else -1
+        return off * off, 2 * sign * off * spread, 2 * spread * (spread + sign * off * (miss - hit))
+    negative_log_hit = math.log1p(small) + max(-log_odds, 0.0)
+    return negative_log_hit + (log_odds if wrong else 0.0), hit if wrong else -miss, spread
+
+
 @njit(inner=True)
 def _less(one: _Six, other: _Six) -> _Six:
     return (

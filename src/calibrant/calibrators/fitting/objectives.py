@@ -91,6 +91,11 @@ def _binned_error(samples: Samples, objective: Objective, confidences: Float[Ten
 
 def smooth_objective(samples: Samples, objective: Objective, temperature: float, gamma: float) -> Expansion:
     """Mean negative log-likelihood, or Brier score."""
+    if samples.is_event and samples.scores.device.type == "cpu":
+        from calibrant.calibrators.fitting.compiled_losses import event_expansion  # compiled
+
+        given = (temperature, gamma, objective == "brier")
+        return of_six(sum(event_expansion(block, *given) for block in samples.blocks()))
     totals = torch.zeros(6, dtype=torch.float64, device=samples.scores.device)
     for block in samples.blocks():
         totals += _expansion(samples, block, objective, temperature, gamma)
