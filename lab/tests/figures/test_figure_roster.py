@@ -30,7 +30,7 @@ def test_names_are_unique_and_found() -> None:
         figure_named("landscap")
 
 
-def test_experiments_are_drawn(trained: Callable[..., Boundary], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_experiments_are_drawn(trained, monkeypatch) -> None:
     """Every panel has something in it, and the figure can be written."""
     monkeypatch.setattr(curves, "train_boundary", trained)
     drawn = figure_named("fcl-boundaries").draw()
@@ -40,7 +40,7 @@ def test_experiments_are_drawn(trained: Callable[..., Boundary], monkeypatch: py
     assert written.getbuffer().nbytes > 5000
 
 
-def test_the_distance_makes_the_network_sure(trained: Callable[..., Boundary]) -> None:
+def test_the_distance_makes_the_network_sure(trained) -> None:
     """With gamma = 10 focal loss leaves it unsure, FCL does not; the boundary is much the same."""
     focal, both = (trained(10.0, weight) for weight in (0.0, 1.5))
     assert focal.confidence < 0.8

@@ -25,74 +25,47 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def landscape(file: Path, out: Path, *options: str) -> str:
+    """What the command says of a file."""
+    arguments = ["figure", "landscape", str(file), "-o", str(out), "--bootstrap", "2", *options]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, repr(result.exception)
+    return result.output
+
+
 @pytest.mark.usefixtures("few_points")
-def test_landscape_of_a_file(tmp_path: Path) -> None:
+def test_landscape_of_a_file(tmp_path) -> None:
     """Of the calibration split; the picture is written and a sentence tells what one sees."""
     rng = np.random.default_rng(7)
     logits = rng.normal(size=(200, 4))
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     np.savez(tmp_path / "over.npz", logits=3 * logits, labels=labels, split=np.arange(200) % 2)
     path = tmp_path / "landscape.png"
-    arguments = ["figure", "landscape", str(tmp_path / "over.npz"), "-o", str(path), "--bootstrap", "2"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
+    said = landscape(tmp_path / "over.npz", path)
     assert path.read_bytes().startswith(b"\x89PNG")
-    assert "On the 100 samples of the calibration split. Least log loss" in result.output
-    everything = CliRunner().invoke(app, [*arguments, "--force", "--all", "--objective", "adaptive-ece"])
-    assert "On all 200 samples. Least adaptive ECE" in everything.output
+    assert "On the 100 samples of the calibration split. Least log loss" in said
+    everything = landscape(tmp_path / "over.npz", path, "--force", "--all", "--objective", "adaptive-ece")
+    assert "On all 200 samples. Least adaptive ECE" in everything
 
 
 @pytest.mark.usefixtures("few_points")
-def test_landscape_of_one_label(files: Path) -> None:
+def test_landscape_of_one_label(files) -> None:
     """By name or number; a file without a split says that all of it is used."""
-    path = files / "label.svg"
     by_name, by_number = (
-        CliRunner().invoke(
-            app,
-            [
-                "figure",
-                "landscape",
-                str(files / "several.npz"),
-                "--label",
-                label,
-                "-o",
-                str(path),
-                "--bootstrap",
-                "2",
-            ],
-        )
-        for label in ("b", "1")
+        landscape(files / "several.npz", files / "label.svg", "--label", label) for label in ("b", "1")
     )
-    assert by_name.exit_code == 0, by_name.output
-    assert "On all 60 samples; the file has no calibration split." in by_name.output
-    assert by_number.output == by_name.output
+    assert "On all 60 samples; the file has no calibration split." in by_name
+    assert by_number == by_name
 
 
 @pytest.mark.usefixtures("few_points")
-def test_landscape_of_confidences(files: Path) -> None:
+def test_landscape_of_confidences(files) -> None:
     """That of the same numbers as log-odds, with what was right as labels."""
     given = np.load(files / "top.npz")
     odds = np.log(given["confidence"] / (1 - given["confidence"]))
     np.savez(files / "odds.npz", logits=odds, labels=given["correct"])
-    said = [
-        CliRunner().invoke(
-            app,
-            [
-                "figure",
-                "landscape",
-                str(files / name),
-                "-o",
-                str(files / "x.svg"),
-                "--force",
-                "--bootstrap",
-                "2",
-            ],
-        )
-        for name in ("top.npz", "odds.npz")
-    ]
-    assert said[0].exit_code == 0, said[0].output
-    assert said[1].exit_code == 0, repr(said[1].exception)
-    assert said[0].output == said[1].output
+    one, other = (landscape(files / name, files / "x.svg", "--force") for name in ("top.npz", "odds.npz"))
+    assert one == other
 
 
 @pytest.mark.parametrize(
@@ -113,7 +86,7 @@ def test_landscape_of_confidences(files: Path) -> None:
         (["landscape", "bare.npz"], "bare.npz has no labels"),
     ],
 )
-def test_landscape_refusals(files: Path, arguments: list[str], message: str) -> None:
+def test_landscape_refusals(files, arguments, message) -> None:
     """A missing or superfluous file or option, an unknown objective or label, a file that will not do."""
     given = [str(files / each) if each.endswith((".npz", ".gif")) else each for each in arguments]
     result = CliRunner().invoke(app, ["figure", *given])

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from calibrant.calibrators import Place
 from calibrant_lab.figures import Landscape, TemperatureRidge
 from calibrant_lab.figures.landscape_heat_map import landscape_heat_map, landscape_key, landscape_sentence
-from few_points import few_points
 
 _ZERO = "Exponent 0, which is temperature scaling, lies"
 
@@ -40,11 +38,6 @@ def made(**changes: Any) -> Landscape:
     return dataclasses.replace(landscape, **changes)
 
 
-def written(ax: Any) -> Any:
-    """The figure, to be written."""
-    return ax.figure
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -57,7 +50,7 @@ def written(ax: Any) -> Any:
     ],
     ids=["nll", "ece", "classwise", "logarithmic", "flat", "all zero"],
 )
-def test_it_is_drawn(changes: dict[str, Any]) -> None:
+def test_it_is_drawn(changes) -> None:
     """Heat map, ridge, line and anchors, cloud, temperature scaling, the chosen point; and it is written."""
     landscape = made(**changes)
     ax = landscape_heat_map(landscape)
@@ -67,7 +60,7 @@ def test_it_is_drawn(changes: dict[str, Any]) -> None:
         assert any(np.shape(each) == np.shape(wanted) and np.allclose(each, wanted) for each in drawn)
     for ending in ("svg",) if changes else ("svg", "png"):
         buffer = io.BytesIO()
-        written(ax).savefig(buffer, format=ending)
+        ax.figure.savefig(buffer, format=ending)
         assert buffer.getbuffer().nbytes > 5000
 
 
@@ -125,7 +118,7 @@ def test_sentence_tells_where_the_exponent_is_not_needed() -> None:
     ],
     ids=["few", "at an end", "everywhere"],
 )
-def test_sentence_does_not_conclude_too_much(changes: dict[str, Any], doubts: str, conclusion: str) -> None:
+def test_sentence_does_not_conclude_too_much(changes, doubts, conclusion) -> None:
     """Where the samples do not fix the parameters the sentence says so, and why; so does the picture."""
     landscape = made(**changes)
     said = landscape_sentence(landscape)
@@ -157,16 +150,3 @@ def test_key_explains_every_mark() -> None:
         "chosen on all rows",
         "logits as they came",
     ]
-
-
-def test_drawing_real_landscapes() -> None:
-    """From samples to picture, by every kind of objective."""
-    from calibrant_lab.figures import objective_landscape
-
-    generator = torch.Generator().manual_seed(0)
-    logits = 3 * torch.randn(80, 4, generator=generator)
-    labels = torch.multinomial(torch.softmax(logits / 2, dim=1), 1, generator=generator)[:, 0]
-    for objective in ("nll", "adaptive_ece"):
-        with few_points():
-            landscape = objective_landscape(logits, labels, objective=objective, num_resamples=3)
-        written(landscape_heat_map(landscape)).savefig(io.BytesIO(), format="png")

@@ -41,7 +41,7 @@ def curve(ax: Any, label: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, An
     ],
     ids=lambda figure: figure.name,
 )
-def test_every_figure_is_drawn(figure: TheoryFigure) -> None:
+def test_every_figure_is_drawn(figure) -> None:
     """Each panel has something in it, and the figure can be written."""
     found = figure.draw()
     for ax in found.axes[: len(figure.panels)]:

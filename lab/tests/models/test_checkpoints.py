@@ -32,7 +32,7 @@ def saved(path: Path, content: Any, **how: Any) -> Path:
 
 
 @pytest.mark.parametrize("how", [{}, {"_use_new_zipfile_serialization": False}, {"pickle_protocol": 4}])
-def test_state_dictionaries_are_those_of_torch(how: dict[str, Any], tmp_path: Path) -> None:
+def test_state_dictionaries_are_those_of_torch(how, tmp_path) -> None:
     """New and old files give the tensors, numbers and texts that ``torch.load`` gives."""
     weights = network().state_dict()
     content = {
@@ -78,7 +78,7 @@ class Runs:
 
 
 @pytest.mark.parametrize("new", [True, False])
-def test_nothing_is_called(new: bool, tmp_path: Path) -> None:
+def test_nothing_is_called(new, tmp_path) -> None:
     """What stands beside weights is remembered by its name; weights that would be called are refused."""
     runs = Runs(tmp_path / "ran")
     content = {"state_dict": {"x": torch.ones(2)}, "arguments": runs}
@@ -136,7 +136,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_files(name: str, tmp_path: Path) -> None:
+def test_hostile_files(name, tmp_path) -> None:
     """Whatever is no file of weights is refused in one sentence."""
     path = tmp_path / "c.pt"
     path.write_bytes(HOSTILE[name])
@@ -146,7 +146,7 @@ def test_hostile_files(name: str, tmp_path: Path) -> None:
         read_weights(path)
 
 
-def test_the_hostile_tensor_is_one(tmp_path: Path) -> None:
+def test_the_hostile_tensor_is_one(tmp_path) -> None:
     """The program that the hostile files vary is a tensor where nothing is wrong with it."""
     path = tmp_path / "c.pt"
     path.write_bytes(archive(tensor(b"K\x02\x85", b"K\x01\x85")))

@@ -144,13 +144,6 @@ def test_networks_can_be_exported(text) -> None:
     torch.testing.assert_close(program.module()(images()), model(images()), rtol=1e-5, atol=1e-5)
 
 
-def test_the_seed_decides_the_weights() -> None:
-    """The same generator state gives the same weights."""
-    first, second = build("resnet(blocks=(1,), width=4)"), build("resnet(blocks=(1,), width=4)")
-    for one, other in zip(first.parameters(), second.parameters(), strict=True):
-        assert torch.equal(one, other)
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [

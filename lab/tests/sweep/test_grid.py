@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -198,14 +197,14 @@ def test_a_task_of_one_s_own() -> None:
         ({"seed": True}, "`seed` must be of the kind of 0; got True"),
     ],
 )
-def test_a_simulation_refuses_settings(settings: dict[str, Any], said: str) -> None:
+def test_a_simulation_refuses_settings(settings, said) -> None:
     """Unknown names and values of another kind are refused; an integer may stand for a number."""
     with pytest.raises(InputError, match=said):
         GeneralisationGap().complete(settings)
     assert LinearModel().complete({"spread": 1})["spread"] == 1.0
 
 
-def test_known_runs_are_left_out(tmp_path: Path) -> None:
+def test_known_runs_are_left_out(tmp_path) -> None:
     """What a results file has is not done again, even if it says less than all settings."""
     grid = Grid.read({"axes": {"loss": ["brier", "focal(gamma=3)"], "seed": [0, 1]}})
     known = [{"loss": "brier", "seed": 1}, dict(grid.points[2].settings), {"loss": "brier", "seed": 7}]

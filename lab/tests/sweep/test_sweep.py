@@ -5,17 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from begun_sweeps import assert_released, begin_sweep, end_sweep, grid_of_toys
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.files import said_of
 from calibrant_lab.sweep import engines
@@ -270,59 +268,17 @@ def test_estimates_prefer_the_likest_runs() -> None:
     assert estimates.seconds({"value": 3, "how": "c", "seed": 9}) == 30.0
 
 
-DRIVER = """
-import sys
-from calibrant_lab.sweep.engines import Pool
-from calibrant_lab.sweep.tasks.task import Item
-from calibrant_lab.sweep.store import Store, places
-from calibrant_lab.sweep.sweep import sweep
-from toy_task import toys
-if __name__ == "__main__":
-    items = toys(seed=list(range(int(sys.argv[3]))), log=[sys.argv[2]], seconds=[float(sys.argv[4])])
-    sweep(items, Store(sys.argv[1]), Pool(jobs=2))
-"""
-
-
-def driver(folder: Path, runs: int, seconds: float) -> subprocess.Popen[bytes]:
-    """A sweep of toys in a process of its own, with the workers that it has."""
-    script = folder / "driver.py"
-    script.write_text(DRIVER, encoding="utf-8")
-    command = [
-        sys.executable,
-        str(script),
-        str(folder / "store"),
-        str(folder / "log"),
-        str(runs),
-        str(seconds),
-    ]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
-
-
-def wait_for_lines(path: Path, count: int) -> None:
-    """Until the log has so many lines."""
-    until = time.monotonic() + 60
-    while not path.exists() or len(path.read_text().splitlines()) < count:
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_driver_that_ends_takes_its_workers_with_it_and_loses_nothing(tmp_path, number) -> None:
     """What is finished stays and is not done again; what was begun is begun again by the next sweep."""
-    process = driver(tmp_path, runs=6, seconds=0.15)
-    wait_for_lines(tmp_path / "log", 4)
-    process.send_signal(number)
-    process.wait()
-    store = Store(tmp_path / "store")
-    until = time.monotonic() + 30
-    while store.leases.held() and time.monotonic() < until:
-        time.sleep(0.02)
-    assert store.leases.held() == {}
+    store, log = Store(tmp_path / "store"), tmp_path / "log"
+    process = begin_sweep(tmp_path, grid_of_toys(seed=list(range(6)), log=[str(log)], seconds=[0.15]))
+    end_sweep(process, number, log, after=4)
+    assert_released(store)
     done = store.done()
     assert len(done) >= 2
-    items = toys(seed=list(range(6)), log=[str(tmp_path / "log")])
+    items = toys(seed=list(range(6)), log=[str(log)])
     assert sweep(items, store, Serial()).statuses == {"finished": 6}
-    starts = Counter(line.split()[1] for line in (tmp_path / "log").read_text().splitlines())
+    starts = Counter(line.split()[1] for line in log.read_text().splitlines())
     assert all(starts[str(item.settings["seed"])] == 1 for item in items if item.run in done)
     assert {store.result(item.run).value("square") for item in items} == {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}

@@ -37,7 +37,7 @@ def test_only_common_seeds_count() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
-def test_fewer_than_three_seeds_decide_nothing(count: int) -> None:
+def test_fewer_than_three_seeds_decide_nothing(count) -> None:
     """Without three seeds in common there is no p-value, however large the difference."""
     found = compare({seed: 100.0 + seed for seed in range(count)}, dict.fromkeys(range(5), 0.0))
     assert found.p is None

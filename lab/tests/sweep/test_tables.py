@@ -266,7 +266,7 @@ def test_a_stage_that_stands_in_is_said() -> None:
         ({"setting": "model.depth"}, None),
     ],
 )
-def test_quantities_are_read_where_they_lie(entry: dict[str, str], value: float | None) -> None:
+def test_quantities_are_read_where_they_lie(entry, value) -> None:
     """Metrics and parameters of a stage, the last epoch, settings with those of the loss, anything else."""
     result = make_result(
         {"loss": "focal", "training.epochs": 12},

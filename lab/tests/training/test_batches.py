@@ -37,6 +37,14 @@ def test_processes_change_the_batches_only_where_they_must(samples, model, proce
     assert len(batches_in(torch.arange(samples), recipe(50), least=least)[-1]) == last
 
 
+@pytest.mark.parametrize(("drop", "rest"), [(False, [2]), (True, [])])
+def test_the_last_batch_is_left_out_where_it_is_smaller(drop, rest) -> None:
+    """Ten samples in batches of four; eight fill theirs either way, and three are kept."""
+    for total, sizes in ((10, [4, 4, *rest]), (8, [4, 4]), (3, [3])):
+        found = batches_in(torch.arange(total), recipe(4, drop_last=drop), least=1)
+        assert [len(rows) for rows in found] == sizes
+
+
 def test_what_is_left_out_or_shared_is_said() -> None:
     """Samples without a batch, and losses of a batch that see a share of it."""
     said = batch_facts(recipe(50), 201, PLAIN, CrossEntropyLoss(), processes=2)

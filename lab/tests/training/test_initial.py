@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -14,7 +12,7 @@ from calibrant_lab.sweep.tasks.training import Training
 from calibrant_lab.training import Recipe, seeds, train
 
 
-def test_a_training_begins_with_the_weights_of_a_file(recipe, short_reports, tmp_path: Path) -> None:
+def test_a_training_begins_with_the_weights_of_a_file(recipe, short_reports, tmp_path) -> None:
     """At a learning rate of next to nothing they are also what it ends with, but for the layer left out."""
     model = build("mlp(widths=(16,), dropout=0.2)", input_shape=(1, 8, 8), num_classes=3)
     torch.save(model.state_dict(), tmp_path / "weights.pt")
@@ -49,14 +47,14 @@ def test_a_training_begins_with_the_weights_of_a_file(recipe, short_reports, tmp
         (["initial.skip=['head']"], "`skip` goes with `weights`"),
     ],
 )
-def test_mistakes_are_named_before_anything_is_written(recipe, settings, words, tmp_path: Path) -> None:
+def test_mistakes_are_named_before_anything_is_written(recipe, settings, words, tmp_path) -> None:
     """A missing file, and a layer that keeps weights that nothing replaces."""
     with pytest.raises(InputError, match=words):
         train(recipe.with_settings(settings), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_the_file_s_content_decides_which_run_it_is(tmp_path: Path) -> None:
+def test_the_file_s_content_decides_which_run_it_is(tmp_path) -> None:
     """Of a sweep: other weights under the same name are another run."""
     content = {"data": {"name": "digits"}, "initial": {"weights": str(tmp_path / "weights.pt")}}
     settings = Recipe.read(content).settings()

@@ -8,7 +8,6 @@ import re
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import calibrant
@@ -63,21 +62,6 @@ def test_images_are_drawn_from_what_all_get_right_and_most_get_wrong() -> None:
     assert rows != chosen(right, seed=1)
     assert chosen(torch.ones(2, 3, dtype=torch.bool), seed=0) != []
     assert len(chosen(torch.zeros(1, 3, dtype=torch.bool), seed=0)) == 3
-
-
-def test_folders_of_images_train(recipe, tmp_path, rng) -> None:
-    """A folder with a folder of pictures for each class is data like any other."""
-    for kind, light in (("dark", 0), ("light", 150)):
-        (tmp_path / "images" / kind).mkdir(parents=True)
-        for place in range(30):
-            pixels = rng.integers(light, light + 100, (6, 6, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "images" / kind / f"{place}.png")
-    settings = [f"data.name={tmp_path / 'images'}", "data.train=0", "data.calibration=12", "data.test=12"]
-    settings += ["optimiser.name=adam", "optimiser.learning_rate=0.02", "training.epochs=3"]
-    run = train(recipe.with_settings(settings), tmp_path / "run")
-    assert run.predictions.class_names == ("dark", "light")
-    assert run.rows[-1]["calibration_accuracy"] > 0.9
-    assert (tmp_path / "run" / "report.html").read_text().count('<img class="sample"') >= 4
 
 
 def test_features_have_no_panel(recipe, tmp_path, rng) -> None:

@@ -1,6 +1,8 @@
-"""The learning rate on a plateau."""
+"""The learning rate: by the epoch, and on a plateau."""
 
 from __future__ import annotations
+
+import math
 
 import pytest
 import torch
@@ -10,6 +12,22 @@ from calibrant_lab.training.recipe import ScheduleSection
 from calibrant_lab.training.schedule import learning_rate
 
 pytestmark = pytest.mark.usefixtures("short_reports")
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [1, 1, 1, 1]),
+        ({"name": "steps", "milestones": (1, 3), "factor": 0.5}, [1, 0.5, 0.5, 0.25]),
+        ({"name": "cosine"}, [1, (1 + math.sqrt(0.5)) / 2, 0.5, (1 - math.sqrt(0.5)) / 2]),
+        ({"name": "cosine", "floor": 0.5, "warmup": 2}, [1 / 3, 2 / 3, 1, 0.75]),
+    ],
+)
+def test_learning_rates_follow_the_schedule(settings, expected) -> None:
+    """The rate of each of four epochs, by hand."""
+    schedule = ScheduleSection(**settings)
+    rates = [learning_rate(schedule, base=1.0, epoch=epoch, epochs=4) for epoch in range(4)]
+    assert rates == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("patience", [0, 2])

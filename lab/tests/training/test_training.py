@@ -19,9 +19,7 @@ from calibrant_lab.training import Listener, load_recipe, load_run, train
 from calibrant_lab.training.data import read_data
 from calibrant_lab.training.learner import Learner
 from calibrant_lab.training.loss import build_loss, warn_of_dying_gradients
-from calibrant_lab.training.recipe import ScheduleSection
 from calibrant_lab.training.run import RunFolder
-from calibrant_lab.training.schedule import learning_rate
 
 pytestmark = pytest.mark.usefixtures("short_reports")
 
@@ -39,8 +37,7 @@ class Heard(Listener):
 
     def start(self, *, epoch, epochs, facts) -> None:
         """Remember the facts, and how many epochs are to come."""
-        self.to_come = epochs - epoch
-        self.facts = facts
+        self.to_come, self.facts = epochs - epoch, facts
 
     def epoch(self, row) -> None:
         """Remember the row."""
@@ -118,46 +115,14 @@ def test_the_saved_network_is_the_one_that_was_judged(recipe, tmp_path) -> None:
     torch.testing.assert_close(logits, run.predictions.test.scores, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({}, [1, 1, 1, 1]),
-        ({"name": "steps", "milestones": (1, 3), "factor": 0.5}, [1, 0.5, 0.5, 0.25]),
-        ({"name": "cosine"}, [1, (1 + math.sqrt(0.5)) / 2, 0.5, (1 - math.sqrt(0.5)) / 2]),
-        ({"name": "cosine", "floor": 0.5, "warmup": 2}, [1 / 3, 2 / 3, 1, 0.75]),
-    ],
-)
-def test_learning_rates_follow_the_schedule(settings, expected) -> None:
-    """The rate of each of four epochs, by hand."""
-    schedule = ScheduleSection(**settings)
-    rates = [learning_rate(schedule, base=1.0, epoch=epoch, epochs=4) for epoch in range(4)]
-    assert rates == pytest.approx(expected, abs=1e-12)
-
-
-def test_the_rate_of_the_schedule_is_the_one_used(recipe, tmp_path) -> None:
-    """metrics.jsonl holds the optimiser's own rate."""
-    rows = train(recipe, tmp_path / "run").rows
-    assert [row["learning_rate"] for row in rows] == pytest.approx([0.1, 0.1, 0.01, 0.01], rel=1e-12)
-
-
 def test_one_step_of_plain_gradient_descent_by_hand(recipe, tmp_path, monkeypatch) -> None:
     """One batch, no momentum: the weights move by rate × gradient, of the mean, or of N times the mean."""
     moved = {}
     for reduction in ("mean", "sum"):
-        mine = recipe.with_settings(
-            [
-                "model=mlp(widths=())",
-                "data.augment=[]",
-                "data.train=40",
-                "optimiser.momentum=0",
-                "optimiser.clip_norm=0",
-                "optimiser.learning_rate=0.001",
-                "schedule.name=constant",
-                "schedule.milestones=[]",
-                "training.epochs=1",
-                f"reduction={reduction}",
-            ]
-        )
+        plain = ["optimiser.momentum=0", "optimiser.clip_norm=0", "optimiser.learning_rate=0.001"]
+        plain += ["schedule.name=constant", "schedule.milestones=[]", "training.epochs=1"]
+        small = ["model=mlp(widths=())", "data.augment=[]", "data.train=40"]
+        mine = recipe.with_settings([*plain, *small, f"reduction={reduction}"])
         before = {}
         learn = Learner.learn
 
@@ -228,21 +193,6 @@ def test_adafocal_moves_its_exponents_and_survives_a_stop(
     same_numbers(tmp_path / "whole", tmp_path / "cut")
 
 
-def test_scheduled_focal_changes_with_the_epoch(recipe, tmp_path) -> None:
-    """Two schedules that differ from the third epoch on give equal rows until then, and others after."""
-    runs = [
-        train(recipe.with_settings([f"loss={loss}"]), tmp_path / str(place)).rows
-        for place, loss in enumerate(
-            [
-                "scheduled-focal(gammas=(0, 0), milestones=(2,))",
-                "scheduled-focal(gammas=(0, 5), milestones=(2,))",
-            ]
-        )
-    ]
-    assert runs[0][1] == runs[1][1]
-    assert runs[0][2]["train_loss"] != runs[1][2]["train_loss"]
-
-
 def test_patience_stops_and_keep_best_judges_the_best_epoch(recipe, tmp_path) -> None:
     """With a rate that spoils the network later, training stops and the best epoch's weights are judged."""
     settings = ["training.epochs=40", "training.patience=3", "training.keep=best", "schedule.name=constant"]
@@ -281,12 +231,6 @@ def test_every_loss_trains(recipe, tmp_path, name) -> None:
     assert rows[-1]["calibration_accuracy"] > 0.2  # by guessing, 0.1
 
 
-def test_losses_of_several_labels_are_refused(recipe, tmp_path) -> None:
-    """A loss that wants one outcome per class cannot take classes; the sentence says so."""
-    with pytest.raises(InputError, match="each sample of digits has one label; got multilabel-focal"):
-        train(recipe.with_settings(["loss=multilabel-focal"]), tmp_path / "run")
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -320,30 +264,19 @@ def test_divergence_is_said(recipe, tmp_path) -> None:
         train(mine, tmp_path / "run")
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [
-        "focal(gamma=7)",
+def test_large_exponents_are_warned_of(recipe, tmp_path) -> None:
+    """From gamma 7 on gradients die around one half, wherever it is set; warnings are errors here."""
+    for loss in ("focal(gamma=6.9)", "sample-focal", "torch.nn:CrossEntropyLoss()", "brier"):
+        warn_of_dying_gradients(loss)
+    scheduled = "scheduled-focal(gammas=(9, 3), milestones=(2,))"
+    for loss in (
         "focal-calibration(gamma=8)",
-        "scheduled-focal(gammas=(9, 3), milestones=(2,))",
+        scheduled,
         "sample-focal(gammas=(7, 3))",
         "adafocal(initial_gamma=7)",
-    ],
-)
-def test_large_exponents_are_warned_of(loss) -> None:
-    """From gamma 7 on gradients die around one half, wherever the exponent is set."""
-    with pytest.warns(CalibrantWarning, match="gradients die"):
-        warn_of_dying_gradients(loss)
-
-
-@pytest.mark.parametrize("loss", ["focal(gamma=6.9)", "sample-focal", "torch.nn:CrossEntropyLoss()", "brier"])
-def test_smaller_exponents_are_not_warned_of(loss) -> None:
-    """Nor are losses without one; warnings are errors here."""
-    warn_of_dying_gradients(loss)
-
-
-def test_the_warning_comes_with_the_training(recipe, tmp_path) -> None:
-    """Whoever trains with a large exponent is told."""
+    ):
+        with pytest.warns(CalibrantWarning, match="gradients die"):
+            warn_of_dying_gradients(loss)
     with pytest.warns(CalibrantWarning, match="gradients die"):
         train(recipe.with_settings(["loss=focal(gamma=7)", "training.epochs=1"]), tmp_path / "run")
 
@@ -363,15 +296,8 @@ def test_slices_of_real_sets_train(
 ) -> None:
     """300 samples of each named set, five epochs of a perceptron: better than guessing."""
     monkeypatch.setenv("CALIBRANT_DATA", str(data_folder))
-    mine = [
-        *QUICK,
-        "data.augment=[]",
-        "data.train=300",
-        "data.calibration=300",
-        "training.epochs=5",
-        *settings,
-    ]
-    run = train(recipe.with_settings([*mine, f"data.name={name}"]), tmp_path / "run")
+    few = ["data.augment=[]", "data.train=300", "data.calibration=300", "training.epochs=5"]
+    run = train(recipe.with_settings([*QUICK, *few, *settings, f"data.name={name}"]), tmp_path / "run")
     assert run.predictions.test.num_samples in {10000, 624}
     assert run.rows[-1]["calibration_accuracy"] > guessing + 0.05
 
@@ -389,6 +315,7 @@ def test_top_level_names_are_the_trainers() -> None:
     ("setting", "words"),
     [
         ("loss=focl", "focal"),
+        ("loss=multilabel-focal", "each sample of digits has one label; got multilabel-focal"),
         ("loss=math:sqrt(x=1)", "cannot be called with these settings"),
         ("loss=fractions:Fraction(numerator=1)", "must give a torch.nn.Module"),
         ("model=mpl", "mlp"),
@@ -405,29 +332,20 @@ def test_what_cannot_be_done_leaves_nothing_behind(recipe, tmp_path, setting, wo
     assert not (tmp_path / "run").exists()
 
 
-def test_the_extra_is_named_where_it_is_missing(recipe, tmp_path, monkeypatch) -> None:
-    """Without lightning-fabric the sentence says what to install."""
+def test_the_extra_and_the_reader_of_recipes_are_named(recipe, tmp_path, monkeypatch) -> None:
+    """Where lightning-fabric is missing, and where a path is passed in a recipe's place."""
+    with pytest.raises(TypeError, match="got str: read a file with"):
+        train("recipe.toml", tmp_path / "run")
     monkeypatch.setitem(sys.modules, "lightning_fabric", None)
     with pytest.raises(InputError, match=r"pip install 'calibrant\[train\]'"):
         train(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_a_path_is_no_recipe(tmp_path) -> None:
-    """Whoever passes the path of a recipe is told how to read it."""
-    with pytest.raises(TypeError, match="got str: read a file with"):
-        train("recipe.toml", tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_folder_without_a_run_is_refused(tmp_path) -> None:
-    """Reading a run back needs one."""
+def test_folders_without_a_run_or_of_another_process_are_refused(recipe, tmp_path) -> None:
+    """Reading a run back needs one; two processes do not train in one folder."""
     with pytest.raises(InputError, match="holds no run"):
         load_run(tmp_path)
-
-
-def test_two_processes_do_not_train_in_one_folder(recipe, tmp_path) -> None:
-    """The second is refused, and a killed first one holds nothing."""
     with RunFolder(tmp_path).locked(), pytest.raises(InputError, match="another process is training there"):
         train(recipe, tmp_path)
 
@@ -439,3 +357,10 @@ def test_a_collapsed_training_is_called_one(recipe, tmp_path) -> None:
     assert run.evaluation is not None
     assert run.evaluation.notes[0].startswith("The training diverged or collapsed: the network is no better")
     assert run.evaluation.verdict.recommended == "uncalibrated"
+
+
+def test_a_lazy_training_is_the_same(images, lazy, tmp_path) -> None:
+    """Logits to the bit, with images decoded ahead in another thread; the fingerprints differ."""
+    one, other = train(images, tmp_path / "one"), train(lazy, tmp_path / "other")
+    assert torch.equal(one.predictions.scores, other.predictions.scores)
+    assert one.data_sha256 != other.data_sha256
