@@ -106,7 +106,6 @@ def test_a_run_of_losses_holds_what_its_predictions_say(tmp_path) -> None:
     )
     (result,) = finished_runs(grid, tmp_path, engine="serial")
     kept = losses.keep(result)
-    assert kept is not None
     test = load_predictions(result.file("predictions.npz")).test
     probs = test.scores.double().softmax(dim=1)
     found = kept["stages"]["before"]

@@ -92,8 +92,6 @@ def test_newsgroups_are_cut_by_the_authors_shuffle(tmp_path, monkeypatch) -> Non
     ordered = [text for _, _, text in sorted(posts)]
     wanted = [ordered[row].split()[0] for row in order]
     for raw in read:
-        assert raw.calibration is not None
-        assert raw.test is not None
         found = torch.cat([raw.train.inputs[:], raw.calibration.inputs[:], raw.test.inputs[:]])
         assert [raw.vocabulary[row[-2] - 1] for row in found.tolist()] == wanted
         assert [len(part.labels) for part in (raw.train, raw.calibration, raw.test)] == [29, 3, 8]
@@ -177,7 +175,6 @@ def test_a_folder_of_lines_is_a_set_of_texts(tmp_path) -> None:
     assert found.class_names == ("bad", "good")
     assert found.vocabulary[:2] == ("it", "is")
     assert found.input_shape == (1000,)
-    assert found.vectors is not None
     assert found.vectors.shape == (5, 100)
     assert found.train.inputs.dtype == torch.int32
     (tmp_path / "mine").rename(tmp_path / "trec_questions")

@@ -140,7 +140,6 @@ def test_key_explains_every_mark() -> None:
     ):
         assert words in said
     legend = landscape_heat_map(made()).get_legend()
-    assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == [
         "ridge: best T at each γ",
         "line search: the 12 points it tries",

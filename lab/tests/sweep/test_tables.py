@@ -47,7 +47,6 @@ def test_a_cell_is_the_mean_of_its_runs() -> None:
     results = sweep(THREE)
     found = cell(build_table(LAYOUT, results), "brier")
     expected = mean_of([100 * each for each in values(results[5:10])])
-    assert found.mean is not None
     assert (found.mean.value, found.mean.half_width) == pytest.approx((expected.value, expected.half_width))
     assert "n = 5" in notes(build_table(LAYOUT, results))[0]
 

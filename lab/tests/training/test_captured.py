@@ -60,50 +60,35 @@ def twin(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
+SCHEDULED = "scheduled-focal(gammas=(5, 3, 1), milestones=(1, 3))"
+
+
+@pytest.mark.parametrize("loss", ["cross-entropy", SCHEDULED, "adafocal", "mmce"])
 def test_a_captured_training_has_the_bits_of_a_plain_one(
-    recipe, tmp_path, same_numbers, monkeypatch, twin
-) -> None:
-    """Warm-ups leave no trace; a new learning rate is captured anew, for each size of batch."""
-    mine = recipe.with_settings(["data.augment=[]"])
-    train(mine, tmp_path / "captured", report=False)
-    assert twin == [48, 8, 48, 8]
-    monkeypatch.undo()
-    train(mine, tmp_path / "plain", report=False)
-    same_numbers(tmp_path / "plain", tmp_path / "captured")
-
-
-@pytest.mark.parametrize("loss", ["scheduled-focal(gammas=(5, 3, 1), milestones=(1, 3))", "adafocal", "mmce"])
-def test_a_loss_that_changes_with_the_epochs_changes_the_captured_step(
     recipe, tmp_path, same_numbers, monkeypatch, twin, loss
 ) -> None:
-    """AdaFocal's exponents are tensors that the step reads; a scheduled exponent is captured anew."""
+    """Warm-ups leave no trace; a new learning rate or exponent is captured anew, for each size of batch.
+
+    AdaFocal's exponents are tensors that the step reads.
+    """
     mine = recipe.with_settings(["data.augment=[]", f'loss="{loss}"'])
     train(mine, tmp_path / "captured", report=False)
-    assert len(twin) == (8 if "scheduled" in loss else 4)
+    assert twin == [48, 8] * (4 if loss == SCHEDULED else 2)
     monkeypatch.undo()
     train(mine, tmp_path / "plain", report=False)
     same_numbers(tmp_path / "plain", tmp_path / "captured")
 
 
 @pytest.mark.usefixtures("twin")
-def test_a_captured_training_resumes_to_the_same_bits(recipe, tmp_path, same_numbers, killed_in_step) -> None:
-    """With augmentations, which are drawn for a whole epoch at once."""
-    train(recipe, tmp_path / "whole", report=False)
-    with pytest.raises(killed_in_step(8), match=r"^$"):
-        train(recipe, tmp_path / "cut", report=False)
-    train(recipe, tmp_path / "cut", report=False)
-    same_numbers(tmp_path / "whole", tmp_path / "cut")
-
-
-@pytest.mark.usefixtures("twin")
-def test_without_capturing_the_same_draws_give_the_same_bits(
-    recipe, tmp_path, same_numbers, monkeypatch
+def test_a_captured_training_resumes_and_draws_as_a_plain_one(
+    recipe, tmp_path, same_numbers, cut, monkeypatch
 ) -> None:
-    """What the check before a sweep compares."""
-    train(recipe, tmp_path / "captured", report=False)
+    """Augmentations are drawn for a whole epoch at once; the check before a sweep compares both ways."""
+    whole = train(recipe, tmp_path / "whole", report=False).folder.path
+    folder = cut(recipe, 8, killed=True, report=False).path
+    same_numbers(whole, train(recipe, folder, report=False).folder.path)
     monkeypatch.setattr(CapturedStep, "capturing", False)
-    train(recipe, tmp_path / "plain", report=False)
-    same_numbers(tmp_path / "plain", tmp_path / "captured")
+    same_numbers(whole, train(recipe, tmp_path / "plain", report=False).folder.path)
 
 
 class ReadsNothing(TorchDispatchMode):

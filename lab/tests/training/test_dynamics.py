@@ -151,12 +151,10 @@ def test_several_runs_share_their_pictures(watched, unwritten, last, split) -> N
     without = [{key: value for key, value in row.items() if key != "dynamics"} for row in watched.rows]
     third = watched.rows if last == "test" else without
     section = compared_dynamics({"a": watched.rows, "b": watched.rows, "c": third})
-    assert section is not None
     assert len(section.pictures) == 8
     assert [name for name, _ in section.key] == ["a", "b", "c"]
     assert f"of the {split} samples" in section.text[0]
     assert len(unwritten) == 8 * 3
     old = [{"epoch": row["epoch"], "calibration_nll": row["calibration_nll"]} for row in watched.rows]
     section = compared_dynamics({"a": without, "b": watched.rows, "old": old})
-    assert section is not None
     assert "Not recorded: old." in section.text[0]

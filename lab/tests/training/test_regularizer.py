@@ -12,7 +12,7 @@ from calibrant._math.errors import InputError
 from calibrant.curvature import CurvatureRegularizer, hessian_trace
 from calibrant_lab.data.table import to_unit
 from calibrant_lab.models import build
-from calibrant_lab.training import Recipe, TrainingInterrupted, seeds, train
+from calibrant_lab.training import Recipe, seeds, train
 from calibrant_lab.training.data import preparation, read_data
 from calibrant_lab.training.learner import Learner
 from calibrant_lab.training.loss import build_regularizer
@@ -29,40 +29,27 @@ ADDITIONS = [
 @pytest.mark.usefixtures("short_reports")
 @pytest.mark.parametrize("settings", ADDITIONS, ids=lambda settings: settings[-1])
 def test_killed_or_interrupted_it_goes_on_to_the_same_bits(
-    recipe, tmp_path, same_numbers, killed_in_step, interrupted_in_step, monkeypatch, settings
+    recipe, tmp_path, same_numbers, cut, settings
 ) -> None:
     """A kill in the second epoch and Ctrl-C in the third change no bit of what an undisturbed run writes."""
     mine = recipe.with_settings(settings)
     whole = train(mine, tmp_path / "whole").folder.path
-    killed = killed_in_step(7)
-    with pytest.raises(killed, match=r"^$"):
-        train(mine, tmp_path / "cut")
-    monkeypatch.undo()
-    interrupted_in_step(6)  # counted anew: the second batch of the third epoch
-    with pytest.raises(TrainingInterrupted, match="resumes from there"):
-        train(mine, tmp_path / "cut")
-    monkeypatch.undo()
-    train(mine, tmp_path / "cut")
-    same_numbers(whole, tmp_path / "cut")
-    assert sorted(each.name for each in whole.iterdir()) == sorted(
-        each.name for each in (tmp_path / "cut").iterdir()
-    )
+    cut(mine, 7, killed=True)
+    folder = cut(mine, 6).path  # counted anew: the second batch of the third epoch
+    same_numbers(whole, train(mine, folder).folder.path)
+    assert {each.name for each in whole.iterdir()} == {each.name for each in folder.iterdir()}
 
 
 @pytest.mark.usefixtures("short_reports")
-def test_the_check_of_resumption_bites(recipe, tmp_path, interrupted_in_step, monkeypatch) -> None:
+def test_the_check_of_resumption_bites(recipe, tmp_path, cut, monkeypatch) -> None:
     """Were the number of batches not restored, other vectors would be drawn and the numbers differ."""
     mine = recipe.with_settings(["curvature.weight=0.01"])
     whole = train(mine, tmp_path / "whole").folder.path
-    interrupted_in_step(6)
-    with pytest.raises(TrainingInterrupted, match="resumes from there"):
-        train(mine, tmp_path / "cut")
-    monkeypatch.undo()
+    cut(mine, 6)
     load = Learner.load_state_dict
 
     def forgetful(self: Learner, saved: dict[str, object]) -> None:
         load(self, saved)
-        assert self.regularizer is not None
         self.regularizer.calls = 0
 
     monkeypatch.setattr(Learner, "load_state_dict", forgetful)
@@ -89,7 +76,6 @@ def test_what_is_recorded(recipe, tmp_path, settings) -> None:
     traces = [row.get("train_trace") for row in run.rows]
     assert all(isinstance(trace, float) for trace in traces) == settings[0].startswith("curvature")
     cost = run.cost
-    assert cost is not None
     assert cost == json.loads((tmp_path / "run" / "cost.json").read_text())
     assert cost["times_cross_entropy"] == pytest.approx(
         cost["milliseconds"] / cost["cross_entropy_milliseconds"]
@@ -204,10 +190,8 @@ def test_settings_reach_the_penalty(recipe) -> None:
     ]
     mine = recipe.with_settings(settings)
     found = build_regularizer(mine, model, nn.CrossEntropyLoss())
-    assert found is not None
     assert (found.weight, found.every, found.num_probes, found.negative) == (0.5, 3, 2, "clip")
     other = build_regularizer(mine, model, nn.CrossEntropyLoss(), rank=1)
-    assert other is not None
     assert other.seed == found.seed
     gauss_newton = mine.with_settings(["curvature.estimator=gauss-newton"])
     ranks = [build_regularizer(gauss_newton, model, nn.CrossEntropyLoss(), rank=rank) for rank in (0, 1)]

@@ -118,12 +118,9 @@ def test_compared_runs_show_what_differs_and_the_same_images(recipe, tmp_path) -
         train(recipe.with_settings([*settings, "training.epochs=1"]), tmp_path / name)
     runs = {name: load_run(tmp_path / name) for name in ("a", "b", "c")}
     differences, images = comparison_sections({name: runs[name] for name in ("a", "b")})
-    assert differences.table is not None
     assert differences.table.columns == ("Run", "loss")
     assert differences.table.rows == (("a", "cross-entropy"), ("b", "focal(gamma=3)"))
-    assert images.table is not None
     assert images.table.columns == ("Image", "Actual", "a", "b")
     assert 4 < len(images.table.rows) <= 8
     (only,) = comparison_sections({name: runs[name] for name in ("a", "c")})
-    assert only.table is not None
     assert only.table.columns == ("Run", "data.augment", "data.seed")

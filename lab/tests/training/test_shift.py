@@ -99,5 +99,4 @@ def test_means_are_over_corruptions() -> None:
     rows = [row(None, 0, 0.9), row("fog", 1, 0.2), row("snow", 1, 0.4)]
     found = {"source": "computed", "seed": 0, "level": 0.95, "calibrators": ["as trained"], "rows": rows}
     table = shift_section(found).table
-    assert table is not None
     assert table.rows[1] == ("mean of 2", "1", "0.3000", "0.3000")

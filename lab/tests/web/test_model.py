@@ -113,7 +113,6 @@ def test_probabilities_are_those_of_network_and_calibrator(asked, classifier) ->
     answer = asked.post("/predict", files={"file": ("red.png", png(picture()))})
     (found,) = answer.json()["predictions"]
     logits = torch.tensor([[2.0, 0.0, 0.0]])  # half of the image is red, times four
-    assert classifier.calibrator is not None
     raw, calibrated = logits.softmax(1)[0], classifier.calibrator.predict_proba(logits)[0]
     assert [row["name"] for row in found["classes"]] == ["red", "green", "blue"]
     assert [row["raw"] for row in found["classes"]] == pytest.approx(raw.tolist(), rel=1e-5)
@@ -272,7 +271,6 @@ def networks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_calibrator_comes_from_predictions(tmp_path, multilabel, method) -> None:
     """Without a file of a calibrator one is fitted on the predictions, which say how often classes occur."""
     found = load_classifier(saved(tmp_path, multilabel=multilabel))
-    assert found.calibrator is not None
     assert found.calibrator.name == method
     assert found.multilabel == multilabel
     assert found.num_calibration == 300
@@ -348,7 +346,6 @@ def test_refits_of_patients_are_wider() -> None:
     for clusters in (None, copies.tolist()):
         given = Predictions(logits=logits[copies], labels=labels[copies], clusters=clusters)
         spread = refits(calibrator, given, number=40)
-        assert spread is not None
         low, high = spread.interval(logits[:1])
         widths.append(float((high - low).max()))
     assert widths[1] > 1.5 * widths[0]
@@ -366,7 +363,6 @@ def test_intervals_are_those_of_each_refit(kind) -> None:
     other = VectorScaling() if kind == "multiclass" else HistogramBinning()
     for calibrator in (scaling, other):
         spread = refits(fit_quietly(calibrator, Labelled.of(form)), form, number=4)
-        assert spread is not None
         found = torch.stack([torch.as_tensor(each.predict_proba(scores[:7])) for each in spread.calibrators])
         expected = torch.quantile(found, torch.tensor([0.025, 0.975], dtype=torch.float64), dim=0)
         assert torch.allclose(torch.stack(spread.interval(scores[:7])), expected, rtol=0, atol=1e-12)
