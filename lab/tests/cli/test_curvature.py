@@ -204,10 +204,7 @@ def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path) -> None:
             (f"{MLP[:-1]}B", "--weights", "no.pt", *DIGITS, *BRIER),
             "has no function 'MLB'; did you mean 'MLP'",
         ),
-        (
-            (MLP, "--weights", "other.pt", *DIGITS, *BRIER),
-            "other.pt must hold the weights of this MLP",
-        ),
+        ((MLP, "--weights", "other.pt", *DIGITS, *BRIER), "other.pt must hold the weights of this MLP"),
         (("run", "--figure", "x.svg", "--no-density"), "--no-density leaves out"),
         (("run", "--json", "x.txt"), "must end in .json"),
         (("run", "--device", "abacus"), "the device 'abacus' cannot be used"),

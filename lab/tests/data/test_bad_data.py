@@ -51,10 +51,7 @@ def written(folder: Path, **files: bytes | str) -> Path:
     [
         ({"x_train": IMAGES[:0], "y_train": LABELS[:0]}, "a label for each sample; got none"),
         ({"x_test": IMAGES[:0], "y_test": LABELS[:0]}, "a label for each sample; got none"),
-        (
-            {"x_test": IMAGES[:, :3], "y_test": LABELS},
-            r"of one shape, .* \(1, 4, 4\); got \(1, 3, 4\)",
-        ),
+        ({"x_test": IMAGES[:, :3], "y_test": LABELS}, r"of one shape, .* \(1, 4, 4\); got \(1, 3, 4\)"),
         ({"x_train": IMAGES[:, :0]}, "must hold values"),
         ({"y_train": LABELS + 10**9}, "the highest is 1000000001"),
         ({"class_names": np.array("one")}, "at least two classes; got 1"),
@@ -93,10 +90,7 @@ def test_paths(tmp_path) -> None:
     ("change", "words"),
     [
         ({"jpeg_train": np.zeros(9)}, "'jpeg_train' must hold bytes"),
-        (
-            {"offset_train": np.array([0, 9, 400])},
-            r"must rise from 0 or more to at most the \d+ bytes",
-        ),
+        ({"offset_train": np.array([0, 9, 400])}, r"must rise from 0 or more to at most the \d+ bytes"),
         ({"offset_train": np.array([0, 9, 5])}, "'offset_train' must rise"),
         ({"y_train": np.array([0, 1, 2])}, "as many labels as samples; got 3 and 2"),
         ({"y_train": np.array([0.5, 1])}, "'y_train' must hold one whole number per sample"),

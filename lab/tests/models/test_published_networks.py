@@ -36,10 +36,7 @@ def size(model: nn.Module) -> int:
             "cifar-resnet(depth=34)",
             references.resnet_shapes((3, 4, 6, 3), 10, width=64, bottleneck=False, stem=64),
         ),
-        (
-            "he-resnet(depth=20)",
-            references.resnet_shapes((3, 3, 3), 10, width=16, bottleneck=False, stem=16),
-        ),
+        ("he-resnet(depth=20)", references.resnet_shapes((3, 3, 3), 10, width=16, bottleneck=False, stem=16)),
         ("densenet(depth=169)", references.densenet_shapes((6, 12, 32, 32), 10, growth=32)),
         ("cifar-densenet(depth=201)", references.cifar_densenet_shapes((6, 12, 48, 32), 10, growth=32)),
     ],

@@ -21,8 +21,7 @@ def test_a_run_is_judged_under_shift(recipe, tmp_path, monkeypatch, short_report
     monkeypatch.setattr("calibrant_lab.training.shift._DRAWS", 40)
     monkeypatch.setattr("calibrant_lab.training.shift._RESAMPLES", 10)
     monkeypatch.setattr(
-        "calibrant_lab.training.run_report.write_report",
-        lambda *_, after, **__: told.extend(after),
+        "calibrant_lab.training.run_report.write_report", lambda *_, after, **__: told.extend(after)
     )
     settings = [
         'shift.corruption=["contrast", "gaussian-noise"]',

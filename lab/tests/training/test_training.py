@@ -1,4 +1,4 @@
-"""What the loop does with a recipe's settings."""
+"""What the loop does with a recipe's settings, and the weights that it begins with."""
 
 from __future__ import annotations
 
@@ -15,11 +15,16 @@ import calibrant
 import calibrant_lab
 from calibrant import losses
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
-from calibrant_lab.training import Listener, load_recipe, load_run, train
+from calibrant_lab.models import build
+from calibrant_lab.sweep.tasks.task import Fingerprints
+from calibrant_lab.sweep.tasks.training import Training
+from calibrant_lab.training import Listener, Recipe, load_recipe, load_run, seeds, train
 from calibrant_lab.training.data import read_data
 from calibrant_lab.training.learner import Learner
 from calibrant_lab.training.loss import build_loss, warn_of_dying_gradients
+from calibrant_lab.training.recipe import ScheduleSection
 from calibrant_lab.training.run import RunFolder
+from calibrant_lab.training.schedule import learning_rate
 
 pytestmark = pytest.mark.usefixtures("short_reports")
 
@@ -348,3 +353,93 @@ def test_a_lazy_training_is_the_same(images, lazy, tmp_path) -> None:
     one, other = train(images, tmp_path / "one"), train(lazy, tmp_path / "other")
     assert torch.equal(one.predictions.scores, other.predictions.scores)
     assert one.data_sha256 != other.data_sha256
+
+
+def test_a_training_begins_with_the_weights_of_a_file(recipe, short_reports, tmp_path) -> None:
+    """At a learning rate of next to nothing they are also what it ends with, but for the layer left out."""
+    model = build("mlp(widths=(16,), dropout=0.2)", input_shape=(1, 8, 8), num_classes=3)
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    still = [
+        "training.epochs=1",
+        "optimiser.learning_rate=1e-12",
+        "optimiser.momentum=0",
+        "schedule.milestones=[1]",
+    ]
+    begun = recipe.with_settings(
+        [*still, f"initial.weights={tmp_path / 'weights.pt'}", "initial.skip=['layers.4']"]
+    )
+    run = train(begun, tmp_path / "run")
+    trained = run.model().state_dict()
+    for name in ("layers.1.weight", "layers.1.bias"):
+        torch.testing.assert_close(trained[name], model.state_dict()[name])
+    with torch.random.fork_rng():
+        torch.manual_seed(seeds.derived(recipe.seed, seeds.WEIGHTS))
+        drawn = build(recipe.model, input_shape=(1, 8, 8), num_classes=10).state_dict()
+    torch.testing.assert_close(trained["layers.4.weight"], drawn["layers.4.weight"])
+    (tmp_path / "weights.pt").unlink()
+    assert train(begun, tmp_path / "run").evaluation is not None  # what it began with is no longer needed
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["initial.weights=nothing.pt"], "initial.weights must name a file of weights.*no nothing.pt"),
+        (["initial.skip=['head']"], "`skip` goes with `weights`"),
+    ],
+)
+def test_mistakes_are_named_before_anything_is_written(recipe, settings, words, tmp_path) -> None:
+    """A missing file, and a layer that keeps weights that nothing replaces."""
+    with pytest.raises(InputError, match=words):
+        train(recipe.with_settings(settings), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_file_s_content_decides_which_run_it_is(tmp_path) -> None:
+    """Of a sweep: other weights under the same name are another run."""
+    content = {"data": {"name": "digits"}, "initial": {"weights": str(tmp_path / "weights.pt")}}
+    settings = Recipe.read(content).settings()
+    found: list[str] = []
+    for value in (b"one", b"two"):
+        (tmp_path / "weights.pt").write_bytes(value)
+        found.append(Training().inputs(settings, Fingerprints())["initial weights"])
+    assert len(set(found)) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [1, 1, 1, 1]),
+        ({"name": "steps", "milestones": (1, 3), "factor": 0.5}, [1, 0.5, 0.5, 0.25]),
+        ({"name": "cosine"}, [1, (1 + math.sqrt(0.5)) / 2, 0.5, (1 - math.sqrt(0.5)) / 2]),
+        ({"name": "cosine", "floor": 0.5, "warmup": 2}, [1 / 3, 2 / 3, 1, 0.75]),
+    ],
+)
+def test_learning_rates_follow_the_schedule(settings, expected) -> None:
+    """The rate of each of four epochs, by hand."""
+    schedule = ScheduleSection(**settings)
+    rates = [learning_rate(schedule, base=1.0, epoch=epoch, epochs=4) for epoch in range(4)]
+    assert rates == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("patience", [0, 2])
+def test_the_rate_on_a_plateau_is_torchs(patience) -> None:
+    """After every epoch of a loss that falls, stands, wavers and falls by too little."""
+    losses = [3.0, 2.0, 2.0, 2.0, 2.5, 1.9, 1.8999, 1.89985, 1.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6]
+    optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau
+    theirs = plateau(optimiser, factor=0.1, patience=patience, eps=0)  # eps stops it below 1e-8
+    settings = ScheduleSection(name="plateau", patience=patience, factor=0.1)
+    for epoch in range(len(losses) + 1):
+        mine = learning_rate(settings, base=0.5, epoch=epoch, epochs=20, losses=losses[:epoch])
+        assert mine == pytest.approx(optimiser.param_groups[0]["lr"], rel=1e-12, abs=0)
+        if epoch < len(losses):
+            theirs.step(losses[epoch])
+    assert mine < 0.5 * 0.1**2 * 1.01
+
+
+def test_the_rate_falls_in_a_training_that_learns_nothing(recipe, tmp_path) -> None:
+    """It sees the calibration NLL of the epochs before; a resumed training sees the same."""
+    settings = ["schedule.name=plateau", "schedule.milestones=[]", "schedule.patience=0"]
+    slow = recipe.with_settings([*settings, "optimiser.learning_rate=1e-9", "training.epochs=4"])
+    run = train(slow, tmp_path / "run", report=False)
+    assert [row["learning_rate"] for row in run.rows] == pytest.approx([1e-9, 1e-9, 1e-10, 1e-11])
