@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -23,27 +24,6 @@ from calibrant_lab.sweep.store import Store, places
 from calibrant_lab.sweep.sweep import Watcher, attempt, sweep
 from calibrant_lab.sweep.tasks.task import Item
 from toy_task import Toy, toys
-
-
-class Notes(Watcher):
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.ends: list[Ended] = []
-        self.told: list[tuple[float, str]] = []
-        self.waited = 0
-
-    def ended(self, end: Ended) -> None:
-        """Keep it."""
-        self.ends.append(end)
-
-    def progress(self, run: str, share: float, words: str) -> None:
-        """Keep it."""
-        self.told.append((share, words if run else ""))
-
-    def waiting(self, runs: int) -> None:
-        """Count them."""
-        self.waited += runs
 
 
 def test_what_is_done_is_not_done_again(tmp_path) -> None:
@@ -72,7 +52,7 @@ def test_a_damaged_result_is_done_again(tmp_path, content) -> None:
 
 def test_a_pool_replaces_workers_that_die(tmp_path) -> None:
     """A run whose worker dies is tried again, three times at most; all others are done once."""
-    store, log, notes = Store(tmp_path / "store"), tmp_path / "log", Notes()
+    store, log, notes = Store(tmp_path / "store"), tmp_path / "log", Mock(spec=Watcher)
     hows = ["well", "fails", "dies once", "dies", "diverges"]
     items = toys(how=hows, seed=[0], log=[str(log)])
     report = sweep(items, store, Pool(jobs=2), watcher=notes)
@@ -81,7 +61,7 @@ def test_a_pool_replaces_workers_that_die(tmp_path) -> None:
     assert reasons["dies"].startswith("its process was ended by SIGKILL")
     assert reasons["dies"].endswith("It was tried 3 times.")
     assert len(log.read_text().splitlines()) == 3 + 2 + 3
-    ends = Counter(end.state for end in notes.ends)
+    ends = Counter(call.args[0].state for call in notes.ended.call_args_list)
     assert ends == {"done": 5, "died": 3}
     assert {result.value("square") for result in store.results()} == {1.0}
 
@@ -127,7 +107,7 @@ def test_a_full_disk_ends_the_sweep(tmp_path, monkeypatch) -> None:
 
 def test_a_sweep_waits_for_runs_of_another(tmp_path, monkeypatch) -> None:
     """What another holds is waited for, and done if the other gives it back."""
-    store, notes = Store(tmp_path / "store"), Notes()
+    store, notes = Store(tmp_path / "store"), Mock(spec=Watcher)
     items = toys(seed=[0, 1])
     lease = store.claim(items[0].run)
 
@@ -139,7 +119,7 @@ def test_a_sweep_waits_for_runs_of_another(tmp_path, monkeypatch) -> None:
     )
     assert lease is not None
     assert sweep(items, store, Serial(), watcher=notes).statuses == {"finished": 2}
-    assert notes.waited == 1
+    notes.waiting.assert_called_once_with(1)
 
 
 def test_cores_are_divided(monkeypatch) -> None:
@@ -211,13 +191,14 @@ class Threaded(Serial):
 def test_how_far_runs_are_is_found_in_their_leases(tmp_path, monkeypatch) -> None:
     """Whatever engine does them; at the end nothing of it stays."""
     monkeypatch.setattr(places, "_NOTE_EVERY", 0.02)
-    store, notes = Store(tmp_path / "store"), Notes()
+    store, notes = Store(tmp_path / "store"), Mock(spec=Watcher)
     items = toys(seed=[0], steps=[10], seconds=[0.05])
     assert sweep(items, store, Threaded(), watcher=notes).statuses == {"finished": 1}
-    shares = [share for share, _ in notes.told]
+    told = [call.args for call in notes.progress.call_args_list]
+    shares = [share for _, share, _ in told]
     assert shares == sorted(shares)
     assert len({0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9} & set(shares)) > 3
-    assert {words for share, words in notes.told if share == 0.5} <= {"step 5"}
+    assert {words for run, share, words in told if run and share == 0.5} <= {"step 5"}
     assert store.place.names("leases") == []
 
 

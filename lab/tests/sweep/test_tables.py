@@ -68,11 +68,6 @@ def test_rows_of_networks_are_the_runs_own() -> None:
     assert table.cells["mean"].notna().all()
 
 
-def test_the_interval_is_said_to_be_of_trainings() -> None:
-    """Whoever reads it as an interval over test samples is told otherwise."""
-    assert "not what other test samples would" in notes(build_table(LAYOUT, sweep(THREE)))[0]
-
-
 def test_differences_are_paired() -> None:
     """Seeds that move all arms alike widen the intervals of means and not those of differences."""
     table = build_table(LAYOUT, sweep(THREE), Options(against="cross-entropy"))
@@ -281,16 +276,6 @@ def test_quantities_are_read_where_they_lie(entry, value) -> None:
     found = read(quantity, result)
     assert found.value == value
     assert (found.why == "") is (value is not None)
-
-
-def test_heads_stand_over_their_columns() -> None:
-    """A word over several columns spans them, and only as long as those above it are the same."""
-    columns = [("a", "x", "1"), ("a", "x", "2"), ("b", "x", "1")]
-    assert replace(show(build_table(LAYOUT, [])), columns=columns).heads == [
-        [("a", 2), ("b", 1)],
-        [("x", 2), ("x", 1)],
-        [("1", 1), ("2", 1), ("1", 1)],
-    ]
 
 
 def test_numbers_and_words_are_rows_of_their_own() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -34,30 +35,6 @@ CAREFUL = ["optimiser.learning_rate=0.003", "data.train=600"]
 """Where large steps would kill rectified units."""
 
 
-class Heard(Listener):
-    """Remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.facts, self.rows, self.stages, self.stopped = {}, [], [], False
-
-    def start(self, *, epoch, epochs, facts) -> None:
-        """Remember the facts, and how many epochs are to come."""
-        self.to_come, self.facts = epochs - epoch, facts
-
-    def epoch(self, row) -> None:
-        """Remember the row."""
-        self.rows.append(row)
-
-    def stage(self, text, fraction) -> None:
-        """Remember how far it is; there is always a word to it."""
-        assert text
-        self.stages.append(fraction)
-
-    def stop(self) -> None:
-        """Remember the end."""
-        self.stopped = True
-
-
 class Following(nn.Module):
     """A loss that writes down what it is told."""
 
@@ -80,16 +57,18 @@ class Following(nn.Module):
 
 def test_a_run_leaves_everything_behind(recipe, tmp_path) -> None:
     """Every file is there and says the same; the listener heard it all."""
-    heard = Heard()
+    heard = Mock(spec=Listener)
     run = train(recipe, tmp_path / "run", listener=heard, command="calibrant train x")
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert lines == heard.rows == list(run.rows)
+    assert lines == [call.args[0] for call in heard.epoch.call_args_list] == list(run.rows)
     assert [row["epoch"] for row in lines] == [1, 2, 3, 4]
-    assert "averaged over batches of 48" in heard.facts["loss"]
-    assert "clipped at 2" in heard.facts["optimiser"]
-    assert heard.to_come == 4
-    assert heard.stopped
-    assert heard.stages[-1] == 1
+    told = heard.start.call_args.kwargs
+    assert (told["epoch"], told["epochs"]) == (0, 4)
+    assert "averaged over batches of 48" in told["facts"]["loss"]
+    assert "clipped at 2" in told["facts"]["optimiser"]
+    assert heard.stop.called
+    assert all(call.args[0] for call in heard.stage.call_args_list), "there is always a word to it"
+    assert heard.stage.call_args.args[1] == 1
     predictions = calibrant.load_predictions(tmp_path / "run" / "predictions.npz")
     assert predictions.calibration.num_samples == 150
     assert run.evaluation == calibrant.Evaluation.from_json(

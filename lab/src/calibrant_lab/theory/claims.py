@@ -2,7 +2,8 @@ r"""What single papers claim of focal losses: where it holds, and functions that
 
 The confidence region says at which top probabilities the focal calibration map can raise and can lower
 confidence. The temperature fit is a line through the temperatures closest to the focal map, the composition
-what they foretell of networks. The PAC-Bayes bound prices flat and sharp minima. Of focal calibration loss:
+what they foretell of networks. The PAC-Bayes bound prices flat and sharp minima. Three claims on focal
+calibration loss do not hold as they stand:
 
 **Strict properness.** Claimed for every :math:`\lambda > 0`. At q = p the slope of the squared distance is
 zero, so :math:`\lambda` does not decide whether p is a stationary point. FCL is proper at exactly the
