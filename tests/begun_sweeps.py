@@ -1,4 +1,4 @@
-"""Sweeps of toys in a process of their own, to be ended before their time."""
+"""Sweeps in a process of their own, to be ended before their time; that process runs this file."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ import time
 from pathlib import Path
 from typing import Any
 
+from calibrant_lab.sweep.engines import build_engine
 from calibrant_lab.sweep.store import Store
-from command_line import START
+from calibrant_lab.sweep.sweep import sweep
+from toy_task import toys
 
 
-def begin_sweep(folder: Path, grid: str, *, engine: str = "pool(jobs=2)") -> subprocess.Popen[bytes]:
-    """``calibrant sweep`` of a grid, with the workers that it has, into ``store`` in the folder."""
-    (folder / "grid.toml").write_text(grid, encoding="utf-8")
-    options = [str(folder / "grid.toml"), "--store", str(folder / "store"), "--engine", engine]
+def begin_sweep(
+    folder: Path, *, grid: Path | None = None, engine: str = "pool(jobs=2)", **axes: list[Any]
+) -> subprocess.Popen[bytes]:
+    """A sweep of a grid, or of toys over axes, with the workers that it has, into ``store`` in the folder."""
+    wanted = json.dumps(axes) if grid is None else str(grid)
+    command = [sys.executable, __file__, str(folder / "store"), engine, wanted]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen([*START, "sweep", *options], env=environment, **quiet)
-
-
-def grid_of_toys(**axes: list[Any]) -> str:
-    """The text of a grid of toys."""
-    return 'task = "toy_task:Toy"\n[axes]\n' + "".join(f"{key} = {json.dumps(axes[key])}\n" for key in axes)
+    return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
 
 
 def end_sweep(process: subprocess.Popen[bytes], number: int, log: Path, *, after: int) -> None:
@@ -45,3 +43,14 @@ def assert_released(store: Store) -> None:
     while store.leases.held() and time.monotonic() < until:
         time.sleep(0.02)
     assert store.leases.held() == {}
+
+
+if __name__ == "__main__":
+    place, engine, wanted = sys.argv[1:]
+    if wanted.endswith(".toml"):
+        from calibrant_lab.sweep.grid import load_grid  # which imports torch
+
+        items = load_grid(wanted).items()
+    else:
+        items = toys(**json.loads(wanted))
+    sweep(items, Store(place), build_engine(engine))

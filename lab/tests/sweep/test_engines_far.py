@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from begun_sweeps import assert_released, begin_sweep, end_sweep, grid_of_toys
+from begun_sweeps import assert_released, begin_sweep, end_sweep
 from calibrant._math.errors import InputError
 from calibrant_lab.sweep.engines import Pool, Ray, Serial, Submitit, Work, build_engine
 from calibrant_lab.sweep.grid import Grid
@@ -188,8 +188,10 @@ def test_the_work_of_a_node_that_dies_is_done_elsewhere(tmp_path, cluster) -> No
 def test_a_driver_that_ends_loses_nothing(tmp_path, cluster, number) -> None:
     """What is finished is not begun again by the next driver, and its workers end with it."""
     store, log = Store(tmp_path / "store"), tmp_path / "log"
-    grid = grid_of_toys(seed=list(range(6)), log=[str(log)], seconds=[0.2], steps=[3])
-    process = begin_sweep(tmp_path, grid, engine=f"ray(address='{cluster.address}')")
+    engine = f"ray(address='{cluster.address}')"
+    process = begin_sweep(
+        tmp_path, engine=engine, seed=list(range(6)), log=[str(log)], seconds=[0.2], steps=[3]
+    )
     end_sweep(process, number, log, after=3)
     assert_released(store)
     done = store.done()

@@ -14,7 +14,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from begun_sweeps import assert_released, begin_sweep, end_sweep, grid_of_toys
+from begun_sweeps import assert_released, begin_sweep, end_sweep
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.files import said_of
 from calibrant_lab.sweep import engines
@@ -253,7 +253,7 @@ def test_estimates_prefer_the_likest_runs() -> None:
 def test_a_driver_that_ends_takes_its_workers_with_it_and_loses_nothing(tmp_path, number) -> None:
     """What is finished stays and is not done again; what was begun is begun again by the next sweep."""
     store, log = Store(tmp_path / "store"), tmp_path / "log"
-    process = begin_sweep(tmp_path, grid_of_toys(seed=list(range(6)), log=[str(log)], seconds=[0.15]))
+    process = begin_sweep(tmp_path, seed=list(range(6)), log=[str(log)], seconds=[0.15])
     end_sweep(process, number, log, after=4)
     assert_released(store)
     done = store.done()

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from begun_sweeps import assert_released, begin_sweep, grid_of_toys
+from begun_sweeps import assert_released, begin_sweep
 from calibrant_lab.sweep.engines import Serial
 from calibrant_lab.sweep.grid import load_grid
 from calibrant_lab.sweep.store import Store
@@ -34,7 +34,7 @@ RUNS = 40
 def start(folder: Path, first: int = 0) -> subprocess.Popen[bytes]:
     """A sweep of toys from that seed on."""
     seeds = list(range(first, first + RUNS))
-    return begin_sweep(folder, grid_of_toys(seed=seeds, log=[str(folder / "log")], seconds=[0.02], steps=[3]))
+    return begin_sweep(folder, seed=seeds, log=[str(folder / "log")], seconds=[0.02], steps=[3])
 
 
 def children(pid: int) -> list[int]:
@@ -119,7 +119,7 @@ def test_trainings_that_are_killed_end_in_the_same_bits(tmp_path) -> None:
     whole = {each.run: each for each in undisturbed.results()}
     rng = random.Random(1)
     for _ in range(2):
-        process = begin_sweep(tmp_path, GRID)
+        process = begin_sweep(tmp_path, grid=tmp_path / "grid.toml")
         work = tmp_path / "store" / "work"
         until = time.monotonic() + 60
         while process.poll() is None and not list(work.glob("*/checkpoint.pt")) and time.monotonic() < until:
