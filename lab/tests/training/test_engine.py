@@ -101,7 +101,7 @@ def test_lengths_that_are_not_told_are_unknown(recipe, tmp_path, monkeypatch) ->
 PLAIN, NORMALISED = nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
 
 
-def recipe(size: int, **more: object) -> Recipe:
+def with_batches(size: int, **more: object) -> Recipe:
     """A recipe with batches of that size."""
     return Recipe.read({"training": {"batch_size": size, **more}})
 
@@ -121,25 +121,25 @@ def recipe(size: int, **more: object) -> Recipe:
 def test_processes_change_the_batches_only_where_they_must(samples, model, processes, last) -> None:
     """The last batch is the same for one process and for two unless one of them could not learn from it."""
     least = least_batch(model, processes)
-    assert len(batches_in(torch.arange(samples), recipe(50), least=least)[-1]) == last
+    assert len(batches_in(torch.arange(samples), with_batches(50), least=least)[-1]) == last
 
 
 @pytest.mark.parametrize(("drop", "rest"), [(False, [2]), (True, [])])
 def test_the_last_batch_is_left_out_where_it_is_smaller(drop, rest) -> None:
     """Ten samples in batches of four; eight fill theirs either way, and three are kept."""
     for total, sizes in ((10, [4, 4, *rest]), (8, [4, 4]), (3, [3])):
-        found = batches_in(torch.arange(total), recipe(4, drop_last=drop), least=1)
+        found = batches_in(torch.arange(total), with_batches(4, drop_last=drop), least=1)
         assert [len(rows) for rows in found] == sizes
 
 
 def test_what_is_left_out_or_shared_is_said() -> None:
     """Samples without a batch, and losses of a batch that see a share of it."""
-    said = batch_facts(recipe(50), 201, PLAIN, CrossEntropyLoss(), processes=2)
+    said = batch_facts(with_batches(50), 201, PLAIN, CrossEntropyLoss(), processes=2)
     assert said == "; the last 1 of 201 samples of every epoch are left out (a batch needs 2)"
-    assert batch_facts(recipe(50), 203, PLAIN, CrossEntropyLoss(), processes=2) == ""
-    dropping = batch_facts(recipe(50, drop_last=True), 203, PLAIN, CrossEntropyLoss(), processes=1)
+    assert batch_facts(with_batches(50), 203, PLAIN, CrossEntropyLoss(), processes=2) == ""
+    dropping = batch_facts(with_batches(50, drop_last=True), 203, PLAIN, CrossEntropyLoss(), processes=1)
     assert dropping == "; the last 3 of 203 samples of every epoch are left out (training.drop_last)"
-    of_batch = batch_facts(recipe(50), 200, PLAIN, MMCELoss(), processes=2)
+    of_batch = batch_facts(with_batches(50), 200, PLAIN, MMCELoss(), processes=2)
     assert of_batch == "; each of 2 processes computes it on its share of the batch"
 
 
