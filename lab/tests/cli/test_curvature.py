@@ -200,10 +200,7 @@ def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path) -> None:
         ((MLP,), "needs --weights"),
         ((MLP, "--weights", "no.pt", *DIGITS), "needs --loss"),
         ((MLP, "--weights", "no.pt", *DIGITS, *BRIER), "there is no file of weights no.pt"),
-        (
-            (f"{MLP[:-1]}B", "--weights", "no.pt", *DIGITS, *BRIER),
-            "has no function 'MLB'; did you mean 'MLP'",
-        ),
+        ((f"{MLP[:-1]}B", "--weights", "no.pt", *DIGITS, *BRIER), "no function 'MLB'; did you mean 'MLP'"),
         ((MLP, "--weights", "other.pt", *DIGITS, *BRIER), "other.pt must hold the weights of this MLP"),
         (("run", "--figure", "x.svg", "--no-density"), "--no-density leaves out"),
         (("run", "--json", "x.txt"), "must end in .json"),

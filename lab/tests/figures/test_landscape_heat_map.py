@@ -221,10 +221,7 @@ def test_landscape_of_confidences(files) -> None:
         (["landscape", "one.npz", "--label", "b"], "one.npz is multiclass"),
         (["landscape", "several.npz"], "has 3 labels per sample; choose one by --label: a, b, c, or 0 to 2"),
         (["landscape", "several.npz", "--label", "d"], "has no label 'd'; choose 'a', 'b' or 'c'."),
-        (
-            ["landscape", "several.npz", "--label", "7"],
-            "has no label '7'; there are 3, from 0 to 2 (a, b, c).",
-        ),
+        (["landscape", "several.npz", "--label", "7"], "no label '7'; there are 3, from 0 to 2 (a, b, c)."),
         (["landscape", "unnamed.npz", "--label", "d"], "has no label 'd'; there are 3, from 0 to 2."),
         (["landscape", "bare.npz"], "bare.npz has no labels"),
     ],

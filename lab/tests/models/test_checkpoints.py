@@ -261,10 +261,7 @@ def test_what_is_skipped_keeps_its_weights(model, tmp_path) -> None:
             lambda state: state.update({"layers.1.bias": torch.zeros(5)}),
             r"1 \(layers.1.bias \(5,\) for \(4,\)\) is of another shape",
         ),
-        (
-            lambda state: state.clear(),
-            r"4 \(layers.1.weight, layers.1.bias, layers.3.weight, …\) are missing",
-        ),
+        (dict.clear, r"4 \(layers.1.weight, layers.1.bias, layers.3.weight, …\) are missing"),
     ],
 )
 def test_files_that_do_not_fit_are_named_and_change_nothing(model, change, words, tmp_path) -> None:

@@ -138,10 +138,7 @@ def test_data_that_stand_in_are_named() -> None:
         ({"rows": "loss", "cells": [{"metric": "ece"}]}, "`rows` must be a list of texts"),
         ({"rows": ["loss"], "cells": [{"metric": "ece", "better": "more"}]}, "`better` must be lower"),
         ({"rows": ["loss"], "compare": ["model"], "cells": [{"metric": "ece"}]}, "`compare` must name rows"),
-        (
-            {"rows": ["loss"], "paper": "mukhoti-2020", "cells": [{"metric": "ece"}]},
-            "rows and columns are data",
-        ),
+        ({"rows": ["loss"], "paper": "mukhoti-2020", "cells": [{"metric": "ece"}]}, "rows and columns are"),
         ({"rows": ["method"], "paper": "mukhoti", "cells": [{"metric": "ece"}]}, "there is no paper"),
         ({"rows": ["loss"], "cells": [{"spent": "gpu"}]}, "`spent` must be wall or cpu; got 'gpu'"),
         ({"rows": ["loss"], "quantities": "above", "cells": [{"metric": "e"}]}, "must be rows or columns"),

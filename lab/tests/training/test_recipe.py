@@ -39,10 +39,7 @@ def test_odd_strings_survive_being_written() -> None:
     ("content", "words"),
     [
         ({"los": "focal"}, "no setting los; did you mean 'loss'"),
-        (
-            {"optimiser": {"learning-rate": 1}},
-            "no setting optimiser.learning-rate; did you mean 'learning_rate'",
-        ),
+        ({"optimiser": {"learning-rate": 1}}, "optimiser.learning-rate; did you mean 'learning_rate'"),
         ({"optimizer": {"name": "adam"}}, "did you mean 'optimiser'"),
         ({"training": {"epochs": 0}}, "training.epochs is 0, but input should be greater than"),
         ({"training": {"epochs": "many"}}, "training.epochs is 'many'"),
@@ -205,10 +202,7 @@ def test_a_recipe_without_the_table_has_no_small_budget() -> None:
 @pytest.mark.parametrize(
     ("small", "words"),
     [
-        (
-            {"training": {"epoch": 3}},
-            r"\[small\]: there is no setting training.epoch; did you mean 'epochs'\?$",
-        ),
+        ({"training": {"epoch": 3}}, r"\[small\]: .* no setting training.epoch; did you mean 'epochs'\?$"),
         ({"training": 3}, r"\[small\]: training is 3"),
         ({"schedule": {"milestones": [3, 2]}}, r"\[small\]: schedule: `milestones` must rise"),
     ],

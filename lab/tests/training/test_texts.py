@@ -218,10 +218,7 @@ OF_DIGITS = ['data.name="digits"', 'data.vectors=""', 'model="mlp"', "optimiser.
         (['data.name="digits"'], "data.vectors is for texts"),
         (['data.vectors="none.npz"'], r"there is no none\.npz"),
         (['training.class_weights="balanced"'], "learns from parts of samples"),
-        (
-            ['optimiser.plain=["wrds"]'],
-            "optimiser.plain names 'wrds', which the network lacks; did you mean 'words",
-        ),
+        (['optimiser.plain=["wrds"]'], "'wrds', which the network lacks; did you mean 'words"),
         (['optimiser.plain=["words", "leaf", "left", "right", "head"]'], "must leave parameters"),
         (
             ["evaluation.sst_binary=struck", 'evaluation.calibrators=["temperature"]'],
