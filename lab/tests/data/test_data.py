@@ -167,6 +167,8 @@ def test_unknown_data_are_named(monkeypatch, tmp_path) -> None:
     """The nearest name is offered, and where real sets would have to be is said."""
     with pytest.raises(InputError, match="did you mean 'digits'"):
         data.load("digts")
+    with pytest.raises(InputError, match="data set 'svhn' has no setting 'more'; choose 'extra'"):
+        data.load("svhn(more=1)", folder=tmp_path)
     monkeypatch.delenv("CALIBRANT_DATA", raising=False)
     monkeypatch.setenv("CALIBRANT_CACHE", str(tmp_path))
     with pytest.raises(

@@ -330,12 +330,6 @@ def test_corrupted_cifar(tmp_path, rng) -> None:
         data.load('cifar10-c(corruption="fog", severity=5)', folder=tmp_path / "f")
 
 
-def test_settings_of_a_name_are_checked(tmp_path) -> None:
-    """A setting that a set does not have is told with those that it has."""
-    with pytest.raises(InputError, match="data set 'svhn' has no setting 'more'; choose 'extra'"):
-        data.load("svhn(more=1)", folder=tmp_path)
-
-
 SAID = {
     "00000001_000.png": ("Cardiomegaly", "1"),
     "00000001_001.png": ("Cardiomegaly|Emphysema", "1"),

@@ -147,7 +147,7 @@ def test_post_processing_gap_can_be_larger() -> None:
 
 def test_post_processing_gap_bound(rng) -> None:
     """FCL's gap is never above focal loss's plus the weight times the squared distance's."""
-    for _ in range(200):
+    for _ in range(50):
         prediction, rate = rng.uniform(0.01, 0.99, 2)
         gamma, weight = rng.uniform(0, 5), rng.uniform(0, 5)
         gaps = theory.constant_processing_gaps(

@@ -64,19 +64,32 @@ def test_mistakes_are_one_sentence(content, words) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "words"),
+    ("settings", "words"),
     [
-        ("epochs", "section.key=value"),
-        ("trainig.epochs=3", "did you mean 'training'"),
-        ("training.epoch=3", "did you mean 'epochs'"),
-        ("seed.x=3", "no table 'seed'"),
-        ("training.epochs=three", "'three'"),
+        (["epochs"], "section.key=value"),
+        (["trainig.epochs=3"], "did you mean 'training'"),
+        (["training.epoch=3"], "did you mean 'epochs'"),
+        (["seed.x=3"], "no table 'seed'"),
+        (["training.epochs=three"], "'three'"),
+        (["initial.skip=['head']"], "`skip` goes with `weights`"),
+        (["curvature.wieght=1"], "no setting curvature.wieght; did you mean 'weight'"),
+        (["curvature.weight=-1"], "curvature.weight is -1, but input should be greater than or equal to 0"),
+        (["curvature.weight=nan"], "curvature.weight is nan"),
+        (["curvature.estimator=exact"], "curvature.estimator is 'exact', but input should be 'hutchinson'"),
+        (["curvature.every=0"], "curvature.every is 0"),
+        (["sam.radius=1"], "no setting sam.radius"),
+        (["sam.rho=-0.1"], "sam.rho is -0.1"),
+        (["curvature.weight=1", "sam.rho=0.1"], "`curvature.weight` and `sam.rho` exclude each other"),
+        (["curvature.weight=1", "hardware.compile=true"], "`hardware.compile` must be false"),
+        (["curvature.weight=1", "training.precision=bf16-mixed"], "bf16-mixed does not go with `curvature"),
+        (["sam.rho=1", "training.precision=16-mixed"], "16-mixed does not go with `sam.rho`"),
     ],
 )
-def test_settings_of_the_command_line_are_checked(setting, words) -> None:
-    """A mistake in --set is named like one in a file."""
-    with pytest.raises(InputError, match=words):
-        Recipe().with_settings([setting])
+def test_settings_of_the_command_line_are_checked(settings, words) -> None:
+    """A mistake in --set is named like one in a file, and so is what does not go together."""
+    with pytest.raises(InputError, match=words) as caught:
+        Recipe().with_settings(settings)
+    assert "\n" not in str(caught.value)
 
 
 def test_settings_are_toml_values_or_plain_text() -> None:

@@ -292,6 +292,8 @@ def test_top_level_names_are_the_trainers() -> None:
         ("data.normalise=given", "one number for each"),
         ("data.augment=['flop']", "no augmentation 'flop'"),
         ("hardware.accelerator=mps", "this machine cannot do"),
+        ("initial.weights=nothing.pt", "initial.weights must name a file of weights.*no nothing.pt"),
+        ("curvature={weight=0.1, parameters=['heads']}", "`parameters` must name parameters of the model"),
     ],
 )
 def test_what_cannot_be_done_leaves_nothing_behind(recipe, tmp_path, setting, words) -> None:
@@ -357,20 +359,6 @@ def test_a_training_begins_with_the_weights_of_a_file(recipe, short_reports, tmp
     torch.testing.assert_close(trained["layers.4.weight"], drawn["layers.4.weight"])
     (tmp_path / "weights.pt").unlink()
     assert train(begun, tmp_path / "run").evaluation is not None  # what it began with is no longer needed
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        (["initial.weights=nothing.pt"], "initial.weights must name a file of weights.*no nothing.pt"),
-        (["initial.skip=['head']"], "`skip` goes with `weights`"),
-    ],
-)
-def test_mistakes_are_named_before_anything_is_written(recipe, settings, words, tmp_path) -> None:
-    """A missing file, and a layer that keeps weights that nothing replaces."""
-    with pytest.raises(InputError, match=words):
-        train(recipe.with_settings(settings), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 def test_the_file_s_content_decides_which_run_it_is(tmp_path) -> None:
