@@ -271,8 +271,9 @@ def test_decision_curves_are_those_of_the_metrics(ax) -> None:
     of_class = plots.decision_curve(TABLE, CLASSES, class_=1)
     expected = decision_curve(TABLE[:, 1], CLASSES == 1)
     assert np.allclose(of_class.lines[0].get_ydata(), expected.net_benefit)
-    with pytest.raises(InputError, match="`class_` must say which class"):
-        plots.decision_curve(TABLE, CLASSES)
+    for labels in (CLASSES, SEVERAL):
+        with pytest.raises(InputError, match="say which class it is: `class_`"):
+            plots.decision_curve(TABLE, labels)
 
 
 def test_windows_are_drawn_over_time(ax) -> None:

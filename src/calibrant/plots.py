@@ -20,13 +20,12 @@ from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import named
 from calibrant.evaluation.arguments import test_of
-from calibrant.evaluation.judging.diagrams import curve_of, event_of
+from calibrant.evaluation.judging.diagrams import curve_of, decisions_of
 from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.pipeline import evaluate
 from calibrant.evaluation.quantities import ECE
 from calibrant.evaluation.result import Arm, ComparedModel, Comparison, Curve, Evaluation
 from calibrant.metrics import RiskCoverageCurve, selective_risk_curve
-from calibrant.metrics import decision_curve as net_benefits
 from calibrant.predictions import Predictions
 from calibrant.reports import figures, tables
 from calibrant.reports.words import shortened
@@ -57,7 +56,7 @@ class ReliabilityDisplay:
         >>> labels = np.random.default_rng(1).uniform(size=500) < probs
         >>> display = ReliabilityDisplay.from_predictions(probs, labels, name="A")
         >>> display = ReliabilityDisplay.from_predictions(probs**2, labels, name="B", ax=display.ax_)
-        >>> [text.get_text() for text in display.ax_.get_legend().get_texts()]
+        >>> [text.get_text() for text in display.ax_.get_legend().get_texts()][:3]
         ['calibrated', 'A', 'B']
     """
 
@@ -309,14 +308,10 @@ def decision_curve(
     """
     if isinstance(probs, Evaluation):
         raise InputError("`probs` must be probabilities or predictions; an evaluation holds no samples.")
-    curves = {}
-    for name, given in _by_name(probs, labels).items():
-        what, event = event_of(given, class_)
-        if what == "top label":
-            raise InputError("`class_` must say which class is the event of a decision curve.")
-        curves[name] = net_benefits(
-            event.confidences, event.outcomes, thresholds=thresholds, weights=event.weights
-        )
+    curves = {
+        name: decisions_of(given, class_, thresholds=thresholds)
+        for name, given in _by_name(probs, labels).items()
+    }
     return figures.decision_diagram(curves, ax=_axes(ax, 4.2, 3.2))
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import width_edges
 from calibrant._math.checks import check_at_least, check_choice, check_level, check_probs
+from calibrant._math.errors import InputError
 from calibrant._math.text_form import named
 from calibrant.evaluation.arguments import as_judged, no_labels, test_of
 from calibrant.evaluation.judging.reduce import ArmStatistics
@@ -27,9 +28,11 @@ from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.evaluation.resampling.resamples import Stream, block_bounds, generator, stream_seed
 from calibrant.evaluation.result import Band, Curve, Estimate, SelectiveRisk, Shapes, Witness, between
 from calibrant.metrics import (
+    DecisionCurve,
     RiskCoverageCurve,
     RocCurve,
     corp_reliability_curve,
+    decision_curve,
     selective_risk_curve,
     smooth_calibration_witness,
     smooth_reliability_curve,
@@ -137,6 +140,22 @@ def event_of(predictions: Predictions, class_: int | str | None = None) -> tuple
     return names[place], events(probs[:, place], labels[:, place] if labels.ndim == 2 else labels == place)
 
 
+def decisions_of(
+    predictions: Predictions,
+    class_: int | str | None = None,
+    *,
+    thresholds: Sequence[float] | None = None,
+    level: float = 0.95,
+) -> DecisionCurve:
+    name, event = event_of(predictions, class_)
+    if name in {"top label", "all labels"}:
+        said = "--positive-class, or --label of several labels"
+        raise InputError(f"a decision curve needs an event; say which class it is: `class_` ({said}).")
+    return decision_curve(
+        event.confidences, event.outcomes, thresholds=thresholds, weights=event.weights, level=level
+    )
+
+
 def curve_of(
     predictions: Predictions,
     class_: int | str | None = None,
@@ -149,7 +168,8 @@ def curve_of(
     """The reliability diagram of :func:`event_of`; of a rare event, by default, in bins of equal mass."""
     check_at_least("bins", num_bins, 1)
     check_level(level)
-    check_choice("binning", binning, ("width", "mass", None))
+    if binning is not None:
+        check_choice("binning", binning, ("width", "mass"))
     name, event = event_of(predictions, class_)
     drawn = draw_null(event, num_bins, NOISE_DRAWS, stream_seed(seed, Stream.NULL))
     uneven = name != "top label" and is_uneven(event, num_bins)

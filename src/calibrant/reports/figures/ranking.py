@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -116,7 +117,7 @@ def decision_diagram(
         ax.fill_between(curve.thresholds, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
         line = drawing.add_curve(ax, position, curve.thresholds, curve.net_benefit)
         entries.append((name or "model", line))
-    style = {"color": drawing.GREY, "linewidth": 1.2}
+    style: dict[str, Any] = {"color": drawing.GREY, "linewidth": 1.2}
     (everyone,) = ax.plot(first.thresholds, first.treat_all, linestyle=drawing.DASHED, **style)
     no_one = ax.axhline(0, **style)
     top = max(*first.treat_all, *(each for curve in several.values() for each in curve.high), 1e-9)
