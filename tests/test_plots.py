@@ -256,6 +256,8 @@ def test_risk_against_coverage_is_that_of_the_metrics(evaluation, ax) -> None:
     several = plots.risk_coverage({"a": PROBS, "b": PROBS**2}, LABELS)
     assert [name[:2] for name in legend(several)] == ["a ", "b "]
     assert len(legend(plots.risk_coverage(evaluation))) == 2
+    with pytest.raises(InputError, match="at least one curve"):
+        plots.risk_coverage({}, LABELS)
     with pytest.raises(InputError, match="one column at a time"):
         plots.risk_coverage(TABLE, SEVERAL)
 

@@ -267,11 +267,9 @@ def risk_coverage(
             for shapes in cast("Arm", arm).shapes
             if shapes.selection is not None
         }
-        if not selections:
-            raise InputError("this evaluation has no risk-coverage curve; give probabilities and labels.")
     else:
         selections = {name: _risk(each) for name, each in _by_name(found, labels).items()}
-    curves = selections if len(selections) > 1 else next(iter(selections.values()))
+    curves = next(iter(selections.values())) if len(selections) == 1 else selections
     return figures.risk_coverage_diagram(curves, ax=_axes(ax, 4.2, 3.0))
 
 
