@@ -7,9 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ParamSpec
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.arguments import Cluster, as_judged, check_predictions, refuse_with_sums
+from calibrant.evaluation.arguments import (
+    Cluster,
+    as_judged,
+    check_predictions,
+    from_arrays,
+    refuse_with_sums,
+)
 from calibrant.evaluation.fitting.split import judged_kind
 from calibrant.evaluation.fitting.templates import templates, wants_calibrators
 from calibrant.evaluation.measured_coverage import coverage_of
@@ -52,8 +59,18 @@ def _one_at_a_time(function: Callable[Given, Evaluation]) -> Callable[Given, Eva
 
 @_one_at_a_time
 def evaluate(
-    predictions: Judgeable,
+    predictions: Judgeable | None = None,
     *,
+    probs: ArrayLike | None = None,
+    logits: ArrayLike | None = None,
+    confidence: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    split: ArrayLike | None = None,
+    class_names: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     calibration: Predictions | PartitionedPredictions | None = None,
     calibrators: Sequence[str | Calibrator] | None = None,
     positive_class: int | str | None = None,
@@ -124,10 +141,17 @@ def evaluate(
     with fewer than 20 calibration samples, which are too few to choose by.
 
     Args:
-        predictions: What to judge; labels are needed. Segmentation (:class:`DensePredictions`) is read one
+        predictions: What to judge; labels are needed. Or leave it out and give arrays by the names that
+            :class:`Predictions` has for them, such as ``probs`` and ``labels``. Segmentation (:class:`DensePredictions`) is read one
             image at a time, and images are the clusters; calibrators are fitted on some positions of each
             image of the calibration split. Tables of any size (:class:`PartitionedPredictions`) are read part
             by part and judged by sums over batches of samples.
+        probs, logits: Probabilities, or scores before the softmax, ``(N, C)`` or ``(N,)``.
+        confidence, correct: Or probability of the predicted class, and whether it was right, ``(N,)``.
+        labels: True classes ``(N,)``, by number or by a name in ``class_names``; ``(N, C)`` in 0, 1 for
+            several.
+        split, weights, groups, clusters: One for each sample ``(N,)``.
+        class_names: One name per column, such as ``clf.classes_``.
         calibration: Other predictions of the same model to fit on: their calibration split, or all of them
             where they have none; of a table that is read part by part, random rows. The calibration split of
             ``predictions`` is then left out, which is noted.
@@ -191,13 +215,27 @@ def evaluate(
         >>> rng = np.random.default_rng(0)
         >>> log_odds = rng.normal(size=2000)
         >>> labels = rng.random(2000) < 1 / (1 + np.exp(-log_odds))
-        >>> found = evaluate(Predictions(logits=3 * log_odds, labels=labels), bootstrap=200, null_draws=200)
+        >>> found = evaluate(logits=3 * log_odds, labels=labels, bootstrap=200, null_draws=200)
         >>> found.verdict.direction, found.num_calibration, found.num_test
         ('over-confident', 2000, 2000)
         >>> after, before = (found.arm(name).metrics["event_ece"] for name in ("temperature", "uncalibrated"))
         >>> after.value < before.value / 2
         True
     """
+    predictions = from_arrays(
+        predictions,
+        positive_class,
+        probs=probs,
+        logits=logits,
+        confidence=confidence,
+        correct=correct,
+        labels=labels,
+        split=split,
+        class_names=class_names,
+        weights=weights,
+        groups=groups,
+        clusters=clusters,
+    )
     refuse_with_sums(
         predictions,
         cluster=cluster,
