@@ -310,8 +310,8 @@ class Arm:
         """
         if self.fit is not None and self.fitted is None:
             raise InputError(
-                f"the calibrator is not in the file that this evaluation was read from; fit it anew, as "
-                f"`calibrant.fit(predictions, {self.name!r})`."
+                "the calibrator is not in the file that this evaluation was read from; fit it anew, as "
+                f"`calibrant.fit(predictions, method={self.name!r})`."
             )
         return self.fitted
 
@@ -450,10 +450,8 @@ class Evaluation(AsRows, AsJson):
         counts = [self.kind, f"{self.num_test:,} test samples"]
         if self.num_classes and self.kind != "binary":
             counts.insert(1, f"{self.num_classes:,} {'labels' if self.kind == 'multilabel' else 'classes'}")
-        arms = ", ".join(arm.name for arm in self.arms)
-        return (
-            f"Evaluation({', '.join(counts)}; arms: {arms})\n  {self.verdict.short or self.verdict.headline}"
-        )
+        arms, said = ", ".join(arm.name for arm in self.arms), self.verdict.short or self.verdict.headline
+        return f"Evaluation({', '.join(counts)}; arms: {arms})\n  {said}"
 
     def __str__(self) -> str:
         return _reports("terminal").as_text(self)

@@ -82,6 +82,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         True
     """
 
+    response: Response
     classes_: NDArray[Any]
     estimator_: Any
     calibrator_: Calibrator | None

@@ -113,9 +113,7 @@ def first_screen(evaluation: Evaluation) -> str:
     with drawing_style():
         context = _first_screen_context(with_commands(to_share(evaluation)))
         page = templates().get_template("notebook.html").render(context)
-    mark = hashlib.sha256(page.encode()).hexdigest()[
-        :8
-    ]  # a notebook shows several, and parts of SVG have names
+    mark = hashlib.sha256(page.encode()).hexdigest()[:8]  # its identifiers are this piece's alone
     return re.sub(r' id="|url\(#|href="#', rf"\g<0>{mark}-", page)
 
 

@@ -111,7 +111,7 @@ def as_text(evaluation: result.Evaluation, *, width: int = 80) -> str:
     """What :func:`render` prints, without colour."""
     text = StringIO()
     render(evaluation, Console(file=text, width=width, color_system=None, force_jupyter=False))
-    return text.getvalue().rstrip()
+    return "\n".join(map(str.rstrip, text.getvalue().splitlines()))
 
 
 def _dim(sentences: Iterable[str]) -> list[Text]:
