@@ -200,7 +200,7 @@ def as_texts(values: Any) -> list[str] | None:
 
 
 _FAMILY = re.compile(r"(?:column|probs?|proba|p|logits?)_(?=.)")
-"""What may stand before the name of every class in a frame; polars calls nameless columns ``column_0``."""
+"""Prefixes that the columns of a frame share; polars calls columns without names ``column_0``."""
 
 
 def frame_names(values: Any) -> list[str] | None:

@@ -94,8 +94,8 @@ class Predictions:
         source: The file that the numbers come from.
         notes: What a reader of the results must know about the input.
         top_k: What ``confidence`` was computed from; see :func:`predictions_of_top_k`.
-        positive_class: Of two classes, the event that the predictions are of, as :meth:`as_binary` makes
-            it. Where ``labels`` are two words without ``class_names``, ``(N,)`` scores are those of this one.
+        positive_class: One of two classes, which becomes the event, as by :meth:`as_binary`. If ``labels``
+            are two words without ``class_names``, scores ``(N,)`` are those of this one.
 
     Raises:
         InputError: If a value or shape is wrong; the message names the row, counted from 0, and the remedy.
