@@ -129,7 +129,7 @@ class ReliabilityDisplay:
 
         ``name`` is that of its class by default; all else is as in :meth:`from_predictions`.
         """
-        given = Predictions(probs=estimator.predict_proba(X), labels=y, class_names=estimator.classes_)
+        given = Predictions.from_estimator(estimator, X, y)
         name = type(estimator).__name__ if name is None else name
         return cls.from_predictions(
             given, class_=class_, bins=bins, binning=binning, log=log, interval=interval, ax=ax, name=name

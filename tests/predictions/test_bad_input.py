@@ -27,7 +27,10 @@ READS = (
     "(or `logits_val`, `labels_val`, `logits_test`, `labels_test`, or the same with `probs`), "
     "or `confidence` with `correct` or with `true_label` and `pred_label`."
 )
-TO_USE_NAMES = "to use names give `class_names` (in a table: name the columns, as in `prob_cat`)."
+TO_USE_NAMES = (
+    "name the columns in their order, as in `class_names=clf.classes_` (in a table: by headers such as "
+    "`prob_cat`)."
+)
 WHICH_IS_CLASS_1 = (
     "which word is class 1 is not guessed: name it by `positive_class` (--positive-class), name both in "
     "`class_names`, or write 1 and 0."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import re
 import shlex
@@ -107,6 +108,15 @@ def report_text(
         return templates().get_template(page).render(context | given)
 
 
+def first_screen(evaluation: Evaluation) -> str:
+    """The first screen of the report as a piece of HTML that takes the colours of the page around it."""
+    with drawing_style():
+        context = _first_screen_context(with_commands(to_share(evaluation)))
+        page = templates().get_template("notebook.html").render(context)
+    mark = hashlib.sha256(page.encode()).hexdigest()[:8]  # its identifiers are this piece's alone
+    return re.sub(r' id="|url\(#|href="#', rf"\g<0>{mark}-", page)
+
+
 @cache
 def templates() -> Environment:
     """Everything that is filled in is escaped, and a name that is missing is an error."""
@@ -160,28 +170,32 @@ def _day(date: date) -> str:
     return f"{date.day} {MONTHS[date.month - 1]} {date.year}"
 
 
-def _evaluation_context(evaluation: Evaluation, repairs: ByGroup | None) -> dict[str, object]:
-    after, several = tables.recommended(evaluation), evaluation.kind == "multilabel"
-    pairs = tables.class_pairs(evaluation)
-    groups = pictures.diagrams(evaluation)
+def _first_screen_context(evaluation: Evaluation) -> dict[str, object]:
+    groups, several = pictures.diagrams(evaluation), evaluation.kind == "multilabel"
     main, shifts, finding = _main_diagrams(groups, evaluation), pictures.class_shifts(evaluation), ()
     # A finding on classes or labels would not show in a reliability diagram.
     if shifts is not None and (several or evaluation.verdict.about == CLASSWISE_ECE.key):
         main, shifts, finding = None, None, (shifts, pictures.confidence_overlay(evaluation))
     return {
         "evaluation": evaluation,
-        "recommended": after,
-        "why_title": "no repair" if after is None else title_of(after),
+        "recommended": tables.recommended(evaluation),
         "table": tables.metric_table(evaluation),
-        "choice": tables.choice_rows(evaluation),
         "all_diagrams": groups,
         "main_diagrams": main,
         "diagrams": [each for each in groups if each is not main],
         "shifts": shifts,
         "finding": [each for each in finding if each is not None],
+    }
+
+
+def _evaluation_context(evaluation: Evaluation, repairs: ByGroup | None) -> dict[str, object]:
+    after, pairs = tables.recommended(evaluation), tables.class_pairs(evaluation)
+    return _first_screen_context(evaluation) | {
+        "why_title": "no repair" if after is None else title_of(after),
+        "choice": tables.choice_rows(evaluation),
         "shape_groups": pictures.shape_groups(evaluation),
         "detection": pictures.detection_picture(evaluation),
-        "panels": pictures.label_panels(evaluation) if several else [],
+        "panels": pictures.label_panels(evaluation) if evaluation.kind == "multilabel" else [],
         "groups": tables.group_pairs(evaluation),
         "repairs": repairs,
         "all_pairs": pairs,

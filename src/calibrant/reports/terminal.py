@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from io import StringIO
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -104,6 +105,13 @@ def render_comparison(comparison: result.Comparison, console: Console, *, verbos
         *_notes(comparison.notes),
     ]
     _print(console, parts)
+
+
+def as_text(evaluation: result.Evaluation, *, width: int = 80) -> str:
+    """What :func:`render` prints, without colour."""
+    text = StringIO()
+    render(evaluation, Console(file=text, width=width, color_system=None, force_jupyter=False))
+    return "\n".join(map(str.rstrip, text.getvalue().splitlines()))
 
 
 def _dim(sentences: Iterable[str]) -> list[Text]:
