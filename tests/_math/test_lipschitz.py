@@ -179,19 +179,6 @@ def at_most_merged_residuals(error: Callable[..., float]) -> float:
     )
 
 
-def order_of_rows(error: Callable[..., float]) -> float:
-    """Any permutation of the rows."""
-    p, y, w = sample(5)
-    order = np.random.default_rng(5).permutation(len(p))
-    return abs(error(p, y, w) - error(p[order], y[order], w[order]))
-
-
-def weights_replicate(error: Callable[..., float]) -> float:
-    """Weight k is k rows."""
-    p, y, w = sample(6)
-    return abs(error(p, y, w) - error(np.repeat(p, w.astype(int)), np.repeat(y, w.astype(int))))
-
-
 def no_jumps(error: Callable[..., float]) -> float:
     """|change| ≤ mean of (1 + |y - p|) |Δp|: w(p) changes no faster than p, and |w| ≤ 1."""
     worst = -np.inf
@@ -220,17 +207,6 @@ def rough(p: Vector, y: Vector, w: Vector | None = None) -> float:
     return float(np.abs(smooth_calibration_solution(p, y, w)[1]).sum())
 
 
-def rows_as_they_come(p: Vector, y: Vector, w: Vector | None = None) -> float:
-    """Fault: nothing is sorted; ties are found among neighbours only."""
-    share = np.full(len(p), 1 / len(p)) if w is None else w / w.sum()
-    return float(np.abs(merge_ties(p, share * (y - p))[1]).sum())
-
-
-def unweighted(p: Vector, y: Vector, w: Vector | None = None) -> float:
-    """Fault: weights are ignored."""
-    return smooth_calibration_error(p, y)
-
-
 def only_upward(p: Vector, y: Vector, w: Vector | None = None) -> float:
     """Fault: w in [0, 1], which sees under-confidence alone."""
     _, residuals, best = smooth_calibration_solution(p, y, w)
@@ -253,8 +229,6 @@ LAWS: list[tuple[Law, Any]] = [
     (calibrated_groups, each_row_alone),
     (at_least_mean_residual, only_upward),
     (at_most_merged_residuals, each_row_alone),
-    (order_of_rows, rows_as_they_come),
-    (weights_replicate, unweighted),
     (no_jumps, rough),
     (mirror, only_upward),
 ]

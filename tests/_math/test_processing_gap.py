@@ -81,18 +81,6 @@ def test_closed_forms() -> None:
     assert post_processing_gap(np.repeat([0.25, 0.5], 4), np.array([1.0, 0, 0, 0, 1, 0, 1, 0])).value < 1e-30
 
 
-def test_weight_zero_is_absence(rng: np.random.Generator) -> None:
-    """A row of weight zero changes nothing, also where it is alone at its score."""
-    scores, outcomes = rng.random(30), (rng.random(30) < 0.5) * 1.0
-    weights = rng.random(30) * (np.arange(30) % 3 > 0)
-    kept = weights > 0
-    whole = post_processing_gap(scores, outcomes, weights)
-    assert whole.value == pytest.approx(
-        post_processing_gap(scores[kept], outcomes[kept], weights[kept]).value, abs=1e-15
-    )
-    assert len(whole.points) == kept.sum()
-
-
 @pytest.mark.parametrize("spread", [1e-6, 1.0])
 def test_long_samples_stay_certified(spread: float) -> None:
     """20000 alternating outcomes, which send the zero to and fro, leave the certificate below 1e-12."""

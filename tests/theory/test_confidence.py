@@ -122,7 +122,11 @@ def test_change_counts_every_row() -> None:
 @pytest.mark.real_data
 @pytest.mark.parametrize(
     ("name", "gamma", "share"),
-    [("wideresnet-16-4-cifar-100", 1, 0.061), ("wideresnet-16-4-cifar-100", 3, 0.021)],
+    [
+        ("wideresnet-16-4-cifar-100", 1, 0.061),
+        ("wideresnet-16-4-cifar-100", 3, 0.021),
+        ("20news_test", 1, 0.004),
+    ],
 )
 def test_shares_of_real_files(data_folder: Path, name: str, gamma: float, share: float) -> None:
     """6.1 % and 2.1 % of the samples of a CIFAR-100 network are lowered."""
