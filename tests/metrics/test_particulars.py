@@ -117,12 +117,6 @@ def test_adaptive_is_equal_mass(rng: np.random.Generator) -> None:
         assert metrics.adaptive_calibration_error(probs, labels, **options) == expected
 
 
-def test_equal_mass_with_all_confidences_equal() -> None:
-    """One distinct confidence: every bin shares its mean outcome, and the error is the overall gap."""
-    error = metrics.adaptive_calibration_error(np.full(10, 0.7), [1] * 4 + [0] * 6, num_bins=3)
-    assert error.item() == pytest.approx(0.3, abs=1e-12)
-
-
 def test_entropy_among_none() -> None:
     """Where no sample is incorrect, the entropy among the incorrect is refused, not NaN."""
     with pytest.raises(InputError, match="no sample is incorrect"):
@@ -183,20 +177,6 @@ def test_auroc_of_an_event_with_zero_weight_on_one_side() -> None:
         metrics.auroc([0.1, 0.9], [0, 1], weights=[1.0, 0.0])
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_auroc_is_that_of_scikit_learn(rng: np.random.Generator, weighted: bool) -> None:
-    """Events with ties and weights, few positives and many, to 1e-10 of scikit-learn."""
-    from sklearn.metrics import roc_auc_score
-
-    for rate in (0.1, 0.9):
-        labels = (rng.uniform(size=500) < rate).astype(int)
-        scores = np.round(np.clip(rng.normal(0.4 + 0.2 * labels, 0.2), 0, 1), 2)
-        weights = rng.uniform(0.1, 5, 500) if weighted else None
-        expected = roc_auc_score(labels, scores, sample_weight=weights)
-        ours = metrics.auroc(scores, labels, weights=weights)
-        assert ours.item() == pytest.approx(expected, abs=1e-10)
-
-
 @pytest.mark.parametrize("average", ["none", "micro"])
 def test_average_is_for_several_values(average: str) -> None:
     """``average="none"`` needs several labels (or classes, where there is one value each)."""
@@ -207,6 +187,8 @@ def test_average_is_for_several_values(average: str) -> None:
         metrics.brier_score,
         metrics.accuracy,
         metrics.error_rate,
+        metrics.smooth_calibration_error,
+        metrics.post_processing_gap,
     ]
     for metric in [*one_value, metrics.auroc, metrics.classwise_calibration_error]:
         with pytest.raises(InputError, match="`average` must be"):

@@ -98,14 +98,6 @@ def test_planted_line_is_covered() -> None:
         assert abs(count / 150 - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 150), (key, count)
 
 
-def test_classes_are_judged_by_the_top_label(rng: np.random.Generator) -> None:
-    """The event of classes is that the most probable one is right."""
-    probs = rng.dirichlet([1, 1, 1], size=200)
-    labels = np.array([rng.choice(3, p=row) for row in probs])
-    top = calibration_slope(probs.max(axis=1), (probs.argmax(axis=1) == labels).astype(int))
-    assert calibration_slope(probs, labels) == top
-
-
 def test_where_there_is_no_estimate() -> None:
     """One outcome, one probability, separation either way, one sample: None, and the reason."""
     alike = calibration_slope([0.2, 0.6], [1, 1])

@@ -607,21 +607,6 @@ def test_every_metric_in_one_collection() -> None:
         collection.reset()
 
 
-def test_as_a_lightning_module_logs_it() -> None:
-    """What ``self.log(name, metric)`` uses: a scalar per step from forward, compute and reset at the end."""
-    model = Model(metrics.CalibrationError()).half()
-    stream = draw_stream("multiclass", 40, seed=14, cuts=(10,))
-    for batch in stream.batches():
-        step = model.metric(*batch)
-        assert step.numel() == 1
-        assert model.metric._forward_cache.clone() == step
-    expected = metrics.expected_calibration_error(stream.probs, stream.labels)
-    assert float(model.metric.compute()) == pytest.approx(float(expected), abs=CLOSED_FORM)
-    model.metric.reset()
-    assert not model.metric.update_called
-    assert dict(model.state_dict()).keys() == {"layer.weight", "layer.bias"}
-
-
 def test_merging_needs_the_same_settings() -> None:
     """States of other bins, or of other samples ignored, are refused; a cached value is not kept."""
     metric = metrics.CalibrationError()
@@ -785,15 +770,6 @@ def test_torchmetrics_is_imported_on_first_use() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False"]
     assert issubclass(metrics.CalibrationError, sys.modules["torchmetrics"].Metric)
-
-
-def test_every_public_name_of_metrics_resolves() -> None:
-    """Each name in ``calibrant.metrics.__all__`` is there, and no other is invented."""
-    for name in metrics.__all__:
-        assert getattr(metrics, name) is not None
-    assert set(metrics.__all__) <= set(dir(metrics))
-    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
-        metrics.__getattr__("nonsense")
 
 
 def load_worker() -> ModuleType:

@@ -101,12 +101,6 @@ def test_top_label_only(arrays, tmp_path) -> None:
     assert found.confidence.tolist() == [0.75, 0.5]
 
 
-def test_names_for_labels_in_npz(tmp_path) -> None:
-    """Labels may be names that ``class_names`` lists."""
-    np.savez(tmp_path / "p.npz", logits=LOGITS, labels=list("abca"), class_names=list("abc"))
-    assert load_predictions(tmp_path / "p.npz").labels.tolist() == [0, 1, 2, 0]
-
-
 def test_foreign_byte_order_and_column_order(tmp_path) -> None:
     """Arrays of another machine's byte order, or stored by columns, hold the same numbers."""
     np.savez(tmp_path / "p.npz", logits=np.asfortranarray(LOGITS.astype(">f8")), labels=LABELS.astype(">i4"))
@@ -252,15 +246,6 @@ def test_csv_without_labels(tmp_path) -> None:
     """No label column, or an empty one, is no labels."""
     assert read_csv(tmp_path, "prob_0,prob_1\n1,0\n0,1\n").labels is None
     assert read_csv(tmp_path, "prob_0,prob_1,label\n1,0,\n0,1,\n").labels is None
-
-
-@pytest.mark.parametrize(
-    "outcome", ["correct\n0.75,True\n0.5,False", "true_label,pred_label\n0.75,3,3.0\n0.5,1,2"]
-)
-def test_csv_with_top_label_only(outcome, tmp_path) -> None:
-    """Confidence with correctness or with two labels."""
-    found = read_csv(tmp_path, f"confidence,{outcome}\n")
-    assert (found.kind, found.correct.tolist()) == ("top_label", [True, False])
 
 
 @pytest.mark.parametrize(

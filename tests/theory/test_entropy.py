@@ -57,14 +57,6 @@ def test_negative_exponents(gamma: float, rng: np.random.Generator) -> None:
     assert even.focal.item() < even.entropy_bound.item()
 
 
-def test_step_of_the_proof() -> None:
-    """The logarithmic means of q and 1 and of 1 - q and 1 add to at least one."""
-    q = torch.linspace(1e-6, 0.5, 5000, dtype=torch.float64)
-    means = -(1 - q) / q.log() - q / (-q).log1p()
-    assert bool((means >= q.sqrt() + (1 - q).sqrt() - 1e-12).all())
-    assert bool((q.log() * (-q).log1p() <= entropy(torch.stack([q, 1 - q], -1))).all())
-
-
 def test_constant_is_the_best() -> None:
     """No smaller multiple of the entropy will do: the quotient comes as near to gamma as wanted."""
     quotients = []

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from calibrant import CalibrantWarning
 from calibrant._math.binning import binned
-from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
+from calibrant._math.focal_map import focal_map_logits
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
 from calibrant.calibrators.fitting import grid as grid_module
 from calibrant.calibrators.fitting.grid import Place, best_on_grid, best_on_line
@@ -182,23 +182,6 @@ def test_objective_and_derivatives_are_autograds(
     # Another implementation, whose logits reach 5 / 0.05: relative to the size of what is summed.
     np.testing.assert_allclose(found.gradient, gradient.numpy(), rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(found.hessian, hessian.numpy(), rtol=1e-8, atol=1e-10)
-
-
-@pytest.mark.parametrize("gamma", [-0.6, 0.0, 1.5])
-@pytest.mark.parametrize("objective", ["nll", "brier"])
-def test_objective_of_events(objective: Any, gamma: float) -> None:
-    """Of log-odds it is the binary cross-entropy, or (p - y)²."""
-    generator = torch.Generator().manual_seed(2)
-    log_odds = 3 * torch.randn(80, generator=generator, dtype=torch.float64)
-    labels = torch.randint(0, 2, (80,), generator=generator)
-    mapped = focal_map_log_odds(log_odds / 1.3, gamma)
-    expected = torch.nn.functional.binary_cross_entropy_with_logits(mapped, labels.double())
-    if objective == "brier":
-        expected = (mapped.sigmoid() - labels).square().mean()
-    found = smooth_objective(Samples(log_odds, labels, None), objective, 1.3, gamma)
-    assert found.value == pytest.approx(expected.item(), rel=1e-12)
-    alone = objective_value(Samples(log_odds, labels, None), objective, 1.3, gamma)
-    assert alone == pytest.approx(expected.item(), rel=1e-12)
 
 
 def test_optimum_has_a_certificate(calibrated: Callable[..., Any]) -> None:

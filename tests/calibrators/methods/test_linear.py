@@ -80,24 +80,6 @@ def test_vector_agrees_with_a_general_optimiser(skewed: tuple[Tensor, Tensor], w
     assert abs(float(calibrator.bias.sum())) < 1e-12
 
 
-def test_mean_probabilities_are_the_class_frequencies(skewed: tuple[Tensor, Tensor]) -> None:
-    """With free shifts the likelihood equations balance every class."""
-    scores, labels = skewed
-    frequencies = torch.bincount(labels).double() / len(labels)
-    for kind in (VectorScaling, MatrixScaling):
-        probs = kind().fit(scores, labels).predict_proba(scores)
-        torch.testing.assert_close(probs.mean(dim=0), frequencies, rtol=0, atol=1e-8)
-
-
-def test_nested_families_are_ordered(skewed: tuple[Tensor, Tensor]) -> None:
-    """Each family holds the one before, and structured scaling lies between temperature and matrix."""
-    fits = [kind().fit(*skewed).fit_result_ for kind in (TemperatureScaling, VectorScaling, MatrixScaling)]
-    assert fits[0].before > fits[0].after > fits[1].after > fits[2].after
-    structured = StructuredMatrixScaling().fit(*skewed).fit_result_
-    assert fits[0].after > structured.after > fits[2].after
-    assert structured.compared["temperature"] == fits[0].after
-
-
 def test_strength_leads_from_matrix_to_temperature(skewed: tuple[Tensor, Tensor]) -> None:
     """Almost no penalty is matrix or vector scaling, an enormous one temperature scaling."""
     scores, labels = skewed
@@ -152,16 +134,6 @@ def test_conjugate_gradients_end_where_newton_does(
     assert iterative.fit_result_.converged
 
 
-@pytest.mark.parametrize("kind", ALL)
-def test_mean_of_logits_says_nothing(skewed: tuple[Tensor, Tensor], kind: Any) -> None:
-    """Logits and their log-softmax are one and the same."""
-    scores, labels = skewed
-    one, other = kind().fit(scores, labels), kind().fit(torch.log_softmax(scores, dim=1), labels)
-    torch.testing.assert_close(
-        one.predict_proba(scores + 100), other.predict_proba(scores), rtol=0, atol=1e-8
-    )
-
-
 @pytest.mark.parametrize("free", ["off_diagonal", "intercept"])
 def test_dirichlet_without_a_penalty_is_penalised_where_there_is_no_maximum(free: str) -> None:
     """Classes that logits tell apart: the fit arrives at finite weights, and a warning says how."""
@@ -189,25 +161,6 @@ def test_more_parameters_than_samples_are_said(calibrated: Callable[..., Any]) -
     """Twenty numbers from fifteen samples need a penalty."""
     with pytest.warns(CalibrantWarning, match="20 parameters are many for 15 samples"):
         MatrixScaling().fit(*calibrated("multiclass", 15))
-
-
-@pytest.mark.parametrize("kind", [VectorScaling, MatrixScaling, DirichletCalibration])
-@pytest.mark.parametrize(("num_classes", "num_samples"), [(10, 100), (40, 400), (100, 1000)])
-@pytest.mark.filterwarnings("ignore:.*never occur")
-def test_many_classes_are_no_worse_than_uncalibrated(kind: Any, num_classes: int, num_samples: int) -> None:
-    """Held-out log-loss where the truth is a temperature: that of temperature scaling, up to noise."""
-    generator = torch.Generator().manual_seed(0)
-    logits = 3 * torch.randn(num_samples + 2000, num_classes, generator=generator, dtype=torch.float64)
-    labels = torch.multinomial(torch.softmax(logits, dim=1), 1, generator=generator)[:, 0]
-    fitting, held = slice(num_samples), slice(num_samples, None)
-    with pytest.warns(CalibrantWarning, match=f"parameters are many for {num_samples} samples"):
-        calibrator = kind().fit(1.8 * logits[fitting], labels[fitting])
-    probs = calibrator.predict_proba(1.8 * logits[held])
-    uncalibrated = torch.nn.functional.cross_entropy(1.8 * logits[held], labels[held])
-    best = torch.nn.functional.cross_entropy(logits[held], labels[held])
-    loss = -probs.gather(1, labels[held, None]).log().mean()
-    assert loss < uncalibrated
-    assert loss < best + 0.03  # three standard errors of the fall of the log-loss, by 2000 samples
 
 
 @pytest.mark.parametrize("kind", [VectorScaling, MatrixScaling, DirichletCalibration])

@@ -82,20 +82,6 @@ def test_columns_can_be_named(tmp_path, ending) -> None:
         load_predictions(path, columns=ColumnNames(label="wo"))
 
 
-def test_other_names_of_confidences_and_arrays(tmp_path) -> None:
-    """``conf`` with ``is_correct``; ``y_true`` and ``y_prob`` in an archive; decisions are refused."""
-    found = read(tmp_path, "c.csv", "conf,is_correct\n0.75,yes\n0.5,no\n")
-    assert (found.kind, found.correct.tolist()) == ("top_label", [True, False])
-    np.savez(tmp_path / "p.npz", y_true=[1, 0], y_prob=[0.75, 0.5])
-    found = load_predictions(tmp_path / "p.npz")
-    assert (found.labels.tolist(), found.probs.tolist()) == ([1, 0], [0.75, 0.5])
-    assert "Read `y_true` as `labels`, `y_prob` as `probs`." in found.notes
-    with pytest.raises(InputError, match=r"it holds decisions \(`y_pred`\), and no probabilities"):
-        read(tmp_path, "d.csv", "y_true,y_pred\n1,1\n0,0\n")
-    with pytest.raises(InputError, match="found no predictions in `truth`, `cat`, `dog`"):
-        read(tmp_path, "e.csv", "truth,cat,dog\ncat,1,0\ndog,0,1\n")
-
-
 def test_which_of_two_columns_is_asked(tmp_path) -> None:
     """Two names for the truth are not guessed between; the option is named."""
     with pytest.raises(
