@@ -90,7 +90,7 @@ def test_many_probes_are_left_out_in_groups(num_probes) -> None:
     assert spread / 2 < error < 4 * spread
 
 
-@pytest.mark.parametrize("num_matvecs", [20, 40, 60])
+@pytest.mark.parametrize("num_matvecs", [20, 60])
 def test_standard_error_is_honest(num_matvecs) -> None:
     """Over 100 seeds the errors in units of the stated ones have a root mean square near one, not above.
 

@@ -59,10 +59,9 @@ def test_never_worse_than_temperature_scaling(objective: Any, search: Any) -> No
 
 @pytest.mark.filterwarnings("ignore:.*is a bound:calibrant.CalibrantWarning")
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("seed", range(2))
-def test_full_search_is_at_least_as_good_as_the_papers_grid(objective: Any, seed: int) -> None:
+def test_full_search_is_at_least_as_good_as_the_papers_grid(objective: Any) -> None:
     """The default search does not lose to the grid that it replaces."""
-    logits, labels = random_problem(seed, 400, 6, 3.0)
+    logits, labels = random_problem(0, 400, 6, 3.0)
     full = FocalTemperatureScaling(objective=objective).fit(logits, labels).fit_result_
     grid = FocalTemperatureScaling(objective=objective, search="grid").fit(logits, labels).fit_result_
     assert full.after <= grid.after + 1e-12
@@ -126,9 +125,7 @@ def test_screening_that_interpolates_badly_is_caught(monkeypatch: pytest.MonkeyP
     assert best_on_grid(samples, "ece", (0.25,), PAPER_TEMPERATURES)[0].value > best.value
 
 
-@pytest.mark.parametrize(
-    "gamma", ["-0.75", "-0.5", "-0.25", "0", "0.05", "0.25", "0.37", "0.5", "0.75", "1", "3", "5"]
-)
+@pytest.mark.parametrize("gamma", ["-0.75", "-0.25", "0", "0.37", "1", "5"])
 def test_objectives_follow_the_papers_curves(golden: Callable[[str], Any], gamma: str) -> None:
     """NLL, the original adaptive error, and the best T of each agree with the authors' code.
 
