@@ -116,8 +116,6 @@ def test_samples_without_neighbours() -> None:
     for table, classes in (([[0.5, 0.5]], [0]), (np.eye(3), [0, 1, 2])):
         with pytest.raises(InputError, match="no sample has a neighbour"):
             metrics.canonical_calibration_error(table, classes)
-    with pytest.raises(InputError, match="no sample has a neighbour"):
-        metrics.canonical_calibration_error([0.2, 0.3], [0, 1], weights=[1.0, 0.0])
 
 
 def test_chunks_do_not_show(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:

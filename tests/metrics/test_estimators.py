@@ -82,10 +82,6 @@ def test_classwise_weighted_of_an_event_and_of_nothing(rng: np.random.Generator)
     probs, labels = rng.random(50), rng.integers(0, 2, 50)
     weighted = metrics.classwise_calibration_error(probs, labels, average="weighted")
     assert weighted == metrics.expected_calibration_error(probs, labels)
-    with pytest.raises(InputError, match="where no label ever occurs"):
-        metrics.classwise_calibration_error([[0.5, 0.2]], [[0, 0]], average="weighted")
-    with pytest.raises(InputError, match='`average` must be one of "macro", "weighted", "none"'):
-        metrics.classwise_calibration_error([[0.5, 0.5]], [0], average="micro")
 
 
 # ---------------------------------------------------------------------------------------------- debiasing
@@ -168,10 +164,6 @@ def test_debiased_size_keeps_what_it_says() -> None:
 
 def test_debiasing_says_no() -> None:
     """The original adaptive bins lose samples and are not debiased; a single sample says nothing."""
-    with pytest.raises(InputError, match='`debias` must be False for binning="mukhoti"'):
-        metrics.expected_calibration_error([0.5], [1], binning="mukhoti", debias=True)
-    with pytest.raises(InputError, match='`binning` must be one of "width", "mass"; got \'mukhoti\''):
-        metrics.squared_calibration_error([0.5], [1], binning="mukhoti")
     assert metrics.squared_calibration_error([0.5], [1]).item() == 0
     assert metrics.expected_calibration_error([0.5], [1], debias=True).item() == 0
     assert metrics.squared_calibration_error([0.75, 0.75], [1, 0]).item() == -0.1875
@@ -216,14 +208,6 @@ def test_sweep_is_less_biased() -> None:
     assert sweep < 0.9 * fixed
 
 
-def test_sweep_says_no() -> None:
-    """To other binnings, and to one number of bins for several labels."""
-    with pytest.raises(InputError, match='`binning` must be one of "mass", "width"; got \'mukhoti\''):
-        metrics.sweep_calibration_error([[0.5, 0.5]], [1], binning="mukhoti")
-    with pytest.raises(InputError, match=r"`probs\[:, k\], labels\[:, k\]`"):
-        metrics.monotone_num_bins([[0.5, 0.2]], [[1, 0]])
-
-
 # -------------------------------------------------------------------------------------------------- top k
 
 
@@ -260,13 +244,9 @@ def test_top_one_and_all(rng: np.random.Generator) -> None:
 
 def test_top_k_says_no() -> None:
     """There are k classes to choose from, and labels are classes."""
-    with pytest.raises(InputError, match=r"`k` must lie in 1\.\.2, the number of classes; got 3"):
-        metrics.top_k_calibration_error([[0.5, 0.5]], [0], k=3)
     for probs, labels in (([0.5], [1]), ([[0.5, 0.5]], [[1, 1]])):
         with pytest.raises(InputError, match="with one class"):
             metrics.top_k_calibration_error(probs, labels, k=1)
-    with pytest.raises(InputError, match='`judge` must be one of "set", "rank"'):
-        metrics.top_k_calibration_error([[0.5, 0.5]], [0], k=1, judge="sum")
 
 
 # -------------------------------------------------------------------------------------------- thresholded

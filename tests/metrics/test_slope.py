@@ -9,7 +9,6 @@ import pytest
 from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import chi2
 
-from calibrant import InputError
 from calibrant.metrics import calibration_slope
 
 
@@ -122,18 +121,6 @@ def test_certainties_count_as_almost_certain() -> None:
     one = calibration_slope([1.0, 1.0], [0, 1], interval="profile")
     assert one.in_the_large.value == pytest.approx(-math.log(1e12), abs=1e-3)
     assert one.in_the_large.low < one.in_the_large.value < one.in_the_large.high
-
-
-def test_bad_options_are_refused() -> None:
-    """Unknown intervals, a level out of range, profiles with weights, several labels."""
-    with pytest.raises(InputError, match="`interval` must be one of"):
-        calibration_slope([0.5], [1], interval="exact")
-    with pytest.raises(InputError, match="`level` must lie between 0 and 1"):
-        calibration_slope([0.5], [1], level=95)
-    with pytest.raises(InputError, match='`interval` must be "wald" with weights'):
-        calibration_slope([0.5], [1], interval="profile", weights=[1.0])
-    with pytest.raises(InputError, match="pass one column"):
-        calibration_slope([[0.5, 0.5]], [[1, 1]])
 
 
 @pytest.mark.parametrize(("spread", "num_samples"), [(1.5, 500), (0.7, 300)])
