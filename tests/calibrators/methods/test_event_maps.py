@@ -260,21 +260,3 @@ def test_ensemble_shares_are_optimal(calibrated: Callable[..., Any]) -> None:
             probs = first * tempered + second * plain + (1 - first - second) / 4
             assert fit.after <= float(torch.nn.functional.nll_loss(probs.log(), labels)) + 1e-12
     assert fit.after < fit.compared["temperature"]
-
-
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ('isotonic(ties="some")', "ties"),
-        ('isotonic(functions="one")', "functions"),
-        ("histogram(num_bins=0)", "num_bins"),
-        ("histogram(prior=-1.0)", "prior"),
-        ("histogram(prior=1e999)", "prior"),
-        ("scaling-binning(num_bins=0)", "num_bins"),
-        ("dirichlet(off_diagonal=-1.0)", "off_diagonal"),
-    ],
-)
-def test_bad_settings_are_refused(text: str, name: str) -> None:
-    """Settings outside their range are named."""
-    with pytest.raises(InputError, match=f"`{name}` must be"):
-        build(text)

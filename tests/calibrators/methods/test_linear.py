@@ -196,13 +196,6 @@ def test_log_odds_are_refused(calibrated: Callable[..., Any], kind: Any) -> None
         kind().fit(*calibrated("binary", 30))
 
 
-@pytest.mark.parametrize("settings", [{"strength": 0.0}, {"strength": float("nan")}, {"structure": "full"}])
-def test_bad_settings_are_refused(settings: dict[str, Any]) -> None:
-    """A penalty is positive, a structure known."""
-    with pytest.raises(InputError, match=f"`{next(iter(settings))}` must be"):
-        StructuredMatrixScaling(**settings)
-
-
 def test_gradient_reaches_the_logits(skewed: tuple[Tensor, Tensor]) -> None:
     """The calibrated log-probabilities are differentiable."""
     scores, labels = skewed

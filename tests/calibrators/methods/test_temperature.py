@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from torch import Tensor
 
-from calibrant import CalibrantWarning, InputError, metrics
+from calibrant import CalibrantWarning, metrics
 from calibrant._math.convex_minimum import best_temperature
 from calibrant._math.focal_map import focal_map_logits
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
@@ -366,11 +366,3 @@ def test_new_objectives_are_the_metrics(weighted: bool, gamma: float) -> None:
     ):
         expected = float(metric(probs, labels, weights=weights))
         assert objective_value(samples, name, 1.7, gamma) == pytest.approx(expected, rel=1e-10)
-
-
-def test_unknown_settings_are_refused() -> None:
-    """A setting that does not exist is named together with those that do."""
-    with pytest.raises(InputError, match='`objective` must be one of "nll", "ece", "adaptive_ece", "brier"'):
-        TemperatureScaling(objective="log_loss")
-    with pytest.raises(InputError, match='`search` must be one of "continuous", "grid"'):
-        TemperatureScaling(search="full")
