@@ -133,18 +133,6 @@ def test_chunks_do_not_show(rng: np.random.Generator, monkeypatch: pytest.Monkey
     assert shuffled.item() == pytest.approx(few, abs=1e-12)
 
 
-def test_sees_what_the_top_label_hides() -> None:
-    """Errors among the lesser classes: top-label calibration is perfect, canonical is not."""
-    rng = np.random.default_rng(8)
-    probs = np.array([0.6, 0.3, 0.1]) + 0.02 * rng.random((4000, 1)) * [1, -0.5, -0.5]
-    labels = np.where(
-        rng.random(4000) < probs[:, 0], 0, rng.integers(1, 3, 4000)
-    )  # 0.2 and 0.2, not 0.3, 0.1
-    assert metrics.expected_calibration_error(probs, labels).item() < 0.02
-    value = metrics.canonical_calibration_error(probs, labels, bandwidth=0.01).item()
-    assert value == pytest.approx(0.2, abs=0.04)  # the noise of 4000 samples
-
-
 def test_options() -> None:
     """Bandwidths are positive; rows that miss one by a little are scaled."""
     for bandwidth in (0.0, -1.0, math.nan, math.inf):

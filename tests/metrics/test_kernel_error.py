@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -107,14 +105,3 @@ def test_refusals() -> None:
         smooth_ece(probs, labels, average="none")
     with pytest.raises(ValueError, match="pass one column"):
         smooth_reliability_curve(probs, torch.ones_like(probs))
-
-
-@pytest.mark.real_data
-def test_real_networks(data_folder: Path) -> None:
-    """On real networks the value is a fixed point to 1e-9 and lies between the mean residual and 1."""
-    for file in sorted((data_folder / "toplabel_confidences").glob("*.npz")):
-        with np.load(file, allow_pickle=False) as arrays:
-            confidence, correct = arrays["confidence"], arrays["true_label"] == arrays["pred_label"]
-        found = smooth_ece(confidence, correct).item()
-        assert smooth_ece(confidence, correct, bandwidth=found).item() == pytest.approx(found, abs=1e-9)
-        assert abs((correct - confidence.astype(float)).mean()) - 1e-12 <= found <= 1

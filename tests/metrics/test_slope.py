@@ -84,19 +84,6 @@ def test_equal_weights_scale_away_and_the_sandwich_is_near_the_information(rng: 
     )
 
 
-def test_planted_line_is_covered() -> None:
-    """95 % intervals of both kinds hold the planted slope and intercept in 90 to 99 % of 150 models."""
-    covered = {(kind, name): 0 for kind in ("wald", "profile") for name in ("slope", "intercept")}
-    for model in range(150):
-        p, y, _ = made(np.random.default_rng(model), 200, 0.5, 1.0)
-        for kind in ("wald", "profile"):
-            found = calibration_slope(p, y, interval=kind)
-            covered[kind, "slope"] += found.slope.low <= 0.5 <= found.slope.high
-            covered[kind, "intercept"] += found.intercept.low <= 1.0 <= found.intercept.high
-    for key, count in covered.items():
-        assert abs(count / 150 - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 150), (key, count)
-
-
 def test_where_there_is_no_estimate() -> None:
     """One outcome, one probability, separation either way, one sample: None, and the reason."""
     alike = calibration_slope([0.2, 0.6], [1, 1])

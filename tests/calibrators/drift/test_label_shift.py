@@ -56,19 +56,6 @@ def test_estimate_is_the_maximum_of_the_likelihood() -> None:
     assert loss(np.log(found.prior[:2]) - np.log(found.prior[2])) <= loss(best) + 1e-6 / weights.sum()
 
 
-def test_true_frequencies_are_found() -> None:
-    """From Bayes' probabilities for equal frequencies those of the data are found within the stated error."""
-    truth = [0.75, 0.05, 0.2]
-    misses = []
-    for seed in range(40):
-        features, _ = normals(truth, 2000, seed)
-        found = estimate_prior(posterior(features, [1 / 3] * 3), source_prior=[1 / 3] * 3)
-        misses.append((np.array(found.prior) - truth) / found.standard_errors)
-    spread = np.sqrt(np.mean(np.square(misses), axis=0))
-    assert (np.abs(np.mean(misses, axis=0)) < 4 / np.sqrt(40)).all()
-    assert ((spread > 0.6) & (spread < 1.5)).all()  # 40 standard normals have 1 ± 0.11
-
-
 def test_adjustment_is_bayes_rule() -> None:
     """Adjusted probabilities are those that Bayes' rule gives with the other frequencies."""
     features, _ = normals([0.2, 0.3, 0.5], 100, 0)
