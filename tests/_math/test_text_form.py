@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrant._math.errors import InputError
@@ -60,6 +60,7 @@ def test_what_is_refused(text: str) -> None:
     assert len(str(caught.value)) < 200
 
 
+@settings(max_examples=50)
 @given(st.text(max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
     """No text whatever raises anything but our own error."""

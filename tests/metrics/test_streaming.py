@@ -164,7 +164,7 @@ def law_images(streaming: Any, stream: Stream, change: Change = lambda metric: m
 
 
 @given(stream=streams())
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_any_split_is_the_whole(streaming: Any, stream: Stream) -> None:
     """Batches of any size, empty ones too, with weights or without: the function's value to rounding."""
     assume(defined(streaming, stream))
@@ -172,7 +172,7 @@ def test_any_split_is_the_whole(streaming: Any, stream: Stream) -> None:
 
 
 @given(stream=streams())
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_merged_parts_are_the_whole(streaming: Any, stream: Stream) -> None:
     """States add up."""
     assume(defined(streaming, stream))
@@ -180,7 +180,7 @@ def test_merged_parts_are_the_whole(streaming: Any, stream: Stream) -> None:
 
 
 @given(stream=streams())
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_ignored_labels_do_not_count(streaming: Any, stream: Stream) -> None:
     """``ignore_index`` takes the subset, whatever stands in the rows left out."""
     assume(defined(streaming, stream))
@@ -188,7 +188,7 @@ def test_ignored_labels_do_not_count(streaming: Any, stream: Stream) -> None:
 
 
 @given(stream=streams())
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_segmentation_shaped_input(streaming: Any, stream: Stream) -> None:
     """``(N, C, d1, ...)`` is ``(N d1 ..., C)``."""
     assume(defined(streaming, stream))
@@ -651,7 +651,7 @@ def excess(case: tuple[torch.Tensor, ...], num_bins: int, bound: Callable[..., A
     weighted=st.booleans(),
     num_bins=st.integers(1, 20),
 )
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_the_sketch_keeps_its_bound(
     n: int, distinct: int, spread: float, seed: int, weighted: bool, num_bins: int
 ) -> None:
