@@ -50,17 +50,6 @@ def test_log_probabilities_are_the_references(golden: Golden) -> None:
         assert miss == pytest.approx(case["one_minus_pmax"], rel=1e-12, abs=SMALLEST_REFERENCE)
 
 
-def test_log_odds_are_the_references(golden: Golden) -> None:
-    """The elementwise map is the map of two classes, to 1e-12 of the log-odds."""
-    cases = [case for case in golden("focal_map.json")["forward"] if len(case["logits"]) == 2]
-    assert len(cases) > 100
-    for case in cases:
-        (zero, one), (log_zero, log_one) = case["logits"], case["log_p"]
-        result = focal_map_log_odds(torch.tensor(one - zero, dtype=torch.float64), case["gamma"])
-        # 3e-16 is a unit in the last place of the reference's log-probabilities, whose difference is taken
-        assert result.item() == pytest.approx(log_one - log_zero, rel=1e-12, abs=3e-16)
-
-
 def test_gradients_are_the_references(golden: Golden) -> None:
     """The gradient of log p_k agrees with the reference."""
     for case in golden("focal_map.json")["grad"]:

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from calibrant import CalibrantWarning
-from calibrant.calibrators import PlattScaling, build, fit_groups
+from calibrant.calibrators import build, fit_groups
 from calibrant.calibrators.fitting.data import SILENT
-from calibrant.metrics import negative_log_likelihood
 
 pytestmark = pytest.mark.usefixtures("few_points")
 
@@ -97,20 +96,6 @@ def test_an_offset_that_no_temperature_undoes_is_said(name: str, scale: float, c
     assert not any("one side of zero" in str(warning.message) for warning in caught)
 
 
-@pytest.mark.parametrize("name", ["isotonic", "venn-abers", "histogram", "bayesian-binning"])
-def test_few_samples_of_each_class_are_said(name: str) -> None:
-    """Of 12 samples a function of its own follows noise; of about 100 it may not."""
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(400, 20, generator=generator, dtype=torch.float64)
-    labels = torch.multinomial(logits.softmax(dim=1), 1, generator=generator)[:, 0]
-    with pytest.warns(CalibrantWarning, match="12 samples of the rarest class are few"):
-        build(name).fit(logits, labels)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        build(name).fit(logits[:, :4], labels % 4)
-    assert not any("samples of the rarest class" in str(warning.message) for warning in caught)
-
-
 def test_a_few_far_out_do_not_spoil_the_rest(searching_entry: Any, kind: str, calibrated: Make) -> None:
     """Two scores of 600 are larger by ten thousand times, and right."""
     scores, labels, wanted = usual(searching_entry, kind, calibrated)
@@ -157,25 +142,6 @@ def test_no_fit_stops_early_in_silence(
     calibrator, told = fitted(searching_entry, scores, labels)
     if not calibrator.fit_result_.converged:
         assert any("stopped before it arrived" in text for text in told)
-
-
-@pytest.mark.parametrize(
-    ("scale", "offset"), [(1e-6, 0.0), (1.0, 0.0), (1e3, 0.0), (1e3, -300.0), (1e8, 0.0), (1.0, 1e4)]
-)
-def test_margins_of_any_unit_are_calibrated_by_platt(scale: float, offset: float) -> None:
-    """The log-loss is that at scale 1, as are slope and intercept in the user's unit."""
-    generator = torch.Generator().manual_seed(3)
-    margins = 2 * torch.randn(400, generator=generator, dtype=torch.float64)
-    labels = torch.bernoulli(torch.sigmoid(0.6 * margins), generator=generator).long()
-    usual = PlattScaling().fit(margins, labels)
-    given = scale * margins + offset
-    found = PlattScaling().fit(given, labels)
-    assert found.slope.item() * scale == pytest.approx(usual.slope.item(), rel=1e-6)
-    loss = negative_log_likelihood(found.predict_proba(given), labels)
-    assert loss.item() == pytest.approx(usual.fit_result_.after, abs=1e-9)
-    before = torch.nn.functional.binary_cross_entropy_with_logits(given, labels.double())
-    assert found.fit_result_.before == pytest.approx(before.item(), rel=1e-9)
-    assert found.fit_result_.converged
 
 
 def test_calibrators_that_read_log_probabilities_say_when_they_are_none(calibrated: Make) -> None:

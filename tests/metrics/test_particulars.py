@@ -26,14 +26,6 @@ def test_bins_are_closed_above() -> None:
     assert error.item() == pytest.approx(0.05, abs=1e-12)
 
 
-def test_num_bins_is_the_number_of_bins() -> None:
-    """The table of B bins has B rows, in every binning."""
-    for binning in ("width", "mass", "mukhoti"):
-        table = metrics.reliability_table([0.2, 0.6, 0.7], [0, 1, 0], num_bins=7, binning=binning)
-        assert len(table.counts) == len(table.confidence) == len(table.accuracy) == 7
-        assert len(table.edges) == 8
-
-
 @pytest.mark.parametrize("binning", ["width", "mass"])
 def test_sums_do_not_drift(binning: str) -> None:
     """A million float32 confidences of 0.9 average to float32(0.9) to 1e-12: sums are float64."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calibrant._math.errors import InputError
-from calibrant.predictions import Predictions, load_predictions
+from calibrant.predictions import load_predictions
 from tables_as_files import given_as
 
 EVENTS = {
@@ -90,15 +90,6 @@ def test_both_forms_of_a_column(name, tmp_path) -> None:
     said = f"{path}: it holds both `{name}` and `{name}s`; keep one of them."
     with pytest.raises(InputError, match=rf"\A{re.escape(said)}\Z"):
         load_predictions(path)
-
-
-def test_rounded_rows_are_told_what_to_do() -> None:
-    """Rows of two decimals may miss one by too much; what the message proposes makes them readable."""
-    probs = np.array([[0.33, 0.33, 0.33], [0.2, 0.3, 0.5]])
-    remedies = "name logits `logits`; divide rounded rows by their sum, or export more digits"
-    with pytest.raises(InputError, match=remedies):
-        Predictions(probs=probs)
-    assert Predictions(probs=probs / probs.sum(axis=1, keepdims=True)).notes == ()
 
 
 @pytest.mark.parametrize(

@@ -35,17 +35,6 @@ def drawn(num_samples: int = 600, seed: int = 0) -> tuple[Tensor, Tensor, list[s
     return truth * factors[:, None], labels, [("a", "b", "c")[each] for each in number.tolist()]
 
 
-def test_without_borrowing_each_group_is_fitted_alone() -> None:
-    """The same as a fit on the group's rows."""
-    logits, labels, groups = drawn()
-    fitted = fit_groups("temperature", logits, labels, groups=groups, borrowed=0)
-    for place, name in enumerate("abc"):
-        alone = TemperatureScaling().fit(logits[place::3], labels[place::3])
-        assert float(fitted.by_group[name].temperature) == pytest.approx(float(alone.temperature), rel=1e-8)
-    pooled = TemperatureScaling().fit(logits, labels)
-    assert float(fitted.pooled.temperature) == float(pooled.temperature)
-
-
 def test_borrowing_is_a_sum_of_objectives() -> None:
     """A group's temperature has the least sum of its own losses and ``borrowed`` times the mean of all."""
     logits, labels, groups = drawn(90)

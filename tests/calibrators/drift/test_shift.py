@@ -82,17 +82,6 @@ def test_profile_is_what_numpy_says(kind: str) -> None:
         )
 
 
-def test_profile_is_kept_in_the_file_and_the_state(tmp_path: Path) -> None:
-    """It is saved, loaded, and part of the ``state_dict``."""
-    calibrator = fit("multiclass", draw("multiclass", 300, 0))
-    calibrator.save(tmp_path / "c.safetensors")
-    profile = calibrator.fit_result_.profile
-    assert load_calibrator(tmp_path / "c.safetensors").fit_result_.profile == profile
-    other = TemperatureScaling()
-    other.load_state_dict(calibrator.state_dict())
-    assert other.fit_result_.profile == profile
-
-
 def test_files_of_older_versions_are_read(tmp_path: Path) -> None:
     """A file without a profile loads and predicts; only the comparison is refused, with the remedy."""
     path = tmp_path / "c.safetensors"

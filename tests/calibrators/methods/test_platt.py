@@ -98,14 +98,3 @@ def test_equal_log_odds_give_the_prevalence() -> None:
     with pytest.warns(CalibrantWarning, match="all log-odds are equal"):
         calibrator = PlattScaling().fit(torch.full((10,), 2.0), torch.tensor([1] * 3 + [0] * 7))
     assert float(calibrator.predict_proba([2.0])[0]) == pytest.approx(0.3, rel=1e-8)
-
-
-def test_each_label_is_fitted_on_its_own(calibrated: Callable[..., Any]) -> None:
-    """A column of a multilabel fit is the binary fit of that column, and a troubled one is named."""
-    scores, labels = calibrated("multilabel", 200)
-    labels[:, 1] = 0
-    with pytest.warns(CalibrantWarning, match="label 1: class 1 never occurs"):
-        together = PlattScaling().fit(scores, labels)
-    alone = PlattScaling().fit(scores[:, 0], labels[:, 0])
-    assert together.slope.tolist() == [alone.slope.item(), 1.0]
-    assert isinstance(together.fit_result_.parameters["intercept"], tuple)
