@@ -134,6 +134,16 @@ def test_conjugate_gradients_end_where_newton_does(
     assert iterative.fit_result_.converged
 
 
+@pytest.mark.parametrize("kind", ALL)
+def test_mean_of_logits_says_nothing(skewed: tuple[Tensor, Tensor], kind: Any) -> None:
+    """Logits and their log-softmax are one and the same."""
+    scores, labels = skewed
+    one, other = kind().fit(scores, labels), kind().fit(torch.log_softmax(scores, dim=1), labels)
+    torch.testing.assert_close(
+        one.predict_proba(scores + 100), other.predict_proba(scores), rtol=0, atol=1e-8
+    )
+
+
 @pytest.mark.parametrize("free", ["off_diagonal", "intercept"])
 def test_dirichlet_without_a_penalty_is_penalised_where_there_is_no_maximum(free: str) -> None:
     """Classes that logits tell apart: the fit arrives at finite weights, and a warning says how."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from torch import Tensor
 
-from calibrant import CalibrantWarning
+from calibrant import CalibrantWarning, metrics
 from calibrant._math.convex_minimum import best_temperature
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
 from calibrant.calibrators.fitting.data import with_doubts_of_temperature
@@ -247,6 +247,23 @@ def test_misleading_logits_stop_at_the_other_bound(calibrated: Callable[..., Any
     assert "the best temperature is a bound of the search" in result.warnings
 
 
+@pytest.mark.parametrize("objective", ["nll", "brier", "ece"])
+@pytest.mark.parametrize("scale", [1 / 512, 1.0, 512.0])
+def test_logits_on_any_usual_scale_are_mended(
+    calibrated: Callable[..., Any], scale: float, objective: str
+) -> None:
+    """Cosines and scores in the hundreds need temperatures beyond 0.01 and 100, and get them."""
+    scores, labels = calibrated("multiclass", 400)
+    once = TemperatureScaling(objective=objective).fit(scores, labels).fit_result_
+    scaled = TemperatureScaling(objective=objective).fit(scale * scores, labels).fit_result_
+    assert not scaled.warnings
+    if objective != "ece":
+        assert scaled.parameters["temperature"] == pytest.approx(
+            scale * once.parameters["temperature"], rel=1e-6
+        )
+    assert scaled.after == pytest.approx(once.after, rel=0.05 if objective == "ece" else 1e-9)
+
+
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e300])
 def test_tiny_and_huge_logits_are_no_trouble(scale: float) -> None:
     """Where squares underflow or overflow, the temperature is found as well."""
@@ -312,6 +329,23 @@ def test_each_label_is_fitted_on_its_own(calibrated: Callable[..., Any]) -> None
     assert together.fit_result_.after == pytest.approx(after, rel=1e-12)
     columns = torch.stack([one.predict_proba(scores[:, j]) for j, one in enumerate(alone)], dim=1)
     torch.testing.assert_close(together.predict_proba(scores), columns, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("objective", ["ece", "adaptive_ece"])
+def test_weights_reach_binned_objectives(calibrated: Callable[..., Any], objective: Any) -> None:
+    """The objective reported is the weighted metric, not the plain one."""
+    scores, labels = calibrated("multiclass", 200)
+    weights = 2 * torch.rand(200, dtype=torch.float64, generator=torch.Generator().manual_seed(5)) ** 4
+    calibrator = TemperatureScaling(objective=objective).fit(3 * scores, labels, weights=weights)
+    probs = calibrator.predict_proba(3 * scores)
+    metric = {
+        "ece": metrics.expected_calibration_error,
+        "adaptive_ece": metrics.adaptive_calibration_error,
+    }[objective]
+    assert calibrator.fit_result_.after == pytest.approx(
+        float(metric(probs, labels, weights=weights)), rel=1e-9
+    )
+    assert calibrator.fit_result_.after != pytest.approx(float(metric(probs, labels)), rel=1e-3)
 
 
 @pytest.mark.filterwarnings("ignore:.*of the confidences now fall into one")  # so few samples invite it
