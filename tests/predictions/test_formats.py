@@ -9,11 +9,9 @@ import sys
 
 import numpy as np
 import pyarrow
-import pyarrow as pa
 import pytest
 import torch
 from pyarrow import parquet
-from pyarrow import parquet as pq
 from safetensors.torch import save_file
 
 from calibrant import InputError
@@ -375,9 +373,9 @@ print((peak() - before) * 1024 / predictions.values.nbytes)
 @pytest.mark.parametrize("sized", [-1, 3])
 def test_parquet_column_of_whole_rows(sized: int, tmp_path) -> None:
     """A list of all classes in each cell, of any length or a fixed one; companions by either name."""
-    logits = pa.array([[0.5, 2.0, 1.0], [0.0, -1.0, 3.0]], pa.list_(pa.float32(), sized))
+    logits = pyarrow.array([[0.5, 2.0, 1.0], [0.0, -1.0, 3.0]], pyarrow.list_(pyarrow.float32(), sized))
     more = {"label": [1, 2], "weight": [1.0, 3.0], "site": ["a", "b"]}
-    pq.write_table(pa.table({"logits": logits, **more}), tmp_path / "t.parquet")
+    parquet.write_table(pyarrow.table({"logits": logits, **more}), tmp_path / "t.parquet")
     found = load_predictions(tmp_path / "t.parquet", columns=ColumnNames(group="site"))
     assert found.scores.tolist() == logits.to_pylist()
     assert (found.labels.tolist(), found.weights.tolist()) == ([1, 2], [1.0, 3.0])
@@ -386,4 +384,4 @@ def test_parquet_column_of_whole_rows(sized: int, tmp_path) -> None:
     assert write_in_form_of(*names, found)
     written = load_predictions(tmp_path / "u.parquet")
     torch.testing.assert_close(written.probs, found.probs)
-    assert pq.read_table(tmp_path / "u.parquet").column_names == ["probs", *more]
+    assert parquet.read_table(tmp_path / "u.parquet").column_names == ["probs", *more]
