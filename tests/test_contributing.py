@@ -1,4 +1,4 @@
-"""The pages for contributors: what they name is there, commands are the Makefile's, and links lead somewhere."""
+"""The contributors' pages: what they name is there, commands are the Makefile's, links lead somewhere."""
 
 from __future__ import annotations
 
