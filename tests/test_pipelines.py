@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import yaml
 
-from pages import ROOT
+from pages import DOCS, ROOT
 
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 GITLAB = yaml.safe_load((ROOT / ".ci" / "gitlab-template.yml").read_text(encoding="utf-8"))[
@@ -214,3 +214,33 @@ def test_the_first_gitlab_job_passes(folder: Path) -> None:
     done = gitlab(folder)
     assert done.returncode == 0, done.stderr
     assert "nothing was checked" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_nightly_script_watches_every_segment(folder: Path) -> None:
+    """The alarm of one segment is the exit code of the whole, and each leaves its metrics."""
+    page = (DOCS / "how-to" / "monitor.md").read_text(encoding="utf-8")
+    section = page.partition("## Watch segments every night\n")[2]
+    made, split = (
+        re.search(mark, section, flags=re.DOTALL)
+        for mark in (r"<!-- python\n(.*?)-->", r"```python\n(.*?)```")
+    )
+    script = re.search(r"```bash\n(.*?)```", section, flags=re.DOTALL)
+    assert made and split and script  # noqa: PT018 (one page)
+    (folder / "made.py").write_text(f"import numpy as np\nrng = np.random.default_rng(0)\n{made[1]}")
+    (folder / "split.py").write_text(split[1])
+    subprocess.run([sys.executable, "made.py"], cwd=folder, check=True)
+    path = f"{folder.parent / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script[1]],
+        cwd=folder,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.count("ALARM: ") == 1
+    for name, alarm in (("direct", 0), ("reseller", 1)):
+        text = (folder / "segments" / f"{name}.prom").read_text()
+        assert f'calibrant_monitor_alarm{{file="{name}.parquet"}} {alarm}\n' in text
