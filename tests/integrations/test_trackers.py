@@ -43,6 +43,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+QUICK = pytest.mark.usefixtures("quick")
+
+
 class Kept:
     """Notes every call; files as the names and contents that they have at that moment."""
 
@@ -56,7 +59,8 @@ class Kept:
         return lambda *given, **named: self.calls[name].append((given, named))
 
 
-def test_numbers_have_names_and_intervals(found: Evaluation, calibrator: TemperatureScaling, quick) -> None:
+@QUICK
+def test_numbers_have_names_and_intervals(found: Evaluation, calibrator: TemperatureScaling) -> None:
     """A mapping takes numbers, the verdict and the bytes of files; what is not a number is left out."""
     run: dict[str, Any] = {}
     log_evaluation(found, run, calibrator=calibrator, prefix="test")
@@ -83,7 +87,8 @@ class Fields(dict[str, Any]):
         return self.setdefault(name, Kept("append", "upload"))
 
 
-def test_neptune(found: Evaluation, quick) -> None:
+@QUICK
+def test_neptune(found: Evaluation) -> None:
     """Without a step numbers are assigned, with one they become a series; files are there until uploaded."""
     run = Fields()
     log_evaluation(found, run, step=3)
@@ -96,7 +101,8 @@ def test_neptune(found: Evaluation, quick) -> None:
     assert run["calibration/before/ece"] == value
 
 
-def test_mlflow_as_a_module(found: Evaluation, quick) -> None:
+@QUICK
+def test_mlflow_as_a_module(found: Evaluation) -> None:
     """Numbers at once, the verdict as a tag, the folder as artefacts."""
     module = Kept("log_metrics", "set_tag", "log_artifacts")
     log_evaluation(found, module, step=2)
@@ -107,7 +113,10 @@ def test_mlflow_as_a_module(found: Evaluation, quick) -> None:
     assert module.calls["log_artifacts"][0][1] == {"artifact_path": "calibration"}
 
 
-def test_wandb_run(found: Evaluation, calibrator, tmp_path: Path, quick, monkeypatch) -> None:
+@QUICK
+def test_wandb_run(
+    found: Evaluation, calibrator: TemperatureScaling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Files lie in the run's folder, from which they are uploaded; pictures and report are shown."""
     module = SimpleNamespace(Image=lambda path: ("image", Path(path).name), Html=lambda text: text[:6])
     monkeypatch.setitem(sys.modules, "wandb", module)
@@ -138,8 +147,11 @@ def test_what_cannot_be_logged_to_is_told(found: Evaluation, monkeypatch: pytest
 REAL = pytest.mark.filterwarnings("ignore")  # of the libraries
 
 
+@QUICK
 @REAL
-def test_real_tensorboard(found: Evaluation, calibrator, tmp_path: Path, quick, monkeypatch) -> None:
+def test_real_tensorboard(
+    found: Evaluation, calibrator: TemperatureScaling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its own reader finds scalars, pictures and the summary; the calibrator beside them can be loaded."""
     accumulator: Any = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     monkeypatch.chdir(tmp_path)
@@ -156,8 +168,9 @@ def test_real_tensorboard(found: Evaluation, calibrator, tmp_path: Path, quick, 
     assert {path.name for path in (folder / "calibration").iterdir()} == FILES
 
 
+@QUICK
 @REAL
-def test_real_mlflow(found: Evaluation, calibrator, tmp_path: Path, quick) -> None:
+def test_real_mlflow(found: Evaluation, calibrator: TemperatureScaling, tmp_path: Path) -> None:
     """The active run has the metrics and the artefacts."""
     mlflow: Any = pytest.importorskip("mlflow")
     pytest.importorskip("sqlalchemy")
@@ -172,8 +185,9 @@ def test_real_mlflow(found: Evaluation, calibrator, tmp_path: Path, quick) -> No
     assert {path.name for path in folder.iterdir()} == FILES
 
 
+@QUICK
 @REAL
-def test_real_wandb(found: Evaluation, calibrator, tmp_path: Path, quick) -> None:
+def test_real_wandb(found: Evaluation, calibrator: TemperatureScaling, tmp_path: Path) -> None:
     """An offline run keeps the numbers and, in its folder, the files."""
     wandb: Any = pytest.importorskip("wandb")
     settings = wandb.Settings(silent=True, disable_git=True)
