@@ -33,7 +33,14 @@ ROOMS = {
     "data": ("Data", ["calibrant_lab.data"]),
     "models": ("Models", ["calibrant_lab.models"]),
     "figures": ("Figures of the laboratory", ["calibrant_lab.figures"]),
-    "integrations": ("Integrations", ["calibrant.integrations.sklearn", "calibrant.integrations.onnx"]),
+    "integrations": (
+        "Integrations",
+        [
+            "calibrant.integrations.sklearn",
+            "calibrant.integrations.onnx",
+            "calibrant.integrations.trackers",
+        ],
+    ),
 }
 
 

@@ -6,12 +6,11 @@ import dataclasses
 import hashlib
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -32,6 +31,7 @@ from calibrant.reports import monitoring, pictures, tables, words
 from calibrant.reports.commands import mark_of_files, with_commands
 from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.sections import Section
+from calibrant.reports.sharing import to_share
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -236,68 +236,6 @@ def _main_diagrams(groups: list[pictures.Diagrams], evaluation: Evaluation) -> p
     if evaluation.kind == "binary" and about and not about.startswith(EVENT):
         return next((each for each in groups if each.title == "top label"), None)
     return next(iter(groups), None)
-
-
-Found = TypeVar("Found", bound=Evaluation | Comparison | Monitoring)
-
-# Where paths may stand. Arms and models have numbers by the thousand and no paths.
-_TEXTS = ("verdict", "short", "warnings", "notes", "settings", "source", "baseline", "command")
-
-# From a root (/, C:\, \\host) up to the last separator before the name.
-_FOLDERS = re.compile(r"(?<![\w.~/\\-])(?:[A-Za-z]:[\\/]|\\\\|/)(?:[^\s/\\'\"`]+[\\/])+(?=[^\s/\\'\"`])")
-
-# A whole argument that is such a path, or the value of an option that is.
-_PATH = re.compile(r"^(--?[\w-]+=)?(?:[A-Za-z]:[\\/]|\\\\|/).*[\\/](?=[^/\\])")
-
-
-def without_folders(text: str) -> str:
-    r"""A text in which absolute paths are cut to their last part.
-
-    Example:
-        >>> without_folders("in /home/ann/x/p.npz, at 1/2 and a/b.npz; C:\\Users\\ann\\q.csv")
-        'in p.npz, at 1/2 and a/b.npz; q.csv'
-    """
-    return _FOLDERS.sub("", text)
-
-
-def command_to_share(command: str) -> str:
-    """A command line whose absolute paths are cut to their last part, blanks in them or not.
-
-    Example:
-        >>> command_to_share("calibrant evaluate '/home/ann/my data/p.npz' --report=/tmp/r.html")
-        'calibrant evaluate p.npz --report=r.html'
-    """
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return without_folders(command)
-    return shlex.join(_PATH.sub(r"\1", word) for word in words)
-
-
-_HOW = {"command": command_to_share, "commands": command_to_share, "file": lambda path: _PATH.sub("", path)}
-"""How texts of some fields are cut; all others as sentences."""
-
-
-def to_share(found: Found) -> Found:
-    """The same evaluation or comparison, with names of files in place of absolute paths."""
-    changes = {name: _cut(getattr(found, name), name) for name in _TEXTS if hasattr(found, name)}
-    if isinstance(found, Comparison):
-        changes["models"] = tuple(dataclasses.replace(each, name=_cut(each.name)) for each in found.models)
-    return dataclasses.replace(found, **changes)
-
-
-def _cut(value: Any, field: str = "") -> Any:
-    """The value without folders in its texts."""
-    if isinstance(value, str):
-        return _HOW.get(field, without_folders)(value)
-    if isinstance(value, tuple):
-        return tuple(_cut(each, field) for each in value)  # pyright: ignore[reportUnknownVariableType]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.replace(
-            value,
-            **{each.name: _cut(getattr(value, each.name), each.name) for each in dataclasses.fields(value)},
-        )
-    return value
 
 
 def report_date() -> date:
