@@ -62,6 +62,7 @@ def _pooled(scores: Matrix, outcomes: Matrix, weights: Matrix) -> tuple[Steps, I
     from calibrant._math.table_kernels import pool_adjacent  # compiled
 
     steps, num_steps = np.empty((4, *scores.shape)), np.empty(len(scores), np.int64)
-    pool_adjacent(*(np.ascontiguousarray(part) for part in (scores, outcomes, weights)), steps, num_steps)
+    scores, outcomes, weights = (np.ascontiguousarray(part) for part in (scores, outcomes, weights))
+    pool_adjacent(scores, outcomes, weights, steps, num_steps)
     place = np.minimum(np.arange(num_steps.max(initial=0)), num_steps[:, None] - 1)
     return np.take_along_axis(steps, place[None], axis=2), num_steps

@@ -95,7 +95,7 @@ def smooth_objective(samples: Samples, objective: Objective, temperature: float,
         from calibrant.calibrators.fitting.compiled_losses import event_expansion  # compiled
 
         given = (temperature, gamma, objective == "brier")
-        return of_six(sum(event_expansion(block, *given) for block in samples.blocks()))
+        return of_six(np.sum([event_expansion(block, *given) for block in samples.blocks()], axis=0))
     totals = torch.zeros(6, dtype=torch.float64, device=samples.scores.device)
     for block in samples.blocks():
         totals += _expansion(samples, block, objective, temperature, gamma)
