@@ -33,15 +33,6 @@ def test_one_new_sample_is_repaired(run, tmp_path, platt, text: str) -> None:
     assert float(lines[1].split(",")[0]) == pytest.approx(expected, rel=1e-12)
 
 
-def test_no_sample_is_refused(run, tmp_path, platt) -> None:
-    """A table that has but a header, in one sentence; to judge one sample still is refused."""
-    (tmp_path / "new.csv").write_text("prob\n")
-    none = run("apply", "c.safetensors", "new.csv", "--out", "out.csv")
-    assert (none.returncode, "must hold at least one sample; got 0" in none.stderr) == (2, True)
-    with pytest.raises(calibrant.InputError, match="at least two samples; got 1"):
-        calibrant.predictions.Predictions(probs=[0.5])
-
-
 def test_printed_commands_carry_what_each_needs(run, tmp_path) -> None:
     """The fit has the column of labels, the application has not; neither has what only matters to judge."""
     rng = np.random.default_rng(1)
@@ -117,9 +108,6 @@ def test_a_file_for_each_image(run, tmp_path) -> None:
     wrong = run("apply", "t.safetensors", "new", "--out", "other")
     assert wrong.returncode == 2
     assert "c.npy must have shape" in wrong.stderr
-    np.savez(tmp_path / "new.npz", logits=logits)
-    packed = run("apply", "t.safetensors", "new.npz", "--out", "other")
-    assert "new.npz must be a folder to be repaired image by image" in packed.stderr
     assert sorted(each.name for each in tmp_path.iterdir() if "other" in each.name) == []
 
 

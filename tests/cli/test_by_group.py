@@ -11,18 +11,16 @@ import pytest
 from calibrant import Predictions, fit
 from calibrant._math.errors import InputError
 from calibrant.calibrators import load_group_calibrator, load_multicalibrator
-from command_line import one_line
 
 
 def test_calibrators_by_group(run: Any, tmp_path: Path) -> None:
-    """Fitted and applied by the names in the file; no groups, and an unknown one, are refused."""
+    """Fitted and applied by the names in the file, with the pooled one for a name that is not known."""
     rng = np.random.default_rng(5)
     odds = 2 * rng.normal(size=600)
     labels = (rng.uniform(size=600) < 1 / (1 + np.exp(-odds))).astype(int)
     groups = np.array(["north", "south"])[np.arange(600) % 2]
     stated = odds * np.where(groups == "north", 3.0, 1.0)
     np.savez(tmp_path / "p.npz", logits=stated, labels=labels, groups=groups, split=np.arange(600) // 2 % 2)
-    np.savez(tmp_path / "bare.npz", logits=stated, labels=labels)
     np.savez(tmp_path / "other.npz", logits=stated[:2], groups=["north", "east"])
     fitted = run("fit", "p.npz", "--method", "temperature", "--by-group", "-o", "c.safetensors")
     assert fitted.returncode == 0, fitted.stderr
@@ -33,17 +31,6 @@ def test_calibrators_by_group(run: Any, tmp_path: Path) -> None:
     probs = np.load(tmp_path / "q.npz")["probs"]
     by_hand = load_group_calibrator(tmp_path / "c.safetensors").predict_proba(stated, groups=groups)
     np.testing.assert_array_equal(probs, by_hand.numpy())
-    for arguments, message in (
-        (("apply", "c.safetensors", "bare.npz", "-o", "r.npz"), "bare.npz must have `groups`"),
-        (("apply", "c.safetensors", "other.npz", "-o", "r.npz"), "row 1 is of group 'east'"),
-        (
-            ("fit", "bare.npz", "--all", "--by-group", "-o", "d.safetensors"),
-            "--by-group needs `groups` in bare.npz",
-        ),
-    ):
-        refused = run(*arguments)
-        assert refused.returncode == 2
-        assert message in one_line(refused.stderr)
     pooled = run("apply", "c.safetensors", "other.npz", "--unknown-groups", "pooled", "-o", "r.npz")
     assert pooled.returncode == 0, pooled.stderr
     by_all = load_group_calibrator(tmp_path / "c.safetensors").pooled.predict_proba(stated[1:2])
@@ -55,7 +42,7 @@ def test_calibrators_by_group(run: Any, tmp_path: Path) -> None:
 
 
 def test_multicalibration_over_groups_that_overlap(run: Any, tmp_path: Path) -> None:
-    """Two columns of groups; what is saved is applied as it is by hand, and what has no groups is refused."""
+    """Two columns of groups; what is saved is applied as it is by hand."""
     rng = np.random.default_rng(5)
     sex, site = rng.choice(["f", "m"], 900), rng.choice(["north", "south"], 900)
     odds = rng.normal(size=900)
@@ -77,8 +64,6 @@ def test_multicalibration_over_groups_that_overlap(run: Any, tmp_path: Path) -> 
     found = np.genfromtxt(tmp_path / "q.csv", delimiter=",", names=True)["risk"]
     np.testing.assert_allclose(found, by_hand, atol=1e-12)
     assert max(abs((by_hand - ill)[sex == name].mean()) for name in ("f", "m")) < 0.05
-    refused = run("fit", "p.csv", "--all", "--method", "multicalibration", "-o", "n.safetensors", *named[:4])
-    assert "--method multicalibration needs `groups` in p.csv" in one_line(refused.stderr)
 
 
 def test_ids_are_no_groups() -> None:

@@ -70,16 +70,6 @@ def test_quiet_prints_only_failures(run, boastful) -> None:
     ("arguments", "words"),
     [
         ((), "there is nothing to check"),
-        (
-            ("--max-classwise-ece", "1"),
-            "classwise_ece cannot be checked: needs the probabilities of all classes",
-        ),
-        (("--max-ece", "-1"), "must be 0 or more"),
-        (("--max-ece", "5%"), "--max-ece must be a number such as 0.03; got '5%'; write 0.05."),
-        (("--min-accuracy", "0,9"), "--min-accuracy must be a number such as 0.03; got '0,9'; write 0.9."),
-        (("--max-nll", "low"), "--max-nll must be a number such as 0.03; got 'low'."),
-        (("--max-ece", "0.1", "--baseline-metric", "ece"), "--baseline-metric go with a --baseline"),
-        (("--baseline", "absent.npz"), "absent.npz: no such file"),
         (("--max-ece", "0.1", "--junit", "found.txt"), "must end in .xml"),
         (("--baseline", "a<b>&c.npz", "--baseline-metric", "f1"), "there is no metric 'f1'"),
     ],

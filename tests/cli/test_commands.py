@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +13,6 @@ import pytest
 import calibrant
 from calibrant.reports.commands import mark_of_files
 from command_line import one_line
-
-ELSEWHERE = pytest.mark.skipif(sys.platform == "win32", reason="Windows says it in other words")
 
 
 def one_sentence(text: str) -> str:
@@ -121,71 +118,6 @@ def test_compare_names_the_better_model(run, over_confident, tmp_path) -> None:
     assert second["difference"]["ece"]["high"] < 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("evaluate", "absent.npz"), "absent.npz"),
-        (("evaluate", "over.npz", "--report", "r.pdf"), "must end in .html"),
-        (("evaluate", "over.npz", "--report", "nowhere/r.html"), "does not exist"),
-        (("evaluate", "over.npz", "--method", "temprature"), "temperature"),
-        (("fit", "over.npz", "--method", "focal-temprature", "-o", "c.safetensors"), "focal-temperature"),
-        (("fit", "over.npz", "-o", "c.bin"), "must end in .safetensors"),
-        (("fit", "nosplit.npz", "-o", "c.safetensors"), "no calibration split"),
-        (("fit", "unlabelled.npz", "-o", "c.safetensors"), "no labels"),
-        (("apply", "over.npz", "over.npz", "-o", "o.npz"), "not a safetensors file"),
-        (("apply", "c.safetensors", "five.npz", "-o", "o.npz"), "5"),
-        (("apply", "c.safetensors", "over.npz", "-o", "o.xyz"), ".xyz"),
-        (("apply", "c.safetensors", "over.npz", "-o", "over.npz"), "would be overwritten"),
-        (("apply", "c.safetensors", "over.npz", "-o", "./../{folder}/over.npz"), "would be overwritten"),
-        (("apply", "c.safetensors", "onehot.npz", "-o", "o.npz"), "multilabel"),
-        (("fit", "over.npz", "-o", "kept.safetensors"), "is not a calibrator"),
-        (("compare", "over.npz"), "two files or more"),
-        (("compare", "over.npz", "binary.npz"), "binary"),
-        (("evaluate", "truncated.npz"), "truncated.npz"),
-        (("evaluate", "empty.csv"), "empty"),
-        (("evaluate", "words.csv"), "which word is class 1 is not guessed"),
-        pytest.param(
-            ("evaluate", "x" * 300 + ".npz"), "xxx… cannot be opened: File name too long.", marks=ELSEWHERE
-        ),
-        pytest.param(
-            ("evaluate", "over.npz", "--report", "x" * 300 + ".html"),
-            "xxx: File name too long.",
-            marks=ELSEWHERE,
-        ),
-        pytest.param(
-            ("fit", "over.npz", "-o", "x" * 300 + ".safetensors"), "xxx: File name too long.", marks=ELSEWHERE
-        ),
-        (
-            ("apply", "over.npz", "c.safetensors", "-o", "o.npz"),
-            "the calibrator comes first, and over.npz is not one: calibrant apply c.safetensors over.npz",
-        ),
-    ],
-)
-def test_bad_input_is_one_sentence_and_exit_code_2(run, over_confident, tmp_path, arguments, words) -> None:
-    """Every expected failure names the trouble in one line, and leaves no half-written file behind."""
-    rng = np.random.default_rng(0)
-    np.savez(tmp_path / "nosplit.npz", logits=rng.normal(size=(50, 3)), labels=rng.integers(0, 3, 50))
-    np.savez(tmp_path / "unlabelled.npz", logits=rng.normal(size=(50, 3)))
-    np.savez(tmp_path / "five.npz", logits=rng.normal(size=(50, 5)), labels=rng.integers(0, 5, 50))
-    np.savez(tmp_path / "binary.npz", logits=rng.normal(size=50), labels=rng.integers(0, 2, 50))
-    np.savez(
-        tmp_path / "onehot.npz",
-        logits=rng.normal(size=(50, 4)),
-        labels=np.eye(4, dtype=int)[rng.integers(0, 4, 50)],
-    )
-    calibrant.load_predictions(over_confident).save(tmp_path / "kept.safetensors")
-    (tmp_path / "truncated.npz").write_bytes(over_confident.read_bytes()[:500])
-    (tmp_path / "empty.csv").touch()
-    (tmp_path / "words.csv").write_text("label,prob\nill,0.5\nwell,0.25\n", encoding="utf-8")
-    if "c.safetensors" in arguments and arguments[0] == "apply":
-        run("fit", "over.npz", "-o", "c.safetensors")
-    present = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    done = run(*(argument.format(folder=tmp_path.name) for argument in arguments))
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert words in one_sentence(done.stderr)
-    assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == present
-
-
 @pytest.fixture
 def full_disk() -> Iterator[None]:
     """No file can grow beyond 20 kB."""
@@ -214,13 +146,6 @@ def test_the_keyboard_stops_a_command_that_reads(run, over_confident, monkeypatc
     done = run("evaluate", over_confident.name)
     assert done.returncode == 130
     assert one_sentence(done.stderr).startswith("calibrant: stopped; ")
-
-
-def test_help_and_version(run) -> None:
-    """``--help`` lists every command; ``--version`` prints the package's version."""
-    text = run("--help").stdout
-    assert all(name in text for name in ("evaluate", "fit", "apply", "compare", "demo"))
-    assert run("--version").stdout.strip() == f"calibrant {calibrant.__version__}"
 
 
 @pytest.mark.real_data

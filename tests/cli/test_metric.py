@@ -6,8 +6,6 @@ import json
 
 import numpy as np
 
-from command_line import one_line
-
 
 def test_a_quantity_is_added_by_name(run, over_confident, tmp_path) -> None:
     """Terminal and JSON have it with its interval; other quantities that were not asked for stay away."""
@@ -25,14 +23,6 @@ def test_a_quantity_is_added_by_name(run, over_confident, tmp_path) -> None:
     assert "debiased_ece" not in first["metrics"]
 
 
-def test_a_wrong_name_is_one_sentence_with_the_right_ones(run, over_confident) -> None:
-    """Exit code 2, and nothing is computed."""
-    done = run("evaluate", over_confident.name, "--metric", "smoothece")
-    assert done.returncode == 2
-    assert one_line(done.stderr).count("\n") == 1
-    assert "got 'smoothece'; there are smooth_ece, debiased_ece, debiased_l2_ece, " in one_line(done.stderr)
-
-
 def test_a_baseline_can_be_held_by_such_a_quantity(run, over_confident, tmp_path) -> None:
     """On the same samples; a model that is sharper still is worse beyond noise."""
     arrays = dict(np.load(over_confident))
@@ -41,12 +31,3 @@ def test_a_baseline_can_be_held_by_such_a_quantity(run, over_confident, tmp_path
                "--bootstrap", "50")  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("FAIL: The kernel-smoothed calibration error (smECE) is 0.")
-
-
-def test_what_is_always_shown_cannot_be_added(run, over_confident) -> None:
-    """The sentence names the option and says that there is nothing to add."""
-    for command in ("evaluate", "compare"):
-        done = run(command, over_confident.name, "--metric", "ece")
-        assert done.returncode == 2
-        said = "--metric must name quantities that can be added; got 'ece'; ece is always shown; there are "
-        assert said in one_line(done.stderr)

@@ -87,23 +87,6 @@ def test_a_quiet_stream_is_exit_code_0(stream: Path, tmp_path: Path) -> None:
     assert "note: No evidence against the predicted probabilities" in said
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["--time", "then"], "it holds no column `then` (--time); it holds `when`, `label`, `prob`"),
-        (["--time", "prob"], "found no predictions"),
-        (["--time", "when", "--window", "1"], "must be a span such as '1d'"),
-        (["--time", "when", "--alarm-on", "baseline"], "goes with"),
-        (["--time", "when", "--prometheus", "x.txt"], "must end in .prom"),
-    ],
-)
-def test_wrong_input_gets_a_sentence(stream: Path, given: list[str], said: str) -> None:
-    """Exit code 2, and what to do."""
-    code, told = run(stream.parent, str(stream), *given)
-    assert code == 2
-    assert said in told
-
-
 def test_dates_of_a_report_stay_on_one_line(stream: Path, tmp_path: Path) -> None:
     """No date stands in the text of the page outside an element that is not broken."""
     run(stream.parent, str(stream), "--time", "when", "--report", str(tmp_path / "r.html"))
@@ -111,32 +94,6 @@ def test_dates_of_a_report_stay_on_one_line(stream: Path, tmp_path: Path) -> Non
     page = re.sub(r"<svg.*?</svg>|<pre.*?</pre>|<time.*?</time>", "", page, flags=re.DOTALL)
     kept = re.findall(r'<span class="date">(\d{4}-\d\d-\d\d[\d :]*)</span>', page)
     assert len(kept) == len(re.findall(r"\d{4}-\d\d-\d\d", page)) > 2
-
-
-def test_what_is_no_table_gets_a_sentence(tmp_path: Path) -> None:
-    """Arrays have no column of times."""
-    np.savez(tmp_path / "p.npz", probs=np.ones(3), labels=np.ones(3))
-    code, told = run(tmp_path, "p.npz", "--time", "when")
-    assert code == 2
-    assert "must be a table, such as .csv or .parquet" in told
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("when,label,prob\nyesterday,1,0.5\n", "`when` must hold a date .* line 2 holds 'yesterday'"),
-        ("when,label,prob\n2026-01-01,1,0.5\n,1,0.5\n", "line 3 is empty"),
-        ("when,label,prob\n" + 2 * "2026-01-01,,0.5\n", "no sample has a label yet; .* give a --baseline"),
-        ("when,label,prob\n", "it holds no rows"),
-    ],
-)
-def test_wrong_tables_get_a_sentence(tmp_path: Path, text: str, said: str) -> None:
-    """Times that are none, and tables without labels or rows."""
-    path = tmp_path / "stream.csv"
-    path.write_text(text, encoding="utf-8")
-    code, told = run(tmp_path, str(path), "--time", "when")
-    assert code == 2
-    assert re.search(said, told)
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet", ".tsv"])

@@ -112,13 +112,42 @@ def faults(page: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("case", EVERY)
-def test_reports_are_valid_and_accessible(case: str, report_on: Any) -> None:
-    """Tags are balanced, ids unique, references resolve, headings descend, headers and pictures are named."""
+def test_every_report(case: str, report_on: Any) -> None:
+    """Valid, accessible, without a network, dark where the page is, its contents and names complete."""
     made = report_on(case)
+    found, page = made.found, made.page
     assert made.text.startswith('<!DOCTYPE html>\n<html lang="en">')
-    assert faults(made.page) == []
-    assert made.page.all("title")[0].text
-    assert [element.attributes["name"] for element in made.page.all("meta") if "name" in element.attributes]
+    assert faults(page) == []
+    assert page.all("title")[0].text
+    assert [element.attributes["name"] for element in page.all("meta") if "name" in element.attributes]
+    # No address, no import of styles, and a policy that forbids loading anything.
+    assert not re.search(r"https?:|//cdn|@import|@font-face|xlink|xmlns", made.text)
+    assert re.search(r"Content-Security-Policy\" content=\"default-src 'none'", made.text)
+    # Every colour of every picture is one of the page's own, so that the dark variant reaches it.
+    pictures = "".join(re.findall(r"<svg.*?</svg>", made.text, flags=re.DOTALL))
+    assert not re.search(r"#[0-9a-fA-F]{6}|rgb\(", pictures)
+    style = made.text[made.text.index("<style>") : made.text.index("</style>")]
+    light, _, dark = style.partition("prefers-color-scheme: dark")
+    for name in re.findall(r"var\((--[a-z]+)\)", pictures):
+        assert f"{name}: #" in light
+        assert f"{name}: #" in dark
+    (contents,) = page.all("nav")
+    headings = [heading.attributes.get("id") for heading in page.all("h2")]
+    assert [link.attributes["href"][1:] for link in contents.all("a")] == headings
+    # What can be downloaded as CSV has the same number of cells in every row.
+    figures = [each for each in page.all("figure") if each.all("svg")]
+    assert figures
+    for figure in figures:
+        rows = list(csv.reader(figure.attributes["data-csv"].splitlines()))
+        assert len(rows) > 1
+        assert {len(row) for row in rows} == {len(rows[0])}
+    # Names with markup appear as text; the only script and the only styles are the report's own.
+    assert len(page.all("script")) == len(page.all("style")) == 1
+    assert not any(element.text == "markup" for element in page.walk())
+    names = [model.name for model in found.models] if isinstance(found, Comparison) else []
+    if isinstance(found, Evaluation) and found.kind != "binary":
+        names = [" ".join(name.split()) for name in found.class_names or ()]
+    assert [name for name in (*names, *found.notes) if name not in page.text] == []
 
 
 @pytest.mark.parametrize(
@@ -138,32 +167,8 @@ def test_the_check_of_pages_bites(planted: str, fault: str, report_on: Any, page
     made = report_on("multiclass")
     page = page_of(made.text.replace("<main>", f"<main>{planted}"))
     assert any(fault in found for found in faults(page))
-
-
-def test_the_reader_of_pages_bites(page_of: Any) -> None:
-    """Unbalanced tags are an error of the reader itself."""
-    with pytest.raises(AssertionError, match="</div> closes <p>"):
+    with pytest.raises(AssertionError, match="</div> closes <p>"):  # of the reader itself
         page_of("<div><p></div>")
-
-
-@pytest.mark.parametrize("case", EVERY)
-def test_reports_need_no_network(case: str, report_on: Any) -> None:
-    """No address, no import of styles, and a policy that forbids loading anything."""
-    made = report_on(case)
-    assert not re.search(r"https?:|//cdn|@import|@font-face|xlink|xmlns", made.text)
-    assert re.search(r"Content-Security-Policy\" content=\"default-src 'none'", made.text)
-
-
-@pytest.mark.parametrize("case", EVERY)
-def test_figures_follow_the_page_in_the_dark(case: str, report_on: Any) -> None:
-    """Every colour of every picture is one of the page's own, so that the dark variant reaches it."""
-    made = report_on(case)
-    pictures = "".join(re.findall(r"<svg.*?</svg>", made.text, flags=re.DOTALL))
-    assert not re.search(r"#[0-9a-fA-F]{6}|rgb\(", pictures)
-    properties = set(re.findall(r"var\((--[a-z]+)\)", pictures))
-    style = made.text[made.text.index("<style>") : made.text.index("</style>")]
-    light, _, dark = style.partition("prefers-color-scheme: dark")
-    assert all(f"{name}: #" in light and f"{name}: #" in dark for name in properties)
 
 
 def luminance(colour: str) -> float:
@@ -180,19 +185,9 @@ def test_colours_can_be_read_in_light_and_dark() -> None:
     for theme in (light, dark[: dark.index("*, *::before")]):
         colour = dict(re.findall(r"(--[a-z-]+): (#[0-9a-f]{6})", theme))
         for ground in ("--page", "--panel"):
-            for name in (
-                "--ink",
-                "--soft",
-                "--vermillion",
-                "--green",
-                "--blue",
-                "--pink",
-                "--ochre",
-                "--sky",
-                "--grey",
-            ):
-                pair = sorted((luminance(colour[ground]), luminance(colour[name])))
-                least = 4.5 if name in {"--ink", "--soft", "--vermillion", "--green", "--blue"} else 3
+            for name in ("ink", "soft", "vermillion", "green", "blue", "pink", "ochre", "sky", "grey"):
+                pair = sorted((luminance(colour[ground]), luminance(colour[f"--{name}"])))
+                least = 4.5 if name in {"ink", "soft", "vermillion", "green", "blue"} else 3
                 contrast = (pair[1] + 0.05) / (pair[0] + 0.05)
                 if ground == "--page" or least == 4.5:
                     assert contrast >= least, (name, ground, contrast)
@@ -378,13 +373,6 @@ def test_chance_is_answered_in_words_and_numbers(case: str, report_on: Any) -> N
         ) in section.text
 
 
-def test_nothing_is_drawn_after_where_nothing_is_recommended(report_on: Any) -> None:
-    """The calibrators that were tried are in the diagrams below only."""
-    (header,) = report_on("nothing to repair").page.all("header")
-    assert [each.text for each in header.all("figcaption")] == ["Before"]
-    assert "With:" not in header.text
-
-
 def test_the_first_screen_answers(report_on: Any) -> None:
     """Verdict, one line, the diagrams, three numbers with intervals and a command come before all else."""
     made = report_on("multiclass")
@@ -402,27 +390,20 @@ def test_the_first_screen_answers(report_on: Any) -> None:
         "calibrant fit model.npz --method temperature --out temperature.safetensors",
         "calibrant apply temperature.safetensors",
     ]
-
-
-def test_the_whole_verdict_is_on_the_page(report_on: Any) -> None:
-    """The long headline and every sentence, also where they are folded."""
-    made = report_on("multiclass")
     text = made.page.text.replace(" , ", ", ")  # a blank stands around every element
-    for said in (made.found.verdict.headline, *made.found.verdict.sentences):
+    for said in (found.verdict.headline, *found.verdict.sentences):  # also where they are folded
         assert " ".join(said.replace("`", " ").split()).replace(" , ", ", ") in text
+    (header,) = report_on("nothing to repair").page.all("header")
+    assert [each.text for each in header.all("figcaption")] == ["Before"]
+    assert "With:" not in header.text
 
 
 def test_the_main_rows_are_open_and_all_are_folded(report_on: Any) -> None:
     """What the verdict is about first, and AUROC for a rare event; the full table is one click away."""
     made = report_on("binary")
     (main,) = made.page.all("table", class_="main")
-    assert [row.attributes["data-main"] for row in main.all("tbody")[0].all("tr")] == [
-        "event_ece",
-        "nll",
-        "accuracy",
-        "brier",
-        "auroc",
-    ]
+    shown = [row.attributes["data-main"] for row in main.all("tbody")[0].all("tr")]
+    assert shown == ["event_ece", "nll", "accuracy", "brier", "auroc"]
     assert [head.text for head in main.all("th", scope="col")][1:3] == ["Uncalibrated", "Platt scaling"]
     folded = [row for fold in made.page.all("details", class_="more") for row in fold.all("tr")]
     assert sum("data-metric" in row.attributes for row in folded) > 12
@@ -488,26 +469,6 @@ def test_pages_are_titled_and_dated(shared: str, page_of: Any, monkeypatch: pyte
         report_date()
 
 
-@pytest.mark.parametrize("case", EVERY)
-def test_contents_name_every_section(case: str, report_on: Any) -> None:
-    """Each link of the contents leads to a heading, and every section with a heading is among them."""
-    page = report_on(case).page
-    (contents,) = page.all("nav")
-    headings = [heading.attributes.get("id") for heading in page.all("h2")]
-    assert [link.attributes["href"][1:] for link in contents.all("a")] == headings
-
-
-@pytest.mark.parametrize("case", EVERY)
-def test_figures_carry_their_numbers(case: str, report_on: Any) -> None:
-    """What can be downloaded as CSV has the same number of cells in every row."""
-    figures = [each for each in report_on(case).page.all("figure") if each.all("svg")]
-    assert figures
-    for figure in figures:
-        rows = list(csv.reader(figure.attributes["data-csv"].splitlines()))
-        assert len(rows) > 1
-        assert {len(row) for row in rows} == {len(rows[0])}
-
-
 def test_the_numbers_of_a_figure_are_those_of_their_names(report_on: Any) -> None:
     """Errors against chance, whichever arm stands second: each under the title of its arm."""
     made = report_on("binary")
@@ -547,24 +508,6 @@ def test_labels_are_small_multiples(report_on: Any) -> None:
     (section,) = made.page.all("section", aria_labelledby="labels")
     assert len(section.all("figure")) == 24
     assert "the 24 worst of 40 labels are drawn" in section.text
-
-
-@pytest.mark.parametrize("case", EVERY)
-def test_names_are_shown_as_they_are(case: str, report_on: Any) -> None:
-    """Names with markup appear as text; the only script and the only styles are the report's own."""
-    made = report_on(case)
-    found = made.found
-    assert len(made.page.all("script")) == len(made.page.all("style")) == 1
-    assert not any(element.text == "markup" for element in made.page.walk())
-    for note in found.notes:
-        assert note in made.page.text
-    if isinstance(found, Comparison):
-        for model in found.models:
-            assert model.name in made.page.text
-    else:
-        for name in found.class_names or ():
-            if found.kind != "binary":
-                assert " ".join(name.split()) in made.page.text
 
 
 def test_how_it_was_made_can_be_repeated(report_on: Any) -> None:
@@ -678,33 +621,20 @@ def test_reports_are_written_whole(tmp_path: Path, evaluation_of: Callable[..., 
 def test_a_report_that_fails_leaves_what_was_there(
     tmp_path: Path, evaluation_of: Callable[..., Evaluation]
 ) -> None:
-    """An error while drawing keeps the old file and leaves no other."""
-    path = tmp_path / "report.html"
+    """An error while drawing keeps the old file and leaves no other; what cannot be written is a sentence."""
+    path, found = tmp_path / "report.html", evaluation_of()
     path.write_text("old", encoding="utf-8")
-    found = evaluation_of()
     broken = dataclasses.replace(found, verdict=dataclasses.replace(found.verdict, recommended="nonsense"))
-    with pytest.raises(InputError, match="no arm called 'nonsense'"):
-        write_report(broken, path)
+    for given, place, said in (
+        (broken, "report.html", "no arm called 'nonsense'"),
+        (found, "report.pdf", r"`path` must end in \.html; got 'report"),
+        (found, "report", r"`path` must end in \.html; got 'report"),
+        (found, "report.html.gz", r"`path` must end in \.html; got 'report"),
+        (found, "reports/report.html", "there is no folder .*reports"),
+    ):
+        with pytest.raises((InputError, OSError), match=said):
+            write_report(given, tmp_path / place)
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("name", ["report.pdf", "report", "report.html.gz"])
-def test_another_ending_is_refused(
-    name: str, tmp_path: Path, evaluation_of: Callable[..., Evaluation]
-) -> None:
-    """Only .html is written, and the sentence says so."""
-    with pytest.raises(InputError, match=r"`path` must end in \.html; got 'report"):
-        write_report(evaluation_of(), tmp_path / name)
-
-
-def test_a_missing_folder_is_named(tmp_path: Path, evaluation_of: Callable[..., Evaluation]) -> None:
-    """One sentence says which folder there is not."""
-    with pytest.raises(OSError, match=r"there is no folder .*reports"):
-        write_report(evaluation_of(), tmp_path / "reports" / "report.html")
-
-
-def test_only_evaluations_and_comparisons_are_reported() -> None:
-    """Anything else is a TypeError that says what it was."""
     with pytest.raises(TypeError, match="an Evaluation, a Comparison or a Monitoring; got dict"):
         report_text({})
