@@ -136,21 +136,6 @@ def test_progress_is_told(made: Maker) -> None:
     assert told == [("evaluating a", 0.0), ("evaluating b", 0.5), ("done", 1.0)]
 
 
-def test_what_cannot_be_compared(made: Maker) -> None:
-    """One model, two of one name, two kinds, or no labels: one sentence each."""
-    binary = made("binary", 30)
-    with pytest.raises(InputError, match="two models or more; got 1"):
-        compare([("a", binary)])
-    with pytest.raises(InputError, match="different names; 'a' is given 2 times"):
-        compare([("a", binary), ("a", binary)])
-    with pytest.raises(
-        InputError, match=r"one kind; 'a' is binary and 'b' is multiclass|'b' is multiclass and"
-    ):
-        compare([("a", binary), ("b", made("multiclass", 30))])
-    with pytest.raises(InputError, match="`labels` must be given"):
-        compare([("a", Predictions(logits=np.zeros(5))), ("b", Predictions(logits=np.zeros(5)))])
-
-
 def test_different_numbers_of_classes_are_noted(made: Maker) -> None:
     """They are compared all the same."""
     found = compare([("a", made("multiclass", 60, 3)), ("b", made("multiclass", 60, 5))], **QUICK)

@@ -358,13 +358,6 @@ def test_a_damaged_archive_is_named(tmp_path) -> None:
         list(load_dense(path, ignore_index=255).images())
 
 
-def test_options_that_images_do_not_have_are_refused() -> None:
-    """Clusters are the images; a second source to fit on is named by the split."""
-    dense = DensePredictions(**outputs(3, num_images=4), ignore_index=255)
-    with pytest.raises(InputError, match="mark images to fit on by `split`"):
-        evaluate(dense, cluster=["a"] * 4)
-
-
 def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path, monkeypatch) -> None:
     """``evaluate FOLDER --ignore-index``; the table of images; other files refuse these options."""
     given = outputs(3, num_images=8)

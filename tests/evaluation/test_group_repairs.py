@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from calibrant import evaluate, fit
-from calibrant._math.errors import InputError
 from calibrant.evaluation.group_repairs import (
     ARMS,
     group_repairs,
@@ -153,13 +152,3 @@ def test_platt_scaling_by_group_is_tried_where_a_temperature_is_best_for_all() -
         assert "The method is platt" in answer.verdict.reason
         old = next(row for row in repairs.rows if row.name == "old")
         assert abs(old.gaps[2].value) < 0.05 < abs(old.gaps[1].value)
-
-
-def test_what_cannot_be_judged_is_refused() -> None:
-    """No groups, several labels, or a handful of samples."""
-    with pytest.raises(InputError, match="`groups` must be given"):
-        group_repairs(Predictions(logits=[0.0, 1.0], labels=[0, 1]))
-    with pytest.raises(InputError, match="one label per sample"):
-        group_repairs(Predictions(logits=[[0.0, 1.0]] * 2, labels=[[0, 1]] * 2, groups=["a", "b"]))
-    with pytest.raises(InputError, match="need 20 samples or more; got 4"):
-        group_repairs(Predictions(logits=[0.0] * 4, labels=[0, 1] * 2, groups=["a", "b"] * 2))

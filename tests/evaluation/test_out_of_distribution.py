@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant import InputError, metrics
+from calibrant import metrics
 from calibrant.evaluation import Evaluation, evaluate
 from calibrant.predictions import Predictions
 
@@ -79,14 +79,11 @@ def test_copies_in_clusters_tell_as_much_as_the_samples(made: Maker) -> None:
 
 
 def test_scores_that_need_logits_have_no_calibrated_arms(made: Maker) -> None:
-    """Energy of the predictions as they came only; of probabilities it is refused."""
+    """Energy of the predictions as they came only."""
     predictions = made(num_samples=200, split=np.arange(200) % 2)
     found = evaluate(predictions, ood=foreign(50), ood_score="energy", calibrators=["temperature"], **FEW)
     assert found.out_of_distribution is not None
     assert [arm.name for arm in found.out_of_distribution.arms] == ["uncalibrated"]
-    probs = Predictions(probs=predictions.probs, labels=predictions.labels)
-    with pytest.raises(InputError, match='for `probs`; got "energy"'):
-        evaluate(probs, ood=foreign(50), ood_score="energy", calibrators=[], **FEW)
 
 
 def test_confidences_alone_are_enough(made: Maker) -> None:
@@ -97,18 +94,3 @@ def test_confidences_alone_are_enough(made: Maker) -> None:
     assert found is not None
     assert found.score == "max_probability"
     assert found.arms[0].metrics["auroc"].value == pytest.approx(1.0, abs=0.01)
-    with pytest.raises(InputError, match="where only confidences are known"):
-        evaluate(predictions, ood=other, ood_score="entropy", **FEW)
-
-
-def test_bad_arguments_are_refused(made: Maker) -> None:
-    """Other kinds, other classes, a score without samples."""
-    predictions = made(num_samples=60)
-    with pytest.raises(InputError, match="`ood` must be multiclass as the predictions are; got binary"):
-        evaluate(predictions, ood=made("binary"), calibrators=[], **FEW)
-    with pytest.raises(InputError, match="the 4 classes of the predictions; got 3"):
-        evaluate(predictions, ood=made(num_classes=3), calibrators=[], **FEW)
-    with pytest.raises(InputError, match="`ood_score` goes with `ood`"):
-        evaluate(predictions, ood_score="energy")
-    with pytest.raises(TypeError, match="`ood` must be Predictions"):
-        evaluate(predictions, ood="file.npz")  # type: ignore[arg-type]

@@ -490,23 +490,6 @@ def test_too_few_draws_to_call_an_error_real(made: Maker) -> None:
     assert enough.verdict.direction == "over-confident"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_bins": 0}, "`num_bins` must be at least 1; got 0"),
-        ({"bootstrap": 1}, "`bootstrap` must be at least 2; got 1"),
-        ({"null_draws": 0}, "`null_draws` must be at least 1; got 0"),
-        ({"seed": -1}, "`seed` must be at least 0; got -1"),
-        ({"level": 1.0}, "`level` must lie between 0 and 1"),
-        ({"calibrators": ["temprature"]}, "temperature"),
-    ],
-)
-def test_bad_options_are_refused(made: Maker, options: dict[str, Any], message: str) -> None:
-    """One sentence each."""
-    with pytest.raises(InputError, match=message):
-        evaluate(made("multiclass", 60), **options)
-
-
 def test_a_calibration_split_that_is_not_used_is_noted(made: Maker) -> None:
     """Where other predictions are given to fit on, the split's own part is left out, and that is said."""
     predictions = made("multiclass", 100, split=np.arange(100) % 4 > 0)
@@ -516,12 +499,6 @@ def test_a_calibration_split_that_is_not_used_is_noted(made: Maker) -> None:
     note = "The 25 samples marked as calibration split are not used: `calibration` takes their place."
     assert note in found.notes
     assert note not in evaluate(made("multiclass", 100), calibration=other, **QUICKER).notes
-
-
-def test_labels_are_needed() -> None:
-    """Predictions without labels cannot be judged."""
-    with pytest.raises(InputError, match=r"^`labels` must be given to evaluate predictions; got none"):
-        evaluate(Predictions(logits=np.zeros((5, 3))))
 
 
 def test_top_label_predictions_say_what_is_missing(
@@ -538,8 +515,6 @@ def test_top_label_predictions_say_what_is_missing(
     assert values["ece"].value == pytest.approx(expected, abs=1e-15)
     for name, function in (("nll", metrics.negative_log_likelihood), ("brier", metrics.brier_score)):
         assert values[name].value == pytest.approx(function(test.confidence, test.correct).item(), abs=1e-12)
-    with pytest.raises(InputError, match="got top_label ones; for confidences take platt"):
-        evaluate(predictions, calibrators=["vector"])
 
 
 def test_the_split_of_other_predictions_is_kept(made: Maker) -> None:
@@ -563,20 +538,6 @@ def test_what_is_not_used_or_cannot_be_learned_is_noted(made: Maker) -> None:
     one_class = Predictions(logits=np.linspace(-1, 1, 60), labels=np.zeros(60))
     assert any("hold one class only" in note for note in evaluate(one_class, **QUICKER).notes)
     assert not any("one class only" in note for note in evaluate(grouped, **QUICKER).notes)
-
-
-def test_a_path_is_not_predictions(made: Maker) -> None:
-    """The error says how to read the file."""
-    remedy = r"must be Predictions; got str; to read a file use `calibrant.load_predictions\(path\)`"
-    wrong: Any = "model.npz"
-    with pytest.raises(TypeError, match=f"`predictions` {remedy}"):
-        evaluate(wrong)
-    with pytest.raises(TypeError, match=f"`calibration` {remedy}"):
-        evaluate(made("binary", 30), calibration=wrong)
-    with pytest.raises(TypeError, match=f"`a` {remedy}"):
-        compare([("a", wrong), ("b", wrong)])
-    with pytest.raises(TypeError, match="pairs of a name and Predictions; got str"):
-        compare([wrong, wrong])
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])

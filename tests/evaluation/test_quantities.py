@@ -336,14 +336,3 @@ def test_chance_without_a_kernel_is_chance_with_one(monkeypatch: pytest.MonkeyPa
     nulls = {null.metric: null for null in found.null}
     spread = (nulls["ece"].upper - nulls["ece"].mean) / 1.6
     assert abs(nulls["slow_ece"].mean - nulls["ece"].mean) < 4 * spread * np.sqrt(2 / 400)
-
-
-def test_unknown_quantities_are_named_and_the_known_listed(made: Maker) -> None:
-    """One sentence, for evaluations and comparisons."""
-    said = r"`metrics` must name quantities .*; got 'smoth_ece'; there are smooth_ece, debiased_ece, "
-    with pytest.raises(InputError, match=said):
-        evaluate(made("multiclass", 50), metrics=["smoth_ece"])
-    with pytest.raises(InputError, match=said):
-        compare([(name, made("multiclass", 50)) for name in "ab"], metrics=["smoth_ece"])
-    with pytest.raises(InputError, match="there is no limit for smooth_ece; compare it with a baseline"):
-        check(made("multiclass", 50), {"smooth_ece": 0.1})

@@ -99,19 +99,6 @@ def test_other_predictions_to_fit_on(made: Maker) -> None:
     assert with_split.words == "all 50 samples of other predictions"
 
 
-def test_other_predictions_must_fit(made: Maker) -> None:
-    """Another kind, another number of classes, other names, or no labels: one sentence each."""
-    predictions = made("multiclass", 40, 3, class_names=["a", "b", "c"])
-    with pytest.raises(InputError, match=r"must be multiclass with 3 classes, .* got binary with 2 classes"):
-        choose_split(predictions, made("binary", 40), 0)
-    with pytest.raises(InputError, match="got multiclass with 4 classes"):
-        choose_split(predictions, made("multiclass", 40, 4), 0)
-    with pytest.raises(InputError, match="same class names in the same order"):
-        choose_split(predictions, made("multiclass", 40, 3, class_names=["a", "c", "b"]), 0)
-    with pytest.raises(InputError, match="`calibration` must have labels"):
-        choose_split(predictions, Predictions(logits=np.zeros((5, 3))), 0)
-
-
 def test_two_samples_are_judged_without_calibrators(made: Maker) -> None:
     """Nothing can be fitted on one of two samples."""
     chosen = choose_split(made("multiclass", 2), None, 0)

@@ -82,31 +82,12 @@ def test_a_group_of_one_sample_is_refused_or_said() -> None:
         check(predictions, {"ece": 0.2}, groups=["one"], bootstrap=100)
 
 
-def test_groups_that_nothing_holds_are_refused() -> None:
-    """No name, and names beside limits that are not for groups."""
-    predictions = table(gap=0.0, sizes={"a": 50, "b": 50}, bad="")
-    with pytest.raises(InputError, match="must name groups"):
-        check(predictions, {"ece": 0.2}, groups=[], bootstrap=100)
-    with pytest.raises(InputError, match="need a limit of a calibration error"):
-        check(predictions, {"accuracy": 0.2}, groups=["a"], bootstrap=100)
-
-
 def test_one_group_is_no_check_of_its_own() -> None:
     """It is all samples again; a group that is asked for is checked all the same."""
     predictions = table(gap=0.0, sizes={"all": 100}, bad="")
     assert [each.group for each in check(predictions, {"ece": 0.3}).checks] == [None]
     asked = check(predictions, {"ece": 0.3}, groups=["all"])
     assert [each.group for each in asked.checks] == [None, "all"]
-
-
-def test_groups_that_do_not_exist_are_refused() -> None:
-    """A name that no sample has, and any name where there are no groups."""
-    predictions = table(gap=0.0, sizes={"a": 50, "b": 50}, bad="")
-    with pytest.raises(InputError, match="got 'c'; there are a, b"):
-        check(predictions, {"ece": 0.3}, groups=["c"])
-    plain = Predictions(probs=predictions.probs, labels=predictions.labels)
-    with pytest.raises(InputError, match="the predictions have none"):
-        check(plain, {"ece": 0.3}, groups=["a"])
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "top_label"])

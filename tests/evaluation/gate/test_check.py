@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant import InputError
 from calibrant.evaluation import check
 from calibrant.evaluation.resampling.at_limit import at_limit, error_models
 from calibrant.evaluation.resampling.events import Events
@@ -161,27 +160,6 @@ def test_the_same_seed_gives_the_same_answer(made: Maker) -> None:
     predictions = made(sharpness=1.3)
     first, second = (check(predictions, {"ece": 0.02, "brier": 0.3}, bootstrap=50) for _ in range(2))
     assert first == second
-
-
-def test_bad_arguments_are_refused(made: Maker) -> None:
-    """One sentence each."""
-    predictions = made()
-    with pytest.raises(InputError, match=r'a limit \(`\{"ece": 0\.03\}`, or --max-ece 0\.03\)'):
-        check(predictions)
-    with pytest.raises(InputError, match="`confidence` must lie between"):
-        check(predictions, {"ece": 0.1}, confidence=0.5)
-    with pytest.raises(InputError, match="no metric 'f1'"):
-        check(predictions, {"f1": 0.1})  # type: ignore[dict-item]
-    with pytest.raises(
-        InputError, match=r"the limit of ece must be between 0 and 1; got 3; use 0\.03 for 3%"
-    ):
-        check(predictions, {"ece": 3})
-    with pytest.raises(InputError, match="must be 0 or more"):
-        check(predictions, {"ece": math.nan})
-    with pytest.raises(InputError, match="`baseline` must be multiclass, like the predictions; got binary"):
-        check(predictions, baseline=made("binary"))
-    with pytest.raises(TypeError, match="`predictions` must be Predictions"):
-        check("file.npz", {"ece": 0.1})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("metric", ["ece", "smce"])

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-from calibrant import InputError
 from calibrant.evaluation import smooth_consistency_band
 from calibrant.metrics import smooth_reliability_curve
 from calibrant.reports import smooth_diagram
@@ -45,10 +42,3 @@ def test_top_labels_and_weights() -> None:
     assert smooth_diagram(
         smooth_reliability_curve(probs.max(axis=1), np.ones(150, dtype=int)), band=band
     ).get_legend()
-
-
-@pytest.mark.parametrize("options", [{"level": 1.0}, {"num_draws": 1}, {"num_points": 1}])
-def test_bad_options_are_refused(options: Any) -> None:
-    """One sentence says what is wrong."""
-    with pytest.raises(InputError, match="must"):
-        smooth_consistency_band(np.full(9, 0.5), bandwidth=0.1, **options)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant import InputError, metrics
+from calibrant import metrics
 from calibrant.evaluation import null_distribution, paired_test
 
 
@@ -109,24 +109,3 @@ def test_equal_models_and_classes(rng: np.random.Generator) -> None:
     assert (same.difference, same.low, same.high, same.p_value) == (0, 0, 0, 1)
     one = paired_test(metrics.brier_score, [0.5], [0.5], [1], num_resamples=5)
     assert one.p_value == 1
-
-
-def test_bad_arguments_are_refused(rng: np.random.Generator) -> None:
-    """No draws, no number, NaN, unlike shapes, a level out of range."""
-    probs, labels = rng.random(5), [0, 1, 0, 1, 1]
-    with pytest.raises(InputError, match="`num_draws` must be at least 1; got 0"):
-        null_distribution(metrics.brier_score, probs, num_draws=0)
-    with pytest.raises(InputError, match="`metric` must return a number; got str"):
-        null_distribution(lambda _p, _y: "much", probs)
-    with pytest.raises(InputError, match="`metric` must return a number; got NaN"):
-        null_distribution(lambda _p, _y: math.nan, probs)
-    with pytest.raises(InputError, match="`probs` must be multilabel; got binary"):
-        null_distribution(metrics.brier_score, probs, multilabel=True)
-    with pytest.raises(InputError, match="`num_resamples` must be at least 2; got 1"):
-        paired_test(metrics.brier_score, probs, probs, labels, num_resamples=1)
-    with pytest.raises(InputError, match="`level` must lie between 0 and 1"):
-        paired_test(metrics.brier_score, probs, probs, labels, level=95)
-    two = np.array([[0.2, 0.8]] * 5)
-    three = np.array([[0.2, 0.7, 0.1]] * 5)
-    with pytest.raises(InputError, match="`second` must have the shape of `first`"):
-        paired_test(metrics.brier_score, two, three, labels)

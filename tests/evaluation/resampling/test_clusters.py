@@ -228,15 +228,3 @@ def test_models_are_compared_in_the_same_clusters(visits) -> None:
     others = sharper.with_clusters(list(range(400)))
     with pytest.raises(InputError, match="the same clusters"):
         compare([("one", visits.with_clusters(visits.groups)), ("other", others)], bootstrap=60)
-
-
-def test_wrong_clusters_are_refused(visits) -> None:
-    """One cluster, the wrong number of names and groups that are not there each give a sentence."""
-    with pytest.raises(InputError, match="at least two clusters"):
-        evaluate(visits, cluster=["a"] * 400, calibrators=[])
-    with pytest.raises(InputError, match="`clusters` must hold 400 names, one per sample; got 3"):
-        evaluate(visits, cluster=["a", "b", "c"])
-    with pytest.raises(
-        InputError, match='or be "groups" where there are some; got predictions without groups'
-    ):
-        evaluate(visits.without_groups(), cluster="groups")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from calibrant import Predictions, evaluate
-from calibrant._math.errors import InputError
 from calibrant.repair import apply, fit
 
 FEW = {"bootstrap": 20, "null_draws": 200, "calibrators": []}
@@ -72,10 +70,3 @@ def test_the_tolerance_of_a_rare_event_is_a_tenth_of_its_rate() -> None:
     found = evaluate(Predictions(logits=log_odds + 0.25, labels=labels), **FEW)
     assert found.arms[0].metrics["event_ece"].high < 0.005
     assert found.verdict.direction == "over-predicting"
-
-
-@pytest.mark.parametrize("tolerance", [-0.1, 1, float("nan")])
-def test_a_tolerance_is_a_share(tolerance: float) -> None:
-    """Below zero or not below one it is refused."""
-    with pytest.raises(InputError, match="`tolerance` must be a fraction from 0 to 1"):
-        evaluate(slightly_off(100), tolerance=tolerance, **FEW)

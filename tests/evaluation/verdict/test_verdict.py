@@ -458,21 +458,6 @@ def test_what_is_better_can_be_seen_to_be(made: Maker) -> None:
     assert "ECE falls from 0.05204 to 0.05203, log loss falls from 0.7860 to 0.7857" in said
 
 
-def test_arrays_are_told_to_be_wrapped(made: Maker) -> None:
-    """Logits and labels one after the other, or arrays at all: one sentence with the remedy."""
-    predictions = made("multiclass", 50)
-    logits, labels = predictions.scores.numpy(), predictions.labels.numpy()
-    for arguments in ((logits, labels), (logits,), (predictions.scores, labels), (logits.tolist(), labels)):
-        with pytest.raises(
-            TypeError, match=r"wrap arrays as `calibrant\.Predictions\(logits=logits, labels="
-        ):
-            evaluate(*arguments)
-    with pytest.raises(TypeError, match=r"takes one set of predictions; got 2; samples to fit on go as `cal"):
-        evaluate(predictions, predictions)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"to read a file use `calibrant\.load_predictions"):
-        evaluate("file.npz")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("kind", ["top_label", "binary"])
 def test_very_few_samples_are_told_first(kind: Kind) -> None:
     """Three sure and wrong answers are evidence, and still only three: the first words say so."""
