@@ -59,6 +59,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     ),
     (evaluate, (SURE,), {"calibrators": ["vector"]}, "got top_label ones; for confidences take platt"),
     (evaluate, (CLASSES,), {"metrics": ["smoth_ece"]}, "got 'smoth_ece'; there are smooth_ece, debia"),
+    (evaluate, (EVENT,), {"calibrators": ["vector"]}, "one event, so use platt"),
     (evaluate, (BARE,), {}, "^`labels` must be given to evaluate predictions; got n"),
     (evaluate, (EVENT,), {"cluster": ["a"] * 60}, "at least two clusters"),
     (evaluate, (EVENT,), {"cluster": ["a", "b"]}, "`clusters` must hold 60 names, one per sample; got 2"),

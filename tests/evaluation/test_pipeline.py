@@ -17,6 +17,7 @@ from calibrant.evaluation.arguments import GROUPS_NOTE
 from calibrant.evaluation.fitting.templates import Labelled, cross_fit, templates
 from calibrant.evaluation.quantities import display_order, quantities
 from calibrant.predictions import Kind, Predictions
+from evaluation_values import further_values, public_values
 
 Maker = Callable[..., Predictions]
 CALIBRATORS: dict[Kind, tuple[str, ...]] = {
@@ -39,52 +40,6 @@ def evaluations(made: Maker) -> dict[Kind, tuple[Predictions, Evaluation]]:
         predictions = made(kind, 400, 5, sharpness=2.5, split=HALVES)
         found[kind] = (predictions, evaluate(predictions, **QUICK))
     return found
-
-
-def lines(probs: torch.Tensor, labels: torch.Tensor) -> tuple[float, float]:
-    """Calibration slope, and intercept at slope one; means over the labels where there are several."""
-    if labels.ndim == 1:
-        found = metrics.calibration_slope(probs, labels)
-        return found.slope.value, found.in_the_large.value
-    each = [metrics.calibration_slope(probs[:, k], labels[:, k]) for k in range(probs.shape[1])]
-    return np.mean([one.slope.value for one in each]), np.mean([one.in_the_large.value for one in each])
-
-
-def public_values(kind: Kind, probs: torch.Tensor, labels: torch.Tensor) -> dict[str, Any]:
-    """Every metric by the public functions."""
-    top = torch.stack([1 - probs, probs], dim=1) if kind == "binary" else probs
-    confident = metrics.high_confidence(probs, labels)
-    values: dict[str, Any] = {
-        "accuracy": metrics.accuracy(probs, labels),
-        "nll": metrics.negative_log_likelihood(probs, labels),
-        "brier": metrics.brier_score(probs, labels),
-        "ece": metrics.expected_calibration_error(top, labels),
-        "adaptive_ece": metrics.adaptive_calibration_error(top, labels),
-        "smce": metrics.smooth_calibration_error(top, labels),
-        "l2_ece": metrics.expected_calibration_error(top, labels, norm="l2"),
-        "mce": metrics.maximum_calibration_error(top, labels),
-        "classwise_ece": metrics.classwise_calibration_error(probs, labels),
-        "auroc": metrics.auroc(probs, labels),
-        "entropy": metrics.predictive_entropy(probs, labels),
-        "entropy_correct": metrics.predictive_entropy(probs, labels, among="correct"),
-        "entropy_incorrect": metrics.predictive_entropy(probs, labels, among="incorrect"),
-        "high_confidence_share": confident.share,
-        "high_confidence_accuracy": confident.accuracy,
-    }
-    confidence = top.amax(dim=1) if kind != "multilabel" else torch.maximum(probs, 1 - probs)
-    values["mean_confidence"] = confidence.mean()
-    values["gap"] = values["mean_confidence"] - values["accuracy"]
-    if kind != "multiclass":
-        values |= {"mean_probability": probs.mean(), "prevalence": labels.double().mean()}
-    if kind == "binary":
-        values["event_ece"] = metrics.expected_calibration_error(probs, labels)
-        values["event_adaptive_ece"] = metrics.adaptive_calibration_error(probs, labels)
-        values["event_smce"] = metrics.smooth_calibration_error(probs, labels)
-        rate = labels.double().mean()
-        values["brier_skill"] = 1 - ((probs - labels) ** 2).mean() / (rate * (1 - rate))
-        values["event_slope"], values["event_intercept"] = lines(probs, labels)
-    values["slope"], values["intercept"] = lines(top, labels)
-    return {name: None if value is None else float(value) for name, value in values.items()}
 
 
 def test_by_default_a_richer_calibrator_is_found_where_it_pays() -> None:
@@ -118,7 +73,7 @@ def test_every_value_is_that_of_the_public_metric_on_the_test_samples(
         if arm.fit is not None:
             calibrator = build(arm.name).fit(calibration.scores, calibration.labels)
             probs = calibrator.predict_proba(test.scores)
-        expected = public_values(kind, probs, test.labels)
+        expected = public_values(kind, probs, test.labels) | further_values(kind, probs, test.labels)
         values = {name: estimate.value for name, estimate in arm.metrics.items()}
         assert values == pytest.approx(expected, abs=1e-12), arm.name
 
@@ -135,7 +90,7 @@ EVERYWHERE = {
 def test_names_order_and_completeness(
     evaluations: dict[Kind, tuple[Predictions, Evaluation]], kind: Kind
 ) -> None:
-    """Every metric is there in its order, with a value or a reason; so is every null, curve and class."""
+    """Every metric in its order, with a value or a reason; every null, curve and class; JSON keeps all."""
     _, found = evaluations[kind]
     more = {
         "binary": {
@@ -163,12 +118,6 @@ def test_names_order_and_completeness(
     assert (found.num_calibration, found.num_test) == (200, 200)
     few_draws = [note for note in found.notes if note.startswith("With 40 draws")]
     assert len(found.notes) - len(few_draws) == 0
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_json_there_and_back(evaluations: dict[Kind, tuple[Predictions, Evaluation]], kind: Kind) -> None:
-    """JSON text without NaN or infinity, and the same evaluation read back from it."""
-    _, found = evaluations[kind]
     text = found.to_json()
 
     def refuse(name: str) -> None:
@@ -299,10 +248,10 @@ def test_doubled_weights_are_as_good_as_single_ones(made: Maker) -> None:
     assert [null.p_value for null in plain.arms[0].null] == [null.p_value for null in doubled.arms[0].null]
 
 
-@pytest.mark.parametrize("num_samples", [2, 3, 4, 5, 10])
+@pytest.mark.parametrize("num_samples", [2, 3, 5])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_smallest_samples(made: Maker, kind: Kind, num_samples: int) -> None:
-    """Two to ten samples give an evaluation that never calls itself certain, and that JSON can hold."""
+    """A handful of samples give an evaluation that never calls itself certain, and that JSON can hold."""
     calibrators = None if num_samples == 5 else ["temperature"][: len(CALIBRATORS[kind])]
     found = evaluate(made(kind, num_samples, 3, seed=num_samples), calibrators=calibrators, **QUICK)
     assert found.verdict.direction != "calibrated"
@@ -373,17 +322,6 @@ def test_all_right_and_all_wrong() -> None:
     assert wrong["accuracy"].value == 0
 
 
-def test_without_a_split_the_reader_is_told(made: Maker, monkeypatch) -> None:
-    """All samples are judged, of very large files half; settings and notes both say so."""
-    monkeypatch.setattr("calibrant.evaluation.fitting.split.MOST_CROSS_FITTED", 2000)
-    few = evaluate(made("multiclass", 200), **QUICKER)
-    many = evaluate(made("multiclass", 1000), **QUICKER)
-    assert (few.num_calibration, few.num_test) == (200, 200)
-    assert (many.num_calibration, many.num_test) == (500, 500)
-    for found in (few, many):
-        assert found.notes == (f"Calibrators were fitted on {found.settings.calibration}.",)
-
-
 def test_cross_fitting_never_judges_a_sample_by_its_own_label(made: Maker) -> None:
     """Flipping one label leaves the probabilities of its own fold alone and moves those of the others."""
     predictions = made("binary", 60, sharpness=2)
@@ -397,16 +335,6 @@ def test_cross_fitting_never_judges_a_sample_by_its_own_label(made: Maker) -> No
     )
     assert np.array_equal(before[folds == 2], after[folds == 2])
     assert (before[folds != 2] != after[folds != 2]).all()
-
-
-def test_calibration_from_other_predictions(made: Maker) -> None:
-    """The parameters are those of a fit on all the other predictions, and the first are judged in full."""
-    other = made("multiclass", 150, seed=9, sharpness=2)
-    found = evaluate(made("multiclass", 80, sharpness=2), calibration=other, **QUICKER)
-    fitted = TemperatureScaling().fit(other.scores, other.labels)
-    assert found.arm("temperature").parameters == fitted.fit_result_.parameters
-    assert (found.num_calibration, found.num_test) == (150, 80)
-    assert found.settings.calibration == "all 150 samples of other predictions"
 
 
 def test_calibrators_by_name_and_as_objects(made: Maker) -> None:
@@ -517,8 +445,14 @@ def test_top_label_predictions_say_what_is_missing(
         assert values[name].value == pytest.approx(function(test.confidence, test.correct).item(), abs=1e-12)
 
 
-def test_the_split_of_other_predictions_is_kept(made: Maker) -> None:
-    """Only what is marked 0 in ``calibration`` is fitted on; settings, notes and the repair say so."""
+def test_calibration_from_other_predictions(made: Maker) -> None:
+    """All of them are fitted on, or only what is marked 0; settings, notes and the repair say so."""
+    other = made("multiclass", 150, seed=9, sharpness=2)
+    found = evaluate(made("multiclass", 80, sharpness=2), calibration=other, **QUICKER)
+    fitted = TemperatureScaling().fit(other.scores, other.labels)
+    assert found.arm("temperature").parameters == fitted.fit_result_.parameters
+    assert (found.num_calibration, found.num_test) == (150, 80)
+    assert found.settings.calibration == "all 150 samples of other predictions"
     other = made("multiclass", 900, seed=9, sharpness=3, split=np.arange(900) % 3 == 0)
     found = evaluate(made("multiclass", 600, sharpness=3), calibration=other, **QUICKER)
     fitted = TemperatureScaling().fit(other.calibration.scores, other.calibration.labels)
@@ -575,7 +509,7 @@ def test_where_nothing_is_fitted_all_samples_are_judged(made: Maker) -> None:
 @pytest.mark.parametrize("weights", ["one", "beta"])
 def test_uneven_weights_make_no_slope_and_no_choice(weights: str) -> None:
     """Calibrated data of an effective size near one are not called miscalibrated, and nothing is chosen."""
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         probs = 1 / (1 + np.exp(-2 * rng.normal(size=200)))
         labels = (rng.random(200) < probs).astype(int)

@@ -121,12 +121,6 @@ def test_foreign_samples_keep_their_logits(forms) -> None:
     assert mixed.arms[0].metrics == both.arms[0].metrics
 
 
-def test_a_method_for_several_classes_is_refused_with_one_to_take(forms) -> None:
-    """Vector scaling has no place in an evaluation of an event."""
-    with pytest.raises(calibrant.InputError, match="one event, so use platt"):
-        calibrant.evaluate(Predictions(**forms["logits"]), calibrators=["vector"], **FEW)
-
-
 def test_the_commands_go_through_both_forms(forms, tmp_path: Path) -> None:
     """Fit on two columns, apply to both forms, and each file comes back in its own form."""
     for name, file in (("one column", "one.npz"), ("two columns", "two.npz")):
@@ -157,13 +151,3 @@ def test_a_calibrator_of_two_columns_still_applies(forms, tmp_path: Path) -> Non
     np.testing.assert_array_equal(
         np.load(tmp_path / "out.npz")["probs"], loaded.predict_proba(forms["logits"]["logits"]).numpy()
     )
-
-
-@pytest.mark.real_data
-def test_the_ecg_predictions_fail_in_both_forms(data_folder: Path) -> None:
-    """They state 31 % where 2 % occurs, which one column never hid and two columns do not hide either."""
-    given = calibrant.load_predictions(data_folder / "probs_ecg_chagas/ecg_chagas.npz")
-    event = given.as_binary()
-    columns = Predictions(probs=np.stack([1 - event.probs, event.probs], axis=1), labels=event.labels)
-    for form in (event, columns):
-        assert not check(form, {"ece": 0.05}, bootstrap=40).passed

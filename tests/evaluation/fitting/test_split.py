@@ -61,13 +61,6 @@ def test_large_files_without_a_split_are_halved_within_each_class(
             assert abs(2 * of_label.sum() - len(of_label)) <= 1
 
 
-def test_the_seed_decides(made: Maker) -> None:
-    """The same seed draws the same halves, another one others."""
-    predictions = made("multiclass", 1200)
-    assert np.array_equal(stratified_folds(predictions, 2, 1), stratified_folds(predictions, 2, 1))
-    assert not np.array_equal(stratified_folds(predictions, 2, 1), stratified_folds(predictions, 2, 2))
-
-
 def test_rare_labels_are_spread(made: Maker) -> None:
     """Each of five folds holds one or two of the seven samples that have the rarest label."""
     rng = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from calibrant import Predictions, evaluate
+from calibrant import Predictions
 from calibrant._math.errors import InputError
 from calibrant.evaluation import check
 from calibrant.evaluation.parts import source
@@ -88,20 +88,6 @@ def test_one_group_is_no_check_of_its_own() -> None:
     assert [each.group for each in check(predictions, {"ece": 0.3}).checks] == [None]
     asked = check(predictions, {"ece": 0.3}, groups=["all"])
     assert [each.group for each in asked.checks] == [None, "all"]
-
-
-@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "top_label"])
-def test_a_check_and_an_evaluation_give_one_number(made, kind) -> None:
-    """The value under a check's key, and its p-value at a limit of zero, are the evaluation's."""
-    predictions = made(kind, 700, sharpness=1.3)
-    metrics = ["ece", "adaptive_ece", "smce"]
-    found = check(predictions, dict.fromkeys(metrics, 0.0), bootstrap=300, seed=3)
-    arm = evaluate(predictions, calibrators=[], null_draws=300, bootstrap=20, seed=3).arms[0]
-    nulls = {each.metric: each.p_value for each in arm.null}
-    for each in found.checks:
-        assert each.value == arm.metrics[each.key].value
-        assert each.p_value == nulls[each.key]
-        assert each.key == (f"event_{each.metric}" if kind == "binary" else each.metric)
 
 
 def test_groups_of_a_table_in_parts_are_checked(tmp_path, monkeypatch) -> None:

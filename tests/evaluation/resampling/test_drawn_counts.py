@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from calibrant.evaluation.resampling.null import MOST_TOGETHER, DrawnCounts, group_starts
+from calibrant.evaluation.resampling.null import DrawnCounts, group_starts
 
 
 def test_tables_against_every_outcome(rng: np.random.Generator) -> None:
@@ -32,22 +32,6 @@ def test_every_uniform_number_finds_its_place(rng: np.random.Generator) -> None:
     for group, (start, stop) in enumerate(itertools.pairwise(starts)):
         table = tables[start + group : stop + group + 1]
         assert drawn[group].tolist() == np.searchsorted(table, uniform[group], side="right").tolist()
-
-
-@pytest.mark.parametrize("probability", [0.0, 1.0])
-def test_certain_events(probability: float) -> None:
-    """What never happens is never drawn, and what always happens always is."""
-    drawn = DrawnCounts(np.full(7, probability), np.array([0, 1, 7])).draw(np.random.default_rng(0), 1000)
-    assert (drawn == probability * np.array([[1], [6]])).all()
-
-
-def test_mean_and_spread(rng: np.random.Generator) -> None:
-    """Sum p and sum p (1 - p), for the largest group there is; |z| < 4."""
-    probs = rng.beta(3, 1, size=MOST_TOGETHER)
-    drawn = DrawnCounts(probs, np.array([0, MOST_TOGETHER])).draw(rng, 20_000)[0]
-    variance = (probs * (1 - probs)).sum()
-    assert abs(drawn.mean() - probs.sum()) < 4 * math.sqrt(variance / 20_000)
-    assert drawn.var() == pytest.approx(variance, rel=4 * math.sqrt(2 / 20_000))
 
 
 def test_large_groups_are_divided() -> None:

@@ -41,17 +41,6 @@ def test_the_area_is_the_metric(rng: np.random.Generator) -> None:
     assert area == pytest.approx(expected, abs=1e-12)
 
 
-def test_equal_weights_change_nothing(rng: np.random.Generator) -> None:
-    """Weights of two everywhere leave area and standard error as they are."""
-    scores, positive = rng.random(60), rng.random(60) < 0.4
-    plain = auroc_influence(scores, positive, None)
-    weighted = auroc_influence(scores, positive, np.full(60, 2.0))
-    assert plain is not None
-    assert weighted is not None
-    assert weighted[0] == pytest.approx(plain[0], abs=1e-14)
-    assert standard_error(weighted[1], np.full(60, 2.0)) == pytest.approx(standard_error(plain[1], None))
-
-
 def test_the_paired_standard_error_is_the_spread_of_the_difference() -> None:
     """Over 600 samples of two related scores, the difference spreads as the influences say; |z| < 4."""
     differences, errors = [], []
