@@ -22,7 +22,7 @@ def platt(tmp_path) -> PlattScaling:
 
 
 @pytest.mark.parametrize("text", ["prob\n0.9\n", "prob,label,site\n0.9,1,B\n"])
-def test_one_new_sample_is_repaired(run, tmp_path, platt, text: str) -> None:
+def test_one_new_sample_is_repaired(run, tmp_path, platt, text) -> None:
     """With a label or without; the option that names its column need not be dropped."""
     (tmp_path / "new.csv").write_text(text)
     done = run("apply", "c.safetensors", "new.csv", "--out", "out.csv", "--label-column", "label")

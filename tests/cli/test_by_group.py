@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -13,7 +10,7 @@ from calibrant._math.errors import InputError
 from calibrant.calibrators import load_group_calibrator, load_multicalibrator
 
 
-def test_calibrators_by_group(run: Any, tmp_path: Path) -> None:
+def test_calibrators_by_group(run, tmp_path) -> None:
     """Fitted and applied by the names in the file, with the pooled one for a name that is not known."""
     rng = np.random.default_rng(5)
     odds = 2 * rng.normal(size=600)
@@ -41,7 +38,7 @@ def test_calibrators_by_group(run: Any, tmp_path: Path) -> None:
     assert "platt, fitted on 300 samples of 2 groups" in usual.stdout
 
 
-def test_multicalibration_over_groups_that_overlap(run: Any, tmp_path: Path) -> None:
+def test_multicalibration_over_groups_that_overlap(run, tmp_path) -> None:
     """Two columns of groups; what is saved is applied as it is by hand."""
     rng = np.random.default_rng(5)
     sex, site = rng.choice(["f", "m"], 900), rng.choice(["north", "south"], 900)
@@ -81,7 +78,7 @@ def test_ids_are_no_groups() -> None:
     assert [*few.by_group] == ["a", "b", "c"]
 
 
-def test_of_many_groups_the_first_are_listed(run: Any, tmp_path: Path) -> None:
+def test_of_many_groups_the_first_are_listed(run, tmp_path) -> None:
     """Twenty lines, and how many more there are."""
     groups = [str(k % 25) for k in range(100)]
     np.savez(tmp_path / "p.npz", logits=[2.0, -2.0, 1.0, -1.0] * 25, labels=[1, 0, 0, 1] * 25, groups=groups)

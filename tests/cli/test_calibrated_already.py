@@ -28,7 +28,7 @@ def risks(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_every_format_carries_the_mark(tmp_path, ending: str) -> None:
+def test_every_format_carries_the_mark(tmp_path, ending) -> None:
     """Written and read again; the same for events, several classes and confidences."""
     for name, given in {
         "event": Predictions(probs=[0.25, 0.5], labels=[0, 1], notes=[MARK.note]),

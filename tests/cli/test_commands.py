@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -158,7 +157,7 @@ def test_the_keyboard_stops_a_command_that_reads(run, over_confident, monkeypatc
         "toplabel_confidences/other__snacks.npz",
     ],
 )
-def test_real_files_end_in_a_verdict(run, data_folder: Path, tmp_path, name) -> None:
+def test_real_files_end_in_a_verdict(run, data_folder, tmp_path, name) -> None:
     """At most 600 rows of one real file of each kind go through to a verdict and a report."""
     options = ("--report", "r.html", "--bootstrap", "20", "--method", "temperature")
     given = calibrant.load_predictions(data_folder / name)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from unittest.mock import Mock
-
-import pytest
 
 import calibrant
 from command_line import call, one_line
 
 
-def test_a_fault_is_not_a_failed_gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_fault_is_not_a_failed_gate(monkeypatch, tmp_path) -> None:
     """The exit code is 3, stdout stays empty, and stderr has the traceback, then what to report."""
     (tmp_path / "p.npz").write_bytes(b"predictions")
     mistaken = Mock(side_effect=KeyError("[red]absent[/red]"))
@@ -30,7 +27,7 @@ def test_a_fault_is_not_a_failed_gate(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert "\nKeyError: '[red]absent[/red]'\n" in one_line(done.stderr)
 
 
-def test_an_error_in_the_users_code_is_not_a_fault(tmp_path: Path) -> None:
+def test_an_error_in_the_users_code_is_not_a_fault(tmp_path) -> None:
     """A network of the user's that fails: 2, one sentence with the file and the line."""
     own = "import torch\nclass Own(torch.nn.Module):\n    def forward(self, _):\n        return 1 / 0\n"
     (tmp_path / "own_of_fault.py").write_text(own)

@@ -23,7 +23,7 @@ def test_list_names_every_figure() -> None:
     assert names == [figure.name for figure in all_figures()]
 
 
-def test_the_ending_says_what(tmp_path: Path) -> None:
+def test_the_ending_says_what(tmp_path) -> None:
     """SVG, PNG and PDF; drawn again it is the same file."""
     for ending, start in ((".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")):
         path, made = tmp_path / f"once{ending}", set[bytes]()
@@ -36,7 +36,7 @@ def test_the_ending_says_what(tmp_path: Path) -> None:
         assert made.pop().startswith(start)
 
 
-def test_what_the_caption_gets_wrong_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_caption_gets_wrong_is_said(tmp_path, monkeypatch) -> None:
     """A figure that differs from the published one says where."""
     regions, quicker = (figure_named(name) for name in ("confidence-regions", "focal-decomposition"))
     quick = replace(regions, panels=quicker.panels)
@@ -71,7 +71,7 @@ def files(tmp_path: Path) -> Path:
         (["classes", "several.npz"], ""),
     ],
 )
-def test_figures_of_files(files: Path, arguments: list[str], said: str) -> None:
+def test_figures_of_files(files, arguments, said) -> None:
     """Of all rows where there is no split; several files are laid over one another, each under its name."""
     given = [str(files / each) if each.endswith(".npz") else each for each in arguments]
     out = files / "drawn.svg"
@@ -84,7 +84,7 @@ def test_figures_of_files(files: Path, arguments: list[str], said: str) -> None:
         assert ">other" in drawn
 
 
-def test_figures_read_files_as_evaluate_does(tmp_path: Path) -> None:
+def test_figures_read_files_as_evaluate_does(tmp_path) -> None:
     """A label column and a column of probabilities by any names; a figure of the theory reads nothing."""
     rows = "".join(f"{k % 2},{0.2 + 0.6 * (k % 2)}\n" for k in range(40))
     (tmp_path / "odd.csv").write_text(f"ill,risk\n{rows}")
@@ -94,7 +94,7 @@ def test_figures_read_files_as_evaluate_does(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
 
 
-def test_figures_are_as_wide_and_called_as_asked(files: Path) -> None:
+def test_figures_are_as_wide_and_called_as_asked(files) -> None:
     """``--width`` in inches, ``--names`` in the legend; too few names, and those of theory, are refused."""
     given = ["figure", "confidence", str(files / "one.npz"), str(files / "other.npz"), "--width", "3"]
     out = files / "drawn.svg"
@@ -106,7 +106,7 @@ def test_figures_are_as_wide_and_called_as_asked(files: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [2.0, 3.3, 6.5])
-def test_the_legend_lies_beside_what_is_drawn(files: Path, width: float) -> None:
+def test_the_legend_lies_beside_what_is_drawn(files, width) -> None:
     """Above the axes, within the figure, at any width; it says what the coloured bands are."""
     request = FigureRequest(files={name: files / f"{name}.npz" for name in ("one", "other")}, width=width)
     with drawing_style():

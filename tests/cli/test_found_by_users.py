@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -17,7 +15,7 @@ from command_line import call, one_line
 FEW = {"bootstrap": 100, "null_draws": 60}
 
 
-def test_three_samples_get_a_calibrator_and_a_warning(tmp_path: Path) -> None:
+def test_three_samples_get_a_calibrator_and_a_warning(tmp_path) -> None:
     """Too few to choose by: temperature scaling, and the option that takes another."""
     np.savez(tmp_path / "p.npz", logits=[[1.0, 2, 0], [2, 0, 0], [0, 1, 4]], labels=[0, 0, 1])
     done = call("fit", "p.npz", "--all", "-o", "c.safetensors", folder=tmp_path)
@@ -112,7 +110,7 @@ def test_huge_logits_are_not_called_silent() -> None:
     assert float(fitted.temperature) > 1e12
 
 
-def test_a_store_is_no_folder_of_other_things(tmp_path: Path) -> None:
+def test_a_store_is_no_folder_of_other_things(tmp_path) -> None:
     """A sweep does not mix its files with those of another kind; a store that was begun is one."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()

@@ -332,7 +332,7 @@ if sys.platform != "win32":  # which says it in other words
 
 
 @pytest.mark.parametrize(("typed", "said"), SENTENCES, ids=[typed[:60] for typed, _ in SENTENCES])
-def test_a_refusal_is_one_sentence(folder: Path, typed: str, said: str) -> None:
+def test_a_refusal_is_one_sentence(folder, typed, said) -> None:
     """Exit code 2, no traceback, never more than a few alternatives; and nothing is written or replaced."""
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     done = call(*shlex.split(typed.format(folder=folder.name)), folder=folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from command_line import call
 
 
 @pytest.mark.parametrize("text", ["pass", 100_000 * "pass"], ids=["flushed", "written"])
-def test_a_reader_that_leaves_ends_nothing(text: str) -> None:
+def test_a_reader_that_leaves_ends_nothing(text) -> None:
     """What goes into a pipe that nobody reads is dropped, as often as written; the pipe itself raises."""
     reading, writing = os.pipe()
     os.close(reading)
@@ -27,7 +26,7 @@ def test_a_reader_that_leaves_ends_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize(("words", "code"), [(["--version"], 0), (["check", "absent.csv"], 2)])
-def test_without_any_output_the_exit_code_stays(tmp_path: Path, words: list[str], code: int) -> None:
+def test_without_any_output_the_exit_code_stays(tmp_path, words, code) -> None:
     """Python has None for a stream that was closed before it began, and flushes nothing at its end."""
     assert outlet(None) is None
     assert call(*words, folder=tmp_path, closed=True).returncode == code

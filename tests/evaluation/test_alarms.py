@@ -48,7 +48,7 @@ def alarms_of(predictions: Predictions) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_honest_predictions_raise_no_alarm(made: Maker, kind: Kind) -> None:
+def test_honest_predictions_raise_no_alarm(made, kind) -> None:
     """Also not where the model is badly calibrated."""
     for sharpness in (0.3, 1.0, 4.0):
         predictions = made(kind, 200, sharpness=sharpness)
@@ -56,13 +56,13 @@ def test_honest_predictions_raise_no_alarm(made: Maker, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(("by", "word"), [(1, "plus"), (-1, "minus")])
-def test_labels_shifted_by_one(made: Maker, by: int, word: str) -> None:
+def test_labels_shifted_by_one(made, by, word) -> None:
     """Said with how often the label beside is predicted, in place of an accuracy below chance."""
     (warning,) = warnings_of(shifted(made, by))
     assert warning.startswith(f"The labels look shifted by one: the predicted class is the label {word} one ")
 
 
-def test_an_accuracy_below_chance(made: Maker) -> None:
+def test_an_accuracy_below_chance(made) -> None:
     """Classes in reverse order, by scores that know them: right less often than by guessing."""
     honest = made("multiclass", 400, 4, seed=1)
     reverse = Predictions(logits=-honest.scores.numpy(), labels=honest.labels)
@@ -72,7 +72,7 @@ def test_an_accuracy_below_chance(made: Maker) -> None:
 
 
 @pytest.mark.parametrize("kind", ["binary", "multilabel"])
-def test_a_ranking_worse_than_chance(made: Maker, kind: Kind) -> None:
+def test_a_ranking_worse_than_chance(made, kind) -> None:
     """The labels of events are swapped: the AUROC lies below one half."""
     honest = made(kind, 300)
     swapped = Predictions(logits=honest.scores, labels=1 - honest.labels)
@@ -81,7 +81,7 @@ def test_a_ranking_worse_than_chance(made: Maker, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
-def test_numbers_that_are_not_what_they_are_called(made: Maker, kind: Kind) -> None:
+def test_numbers_that_are_not_what_they_are_called(made, kind) -> None:
     """Probabilities called logits, and probabilities of probabilities: said beside the verdict, not noted."""
     honest = made(kind, 300, sharpness=4.0)
     logits = honest.scores.numpy()
@@ -95,7 +95,7 @@ def test_numbers_that_are_not_what_they_are_called(made: Maker, kind: Kind) -> N
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass"])
-def test_labels_that_are_the_predictions(made: Maker, kind: Kind) -> None:
+def test_labels_that_are_the_predictions(made, kind) -> None:
     """Every label the most probable class; not where the confidences say that no error was to be expected."""
     honest = made(kind, 100)
     scores = honest.scores.numpy()
@@ -106,7 +106,7 @@ def test_labels_that_are_the_predictions(made: Maker, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass"])
-def test_no_label_is_the_likeliest_class(made: Maker, kind: Kind) -> None:
+def test_no_label_is_the_likeliest_class(made, kind) -> None:
     """A file of one class that is never predicted is more than a note."""
     scores = made(kind, 200).scores.numpy()
     scores = scores[scores < 0] if kind == "binary" else scores[scores.argmax(axis=1) != 1]
@@ -115,7 +115,7 @@ def test_no_label_is_the_likeliest_class(made: Maker, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
-def test_decisions_called_probabilities(made: Maker, kind: Kind) -> None:
+def test_decisions_called_probabilities(made, kind) -> None:
     """Every value 0 or 1: said beside the verdict."""
     honest = made(kind, 100)
     scores = honest.scores.numpy()
@@ -134,7 +134,7 @@ def test_weak_predictions_are_not_taken_for_something_else() -> None:
     assert warnings_of(Predictions(probs=even, labels=rng.integers(0, 3, 300))) == ()
 
 
-def test_alarms_are_said_everywhere(made: Maker) -> None:
+def test_alarms_are_said_everywhere(made) -> None:
     """Terminal, report, JSON, JUnit and comparisons have them beside what was found."""
     wrong = shifted(made, 1)
     found = evaluate(wrong, calibrators=["temperature"], **QUICK)
@@ -155,7 +155,7 @@ def test_alarms_are_said_everywhere(made: Maker) -> None:
     assert said in report_text(both).split("</header>")[0]
 
 
-def test_a_model_that_learned_nothing(made: Maker) -> None:
+def test_a_model_that_learned_nothing(made) -> None:
     """It is said first, and nothing is recommended, though a constant would be calibrated."""
     honest = made("multiclass", 800, 10)
     constant = np.eye(10)[np.full(800, 3)] * 1e4 + honest.scores.numpy() * 1e-3

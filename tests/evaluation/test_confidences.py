@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -61,7 +59,7 @@ def test_certainty_is_told_in_the_words_of_confidences() -> None:
 
 
 @pytest.mark.parametrize("method", ["platt", "isotonic", "scaling-binning"])
-def test_a_file_of_confidences_is_repaired(stated, tmp_path: Path, method: str) -> None:
+def test_a_file_of_confidences_is_repaired(stated, tmp_path, method) -> None:
     """Fit, apply and check in the shell: a file of the same kind, in which stated and right agree."""
     np.savez(tmp_path / "said.npz", **stated)
     assert call("check", "said.npz", "--max-ece", "0.03", folder=tmp_path).returncode == 1
@@ -84,7 +82,7 @@ def test_a_file_of_confidences_is_repaired(stated, tmp_path: Path, method: str) 
     assert call("check", "mended.npz", "--max-ece", "0.10", folder=tmp_path).returncode == 0
 
 
-def test_new_answers_need_no_outcome(stated, tmp_path: Path) -> None:
+def test_new_answers_need_no_outcome(stated, tmp_path) -> None:
     """``apply`` takes a table of confidences alone, by group, and writes a table of confidences."""
     np.savez(tmp_path / "said.npz", **stated)
     (tmp_path / "new.csv").write_text("confidence,group\n0.5,code\n0.5,maths\n", encoding="utf-8")
@@ -97,7 +95,7 @@ def test_new_answers_need_no_outcome(stated, tmp_path: Path) -> None:
     assert (refused.returncode, "without `correct`" in one_line(refused.stderr)) == (2, True)
 
 
-def test_a_calibrator_of_confidences_is_for_confidences(stated, tmp_path: Path) -> None:
+def test_a_calibrator_of_confidences_is_for_confidences(stated, tmp_path) -> None:
     """It is refused for the probabilities of an event, theirs for confidences, and one of classes."""
     np.savez(tmp_path / "said.npz", **stated)
     np.savez(tmp_path / "event.npz", probs=stated["confidence"], labels=stated["correct"])

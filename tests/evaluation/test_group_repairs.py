@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 from calibrant import evaluate, fit
-from calibrant.evaluation.group_repairs import (
-    ARMS,
-    group_repairs,
-    said_of,
-    title_of,
-    with_repairs_by_group,
-)
+from calibrant.evaluation.group_repairs import ARMS, group_repairs, said_of, title_of, with_repairs_by_group
 from calibrant.evaluation.result import Repair
 from calibrant.evaluation.verdict.words import bad_groups
 from calibrant.predictions import Predictions

@@ -25,7 +25,7 @@ def found() -> Evaluation:
     return evaluate(predictions, calibrators=["temperature"], bootstrap=20, null_draws=50)
 
 
-def test_a_notebook_shows_verdict_diagrams_and_numbers(found: Evaluation) -> None:
+def test_a_notebook_shows_verdict_diagrams_and_numbers(found) -> None:
     """The short verdict, a diagram and a column for each arm, and no link to anything outside."""
     page = found._repr_html_()
     root = ET.fromstring(page)
@@ -50,7 +50,7 @@ def test_titles_are_those_of_the_roster() -> None:
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_a_frame_has_the_rows(found: Evaluation, library: str) -> None:
+def test_a_frame_has_the_rows(found, library) -> None:
     """One row for each arm and metric, under the names of the rows."""
     frame = found.to_frame(library=library)  # pyright: ignore[reportArgumentType]
     rows = found.rows()
@@ -59,7 +59,7 @@ def test_a_frame_has_the_rows(found: Evaluation, library: str) -> None:
     assert list(frame["metric"]) == [row["metric"] for row in rows]
 
 
-def test_a_comparison_is_a_frame_as_well(found: Evaluation) -> None:
+def test_a_comparison_is_a_frame_as_well(found) -> None:
     """One row for each model and metric; the first model has no difference from itself."""
     model = ComparedModel(
         name="a", source=None, num_test=9, metrics=found.arms[0].metrics, difference={}, null=(), curves=()
@@ -75,7 +75,7 @@ def test_a_comparison_is_a_frame_as_well(found: Evaluation) -> None:
     assert known[["model", "metric", "difference_high"]].to_numpy().tolist() == [["b", "nll", 0.75]]
 
 
-def test_the_short_verdict_is_short(found: Evaluation) -> None:
+def test_the_short_verdict_is_short(found) -> None:
     """Twelve words at most, and the line has no interval."""
     assert len(found.verdict.short.replace("\u00a0", "").split()) <= 12
     assert " to " in found.verdict.line

@@ -85,7 +85,7 @@ def found(request: pytest.FixtureRequest, tmp_path: Path) -> Predictions:
     return load_predictions(path)
 
 
-def test_every_door_gives_the_same_numbers(found: Predictions) -> None:
+def test_every_door_gives_the_same_numbers(found) -> None:
     """Values, intervals and p-values of the whole file, by the keys of an evaluation."""
     evaluation = evaluate(found, calibrators=(), bootstrap=100)
     arm = evaluation.arms[0]

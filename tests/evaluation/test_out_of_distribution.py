@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from calibrant import metrics
 from calibrant.evaluation import Evaluation, evaluate
 from calibrant.predictions import Predictions
 
-Maker = Callable[..., Predictions]
 FEW = {"bootstrap": 40, "null_draws": 10}
 
 
@@ -22,7 +20,7 @@ def foreign(num_samples: int = 300, **more: Any) -> Predictions:
     return Predictions(logits=0.3 * rng.normal(size=(num_samples, 4)), **more)
 
 
-def test_every_arm_is_judged_and_changes_are_paired(made: Maker) -> None:
+def test_every_arm_is_judged_and_changes_are_paired(made) -> None:
     """The numbers are those of the metric on the test samples; JSON keeps them."""
     predictions = made(num_samples=600, sharpness=2.0, split=np.arange(600) % 2)
     found = evaluate(predictions, ood=foreign(), calibrators=["temperature"], **FEW)
@@ -61,7 +59,7 @@ def test_every_arm_is_judged_and_changes_are_paired(made: Maker) -> None:
     assert Evaluation.from_json(found.to_json()) == found
 
 
-def test_copies_in_clusters_tell_as_much_as_the_samples(made: Maker) -> None:
+def test_copies_in_clusters_tell_as_much_as_the_samples(made) -> None:
     """Each sample three times, the copies in one cluster: the same values and intervals."""
     predictions, others = made(num_samples=200), foreign(100)
     plain = evaluate(predictions, ood=others, calibrators=[], **FEW).out_of_distribution
@@ -78,7 +76,7 @@ def test_copies_in_clusters_tell_as_much_as_the_samples(made: Maker) -> None:
         )
 
 
-def test_scores_that_need_logits_have_no_calibrated_arms(made: Maker) -> None:
+def test_scores_that_need_logits_have_no_calibrated_arms(made) -> None:
     """Energy of the predictions as they came only."""
     predictions = made(num_samples=200, split=np.arange(200) % 2)
     found = evaluate(predictions, ood=foreign(50), ood_score="energy", calibrators=["temperature"], **FEW)
@@ -86,7 +84,7 @@ def test_scores_that_need_logits_have_no_calibrated_arms(made: Maker) -> None:
     assert [arm.name for arm in found.out_of_distribution.arms] == ["uncalibrated"]
 
 
-def test_confidences_alone_are_enough(made: Maker) -> None:
+def test_confidences_alone_are_enough(made) -> None:
     """Top-label files are told apart by their confidence, whatever was right."""
     predictions = made("top_label", num_samples=200)
     other = Predictions(confidence=np.full(60, 0.5), correct=np.zeros(60))

@@ -59,9 +59,7 @@ def test_by_default_a_richer_calibrator_is_found_where_it_pays() -> None:
     "ignore::calibrant.CalibrantWarning"
 )  # of the fits made here; evaluate() has none
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
-def test_every_value_is_that_of_the_public_metric_on_the_test_samples(
-    evaluations: dict[Kind, tuple[Predictions, Evaluation]], kind: Kind
-) -> None:
+def test_every_value_is_that_of_the_public_metric_on_the_test_samples(evaluations, kind) -> None:
     """As the predictions came, and after each calibrator, which is fitted here on calibration samples."""
     predictions, found = evaluations[kind]
     test, calibration = predictions.test, predictions.calibration
@@ -87,9 +85,7 @@ EVERYWHERE = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_names_order_and_completeness(
-    evaluations: dict[Kind, tuple[Predictions, Evaluation]], kind: Kind
-) -> None:
+def test_names_order_and_completeness(evaluations, kind) -> None:
     """Every metric in its order, with a value or a reason; every null, curve and class; JSON keeps all."""
     _, found = evaluations[kind]
     more = {
@@ -129,7 +125,7 @@ def test_names_order_and_completeness(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_seed_decides_every_bit(made: Maker, kind: Kind) -> None:
+def test_the_seed_decides_every_bit(made, kind) -> None:
     """The same seed gives the same text, another seed other intervals, also where it draws the split."""
     predictions = made(kind, 100, 3, sharpness=2)
     calibrators = ["temperature"][: len(CALIBRATORS[kind])]
@@ -143,7 +139,7 @@ def test_the_seed_decides_every_bit(made: Maker, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
-def test_nothing_is_fitted_or_chosen_on_test_samples(made: Maker, kind: Kind) -> None:
+def test_nothing_is_fitted_or_chosen_on_test_samples(made, kind) -> None:
     """With the test labels scrambled, parameters, fits and the recommendation stay; calibration's do not."""
     predictions = made(kind, 400, 3, sharpness=2.5, split=HALVES)
     labels = predictions.labels
@@ -173,7 +169,7 @@ def test_nothing_is_fitted_or_chosen_on_test_samples(made: Maker, kind: Kind) ->
     assert choice(other_calibration) != choice(found)
 
 
-def test_changes_are_paired(made: Maker) -> None:
+def test_changes_are_paired(made) -> None:
     """The interval of a change is far narrower than independent resampling would make it."""
     found = evaluate(made("binary", 400, sharpness=1.2, split=HALVES), bootstrap=300, null_draws=40)
     arm, first = found.arm("temperature"), found.arms[0]
@@ -209,7 +205,7 @@ def test_infinite_nll_has_no_value_but_a_reason() -> None:
     assert Evaluation.from_json(found.to_json()) == found
 
 
-def test_weights_are_kept_in_resamples(made: Maker) -> None:
+def test_weights_are_kept_in_resamples(made) -> None:
     """Values equal the weighted public metrics, and a sample of weight zero can be infinite without harm."""
     rng = np.random.default_rng(1)
     weights = rng.choice([0.0, 1.0, 2.5], size=400)
@@ -234,7 +230,7 @@ def test_weights_are_kept_in_resamples(made: Maker) -> None:
     assert evaluate(judged, calibration=predictions.calibration, **QUICKER).arms[0].metrics["nll"].value
 
 
-def test_doubled_weights_are_as_good_as_single_ones(made: Maker) -> None:
+def test_doubled_weights_are_as_good_as_single_ones(made) -> None:
     """Weights of two everywhere change neither values nor intervals nor p-values."""
     plain, doubled = (
         evaluate(made("binary", 300, split=np.arange(300) % 2, weights=weights), **QUICKER)
@@ -250,7 +246,7 @@ def test_doubled_weights_are_as_good_as_single_ones(made: Maker) -> None:
 
 @pytest.mark.parametrize("num_samples", [2, 3, 5])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_smallest_samples(made: Maker, kind: Kind, num_samples: int) -> None:
+def test_the_smallest_samples(made, kind, num_samples) -> None:
     """A handful of samples give an evaluation that never calls itself certain, and that JSON can hold."""
     calibrators = None if num_samples == 5 else ["temperature"][: len(CALIBRATORS[kind])]
     found = evaluate(made(kind, num_samples, 3, seed=num_samples), calibrators=calibrators, **QUICK)
@@ -260,7 +256,7 @@ def test_the_smallest_samples(made: Maker, kind: Kind, num_samples: int) -> None
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
-def test_one_class_only(kind: Kind) -> None:
+def test_one_class_only(kind) -> None:
     """All labels alike: no AUROC, a reason for it, and an answer all the same."""
     rng = np.random.default_rng(0)
     shape = (60,) if kind == "binary" else (60, 3)
@@ -299,7 +295,7 @@ def test_a_class_missing_from_the_calibration_samples_is_named() -> None:
     assert found.verdict.recommended in {"uncalibrated", "temperature", "focal-temperature"}
 
 
-def test_a_class_that_never_occurs(made: Maker) -> None:
+def test_a_class_that_never_occurs(made) -> None:
     """It has a row without recall and AUROC, and is left out of the mean AUROC."""
     predictions = made("multiclass", 200, 3)
     logits = np.concatenate([predictions.scores, np.full((200, 1), -4.0)], axis=1)
@@ -322,7 +318,7 @@ def test_all_right_and_all_wrong() -> None:
     assert wrong["accuracy"].value == 0
 
 
-def test_cross_fitting_never_judges_a_sample_by_its_own_label(made: Maker) -> None:
+def test_cross_fitting_never_judges_a_sample_by_its_own_label(made) -> None:
     """Flipping one label leaves the probabilities of its own fold alone and moves those of the others."""
     predictions = made("binary", 60, sharpness=2)
     folds = np.arange(60) % 5
@@ -337,7 +333,7 @@ def test_cross_fitting_never_judges_a_sample_by_its_own_label(made: Maker) -> No
     assert (before[folds != 2] != after[folds != 2]).all()
 
 
-def test_calibrators_by_name_and_as_objects(made: Maker) -> None:
+def test_calibrators_by_name_and_as_objects(made) -> None:
     """Names with settings, objects, or none at all; objects are copied, and titles tell settings apart."""
     predictions = made("multiclass", 300, split=np.arange(300) % 2)
     mine = TemperatureScaling(objective="brier")
@@ -367,7 +363,7 @@ class Giving(TemperatureScaling):
         raise ConvergenceError(f"{samples.num_samples} samples were too many.")
 
 
-def test_a_calibrator_that_cannot_be_fitted_is_left_out_and_named(made: Maker) -> None:
+def test_a_calibrator_that_cannot_be_fitted_is_left_out_and_named(made) -> None:
     """The others are judged, and a note has the name and the reason."""
     predictions = made("multiclass", 300, split=np.arange(300) % 2)
     found = evaluate(predictions, calibrators=["temperature", Giving()], **QUICK)
@@ -375,7 +371,7 @@ def test_a_calibrator_that_cannot_be_fitted_is_left_out_and_named(made: Maker) -
     assert "giving-up could not be fitted: 150 samples were too many." in found.notes
 
 
-def test_progress_rises_to_one(made: Maker) -> None:
+def test_progress_rises_to_one(made) -> None:
     """Stages are named, and the share that is done never falls."""
     told: list[tuple[str, float]] = []
     evaluate(made("binary", 100), progress=lambda stage, share: told.append((stage, share)), **QUICKER)
@@ -383,15 +379,10 @@ def test_progress_rises_to_one(made: Maker) -> None:
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     stages = {stage for stage, _ in told}
-    assert {
-        "fitting temperature",
-        "evaluating temperature",
-        "evaluating the predictions",
-        "done",
-    } <= stages
+    assert {"fitting temperature", "evaluating temperature", "evaluating the predictions", "done"} <= stages
 
 
-def test_what_is_recorded(made: Maker) -> None:
+def test_what_is_recorded(made) -> None:
     """Settings, versions, class names and the command; no time of day anywhere."""
     predictions = made("multiclass", 100, 3, class_names=["a", "b", "c"])
     found = evaluate(predictions, num_bins=7, level=0.9, seed=3, command="calibrant evaluate x", **QUICKER)
@@ -408,7 +399,7 @@ def test_what_is_recorded(made: Maker) -> None:
     assert len(found.arms[0].curves[0].counts) == 7
 
 
-def test_too_few_draws_to_call_an_error_real(made: Maker) -> None:
+def test_too_few_draws_to_call_an_error_real(made) -> None:
     """The smallest p-value of 19 draws is 1/20, not below 0.05: the reader is told; 20 suffice."""
     predictions = made("top_label", 500, sharpness=3)
     few, enough = (evaluate(predictions, bootstrap=20, null_draws=draws) for draws in (19, 20))
@@ -418,7 +409,7 @@ def test_too_few_draws_to_call_an_error_real(made: Maker) -> None:
     assert enough.verdict.direction == "over-confident"
 
 
-def test_a_calibration_split_that_is_not_used_is_noted(made: Maker) -> None:
+def test_a_calibration_split_that_is_not_used_is_noted(made) -> None:
     """Where other predictions are given to fit on, the split's own part is left out, and that is said."""
     predictions = made("multiclass", 100, split=np.arange(100) % 4 > 0)
     other = made("multiclass", 60, seed=1)
@@ -429,9 +420,7 @@ def test_a_calibration_split_that_is_not_used_is_noted(made: Maker) -> None:
     assert note not in evaluate(made("multiclass", 100), calibration=other, **QUICKER).notes
 
 
-def test_top_label_predictions_say_what_is_missing(
-    evaluations: dict[Kind, tuple[Predictions, Evaluation]],
-) -> None:
+def test_top_label_predictions_say_what_is_missing(evaluations) -> None:
     """The metrics that need all classes have no value but a reason; the others are the public ones."""
     predictions, found = evaluations["top_label"]
     values = found.arms[0].metrics
@@ -445,7 +434,7 @@ def test_top_label_predictions_say_what_is_missing(
         assert values[name].value == pytest.approx(function(test.confidence, test.correct).item(), abs=1e-12)
 
 
-def test_calibration_from_other_predictions(made: Maker) -> None:
+def test_calibration_from_other_predictions(made) -> None:
     """All of them are fitted on, or only what is marked 0; settings, notes and the repair say so."""
     other = made("multiclass", 150, seed=9, sharpness=2)
     found = evaluate(made("multiclass", 80, sharpness=2), calibration=other, **QUICKER)
@@ -463,7 +452,7 @@ def test_calibration_from_other_predictions(made: Maker) -> None:
     assert not found.verdict.repair.all_rows
 
 
-def test_what_is_not_used_or_cannot_be_learned_is_noted(made: Maker) -> None:
+def test_what_is_not_used_or_cannot_be_learned_is_noted(made) -> None:
     """Groups, and calibration samples that are all of one class."""
     grouped = made("binary", 60, groups=[f"g{row % 3}" for row in range(60)])
     note = GROUPS_NOTE
@@ -475,7 +464,7 @@ def test_what_is_not_used_or_cannot_be_learned_is_noted(made: Maker) -> None:
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
-def test_the_log_loss_of_huge_logits_is_finite(made: Any, kind: str) -> None:
+def test_the_log_loss_of_huge_logits_is_finite(made, kind) -> None:
     """Where a probability vanishes in float64 the log-probability of a logit does not."""
     given = made(kind, 300)
     logits, labels = 500 * given.values.to(torch.float64), given.labels
@@ -493,7 +482,7 @@ def test_the_log_loss_of_huge_logits_is_finite(made: Any, kind: str) -> None:
     assert stated.arms[0].metrics["nll"].value is None
 
 
-def test_where_nothing_is_fitted_all_samples_are_judged(made: Maker) -> None:
+def test_where_nothing_is_fitted_all_samples_are_judged(made) -> None:
     """None is put aside, with or without a split of one part; of two parts the test split is judged."""
     marked = np.arange(1200) % 3 == 0
     few: dict[str, Any] = {"calibrators": [], "bootstrap": 2, "null_draws": 2}
@@ -507,7 +496,7 @@ def test_where_nothing_is_fitted_all_samples_are_judged(made: Maker) -> None:
 
 
 @pytest.mark.parametrize("weights", ["one", "beta"])
-def test_uneven_weights_make_no_slope_and_no_choice(weights: str) -> None:
+def test_uneven_weights_make_no_slope_and_no_choice(weights) -> None:
     """Calibrated data of an effective size near one are not called miscalibrated, and nothing is chosen."""
     for seed in range(2):
         rng = np.random.default_rng(seed)

@@ -33,7 +33,6 @@ from calibrant.reports import render, render_comparison
 from calibrant.reports.exports import junit_text
 from calibrant.reports.html import report_text
 
-Maker = Callable[..., Predictions]
 KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")
 FEW: dict[str, Any] = {"bootstrap": 30, "null_draws": 40, "calibrators": ["temperature"]}
 SOURCE = Path(calibrant.__file__).parent
@@ -96,7 +95,7 @@ def in_terminal(draw: Callable[[Any, Console], None], found: Any) -> str:
     return out.getvalue()
 
 
-def test_a_planted_quantity_is_in_the_data_and_in_what_is_drawn(planted: Quantity, made: Maker) -> None:
+def test_a_planted_quantity_is_in_the_data_and_in_what_is_drawn(planted, made) -> None:
     """Metrics, changes, nulls, JSON, rows, report and terminal have it, and no other file was touched."""
     found = evaluate(made("multiclass", 600, sharpness=3), metrics=[planted.key], **FEW)
     first, repaired = found.arms
@@ -119,7 +118,7 @@ def test_a_planted_quantity_is_in_the_data_and_in_what_is_drawn(planted: Quantit
     assert planted.title in in_terminal(render, found)
 
 
-def test_a_planted_quantity_of_events_has_both_forms(planted: Quantity, made: Maker) -> None:
+def test_a_planted_quantity_of_events_has_both_forms(planted, made) -> None:
     """A binary model shows it for the positive class and for the top label."""
     found = evaluate(made("binary", 600, shift=2), metrics=[planted.key], **FEW)
     assert {planted.key, planted.event_key} <= set(found.arms[0].metrics)
@@ -128,7 +127,7 @@ def test_a_planted_quantity_of_events_has_both_forms(planted: Quantity, made: Ma
     assert f"{planted.title}, top label" in shown
 
 
-def test_a_planted_quantity_is_compared(planted: Quantity, made: Maker) -> None:
+def test_a_planted_quantity_is_compared(planted, made) -> None:
     """It is the first column of the models, as its declaration says."""
     models = [("a", made("multiclass", 400)), ("b", made("multiclass", 400, sharpness=3))]
     found = compare(models, metrics=[planted.key], bootstrap=30, null_draws=40)
@@ -140,7 +139,7 @@ def test_a_planted_quantity_is_compared(planted: Quantity, made: Maker) -> None:
     assert planted.key not in compare(models, bootstrap=30, null_draws=40).models[0].metrics
 
 
-def test_what_is_asked_for_is_compared_beside_the_ece(made: Maker) -> None:
+def test_what_is_asked_for_is_compared_beside_the_ece(made) -> None:
     """A narrow terminal shows it before what is shown of every comparison."""
     models = [("a", made("multiclass", 400)), ("b", made("multiclass", 400, sharpness=3))]
     found = compare(models, metrics=["smooth_ece"], bootstrap=30, null_draws=40)
@@ -149,7 +148,7 @@ def test_what_is_asked_for_is_compared_beside_the_ece(made: Maker) -> None:
     assert re.search(r"ECE +smECE", out.getvalue())
 
 
-def test_a_planted_quantity_is_gated(planted: Quantity, made: Maker) -> None:
+def test_a_planted_quantity_is_gated(planted, made) -> None:
     """As a limit and against a baseline; where a baseline is judged on other samples it is refused."""
     bad, good = made("multiclass", 1500, sharpness=4), made("multiclass", 1500)
     found = check(bad, {planted.key: 0.01}, bootstrap=200)
@@ -163,7 +162,7 @@ def test_a_planted_quantity_is_gated(planted: Quantity, made: Maker) -> None:
         check(bad, baseline=made("multiclass", 900), baseline_metrics=[planted.key], bootstrap=20)
 
 
-def test_a_planted_quantity_is_an_option(command_line: dict[str, Any], planted: Quantity) -> None:
+def test_a_planted_quantity_is_an_option(command_line, planted) -> None:
     """``check`` can limit it, and every help text that lists quantities names it."""
     option = command_line["check"][planted.key]
     assert option.opts == ["--max-planted-bias"]
@@ -172,7 +171,7 @@ def test_a_planted_quantity_is_an_option(command_line: dict[str, Any], planted: 
         assert planted.key in command_line[command]["metric"].help
 
 
-def test_a_planted_default_needs_no_asking(monkeypatch: pytest.MonkeyPatch, made: Maker) -> None:
+def test_a_planted_default_needs_no_asking(monkeypatch, made) -> None:
     """What is shown by default is measured of every evaluation, and offered by no option."""
     usual = replace(PLANTED, default=True, shown=Shown(terminal=True))
     monkeypatch.setattr(quantities, "QUANTITIES", (usual, *quantities.QUANTITIES))
@@ -224,7 +223,7 @@ def test_every_declaration_is_named_after_its_key() -> None:
 
 
 @pytest.mark.parametrize("each", quantities.QUANTITIES, ids=KEYS)
-def test_declarations_are_whole(each: Quantity) -> None:
+def test_declarations_are_whole(each) -> None:
     """A meaning is sentences, bounds are ordered, and what is gated or placed says which way is better."""
     assert each.meaning.endswith(".")
     assert each.meaning[0].isupper()
@@ -236,7 +235,7 @@ def test_declarations_are_whole(each: Quantity) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_better_way_is_that_of_better_predictions(kind: Kind, made: Maker) -> None:
+def test_the_better_way_is_that_of_better_predictions(kind, made) -> None:
     """Labels at random, or logits too flat or too high, are worse the way that a quantity says is worse."""
     honest, *off = (made(kind, 600, **how) for how in ({}, {"sharpness": 0.2}, {"shift": 2.0}))
     if kind == "top_label":
@@ -281,7 +280,7 @@ def test_every_quantity_that_is_asked_for_is_held_to_a_function() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_quantities_that_are_asked_for_are_those_of_the_metrics(kind: Kind, made: Maker) -> None:
+def test_quantities_that_are_asked_for_are_those_of_the_metrics(kind, made) -> None:
     """Top label, positive class, or the mean over the labels, to rounding; with interval and change."""
     predictions = made(kind, 300, sharpness=2, split=np.arange(300) % 2)
     asked = quantities.optional_keys()
@@ -308,7 +307,7 @@ def test_columns_of_the_comparison_have_places_of_their_own() -> None:
     assert len(set(ranks)) == len(ranks)
 
 
-def test_what_no_kernel_resamples_is_resampled_alike(monkeypatch: pytest.MonkeyPatch, made: Maker) -> None:
+def test_what_no_kernel_resamples_is_resampled_alike(monkeypatch, made) -> None:
     """Called once for each resample, the functions of ECE, L2 ECE and smCE give the kernels' intervals."""
     slow = [
         replace(each, key=f"slow_{each.key}", computed=replace(each.computed, kernel=None), event=None)
@@ -327,7 +326,7 @@ def test_what_no_kernel_resamples_is_resampled_alike(monkeypatch: pytest.MonkeyP
             assert found == pytest.approx(expected, abs=1e-12), each.key
 
 
-def test_chance_without_a_kernel_is_chance_with_one(monkeypatch: pytest.MonkeyPatch, made: Maker) -> None:
+def test_chance_without_a_kernel_is_chance_with_one(monkeypatch, made) -> None:
     """The errors of drawn outcomes agree in the mean with those of the kernel, to 4 standard errors."""
     error = EventError(binned("width", "l1"), null=True)
     slow = replace(ECE, key="slow_ece", computed=error, event=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -98,7 +97,7 @@ def test_the_positive_class_turns_the_errors_round(forms) -> None:
     np.testing.assert_allclose(first["ece"].value, other["ece"].value, atol=1e-12)
 
 
-def test_a_large_file_of_two_columns_is_judged_alike(forms, tmp_path: Path) -> None:
+def test_a_large_file_of_two_columns_is_judged_alike(forms, tmp_path) -> None:
     """Scores that are read in pieces give what those in memory give."""
     np.save(tmp_path / "logits.npy", forms["logits"]["logits"])
     np.save(tmp_path / "labels.npy", forms["logits"]["labels"])
@@ -121,7 +120,7 @@ def test_foreign_samples_keep_their_logits(forms) -> None:
     assert mixed.arms[0].metrics == both.arms[0].metrics
 
 
-def test_the_commands_go_through_both_forms(forms, tmp_path: Path) -> None:
+def test_the_commands_go_through_both_forms(forms, tmp_path) -> None:
     """Fit on two columns, apply to both forms, and each file comes back in its own form."""
     for name, file in (("one column", "one.npz"), ("two columns", "two.npz")):
         np.savez(tmp_path / file, **forms[name])
@@ -140,7 +139,7 @@ def test_the_commands_go_through_both_forms(forms, tmp_path: Path) -> None:
     assert (other.returncode, "must be 0 or 1; got '2'" in other.stderr) == (2, True)
 
 
-def test_a_calibrator_of_two_columns_still_applies(forms, tmp_path: Path) -> None:
+def test_a_calibrator_of_two_columns_still_applies(forms, tmp_path) -> None:
     """One that is for several classes only is fitted on the columns, and maps a file of two columns."""
     np.savez(tmp_path / "two.npz", **forms["logits"])
     assert (

@@ -112,7 +112,7 @@ def faults(page: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("case", EVERY)
-def test_every_report(case: str, report_on: Any) -> None:
+def test_every_report(case, report_on) -> None:
     """Valid, accessible, without a network, dark where the page is, its contents and names complete."""
     made = report_on(case)
     found, page = made.found, made.page
@@ -162,7 +162,7 @@ def test_every_report(case: str, report_on: Any) -> None:
         ("<p><div>x</div></p>", "holds a block"),
     ],
 )
-def test_the_check_of_pages_bites(planted: str, fault: str, report_on: Any, page_of: Any) -> None:
+def test_the_check_of_pages_bites(planted, fault, report_on, page_of) -> None:
     """A planted fault of each kind is found."""
     made = report_on("multiclass")
     page = page_of(made.text.replace("<main>", f"<main>{planted}"))
@@ -194,7 +194,7 @@ def test_colours_can_be_read_in_light_and_dark() -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in EVERY if case != "from Python"])
-def test_the_table_of_metrics_says_what_the_data_say(case: str, report_on: Any) -> None:
+def test_the_table_of_metrics_says_what_the_data_say(case, report_on) -> None:
     """Value, interval, change, its interval and its judgement stand in the cell of their metric and arm."""
     made = report_on(case)
     found = made.found
@@ -226,7 +226,7 @@ def test_the_table_of_metrics_says_what_the_data_say(case: str, report_on: Any) 
             assert (estimate.reason or "") in cell.text
 
 
-def test_the_best_of_a_row_is_named_and_not_by_colour_alone(report_on: Any) -> None:
+def test_the_best_of_a_row_is_named_and_not_by_colour_alone(report_on) -> None:
     """Exactly the arm with the best value as shown carries the word; metrics without a good end have none."""
     made = report_on("multilabel")
     found = made.found
@@ -244,7 +244,7 @@ def test_the_best_of_a_row_is_named_and_not_by_colour_alone(report_on: Any) -> N
             assert named == ([] if len(set(values)) == 1 else [p for p, v in enumerate(values) if v == best])
 
 
-def test_missing_values_say_why(report_on: Any) -> None:
+def test_missing_values_say_why(report_on) -> None:
     """A metric that no arm has stands below the table with its reason, a missing interval in its cell."""
     made = report_on("top label")
     missing = made.page.all("p", class_="missing")[0].text
@@ -258,9 +258,7 @@ def test_missing_values_say_why(report_on: Any) -> None:
     assert "0.1331 too few samples for an interval" in row.all("td")[0].text
 
 
-def test_a_value_that_one_arm_lacks_keeps_its_cell(
-    evaluation_of: Callable[..., Evaluation], page_of: Any
-) -> None:
+def test_a_value_that_one_arm_lacks_keeps_its_cell(evaluation_of, page_of) -> None:
     """Where the others have a value, the cell of the one that has none says why."""
     found = evaluation_of("multilabel")
     lacking = dataclasses.replace(
@@ -295,7 +293,7 @@ def bin_rows(curve: Curve) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("case", ["multiclass", "binary", "top label", "compared", "compared binary"])
-def test_every_bin_of_every_diagram_is_a_number_too(case: str, report_on: Any) -> None:
+def test_every_bin_of_every_diagram_is_a_number_too(case, report_on) -> None:
     """Below each diagram stand the counts, shares and bands that it draws; empty bins say so."""
     made = report_on(case)
     found = made.found
@@ -312,7 +310,7 @@ def test_every_bin_of_every_diagram_is_a_number_too(case: str, report_on: Any) -
 
 
 @pytest.mark.parametrize("case", ["multiclass", "many classes", "binary", "multilabel", "nothing to repair"])
-def test_the_table_of_classes_holds_every_class(case: str, report_on: Any) -> None:
+def test_the_table_of_classes_holds_every_class(case, report_on) -> None:
     """Every class stands in it once with its numbers, the largest error first; long tables fold their end."""
     made = report_on(case)
     found = made.found
@@ -343,7 +341,7 @@ def test_the_table_of_classes_holds_every_class(case: str, report_on: Any) -> No
 
 
 @pytest.mark.parametrize("case", ["multiclass", "binary", "compared"])
-def test_chance_is_answered_in_words_and_numbers(case: str, report_on: Any) -> None:
+def test_chance_is_answered_in_words_and_numbers(case, report_on) -> None:
     """For every error that chance was drawn for: found, mean, upper bound and p, of every arm."""
     made = report_on(case)
     found = made.found
@@ -373,7 +371,7 @@ def test_chance_is_answered_in_words_and_numbers(case: str, report_on: Any) -> N
         ) in section.text
 
 
-def test_the_first_screen_answers(report_on: Any) -> None:
+def test_the_first_screen_answers(report_on) -> None:
     """Verdict, one line, the diagrams, three numbers with intervals and a command come before all else."""
     made = report_on("multiclass")
     found = made.found
@@ -398,7 +396,7 @@ def test_the_first_screen_answers(report_on: Any) -> None:
     assert "With:" not in header.text
 
 
-def test_the_main_rows_are_open_and_all_are_folded(report_on: Any) -> None:
+def test_the_main_rows_are_open_and_all_are_folded(report_on) -> None:
     """What the verdict is about first, and AUROC for a rare event; the full table is one click away."""
     made = report_on("binary")
     (main,) = made.page.all("table", class_="main")
@@ -434,7 +432,7 @@ def shared(evaluation_of: Callable[..., Evaluation]) -> str:
         return report_text(found, title="<Model> 7")
 
 
-def test_the_choice_is_a_table(shared: str, page_of: Any) -> None:
+def test_the_choice_is_a_table(shared, page_of) -> None:
     """Every candidate with the numbers it fits and its loss, the one taken named, as ``fit`` prints it."""
     (table,) = page_of(shared).all("table", class_="choice")
     assert [row.text for row in table.all("tbody")[0].all("tr")] == [
@@ -443,9 +441,7 @@ def test_the_choice_is_a_table(shared: str, page_of: Any) -> None:
     ]
 
 
-def test_a_page_that_is_shared_shows_no_folders(
-    shared: str, comparison_of: Callable[..., Comparison]
-) -> None:
+def test_a_page_that_is_shared_shows_no_folders(shared, comparison_of) -> None:
     """Absolute paths are cut to the name, in commands, notes and names of models."""
     assert "secret" not in shared
     plain = re.sub("</?span>", "", shared)
@@ -457,7 +453,7 @@ def test_a_page_that_is_shared_shows_no_folders(
     assert (compared.models[0].name, compared.short) == ("b.npz", "b.npz leads.")
 
 
-def test_pages_are_titled_and_dated(shared: str, page_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_are_titled_and_dated(shared, page_of, monkeypatch) -> None:
     """A title of one's own stands at the top and in the tab; the day is that of SOURCE_DATE_EPOCH."""
     page = page_of(shared)
     assert page.all("title")[0].text == "Calibration of <Model> 7: over-confident"
@@ -469,7 +465,7 @@ def test_pages_are_titled_and_dated(shared: str, page_of: Any, monkeypatch: pyte
         report_date()
 
 
-def test_the_numbers_of_a_figure_are_those_of_their_names(report_on: Any) -> None:
+def test_the_numbers_of_a_figure_are_those_of_their_names(report_on) -> None:
     """Errors against chance, whichever arm stands second: each under the title of its arm."""
     made = report_on("binary")
     (section,) = made.page.all("section", aria_labelledby="chance")
@@ -479,7 +475,7 @@ def test_the_numbers_of_a_figure_are_those_of_their_names(report_on: Any) -> Non
             assert float(row["value"]) == pytest.approx(titles[row["name"]].metrics[key].value, rel=1e-5)
 
 
-def test_what_is_recommended_stands_beside_what_was(report_on: Any) -> None:
+def test_what_is_recommended_stands_beside_what_was(report_on) -> None:
     """Before and after are the first two pictures; further calibrators are folded away."""
     made = report_on("binary")
     captions = [caption.text for caption in made.page.all("header")[0].all("figcaption")]
@@ -494,7 +490,7 @@ def test_what_is_recommended_stands_beside_what_was(report_on: Any) -> None:
         assert any(each in list(fold.walk()) for fold in section.all("details", class_="more"))
 
 
-def test_labels_are_small_multiples(report_on: Any) -> None:
+def test_labels_are_small_multiples(report_on) -> None:
     """Each label has its own small picture, the largest error first, with its error before and after."""
     made = report_on("multilabel")
     found = made.found
@@ -510,7 +506,7 @@ def test_labels_are_small_multiples(report_on: Any) -> None:
     assert "the 24 worst of 40 labels are drawn" in section.text
 
 
-def test_how_it_was_made_can_be_repeated(report_on: Any) -> None:
+def test_how_it_was_made_can_be_repeated(report_on) -> None:
     """Command, file, hash, split, seed, draws, versions and the fits with their warnings are there."""
     made = report_on("multiclass")
     found = made.found
@@ -554,7 +550,7 @@ def make_predictions(kind: str, *, sharpness: float = 2.5, num_samples: int = 24
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel", "top_label"])
-def test_real_evaluations_and_comparisons_are_reported(kind: str, page_of: Any) -> None:
+def test_real_evaluations_and_comparisons_are_reported(kind, page_of) -> None:
     """What ``evaluate`` and ``compare`` return is drawn as a valid page and fits a narrow terminal."""
     predictions = make_predictions(kind)
     # One kind with all the calibrators that are tried by default, which are most of the time.
@@ -573,9 +569,7 @@ def test_real_evaluations_and_comparisons_are_reported(kind: str, page_of: Any) 
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "multilabel"])
-def test_a_thousand_classes_stay_below_two_megabytes(
-    kind: str, evaluation_of: Callable[..., Evaluation], page_of: Any
-) -> None:
+def test_a_thousand_classes_stay_below_two_megabytes(kind, evaluation_of, page_of) -> None:
     """All thousand rows are in the file, and it is small."""
     text = report_text(evaluation_of(kind, num_classes=1000))
     assert len(text.encode()) < 2_000_000
@@ -587,7 +581,7 @@ def test_a_thousand_classes_stay_below_two_megabytes(
     assert len(rows) == 1000
 
 
-def test_a_table_of_some_classes_says_of_how_many(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_a_table_of_some_classes_says_of_how_many(evaluation_of) -> None:
     """Of very many classes few are listed, which the table itself says."""
     found = evaluation_of()
     with drawing_no_diagrams():
@@ -598,7 +592,7 @@ def test_a_table_of_some_classes_says_of_how_many(evaluation_of: Callable[..., E
     assert "Every class against the rest" not in text
 
 
-def test_the_same_data_give_the_same_bytes(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_the_same_data_give_the_same_bytes(evaluation_of) -> None:
     """Nothing random and no date but the day's enters, and the user's own style does not show."""
     plain = report_text(evaluation_of())
     with mpl.rc_context(
@@ -609,7 +603,7 @@ def test_the_same_data_give_the_same_bytes(evaluation_of: Callable[..., Evaluati
         assert dict(mpl.rcParams) == before
 
 
-def test_reports_are_written_whole(tmp_path: Path, evaluation_of: Callable[..., Evaluation]) -> None:
+def test_reports_are_written_whole(tmp_path, evaluation_of) -> None:
     """The file holds the text as UTF-8, and nothing else is left in the folder."""
     path = tmp_path / "report.html"
     path.write_text("old", encoding="utf-8")
@@ -618,9 +612,7 @@ def test_reports_are_written_whole(tmp_path: Path, evaluation_of: Callable[..., 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_report_that_fails_leaves_what_was_there(
-    tmp_path: Path, evaluation_of: Callable[..., Evaluation]
-) -> None:
+def test_a_report_that_fails_leaves_what_was_there(tmp_path, evaluation_of) -> None:
     """An error while drawing keeps the old file and leaves no other; what cannot be written is a sentence."""
     path, found = tmp_path / "report.html", evaluation_of()
     path.write_text("old", encoding="utf-8")

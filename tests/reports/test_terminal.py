@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -40,9 +39,7 @@ def flat(text: str) -> str:
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel", "top_label"])
-def test_an_evaluation_fits_the_terminal(
-    width: int, kind: str, evaluation_of: Callable[..., Evaluation]
-) -> None:
+def test_an_evaluation_fits_the_terminal(width, kind, evaluation_of) -> None:
     """No line is longer than the terminal, no number is cut, and what matters is there."""
     arms = ("uncalibrated",) if kind == "top_label" else FOUR
     found = evaluation_of(kind, arms=arms, recommended=arms[-1])
@@ -63,7 +60,7 @@ def test_an_evaluation_fits_the_terminal(
     assert len(text.splitlines()) <= 45
 
 
-def test_the_table_shows_the_numbers(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_the_table_shows_the_numbers(evaluation_of) -> None:
     """Every row holds the value, the interval and the judgement before and after the repair."""
     found = evaluation_of("multilabel")
     lines = printed(found, 120).splitlines()
@@ -76,7 +73,7 @@ def test_the_table_shows_the_numbers(evaluation_of: Callable[..., Evaluation]) -
         assert flat(line).startswith(flat(f"{title} {' '.join(expected)}"))
 
 
-def test_only_the_recommended_repair_has_a_column(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_only_the_recommended_repair_has_a_column(evaluation_of) -> None:
     """The other candidates follow with --verbose, on a line each, whatever the width."""
     found = evaluation_of(arms=FOUR, recommended="platt")
     for width in (60, 120):
@@ -86,7 +83,7 @@ def test_only_the_recommended_repair_has_a_column(evaluation_of: Callable[..., E
         assert "Focal temperature scaling" in flat(text)
 
 
-def test_what_the_verdict_names_has_a_row(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_what_the_verdict_names_has_a_row(evaluation_of) -> None:
     """A metric that a test's line names is in the table; others of its kind need --verbose."""
     found = evaluation_of()
     assert "Classwise ECE" not in printed(found, 120)
@@ -97,7 +94,7 @@ def test_what_the_verdict_names_has_a_row(evaluation_of: Callable[..., Evaluatio
     assert "✗ Classes 7 of 10 are off" in flat(named)
 
 
-def test_the_commands_can_be_copied(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_the_commands_can_be_copied(evaluation_of) -> None:
     """A shell reads the same words whatever the width, and a narrow terminal breaks before an option only."""
     found = evaluation_of()
     for width in (60, 80):
@@ -110,7 +107,7 @@ def test_the_commands_can_be_copied(evaluation_of: Callable[..., Evaluation]) ->
         ]
 
 
-def test_missing_metrics_say_why(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_missing_metrics_say_why(evaluation_of) -> None:
     """A metric that could not be computed is named with its reason instead of a row of dashes."""
     text = flat(printed(evaluation_of("multiclass")))
     assert "Not computed: Log loss (infinite: 3 samples have probability 0 for their label)." in text
@@ -118,7 +115,7 @@ def test_missing_metrics_say_why(evaluation_of: Callable[..., Evaluation]) -> No
     assert "Not computed: Log loss, Brier score (needs the probabilities of all classes)." in text
 
 
-def test_leaving_it_alone_is_a_recommendation(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_leaving_it_alone_is_a_recommendation(evaluation_of) -> None:
     """If no calibrator is recommended, there is one column of values and no command."""
     found = evaluation_of(recommended="uncalibrated")
     text = printed(with_verdict(found, line="Leave the probabilities as they are.", commands=()))
@@ -128,7 +125,7 @@ def test_leaving_it_alone_is_a_recommendation(evaluation_of: Callable[..., Evalu
     assert "Next" not in text
 
 
-def test_an_unclear_verdict_hints_at_groups(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_an_unclear_verdict_hints_at_groups(evaluation_of) -> None:
     """Columns that were not read may name groups; where all is decided nothing is said of that."""
     found = dataclasses.replace(evaluation_of(recommended="uncalibrated"), notes=("Not used: `channel`.",))
     assert "test them with --group-column" not in flat(printed(found))
@@ -138,9 +135,7 @@ def test_an_unclear_verdict_hints_at_groups(evaluation_of: Callable[..., Evaluat
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel"])
-def test_a_comparison_fits_the_terminal(
-    width: int, kind: str, comparison_of: Callable[..., Comparison]
-) -> None:
+def test_a_comparison_fits_the_terminal(width, kind, comparison_of) -> None:
     """Every model has its row, with as many metrics as fit, and no line is too long."""
     found = comparison_of(kind, num_models=5)
     text = printed(found, width)
@@ -157,9 +152,7 @@ def test_a_comparison_fits_the_terminal(
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
-def test_terminals_without_unicode_get_plain_letters(
-    encoding: str, evaluation_of: Callable[..., Evaluation], comparison_of: Callable[..., Comparison]
-) -> None:
+def test_terminals_without_unicode_get_plain_letters(encoding, evaluation_of, comparison_of) -> None:
     """No character that the encoding lacks is sent; numbers keep their dashes as hyphens."""
     text = printed(evaluation_of(), encoding=encoding)
     assert text.startswith("v Overconfident: average confidence")
@@ -172,13 +165,13 @@ def test_terminals_without_unicode_get_plain_letters(
     assert "??" in printed(strange, encoding=encoding)
 
 
-def test_nothing_is_read_as_markup(evaluation_of: Callable[..., Any]) -> None:
+def test_nothing_is_read_as_markup(evaluation_of) -> None:
     """Square brackets in notes and names are printed, not obeyed."""
     found = dataclasses.replace(evaluation_of(), notes=("see [bold]x[/bold] and [link=y]z[/link]",))
     assert "see [bold]x[/bold] and [link=y]z[/link]" in flat(printed(found))
 
 
-def test_fit_warnings_of_the_arms_shown(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_fit_warnings_of_the_arms_shown(evaluation_of) -> None:
     """Each stands below the table with its calibrator's title; other candidates' with --verbose."""
     found = evaluation_of(arms=FOUR, recommended="platt")
     warning = "Focal temperature scaling: gamma lies on its bound"
@@ -191,7 +184,7 @@ def with_verdict(found: Evaluation, **changes: Any) -> Evaluation:
     return dataclasses.replace(found, verdict=dataclasses.replace(found.verdict, **changes))
 
 
-def test_the_next_step_says_on_what_it_depends(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_the_next_step_says_on_what_it_depends(evaluation_of) -> None:
     """Condition, caution and commands are printed whatever their words; without them nothing is."""
     found = with_verdict(
         evaluation_of(),
@@ -205,7 +198,7 @@ def test_the_next_step_says_on_what_it_depends(evaluation_of: Callable[..., Eval
     assert "Next calibrant fit" in flat(printed(evaluation_of()))
 
 
-def test_a_hole_in_the_table_says_why(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_a_hole_in_the_table_says_why(evaluation_of) -> None:
     """An infinite NLL of one arm, where others have one, is explained below the table."""
     found = evaluation_of("binary")
     first = found.arms[0]
@@ -215,7 +208,7 @@ def test_a_hole_in_the_table_says_why(evaluation_of: Callable[..., Evaluation]) 
     assert f"Log loss, Uncalibrated: {hole.reason}" in text
 
 
-def test_it_says_how_often_the_intervals_cover(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_it_says_how_often_the_intervals_cover(evaluation_of) -> None:
     """Of errors in the table, from the lowest cell to the highest, or on average; and of their changes."""
     ece = Coverage(average=0.97, lowest=0.94, highest=0.996, cells=72, sets=36_000)
     smce = Coverage(average=0.961, lowest=None, highest=None, cells=72, sets=144)
@@ -231,7 +224,7 @@ def test_it_says_how_often_the_intervals_cover(evaluation_of: Callable[..., Eval
     assert "contained the true value" not in flat(printed(without, verbose=True))
 
 
-def test_a_value_outside_its_interval_is_explained(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_a_value_outside_its_interval_is_explained(evaluation_of) -> None:
     """Only if one is, with --verbose."""
     found = evaluation_of(arms=("uncalibrated",))
     first = found.arms[0]
@@ -243,7 +236,7 @@ def test_a_value_outside_its_interval_is_explained(evaluation_of: Callable[..., 
     assert "lie above its interval" in flat(printed(dataclasses.replace(found, arms=(above,)), verbose=True))
 
 
-def test_several_labels_are_named_the_worst_first(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_several_labels_are_named_the_worst_first(evaluation_of) -> None:
     """Five of them at most, by calibration error; other kinds have no such table."""
     found = evaluation_of("multilabel", num_classes=8)
     rows = sorted(found.arms[0].classes, key=lambda row: -row.ece)

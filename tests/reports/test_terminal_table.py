@@ -23,7 +23,7 @@ from calibrant.reports.terminal_table import Name
         ("", 5, [""]),
     ],
 )
-def test_lines_end_after_parts(name: str, width: int, lines: list[str]) -> None:
+def test_lines_end_after_parts(name, width, lines) -> None:
     """Within a word only where it is wider than the column; nothing is left out, markup is text."""
     table = Table.grid()
     table.add_column(width=width)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from calibrant.evaluation.result import Comparison, Evaluation, Part
+from calibrant.evaluation.result import Evaluation, Part
 from calibrant.reports import render, render_comparison
 from calibrant.reports.html import report_text
 
@@ -38,7 +38,7 @@ def in_part(evaluation_of: Callable[..., Evaluation]) -> Evaluation:
     return dataclasses.replace(found, arms=(dataclasses.replace(first, classes=rows), *arms), verdict=verdict)
 
 
-def test_the_report_says_what_holds(in_part: Evaluation) -> None:
+def test_the_report_says_what_holds(in_part) -> None:
     """Below the first screen, each part with mark, words and p-value; the verdict's mark has its colour."""
     text = report_text(in_part)
     top, _, rest = text.partition("</header>")
@@ -50,7 +50,7 @@ def test_the_report_says_what_holds(in_part: Evaluation) -> None:
     assert ".calibrated-in-part .mark" in text
 
 
-def test_classes_that_are_off_stand_out(in_part: Evaluation) -> None:
+def test_classes_that_are_off_stand_out(in_part) -> None:
     """Their mean probability is bold in the table, and below it stands what that means."""
     text = report_text(in_part)
     assert "<td><strong>0.2100</strong></td>" in text
@@ -58,7 +58,7 @@ def test_classes_that_are_off_stand_out(in_part: Evaluation) -> None:
     assert "Average probabilities in bold differ from the actual rate by more than noise" in text
 
 
-def test_the_terminal_has_three_states(in_part: Evaluation) -> None:
+def test_the_terminal_has_three_states(in_part) -> None:
     """Yellow for what is calibrated in part, green for all of it, and marks that differ without colour."""
     first_lines: dict[Any, str] = {}
     for direction in ("calibrated", "calibrated in part", "undecided"):
@@ -73,7 +73,7 @@ def test_the_terminal_has_three_states(in_part: Evaluation) -> None:
     assert "\x1b[1m? " in first_lines["undecided"]
 
 
-def test_comparisons_say_who_errs_beyond_chance(comparison_of: Callable[..., Comparison]) -> None:
+def test_comparisons_say_who_errs_beyond_chance(comparison_of) -> None:
     """Each model with the parts that do not hold; where none is known, nothing is said."""
     comparison = comparison_of("multiclass")
 

@@ -16,7 +16,7 @@ FINITE = st.floats(-1e6, 1e6)
 
 
 @given(FINITE)
-def test_numbers_keep_four_decimals(value: float) -> None:
+def test_numbers_keep_four_decimals(value) -> None:
     """What is written reads back to within half a unit of the fourth decimal, with and without a sign."""
     for signed in (False, True):
         text = words.number(value, signed=signed).replace("−", "-")
@@ -44,9 +44,7 @@ def test_numbers_keep_four_decimals(value: float) -> None:
         ("something_new", 0.02, -0.03, -0.04, -0.02, None),
     ],
 )
-def test_a_change_is_judged_by_its_interval_and_direction(
-    key: str, value: float | None, change: float, low: float | None, high: float | None, expected: str | None
-) -> None:
+def test_a_change_is_judged_by_its_interval_and_direction(key, value, change, low, high, expected) -> None:
     """Better or worse needs an interval without zero and a metric of which one end is good."""
     verdict = words.mark_of_change(
         key, "multiclass", Estimate(value=value), Estimate(value=change, low=low, high=high)

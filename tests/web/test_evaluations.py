@@ -40,7 +40,7 @@ def over_confident(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_evaluation_is_that_of_the_file(client: Client, over_confident: Path, tmp_path: Path) -> None:
+def test_the_evaluation_is_that_of_the_file(client, over_confident, tmp_path) -> None:
     """Line by line: progress, the JSON of ``evaluate``, the report, and the calibrator of the commands."""
     file = (over_confident.name, over_confident.read_bytes())
     *progress, last = lines(client, "/evaluate", {"file": file}, bins="7", seed="3")
@@ -59,7 +59,7 @@ def test_the_evaluation_is_that_of_the_file(client: Client, over_confident: Path
     assert fitted.class_names_ == ("a", "b", "c")
 
 
-def test_two_files_are_compared(client: Client) -> None:
+def test_two_files_are_compared(client) -> None:
     """``/compare`` puts the files side by side, under their names."""
     files = [("file", (f"{name}.csv", EXAMPLE_CSV)) for name in ("first", "second")]
     answer = client.post("/compare", files=files, data={"bootstrap": "2"})
@@ -69,7 +69,7 @@ def test_two_files_are_compared(client: Client) -> None:
     }
 
 
-def test_calibrators_are_fitted_on_the_other_file(client: Client, over_confident: Path) -> None:
+def test_calibrators_are_fitted_on_the_other_file(client, over_confident) -> None:
     """The field ``calibration`` names the predictions to fit on."""
     files = {  # of another kind, which is refused
         "file": ("new.csv", EXAMPLE_CSV),
@@ -83,7 +83,7 @@ def test_calibrators_are_fitted_on_the_other_file(client: Client, over_confident
 @pytest.mark.parametrize(
     "ending", ["npz", "csv", "csv.gz", "tsv", "jsonl", "json", "parquet", "safetensors", "pt"]
 )
-def test_formats(ending: str, over_confident: Path, tmp_path: Path) -> None:
+def test_formats(ending, over_confident, tmp_path) -> None:
     """Every format is read from memory as it is from a disk."""
     from calibrant.web.limits import Limits
     from calibrant.web.uploads import Upload

@@ -27,7 +27,7 @@ def sent(client: Client, path: str, method: str, described: dict[str, Any]) -> A
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_examples(path: str, client: Client) -> None:
+def test_examples(path, client) -> None:
     """The example of every path is answered as its example says."""
     paths = client.get("/openapi.json").json()["paths"]
     assert set(paths) == {*PATHS, "/predict", "/apply"}  # which test_model.py and test_applying.py ask
@@ -43,7 +43,7 @@ def test_examples(path: str, client: Client) -> None:
         assert expected in answer.text
 
 
-def test_refusals_are_described(client: Client) -> None:
+def test_refusals_are_described(client) -> None:
     """The statuses of refusals stand in the description of what refuses so."""
     described = client.get("/openapi.json").json()["paths"]["/evaluate"]["post"]["responses"]
     refused = client.post("/evaluate", files={"file": ("a.csv", b"x")}, data={"bins": "0"})

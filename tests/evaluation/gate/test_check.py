@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from calibrant.evaluation.resampling.at_limit import at_limit, error_models
 from calibrant.evaluation.resampling.events import Events
 from calibrant.predictions import Predictions
 
-Maker = Callable[..., Predictions]
 NEAR = 4.0  # standard errors of a share that may part it from its expectation
 
 
@@ -27,7 +25,7 @@ def stepped(rng: np.random.Generator, num_samples: int, gap: float) -> Predictio
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", ["ece", "adaptive_ece", "smce"])
 @pytest.mark.parametrize(("num_samples", "gap"), [(150, 0.0), (150, 0.05), (400, 0.05)])
-def test_a_model_at_the_limit_fails_as_rarely_as_promised(metric: Any, num_samples: int, gap: float) -> None:
+def test_a_model_at_the_limit_fails_as_rarely_as_promised(metric, num_samples, gap) -> None:
     """At 80 % confidence at most one in five fails, and not far fewer where the limit is exact."""
     rng = np.random.default_rng(5)
     rounds = 80
@@ -69,7 +67,7 @@ def test_the_model_at_the_limit_is_at_the_limit() -> None:
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "top_label"])
-def test_every_kind_of_predictions(made: Maker, kind: Any) -> None:
+def test_every_kind_of_predictions(made, kind) -> None:
     """Sharpened predictions fail, honest ones pass; errors are of what the documentation says."""
     honest, sharp = (made(kind, num_samples=1500, sharpness=sharpness) for sharpness in (1.0, 3.0))
     limits: dict[Any, float] = {"ece": 0.02, "smce": 0.02, "accuracy": 0.2}
@@ -84,7 +82,7 @@ def test_every_kind_of_predictions(made: Maker, kind: Any) -> None:
     assert found.checks[0].about == about
 
 
-def test_the_baseline_is_paired_where_the_samples_are_the_same(made: Maker) -> None:
+def test_the_baseline_is_paired_where_the_samples_are_the_same(made) -> None:
     """A worse model fails, a better one passes, and one that differs by noise passes with words."""
     honest, sharp = made(num_samples=1500), made(num_samples=1500, sharpness=2.0)
     worse = check(sharp, baseline=honest, bootstrap=60)
@@ -157,7 +155,7 @@ def test_infinite_scores_fail() -> None:
 
 
 @pytest.mark.parametrize("metric", ["ece", "smce"])
-def test_few_samples_of_the_same_model_are_no_worse_than_many(metric: Any) -> None:
+def test_few_samples_of_the_same_model_are_no_worse_than_many(metric) -> None:
     """Chance gives more error to fewer samples: against a baseline on others that alone fails rarely."""
     rng = np.random.default_rng(3)
     many = stepped(rng, 4000, 0.02)

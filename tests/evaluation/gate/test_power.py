@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,8 +13,6 @@ from calibrant.evaluation.gate.limits_and_baseline import UndetectedError, misse
 from calibrant.evaluation.resampling.at_limit import AtLimitKernel, error_models
 from calibrant.evaluation.resampling.events import Events
 from calibrant.predictions import Predictions
-
-Maker = Callable[..., Predictions]
 
 
 def missed_error(error: AtLimitKernel, events: list[Events], limit: float) -> UndetectedError | None:
@@ -47,9 +44,7 @@ def would_pass(
 
 @pytest.mark.parametrize(("num_samples", "stated"), [(2, 0.9), (3, 0.9), (8, 0.95), (30, 0.8), (400, 0.8)])
 @pytest.mark.parametrize("limit", [0.0, 0.05, 0.2])
-def test_the_worst_model_that_passes_by_the_binomial_distribution(
-    num_samples: int, stated: float, limit: float
-) -> None:
+def test_the_worst_model_that_passes_by_the_binomial_distribution(num_samples, stated, limit) -> None:
     """Draws find what an exact computation finds, with equal weights and with none.
 
     Four standard errors of the shares, of 1000 draws at the limit and 400 of the worse models, are allowed.
@@ -106,7 +101,7 @@ def test_accuracy_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("num_samples", "least"), [(5, 0.5), (5, 0.51), (8, 0.4), (60, 0.1)])
-def test_a_low_accuracy_may_be_missed_too(num_samples: int, least: float) -> None:
+def test_a_low_accuracy_may_be_missed_too(num_samples, least) -> None:
     """Where twice the share that is wrong is out of reach, halfway to none right is looked at, and worse."""
     hits = np.arange(num_samples + 1)
     fails = hits[binom.cdf(hits, num_samples, least) <= 0.05]
@@ -148,7 +143,7 @@ def test_two_hundred_samples_are_few_where_they_share_fifteen_bins() -> None:
 
 
 @pytest.mark.parametrize("num_samples", [50, 24_000])
-def test_what_nothing_fails_is_said_of_many_samples_too(num_samples: int) -> None:
+def test_what_nothing_fails_is_said_of_many_samples_too(num_samples) -> None:
     """A limit beyond the greatest error, an accuracy of nothing, or ten draws: no number of samples helps."""
     predictions = Predictions(confidence=np.full(num_samples, 0.6), correct=np.arange(num_samples) % 2)
     found = check(predictions, {"ece": 0.9, "accuracy": 0}, bootstrap=40, strict=True).checks
@@ -163,7 +158,7 @@ def test_what_nothing_fails_is_said_of_many_samples_too(num_samples: int) -> Non
     assert "10 draws are too few" in drawn.sentence
 
 
-def test_a_gate_that_cannot_tell_says_so_and_strict_fails(made: Maker) -> None:
+def test_a_gate_that_cannot_tell_says_so_and_strict_fails(made) -> None:
     """Passed and yet inconclusive, as data and in words; many samples tell."""
     few = Predictions(confidence=[0.95] * 3, correct=[1, 1, 0])
     found = check(few, {"ece": 0.05, "accuracy": 0.5})
@@ -187,7 +182,7 @@ def test_a_gate_that_cannot_tell_says_so_and_strict_fails(made: Maker) -> None:
 
 
 @pytest.mark.parametrize(("num_samples", "known"), [(4, False), (5, True)])
-def test_means_and_baselines_of_a_handful(num_samples: int, known: bool) -> None:
+def test_means_and_baselines_of_a_handful(num_samples, known) -> None:
     """At 95 % on one side, four samples that all go one way are still chance; a handful fails nothing."""
     log_odds = np.linspace(1, 2, num_samples)
     good = Predictions(logits=log_odds, labels=np.ones(num_samples))

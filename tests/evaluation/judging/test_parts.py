@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.result import Part
 from calibrant.predictions import Kind, Predictions
 
-Maker = Callable[..., Predictions]
 KINDS: dict[Kind, list[str]] = {
     "binary": ["positive class"],
     "multiclass": ["top label", "classes"],
@@ -35,7 +33,7 @@ def chance_of(predictions: Predictions, *, num_draws: int = 100, seed: int = 0) 
     return against_chance(draw_noise(reduce_predictions(predictions, 15), procedure), names)
 
 
-def test_as_many_draws_are_kept_as_the_level_needs(made: Maker, monkeypatch) -> None:
+def test_as_many_draws_are_kept_as_the_level_needs(made, monkeypatch) -> None:
     """Of the noise of many labels, too, two beyond each end of an interval at 99.8 %."""
     monkeypatch.setattr(noise, "MOST_KEPT", 0)
     reduced = reduce_predictions(made("multilabel", 20, 2), 15)
@@ -67,7 +65,7 @@ def confused(num_samples: int, share: float, *, seed: int = 0, **more: Any) -> P
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_has_its_parts(made: Maker, kind: Kind) -> None:
+def test_each_kind_has_its_parts(made, kind) -> None:
     """Adjusted p-values are Holm's: never below those of the parts alone, and equal for the largest."""
     parts = chance_of(made(kind, 400)).parts
     assert [part.name for part in parts] == KINDS[kind]

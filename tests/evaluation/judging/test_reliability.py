@@ -27,7 +27,7 @@ def calibrated(rng: np.random.Generator, num_samples: int, weights: np.ndarray |
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_points_are_those_of_the_reliability_table(rng: np.random.Generator, weighted: bool) -> None:
+def test_the_points_are_those_of_the_reliability_table(rng, weighted) -> None:
     """Edges, mean confidence and share agree with the public table, empty bins included."""
     given = calibrated(rng, 200, rng.choice([0.5, 1.0, 3.0], size=200) if weighted else None)
     found = curve_of(given)
@@ -41,7 +41,7 @@ def test_the_points_are_those_of_the_reliability_table(rng: np.random.Generator,
     assert sum(found.counts) == 200
 
 
-def test_histograms_hold_every_sample_once(rng: np.random.Generator) -> None:
+def test_histograms_hold_every_sample_once(rng) -> None:
     """Right and wrong together, and each bin of the diagram is three bins of the histogram."""
     given = calibrated(rng, 300)
     found = curve_of(given)
@@ -65,7 +65,7 @@ def test_the_band_holds_calibrated_shares() -> None:
     assert inside / total > 0.95 - 4 * np.sqrt(0.95 * 0.05 / total)
 
 
-def test_the_band_bites(rng: np.random.Generator) -> None:
+def test_the_band_bites(rng) -> None:
     """Shares of an over-confident model lie below their bands."""
     honest = calibrated(rng, 5000)
     found = curve_of(Events(np.minimum(1, honest.confidences + 0.1), honest.outcomes), 10)
@@ -73,7 +73,7 @@ def test_the_band_bites(rng: np.random.Generator) -> None:
     assert all(below)
 
 
-def test_intervals_are_wilsons_with_the_effective_number(rng: np.random.Generator) -> None:
+def test_intervals_are_wilsons_with_the_effective_number(rng) -> None:
     """Two copies at half the weight are as precise as one: the interval is that of the unweighted half."""
     confidences = np.full(40, 0.7)
     outcomes = (np.arange(40) < 25).astype(float)
@@ -90,7 +90,7 @@ def rare(rng: np.random.Generator, num_samples: int, *, digits: int = 12) -> Eve
 
 
 @pytest.mark.parametrize("digits", [12, 2])
-def test_bins_of_equal_mass_where_one_of_equal_width_holds_nearly_all(rng, digits: int) -> None:
+def test_bins_of_equal_mass_where_one_of_equal_width_holds_nearly_all(rng, digits) -> None:
     """Each holds a fifteenth, though ties are shared out; what they sum to is what all samples sum to."""
     given = rare(rng, 3000, digits=digits)
     assert is_uneven(given, 15)

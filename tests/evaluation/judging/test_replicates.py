@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
@@ -14,16 +12,10 @@ from calibrant import metrics
 from calibrant.evaluation.judging.measure import replicate
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.resampling.events import Events, width_bins
-from calibrant.evaluation.resampling.resamples import (
-    MOST_DELETIONS,
-    Deletions,
-    EventErrors,
-    Resamples,
-)
+from calibrant.evaluation.resampling.resamples import MOST_DELETIONS, Deletions, EventErrors, Resamples
 from calibrant.predictions import Kind, Predictions
 from evaluation_values import public_values
 
-Maker = Callable[..., Predictions]
 KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel")
 
 
@@ -43,9 +35,7 @@ def values_of(kind: Kind, predictions: Predictions, rows: np.ndarray, num_bins: 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_replicate_is_the_metric_of_the_resampled_rows(
-    made: Maker, rng: np.random.Generator, kind: Kind, ties: bool, weighted: bool
-) -> None:
+def test_a_replicate_is_the_metric_of_the_resampled_rows(made, rng, kind, ties, weighted) -> None:
     """Every replicate equals the public metric function on the rows drawn, with ties and weights too."""
     weights = rng.choice([0.0, 0.5, 1.0, 1 / 3, 2.7], size=70) if weighted else None
     predictions = made(kind, 70, 5, ties=ties, sharpness=2, weights=weights)
@@ -56,7 +46,7 @@ def test_a_replicate_is_the_metric_of_the_resampled_rows(
         assert {name: found[name][place] for name in expected} == pytest.approx(expected, abs=1e-12)
 
 
-def test_that_comparison_bites(made: Maker) -> None:
+def test_that_comparison_bites(made) -> None:
     """Rows drawn by another resample give other values: the test above can fail."""
     predictions = made("multiclass", 70, 5)
     resamples = Resamples(70, 2, (3,))
@@ -68,7 +58,7 @@ def test_that_comparison_bites(made: Maker) -> None:
 
 
 @pytest.mark.parametrize("num_bins", [1, 3, 15])
-def test_fewer_samples_than_bins(num_bins: int) -> None:
+def test_fewer_samples_than_bins(num_bins) -> None:
     """Two samples and any number of bins give the metric's value."""
     probs, labels = torch.tensor([0.3, 0.9], dtype=torch.float64), torch.tensor([1, 0])
     errors = EventErrors(Events(probs.numpy(), np.array([1.0, 0.0])), num_bins)(np.ones((1, 2), np.uint8))
@@ -80,9 +70,7 @@ def test_fewer_samples_than_bins(num_bins: int) -> None:
 
 
 @given(data=st.data(), num_samples=st.integers(1, 25), num_bins=st.integers(1, 8), weighted=st.booleans())
-def test_the_order_of_rows_is_immaterial(
-    data: st.DataObject, num_samples: int, num_bins: int, weighted: bool
-) -> None:
+def test_the_order_of_rows_is_immaterial(data, num_samples, num_bins, weighted) -> None:
     """Rows, their weights and their counts shuffled together give the same errors, whatever the ties."""
 
     def column(values: st.SearchStrategy[float]) -> np.ndarray:
@@ -114,7 +102,7 @@ def test_resamples_are_the_same_in_any_blocks_and_at_every_walk() -> None:
 
 
 @pytest.mark.parametrize("num_samples", [1, 7, MOST_DELETIONS + 55])
-def test_deletions_leave_out_every_row_once(num_samples: int) -> None:
+def test_deletions_leave_out_every_row_once(num_samples) -> None:
     """Each row is missing from exactly one of the deletions, whatever the blocks; groups are even."""
     deletions = Deletions(num_samples, (1, 2))
     counts = np.concatenate(list(deletions.blocks(5 * num_samples)))
@@ -124,7 +112,7 @@ def test_deletions_leave_out_every_row_once(num_samples: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_deletion_is_the_metric_of_the_rows_left(made: Maker, kind: Kind) -> None:
+def test_a_deletion_is_the_metric_of_the_rows_left(made, kind) -> None:
     """What BCa intervals learn from equals the public metrics on the rows that are not left out."""
     predictions = made(kind, 30, 3, ties=True, sharpness=2)
     deletions = Deletions(30, (0,))
@@ -141,7 +129,7 @@ def test_every_row_is_drawn_equally_often() -> None:
     assert np.abs(means - 1).max() < 4 * np.sqrt(19 / 20 / 4000)
 
 
-def test_the_spread_of_a_resampled_mean_is_its_standard_error(made: Maker) -> None:
+def test_the_spread_of_a_resampled_mean_is_its_standard_error(made) -> None:
     """The standard deviation of the resampled accuracy is that of a binomial share; |z| < 4."""
     predictions = made("multiclass", 500)
     reduced = reduce_predictions(predictions, 5)
@@ -152,7 +140,7 @@ def test_the_spread_of_a_resampled_mean_is_its_standard_error(made: Maker) -> No
     assert abs(accuracy.mean() - share) < 4 * expected / np.sqrt(4000)
 
 
-def test_a_resample_without_weight_is_undefined(made: Maker) -> None:
+def test_a_resample_without_weight_is_undefined(made) -> None:
     """Where all rows drawn have weight zero, every metric of the resample is NaN, silently."""
     weights = np.zeros(8)
     weights[0] = 1.0
@@ -165,7 +153,7 @@ def test_a_resample_without_weight_is_undefined(made: Maker) -> None:
         assert np.array_equal(~np.isnan(found[name]), drawn), name
 
 
-def test_bins_that_were_not_drawn_have_no_error(rng: np.random.Generator) -> None:
+def test_bins_that_were_not_drawn_have_no_error(rng) -> None:
     """Around a bin of one sample, wherever it stands, rounding of weights makes no largest error."""
     for below in range(28, 36):
         probs = np.concatenate(

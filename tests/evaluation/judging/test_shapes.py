@@ -29,7 +29,7 @@ def events(seed: int, num_samples: int, sharpness: float = 1.0, *, weighted: boo
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_influences_are_what_a_little_weight_does(weighted: bool) -> None:
+def test_influences_are_what_a_little_weight_does(weighted) -> None:
     """Moving weight onto one sample moves either area by its influence; influences average to zero."""
     event = events(0, 40, weighted=weighted)
     confidences, losses = np.round(event.confidences, 1), 1 - event.outcomes
@@ -74,7 +74,7 @@ def test_the_band_holds_calibrated_curves_and_not_others() -> None:
     assert inside[1] < 0.3
 
 
-def test_bands_drawn_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bands_drawn_in_blocks(monkeypatch) -> None:
     """Where samples of many weights are drawn in blocks, the band is as wide and stands where it did."""
     event = events(3, 400, weighted=True)
     whole = consistency_band(event, level=0.9, seed=0)

@@ -31,7 +31,7 @@ def rejected(base: float, spread: float, size: int, truth: Truth, *, sets: int =
 
 
 @pytest.mark.parametrize(("base", "spread", "size"), [(0, 1.5, 1000), (-3.6, 0.9, 4000), (-3, 1, 60)])
-def test_calibrated_events_are_rarely_accused(base: float, spread: float, size: int) -> None:
+def test_calibrated_events_are_rarely_accused(base, spread, size) -> None:
     """In 5% of sets; of 200 sets, 11% is more than four standard errors above that."""
     assert rejected(base, spread, size, lambda z: z, sets=200) < 0.11
 
@@ -46,13 +46,13 @@ def test_calibrated_events_are_rarely_accused(base: float, spread: float, size: 
         (0, 1.5, 1000, lambda z: z + 0.3 * np.sign(z), 0.55),  # two halves that cancel
     ],
 )
-def test_planted_errors_are_found(base: float, spread: float, size: int, truth: Truth, power: float) -> None:
+def test_planted_errors_are_found(base, spread, size, truth, power) -> None:
     """Each with at least this power; `docs/results` has the measured ones."""
     assert rejected(base, spread, size, truth) >= power
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_network_that_is_nearly_always_sure_is_accused(seed: int) -> None:
+def test_a_network_that_is_nearly_always_sure_is_accused(seed) -> None:
     """Draws have single misses where hardly any is expected; these do not hide that too many are wrong."""
     rng = np.random.default_rng(seed)
     stated = sigmoid(rng.normal(9, 4, 2000)).clip(1e-12, 1 - 1e-12)

@@ -12,7 +12,7 @@ from calibrant import metrics
 from calibrant.evaluation import null_distribution, paired_test
 
 
-def test_one_bin_has_a_closed_form(rng: np.random.Generator) -> None:
+def test_one_bin_has_a_closed_form(rng) -> None:
     """With one bin the ECE of an event is the absolute mean residual: half-normal; |z| < 4."""
     probs = rng.beta(4, 1.5, size=800)
     null = null_distribution(
@@ -25,7 +25,7 @@ def test_one_bin_has_a_closed_form(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("multilabel", [False, True])
-def test_labels_are_drawn_from_the_probabilities(rng: np.random.Generator, multilabel: bool) -> None:
+def test_labels_are_drawn_from_the_probabilities(rng, multilabel) -> None:
     """Over 2000 draws every class of every row occurs as often as stated; |z| < 4.5 for 24 entries."""
     probs = rng.dirichlet([1, 1, 1, 0.2], size=6)
     probs[0] = [0, 1, 0, 0]
@@ -53,7 +53,7 @@ def test_p_values_of_calibrated_models_are_uniform() -> None:
     assert np.abs(counts - 40).max() < 4 * math.sqrt(200 * 0.2 * 0.8)
 
 
-def test_weights_reach_the_metric_and_the_seed_decides(rng: np.random.Generator) -> None:
+def test_weights_reach_the_metric_and_the_seed_decides(rng) -> None:
     """A row that alone has weight decides the metric; equal seeds give equal draws."""
     probs, weights = rng.random(5), [0.0, 0.0, 1.0, 0.0, 0.0]
     null = null_distribution(metrics.brier_score, probs, weights=weights, num_draws=40)
@@ -100,7 +100,7 @@ def test_unlike_models_are_told_apart() -> None:
     assert (back.low, back.high) == pytest.approx((-found.high, -found.low), abs=1e-12)
 
 
-def test_equal_models_and_classes(rng: np.random.Generator) -> None:
+def test_equal_models_and_classes(rng) -> None:
     """A model against itself: difference zero, p-value one; tables of classes and weights are taken."""
     probs = rng.dirichlet([1, 1, 1], size=40)
     labels = rng.integers(0, 3, size=40)

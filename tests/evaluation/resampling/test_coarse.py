@@ -10,7 +10,7 @@ from calibrant.evaluation.resampling.null import draw_null, noise_of
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_little_is_lost(weighted: bool) -> None:
+def test_little_is_lost(weighted) -> None:
     """Gaps, masses and variances add up; the error moves by less than a fiftieth of the noise."""
     rng = np.random.default_rng(1)
     stated = np.sort(rng.beta(0.5, 0.4, size=3000))

@@ -11,7 +11,7 @@ import pytest
 from calibrant.evaluation.resampling.null import DrawnCounts, group_starts
 
 
-def test_tables_against_every_outcome(rng: np.random.Generator) -> None:
+def test_tables_against_every_outcome(rng) -> None:
     """The table of eight events is the sum over all 256 outcomes."""
     probs = rng.random(8)
     expected = np.zeros(9)
@@ -22,7 +22,7 @@ def test_tables_against_every_outcome(rng: np.random.Generator) -> None:
     assert table[8] > 1
 
 
-def test_every_uniform_number_finds_its_place(rng: np.random.Generator) -> None:
+def test_every_uniform_number_finds_its_place(rng) -> None:
     """The number drawn is the count of table entries that the uniform number has passed, of each group."""
     probs = rng.beta(0.3, 0.3, size=100)
     starts = np.array([0, 1, 3, 40, 100])

@@ -41,7 +41,7 @@ def test_as_many_draws_are_kept_as_the_level_needs() -> None:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_labels_follow_the_probabilities(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_follow_the_probabilities(weighted, monkeypatch) -> None:
     """Each class occurs in each bin as often as is stated there; every draw gives each sample one label."""
     monkeypatch.setattr(drawn_labels, "MOST_SUMS", 12 * 15 * 150)  # so that there are several walks
     classes = class_table(num_classes=12, weighted=weighted)
@@ -57,7 +57,7 @@ def test_labels_follow_the_probabilities(weighted: bool, monkeypatch: pytest.Mon
     assert (excess <= NEAR * error + 1e-9 + 0.01 * (error == 0)).all()
 
 
-def test_rare_labels_follow_the_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rare_labels_follow_the_probabilities(monkeypatch) -> None:
     """Where only exceptions are drawn too: one in fifty or fewer, also where their steps run out midway."""
     rng = np.random.default_rng(5)
     rest = rng.dirichlet([0.5, 1.0, 2.0], size=60) * np.linspace(0.0, 0.02, 60)[:, None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -27,7 +26,6 @@ from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.evaluation.resampling.resamples import EventErrors, Resamples
 from calibrant.predictions import Predictions
 
-Maker = Callable[..., Predictions]
 EVERYWHERE = (-math.inf, math.inf)
 
 
@@ -65,7 +63,7 @@ def test_effective_number_of_samples() -> None:
     assert effective_number(np.zeros(3)) == 0
 
 
-def test_every_interval_contains_its_value(made: Maker) -> None:
+def test_every_interval_contains_its_value(made) -> None:
     """Also where the model is calibrated, and the errors of all resamples but few lie above its own."""
     predictions = made("multiclass", 1000)
     judged = measure(
@@ -137,7 +135,7 @@ def test_plain_percentiles_stay_where_they_are() -> None:
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95])
-def test_bca_against_scipy(rng: np.random.Generator, level: float) -> None:
+def test_bca_against_scipy(rng, level) -> None:
     """With every row left out once, the interval of a skewed mean is that of scipy.stats.bootstrap."""
     from scipy.stats import bootstrap
 
@@ -169,7 +167,7 @@ def test_bca_has_no_interval_where_all_replicates_lie_on_one_side() -> None:
     )
 
 
-def test_choosing_intervals_changes_intervals_only(made: Maker) -> None:
+def test_choosing_intervals_changes_intervals_only(made) -> None:
     """Values stay; those with influences keep their interval; a change has a BCa interval too."""
     predictions = made("binary", 300, sharpness=2, split=np.arange(300) % 2)
     options = {"bootstrap": 200, "null_draws": 10, "calibrators": ["temperature"]}
@@ -237,7 +235,7 @@ def test_no_interval_is_a_point_where_samples_are_few() -> None:
 
 
 @pytest.mark.parametrize(("num_samples", "known"), [(5, False), (6, True)])
-def test_so_few_samples_change_nothing_beyond_noise(num_samples: int, known: bool) -> None:
+def test_so_few_samples_change_nothing_beyond_noise(num_samples, known) -> None:
     """Where all samples go one way, their signs alone do so with the probability 2 ** (1 - n)."""
     assert too_few(num_samples, 0.95) is not known
     assert not too_few(5, 0.9)

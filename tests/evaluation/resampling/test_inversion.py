@@ -36,7 +36,7 @@ def interval(given: Events, kernel: Kernel, num_draws: int = 200, seed: int = 0)
 
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel != "kernel"])
-def test_zero_is_left_out_exactly_where_the_error_is_beyond_chance(kernel: Kernel) -> None:
+def test_zero_is_left_out_exactly_where_the_error_is_beyond_chance(kernel) -> None:
     """Of 24 samples, some far off and some calibrated, none is called real and given zero, or the reverse."""
     rng = np.random.default_rng(1)
     seen = set()
@@ -49,7 +49,7 @@ def test_zero_is_left_out_exactly_where_the_error_is_beyond_chance(kernel: Kerne
 
 
 @pytest.mark.parametrize(("kernel", "factor"), [("width l1", 1.0), ("width l1", 1.2), ("smooth", 1.2)])
-def test_true_errors_are_covered(kernel: Kernel, factor: float) -> None:
+def test_true_errors_are_covered(kernel, factor) -> None:
     """In 30 samples the true error lies in at least 25 intervals; of true 95 % fewer do in 1 case of 300."""
     rng = np.random.default_rng(2)
     true = BinnedEvents(events(rng, 100_000, factor)[1], 15).cells(kernel).observed
@@ -86,7 +86,7 @@ def test_nothing_to_tell_is_an_interval_of_nothing() -> None:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_errors_of_sums_are_those_of_samples(weighted: bool) -> None:
+def test_errors_of_sums_are_those_of_samples(weighted) -> None:
     """With ties that the ends of bins divide, the sums over bins give the errors of the samples."""
     rng = np.random.default_rng(4)
     stated = np.round(rng.random(200), 1)
@@ -154,7 +154,7 @@ def test_intervals_gate_and_chance_agree() -> None:
 
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel != "kernel"])
-def test_what_is_real_has_a_low_end_above_zero(kernel: Kernel) -> None:
+def test_what_is_real_has_a_low_end_above_zero(kernel) -> None:
     """Also where the draws of the search do not say so: here the error was called real by others."""
     given = events(np.random.default_rng(4), 120, 1.0)[0]
     cells = BinnedEvents(given, 15)

@@ -28,9 +28,7 @@ def events(
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("ties", [False, True])
-def test_the_bins_of_the_draws_are_those_of_the_metrics(
-    rng: np.random.Generator, ties: bool, weighted: bool
-) -> None:
+def test_the_bins_of_the_draws_are_those_of_the_metrics(rng, ties, weighted) -> None:
     """With the outcomes observed, the matrix behind the draws gives the metrics' own errors."""
     given = events(rng, 83, ties=ties, weighted=weighted)
     total = 83 if given.weights is None else given.weights.sum()
@@ -43,7 +41,7 @@ def test_the_bins_of_the_draws_are_those_of_the_metrics(
     assert errors[7:].sum() == pytest.approx(mass, abs=1e-14)
 
 
-def test_one_bin_has_a_closed_form(rng: np.random.Generator) -> None:
+def test_one_bin_has_a_closed_form(rng) -> None:
     """With one bin the error is the absolute mean residual: half-normal; |z| < 4, and 2 % for the limit."""
     given = events(rng, 2000)
     draws = draw_null(given, 1, 4000, (0,)).errors["width l1"]
@@ -54,7 +52,7 @@ def test_one_bin_has_a_closed_form(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_smooth_errors_of_the_draws(rng: np.random.Generator, weighted: bool) -> None:
+def test_smooth_errors_of_the_draws(rng, weighted) -> None:
     """Samples of their own, drawn again from the same stream, have the smooth errors of the draws."""
     given = events(rng, 60, weighted=weighted)
     draws = draw_null(given, 5, 20, (3,))
@@ -68,9 +66,7 @@ def test_smooth_errors_of_the_draws(rng: np.random.Generator, weighted: bool) ->
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("ties", [False, True])
-def test_draws_of_groups_are_those_of_single_samples(
-    rng: np.random.Generator, ties: bool, weighted: bool
-) -> None:
+def test_draws_of_groups_are_those_of_single_samples(rng, ties, weighted) -> None:
     """Drawn as numbers of groups or one by one, errors have the same law: first two moments, |z| < 4.5."""
     given = events(rng, 1500, ties=ties, weighted=weighted)
     total = 1500 if given.weights is None else given.weights.sum()
@@ -127,7 +123,7 @@ def test_the_p_value_counts_the_observation_itself() -> None:
     assert null_error("ece", 0.0, draws, 0.95).p_value == pytest.approx(1.0)
 
 
-def test_draws_depend_on_the_seed_alone(rng: np.random.Generator) -> None:
+def test_draws_depend_on_the_seed_alone(rng) -> None:
     """The same seed gives the same bits, another seed others."""
     given = events(rng, 100)
     first, again, other = (draw_null(given, 5, 20, (seed,)).errors["width l1"].tolist() for seed in (1, 1, 2))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
 
 from calibrant import Predictions, evaluate, metrics
 from calibrant.evaluation.resampling.ranking import auroc_influence, standard_error
-
-Maker = Callable[..., Predictions]
 
 
 def delong_variance(scores: np.ndarray, positive: np.ndarray) -> tuple[float, float]:
@@ -22,7 +18,7 @@ def delong_variance(scores: np.ndarray, positive: np.ndarray) -> tuple[float, fl
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_area_and_standard_error_are_delongs(rng: np.random.Generator, ties: bool) -> None:
+def test_area_and_standard_error_are_delongs(rng, ties) -> None:
     """Against the definition over all pairs, with and without ties."""
     scores = np.round(rng.normal(size=90), 0 if ties else 12)
     positive = rng.random(90) < 0.3
@@ -32,7 +28,7 @@ def test_area_and_standard_error_are_delongs(rng: np.random.Generator, ties: boo
     assert standard_error(influence, None) == pytest.approx(np.sqrt(variance), abs=1e-14)
 
 
-def test_the_area_is_the_metric(rng: np.random.Generator) -> None:
+def test_the_area_is_the_metric(rng) -> None:
     """Also with weights."""
     scores, positive = rng.random(80), rng.random(80) < 0.4
     weights = rng.choice([0.0, 0.5, 2.0], size=80)
@@ -66,7 +62,7 @@ def test_one_side_alone_has_no_area() -> None:
     assert auroc_influence(scores, np.array([True, False, False]), np.array([0.0, 1.0, 1.0])) is None
 
 
-def test_the_mean_area_of_labels_that_are_alike_is_as_certain_as_one(made: Maker) -> None:
+def test_the_mean_area_of_labels_that_are_alike_is_as_certain_as_one(made) -> None:
     """An event that stands as three labels has its AUROC, and the same interval."""
     one = made("binary", 200)
     three = Predictions(logits=one.scores[:, None].repeat(1, 3), labels=one.labels[:, None].repeat(1, 3))

@@ -9,7 +9,7 @@ from calibrant._math.lipschitz import lipschitz_values
 from calibrant.evaluation.resampling.event_cells import MOST_POINTS, NUM_CELLS, ScoreCells
 
 
-def test_few_scores_stand_for_themselves(rng: np.random.Generator) -> None:
+def test_few_scores_stand_for_themselves(rng) -> None:
     """Up to 2048 different scores, nothing is gathered, ties apart."""
     scores = rng.choice(rng.random(MOST_POINTS), 9000)
     cells = ScoreCells.of(scores)
@@ -18,7 +18,7 @@ def test_few_scores_stand_for_themselves(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_many_scores_move_the_error_less_than_they_move(rng: np.random.Generator, weighted: bool) -> None:
+def test_many_scores_move_the_error_less_than_they_move(rng, weighted) -> None:
     """The error changes by at most the mean of |residual| times the distance moved; sums are kept."""
     scores = np.append(rng.beta(0.3, 2.0, 20000), [0.0, 1.0])
     weights = rng.integers(0, 3, len(scores)).astype(float) if weighted else np.ones(len(scores))

@@ -36,7 +36,7 @@ def test_without_gaps_the_draws_are_those_under_calibration() -> None:
 
 
 @pytest.mark.parametrize("gap", [-0.03, 0.1])
-def test_gaps_draw_binomial_counts(gap: float) -> None:
+def test_gaps_draw_binomial_counts(gap) -> None:
     """Mean and variance of 20 trials with the gap, to four standard errors; at a rate of zero none."""
     cells, noise = few(4000)
     gaps = np.zeros(10)

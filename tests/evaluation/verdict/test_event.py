@@ -91,9 +91,7 @@ def test_a_group_with_too_few_samples_is_called_untested() -> None:
     rng = np.random.default_rng(1)
     probs = 0.1 + 0.6 * rng.random(3050)
     given = Predictions(
-        probs=probs,
-        labels=rng.random(3050) < probs,
-        groups=np.repeat(["direct", "reseller"], [3000, 50]),
+        probs=probs, labels=rng.random(3050) < probs, groups=np.repeat(["direct", "reseller"], [3000, 50])
     )
     verdict = evaluate(given, **{**FEW, "calibrators": ["temperature"]}).verdict
     assert verdict.direction == "calibrated"
@@ -121,7 +119,7 @@ def test_an_evaluation_of_schema_version_2_is_read() -> None:
 
 
 @pytest.mark.parametrize("event", [0, 1])
-def test_no_event_of_a_rare_one_says_little(event: int) -> None:
+def test_no_event_of_a_rare_one_says_little(event) -> None:
     """80 samples at 1.6% in which none occurs, and the reverse: an average that is off, and a test passed."""
     probs = np.random.default_rng(0).beta(1, 60, 80)
     given = Predictions(probs=probs if event == 0 else 1 - probs, labels=np.full(80, event))
