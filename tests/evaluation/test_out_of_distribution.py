@@ -42,20 +42,10 @@ def test_every_arm_is_judged_and_changes_are_paired(made) -> None:
         },
         rel=1e-12,
     )
-    for arm in detected.arms:
-        for estimate in arm.metrics.values():
-            assert estimate.low is not None
-            assert estimate.high is not None
-            assert estimate.value is not None
-            assert estimate.low <= estimate.value <= estimate.high
-    change = detected.arms[1].change["auroc"].value
-    after = detected.arms[1].metrics["auroc"].value
-    assert after is not None
+    assert all(each.low <= each.value <= each.high for arm in detected.arms for each in arm.metrics.values())
+    change, after = (each["auroc"].value for each in (detected.arms[1].change, detected.arms[1].metrics))
     assert change == pytest.approx(after - expected.auroc, abs=1e-12)
-    assert (
-        "By entropy, 300 out-of-distribution samples are distinguished from 300 test samples"
-        in detected.sentence
-    )
+    assert "By entropy, 300 out-of-distribution samples are distinguished from 300 test" in detected.sentence
     assert Evaluation.from_json(found.to_json()) == found
 
 

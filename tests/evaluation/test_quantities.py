@@ -128,7 +128,7 @@ def test_a_planted_quantity_of_events_has_both_forms(planted, made) -> None:
 
 
 def test_a_planted_quantity_is_compared(planted, made) -> None:
-    """It is the first column of the models, as its declaration says."""
+    """It is the first column of the models, as declared; what is asked for stands beside the ECE."""
     models = [("a", made("multiclass", 400)), ("b", made("multiclass", 400, sharpness=3))]
     found = compare(models, metrics=[planted.key], bootstrap=30, null_draws=40)
     assert found.models[1].difference[planted.key].value is not None
@@ -136,16 +136,11 @@ def test_a_planted_quantity_is_compared(planted, made) -> None:
         line for line in in_terminal(render_comparison, found).splitlines() if planted.title in line
     )
     assert header.index(planted.title) < header.index("ECE")
-    assert planted.key not in compare(models, bootstrap=30, null_draws=40).models[0].metrics
-
-
-def test_what_is_asked_for_is_compared_beside_the_ece(made) -> None:
-    """A narrow terminal shows it before what is shown of every comparison."""
-    models = [("a", made("multiclass", 400)), ("b", made("multiclass", 400, sharpness=3))]
     found = compare(models, metrics=["smooth_ece"], bootstrap=30, null_draws=40)
     out = io.StringIO()
     render_comparison(found, Console(file=out, width=60))
     assert re.search(r"ECE +smECE", out.getvalue())
+    assert planted.key not in found.models[0].metrics
 
 
 def test_a_planted_quantity_is_gated(planted, made) -> None:
@@ -213,18 +208,20 @@ def test_no_key_is_written_anywhere_else() -> None:
     assert len(rooms) > 50
 
 
-def test_every_declaration_is_named_after_its_key() -> None:
-    """Once; no key looks like the form of another for the positive class."""
+def test_columns_of_the_comparison_have_places_of_their_own() -> None:
+    """No two default quantities claim one place; a new one that is asked for needs an entry in ``PUBLIC``."""
     assert len(set(KEYS)) == len(KEYS) > 20
-    for each in quantities.QUANTITIES:
-        assert getattr(quantities, each.key.upper()) is each
-        assert re.fullmatch(r"[a-z0-9_]+", each.key)
-        assert not each.key.startswith("event_")
+    shown = [part for each in quantities.QUANTITIES for part in (each.shown, each.event) if part is not None]
+    ranks = [part.comparison for part in shown if part.comparison is not None]
+    assert len(set(ranks)) == len(ranks) > 1
+    assert set(PUBLIC) == set(quantities.optional_keys())
 
 
 @pytest.mark.parametrize("each", quantities.QUANTITIES, ids=KEYS)
 def test_declarations_are_whole(each) -> None:
-    """A meaning is sentences, bounds are ordered, and what is gated or placed says which way is better."""
+    """Named after its key; a meaning is sentences, bounds are ordered, and what is gated says which way."""
+    assert getattr(quantities, each.key.upper()) is each
+    assert re.fullmatch(r"(?!event_)[a-z0-9_]+", each.key)
     assert each.meaning.endswith(".")
     assert each.meaning[0].isupper()
     assert each.bounds[0] < each.bounds[1]
@@ -272,13 +269,6 @@ PUBLIC: dict[str, Callable[..., Any]] = {
 }
 
 
-def test_every_quantity_that_is_asked_for_is_held_to_a_function() -> None:
-    """A new one needs an entry in ``PUBLIC``."""
-    missing = sorted(set(quantities.optional_keys()) - set(PUBLIC))
-    assert not missing, f"add to PUBLIC in {__file__} what {', '.join(missing)} must equal"
-    assert set(PUBLIC) == set(quantities.optional_keys())
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_quantities_that_are_asked_for_are_those_of_the_metrics(kind, made) -> None:
     """Top label, positive class, or the mean over the labels, to rounding; with interval and change."""
@@ -297,14 +287,6 @@ def test_quantities_that_are_asked_for_are_those_of_the_metrics(kind, made) -> N
         assert first["smooth_ece"].value == pytest.approx(float(metrics.smooth_ece(*top)), abs=1e-9)
     for arm in found.arms[1:]:
         assert all(arm.change[key].low is not None for key in asked)
-
-
-def test_columns_of_the_comparison_have_places_of_their_own() -> None:
-    """No two default quantities claim one place, so what is declared decides the order of the columns."""
-    shown = [part for each in quantities.QUANTITIES for part in (each.shown, each.event) if part is not None]
-    ranks = [part.comparison for part in shown if part.comparison is not None]
-    assert len(ranks) > 1
-    assert len(set(ranks)) == len(ranks)
 
 
 def test_what_no_kernel_resamples_is_resampled_alike(monkeypatch, made) -> None:

@@ -123,57 +123,35 @@ async def in_pieces() -> AsyncIterator[bytes]:
     yield bytes(1 << 20)
 
 
+def form(content: Any, kind: str = "multipart/form-data; boundary=b") -> dict[str, Any]:
+    """A request with this content."""
+    return {"content": content, "headers": {"content-type": kind}}
+
+
+def beside(**data: str) -> dict[str, Any]:
+    """A file, and fields."""
+    return {"files": {"file": ("a.csv", EXAMPLE_CSV)}, "data": data}
+
+
+PART = b"--b\r\nContent-Disposition: form-data"
 REQUESTS: dict[str, tuple[dict[str, Any], int, str]] = {
-    "no form": ({"content": b"{}", "headers": {"content-type": "application/json"}}, 415, "multipart"),
+    "no form": (form(b"{}", "application/json"), 415, "multipart"),
     "no type": ({"content": b"x"}, 415, "no content type"),
-    "no boundary": ({"content": b"x", "headers": {"content-type": "multipart/form-data"}}, 400, "boundary"),
-    "no parts": (
-        {"content": b"junk", "headers": {"content-type": "multipart/form-data; boundary=b"}},
-        400,
-        "request",
-    ),
-    "cut off": (
-        {
-            "content": b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\nlabel',
-            "headers": {"content-type": "multipart/form-data; boundary=b"},
-        },
-        400,
-        "cut off",
-    ),
-    "no name": (
-        {
-            "content": b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--\r\n",
-            "headers": {"content-type": "multipart/form-data; boundary=b"},
-        },
-        400,
-        "every part must have a name",
-    ),
-    "long header": (
-        {
-            "content": b"--b\r\nX: " + b"y" * 9000 + b"\r\n\r\nx\r\n--b--\r\n",
-            "headers": {"content-type": "multipart/form-data; boundary=b"},
-        },
-        400,
-        "well-formed",
-    ),
-    "long field": ({"data": {"bins": "1" * 70_000}, "files": {"file": ("a.csv", b"x")}}, 413, "file name"),
+    "no boundary": (form(b"x", "multipart/form-data"), 400, "boundary"),
+    "no parts": (form(b"junk"), 400, "request"),
+    "cut off": (form(PART + b'; name="file"; filename="a.csv"\r\n\r\nlabel'), 400, "cut off"),
+    "no name": (form(PART + b"\r\n\r\nx\r\n--b--\r\n"), 400, "every part must have a name"),
+    "long header": (form(b"--b\r\nX: " + b"y" * 9000 + b"\r\n\r\nx\r\n--b--\r\n"), 400, "well-formed"),
+    "long field": (beside(bins="1" * 70_000), 413, "file name"),
     "no file": ({"files": {"other": ("a.csv", b"x")}}, 422, "`file` must hold one file; got none."),
     "two files": ({"files": [("file", ("a.csv", b"x"))] * 2}, 422, "got 2"),
     "many files": ({"files": [("file", ("a.csv", b"x"))] * 9}, 413, "at most 4 files"),
     "large": ({"files": {"file": ("a.csv", bytes(2 << 20))}}, 413, "at most 1 MiB"),
-    "large, unsaid": (
-        {"content": in_pieces(), "headers": {"content-type": "multipart/form-data; boundary=b"}},
-        413,
-        "at most 1 MiB",
-    ),
-    "bins": ({"files": {"file": ("a.csv", b"x")}, "data": {"bins": "0"}}, 422, "`bins` must be an integer"),
-    "level": (
-        {"files": {"file": ("a.csv", b"x")}, "data": {"level": "nan"}},
-        422,
-        "`level` must be a number",
-    ),
-    "field": ({"files": {"file": ("a.csv", b"x")}, "data": {"bin": "3"}}, 422, "no field 'bin'"),
-    "method": ({"files": {"file": ("a.csv", EXAMPLE_CSV)}, "data": {"method": "magic"}}, 422, "magic"),
+    "large, unsaid": (form(in_pieces()), 413, "at most 1 MiB"),
+    "bins": (beside(bins="0"), 422, "`bins` must be an integer"),
+    "level": (beside(level="nan"), 422, "`level` must be a number"),
+    "field": (beside(bin="3"), 422, "no field 'bin'"),
+    "method": (beside(method="magic"), 422, "magic"),
 }
 
 

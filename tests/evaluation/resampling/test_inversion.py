@@ -37,15 +37,20 @@ def interval(given: Events, kernel: Kernel, num_draws: int = 200, seed: int = 0)
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel != "kernel"])
 def test_zero_is_left_out_exactly_where_the_error_is_beyond_chance(kernel) -> None:
-    """Of 24 samples, some far off and some calibrated, none is called real and given zero, or the reverse."""
+    """Of 12 samples, some far off and some calibrated, none is called real and given zero, or the reverse."""
     rng = np.random.default_rng(1)
     seen = set()
-    for model in range(24):
+    for model in range(12):
         found, p_value = interval(events(rng, 150, (1, 1.4, 2)[model % 3])[0], kernel, 99, model)
         assert (found.low > 0) == (p_value < 0.05)
         assert 0 <= found.low <= found.without_chance <= found.high
         seen.add(found.low > 0)
     assert seen == {True, False}
+    cells = BinnedEvents(events(np.random.default_rng(4), 120, 1.0)[0], 15)
+    drawn = draw_null(cells, 15, 50, (0,), num_kept=50)
+    noise = np.ascontiguousarray(drawn.sums[:, cells.rows(BIN_KINDS[kernel])])
+    low = [invert(cells.cells(kernel), noise, 0.95, real=real).low for real in (True, False)]
+    assert low[0] > 0 == low[1]  # also where the draws of the search do not say so, but others called it real
 
 
 @pytest.mark.parametrize(("kernel", "factor"), [("width l1", 1.0), ("width l1", 1.2), ("smooth", 1.2)])
@@ -77,12 +82,6 @@ def test_a_large_error_has_the_interval_of_a_share() -> None:
     gap, reach = 0.8 - outcomes.mean(), 1.96 * np.sqrt(0.25 / 1000)
     assert found.low == pytest.approx(gap - reach, abs=0.15 * reach)
     assert found.high == pytest.approx(gap + reach, abs=0.15 * reach)
-
-
-def test_nothing_to_tell_is_an_interval_of_nothing() -> None:
-    """Certain and right in every case: no gap, no noise, zero."""
-    found, _ = interval(Events(np.ones(20), np.ones(20)), "width l1")
-    assert (found.low, found.without_chance, found.high) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -151,18 +150,6 @@ def test_intervals_gate_and_chance_agree() -> None:
         assert (low > 0) == (gate.checks[0].outcome == "fail") == (arm.null[0].p_value <= 0.05)
         seen.add(low > 0)
     assert seen == {True, False}
-
-
-@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel != "kernel"])
-def test_what_is_real_has_a_low_end_above_zero(kernel) -> None:
-    """Also where the draws of the search do not say so: here the error was called real by others."""
-    given = events(np.random.default_rng(4), 120, 1.0)[0]
-    cells = BinnedEvents(given, 15)
-    drawn = draw_null(cells, 15, 50, (0,), num_kept=50)
-    noise = np.ascontiguousarray(drawn.sums[:, cells.rows(BIN_KINDS[kernel])])
-    part = cells.cells(kernel)
-    assert invert(part, noise, 0.95, real=True).low > 0
-    assert invert(part, noise, 0.95, real=False).low == 0
 
 
 def test_a_search_that_finds_nothing_ends() -> None:
