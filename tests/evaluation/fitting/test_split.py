@@ -13,7 +13,13 @@ from calibrant.predictions import Predictions, Source
 
 
 def test_a_given_split_is_taken(made) -> None:
-    """Fitted on what is marked 0, judged on what is marked 1, and nothing to announce."""
+    """Fitted on what is marked 0, judged on what is marked 1, and nothing is announced; or other ones."""
+    other = made("multiclass", 50, seed=1)
+    with_split = choose_split(made("multiclass", 100, split=np.arange(100) % 4 == 0), other, 0)
+    without = choose_split(made("multiclass", 100), other, 0)
+    assert (with_split.num_calibration, with_split.test.num_samples) == (50, 25)
+    assert (without.num_calibration, without.test.num_samples) == (50, 100)
+    assert with_split.words == "all 50 samples of other predictions"
     split = np.arange(100) % 3 == 0
     chosen = choose_split(made("multiclass", 100, split=split), None, 0)
     assert chosen.calibration is not None
@@ -67,30 +73,15 @@ def test_rare_labels_are_spread(made) -> None:
 
 @pytest.mark.parametrize("split", [None, np.ones(300), np.zeros(300)])
 def test_few_samples_are_fitted_and_judged_in_turn(made, split) -> None:
-    """Below 1000 samples: five folds over all, also where a split has one part only."""
+    """Below 1000 samples: five folds over all, also where a split has one part; none of two samples."""
+    none = choose_split(made("multiclass", 2), None, 0)
+    assert (none.calibration, none.words.startswith("none: 2 samples are too few")) == (None, True)
     chosen = choose_split(made("multiclass", 300, split=split), None, 0)
     assert chosen.folds is not None
     assert np.bincount(chosen.folds).tolist() == [60] * 5
     assert (chosen.num_calibration, chosen.test.num_samples) == (300, 300)
     assert "5-fold cross-fitting" in chosen.words
     assert chosen.announce
-
-
-def test_other_predictions_to_fit_on(made) -> None:
-    """All of them are fitted on; the test split of the first is judged, or all where there is none."""
-    other = made("multiclass", 50, seed=1)
-    with_split = choose_split(made("multiclass", 100, split=np.arange(100) % 4 == 0), other, 0)
-    without = choose_split(made("multiclass", 100), other, 0)
-    assert (with_split.num_calibration, with_split.test.num_samples) == (50, 25)
-    assert (without.num_calibration, without.test.num_samples) == (50, 100)
-    assert with_split.words == "all 50 samples of other predictions"
-
-
-def test_two_samples_are_judged_without_calibrators(made) -> None:
-    """Nothing can be fitted on one of two samples."""
-    chosen = choose_split(made("multiclass", 2), None, 0)
-    assert chosen.calibration is None
-    assert chosen.words.startswith("none: 2 samples are too few")
 
 
 def test_top_label_predictions_are_divided_alike(made) -> None:

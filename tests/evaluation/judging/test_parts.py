@@ -74,14 +74,14 @@ def test_each_kind_has_its_parts(made, kind) -> None:
 
 
 def test_calibrated_models_rarely_fail() -> None:
-    """Of 60 calibrated models of five classes at most eight fail any part: more has a chance of 1 in 500."""
+    """Of 40 calibrated models of five classes at most six fail any part: more has a chance of 1 in 300."""
     rng = np.random.default_rng(0)
     failed = 0
-    for seed in range(60):
+    for seed in range(40):
         logits = 1.5 * rng.normal(size=(200, 5))
         labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
         failed += bool(failing(Predictions(logits=logits, labels=labels), seed=seed))
-    assert failed <= 8
+    assert failed <= 6
 
 
 def test_only_the_classes_fail_where_only_they_are_off() -> None:

@@ -83,8 +83,8 @@ def test_draws_of_groups_are_those_of_single_samples(rng, ties, weighted) -> Non
 
 
 def test_p_values_of_calibrated_models_are_uniform() -> None:
-    """Over 300 calibrated samples the p-values of both errors spread evenly; |z| < 4 in every fifth."""
-    num_models, num_draws = 300, 199
+    """Over 150 calibrated samples the p-values of both errors spread evenly; |z| < 4 in every fifth."""
+    num_models, num_draws = 150, 99
     found = {"ece": [], "adaptive_ece": [], "smce": []}
     for model in range(num_models):
         given = events(np.random.default_rng(model), 250)

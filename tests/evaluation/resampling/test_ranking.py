@@ -38,9 +38,9 @@ def test_the_area_is_the_metric(rng) -> None:
 
 
 def test_the_paired_standard_error_is_the_spread_of_the_difference() -> None:
-    """Over 600 samples of two related scores, the difference spreads as the influences say; |z| < 4."""
+    """Over 300 samples of two related scores, the difference spreads as the influences say; |z| < 4."""
     differences, errors = [], []
-    for sample in range(600):
+    for sample in range(300):
         rng = np.random.default_rng(sample)
         truth = rng.normal(size=200)
         positive = rng.random(200) < 1 / (1 + np.exp(-2 * truth))
@@ -51,7 +51,7 @@ def test_the_paired_standard_error_is_the_spread_of_the_difference() -> None:
         differences.append(first - second)
         errors.append(standard_error(one - other, None))
     ratio = np.std(differences) / np.mean(errors)
-    assert abs(ratio - 1) < 4 / np.sqrt(2 * 600)
+    assert abs(ratio - 1) < 4 / np.sqrt(2 * 300)
 
 
 def test_one_side_alone_has_no_area() -> None:

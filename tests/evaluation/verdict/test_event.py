@@ -32,9 +32,14 @@ def channels(*, seed: int = 0, gap: float = 0.11) -> Predictions:
     )
 
 
-def test_a_bad_group_is_in_the_headline() -> None:
+@pytest.fixture(scope="module")
+def found() -> Evaluation:
+    """Of the two channels."""
+    return evaluate(channels(), **FEW)
+
+
+def test_a_bad_group_is_in_the_headline(found) -> None:
     """The group is named with its predicted and its actual rate; the model is not called calibrated."""
-    found = evaluate(channels(), **FEW)
     verdict, row = found.verdict, found.arms[0].groups[1]
     assert row.name == "reseller"
     given = channels()
@@ -103,9 +108,8 @@ def test_a_group_with_too_few_samples_is_called_untested() -> None:
     assert re.match(r"1 of 3 are off: reseller: .*; too few samples to test web$", verdict.checks[1].text)
 
 
-def test_an_evaluation_of_schema_version_2_is_read() -> None:
+def test_an_evaluation_of_schema_version_2_is_read(found) -> None:
     """Its groups' accuracy and mean confidence are what is now called actual and predicted."""
-    found = evaluate(channels(), **FEW)
     old = json.loads(found.to_json())
     old["schema_version"] = 2
     for row in old["arms"][0]["groups"]:

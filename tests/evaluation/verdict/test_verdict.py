@@ -71,8 +71,10 @@ def in_short(verdict: Verdict) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_planted_over_confidence_is_named(made, kind) -> None:
-    """Logits three times too large: over-confident, and with all scores at hand a temperature repairs it."""
+def test_planted_over_and_under_confidence_are_named(made, kind) -> None:
+    """Logits at a third of their size: under-confident; three times too large: a temperature repairs it."""
+    under = made(kind, 3000, sharpness=0.33, split=np.arange(3000) % 2)
+    assert evaluate(under, calibrators=[], **QUICK).verdict.direction == "under-confident"
     found = judged(made(kind, 3000, sharpness=3, split=np.arange(3000) % 2))
     verdict = found.verdict
     assert verdict.direction == "over-confident"
@@ -85,25 +87,22 @@ def test_planted_over_confidence_is_named(made, kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_planted_under_confidence_is_named(made, kind) -> None:
-    """Logits at a third of their true size: under-confident."""
-    found = judged(made(kind, 3000, sharpness=0.33, split=np.arange(3000) % 2))
-    assert found.verdict.direction == "under-confident"
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_honest_models_are_left_alone(made, kind) -> None:
     """Of five honest models of each kind, four at least are called calibrated and none over-confident."""
     directions = [
-        judged(made(kind, 3000, seed=seed, split=np.arange(3000) % 2)).verdict.direction for seed in range(5)
+        evaluate(made(kind, 1500, seed=seed), calibrators=[], **QUICK).verdict.direction for seed in range(5)
     ]
     assert directions.count("calibrated") >= 4
     assert not {"over-confident", "under-confident"} & set(directions)
 
 
 def test_a_calibrated_headline_says_what_chance_gives(made) -> None:
-    """No error above noise, with the noise floor next to the error; and every test passes."""
-    found = judged(made("multiclass", 3000, split=np.arange(3000) % 2))
+    """No error above noise, with the noise floor next to the error; every test passes."""
+    honest = made("multiclass", 3000, split=np.arange(3000) % 2)
+    said = evaluate(honest, calibrators=[], bootstrap=20, null_draws=200).verdict.sentences[-1]
+    assert said == "No calibrator was tried."
+    found = judged(honest)
+    assert found.verdict.sentences[-1] == "Nothing needs to be done."
     assert found.verdict.headline.startswith("Calibrated: no test finds an error on 1,500 samples.")
     assert re.match(r"ECE 0\.\d+, noise floor 0\.\d+\.", found.verdict.line)
     assert all(check.passed for check in found.verdict.checks)
@@ -125,27 +124,20 @@ def confused(num_samples: int, *, seed: int = 1, **more: Any) -> Predictions:
 
 def test_calibrated_means_all_of_it() -> None:
     """Its winners are as likely as it says, its classes are not: calibrated in part, and a class is named."""
-    verdict = judged(confused(4000, split=np.arange(4000) % 2)).verdict
+    names = ["River", "Forest", "Road", "Sea", "Town"]
+    verdict = judged(confused(4000, class_names=names, split=np.arange(4000) % 2)).verdict
     assert verdict.direction == "calibrated in part"
     assert verdict.short == "Partly miscalibrated: overall confidence is fine, class probabilities are not."
     assert [check.passed for check in verdict.checks] == [True, False]
-    assert "most of all class 0: " in verdict.checks[1].text
+    assert "most of all River: " in verdict.checks[1].text
     assert "classwise_ece" in verdict.checks[1].metrics
     assert "lasswise ECE " in verdict.line
     assert verdict.sentences[0].startswith("Classwise ECE is 0.")
     assert "The error is real" in verdict.sentences[0]
     assert verdict.sentences[1].startswith("ECE is 0.")
-    assert "Worst: class 0 gets " in verdict.sentences[2]
+    assert "Worst: River gets " in verdict.sentences[2]
     assert "overall confidence passes (p = " in verdict.sentences[3]
     assert "class probabilities fail (p ≤ " in verdict.sentences[3]
-
-
-def test_classes_are_called_by_their_names() -> None:
-    """In the test's line and where the classes are counted."""
-    names = ["River", "Forest", "Road", "Sea", "Town"]
-    verdict = judged(confused(4000, class_names=names, split=np.arange(4000) % 2)).verdict
-    assert "most of all River: " in verdict.checks[1].text
-    assert "Worst: River gets " in verdict.sentences[2]
 
 
 def test_few_samples_that_show_a_fault_of_the_classes() -> None:
@@ -181,16 +173,10 @@ def test_a_slope_alone_is_told() -> None:
     assert "slope" in found.verdict.checks[0].metrics
 
 
-def test_where_no_calibrator_is_tried_that_is_said(made) -> None:
-    """Nothing is recommended to leave or to do; with one that does not help, nothing needs to be done."""
-    honest = made("multiclass", 3000, split=np.arange(3000) % 2)
-    said = evaluate(honest, calibrators=[], bootstrap=20, null_draws=200).verdict.sentences[-1]
-    assert said == "No calibrator was tried."
-    assert judged(honest).verdict.sentences[-1] == "Nothing needs to be done."
-
-
 def test_few_samples_stay_undecided(made) -> None:
-    """60 honest samples could hide a gap of 5 points, and the verdict says so."""
+    """60 honest samples could hide a gap of 5 points; five right answers at 100 % prove nothing."""
+    certain = judged(Predictions(confidence=np.ones(5), correct=np.ones(5)))
+    assert certain.verdict.direction == "undecided"
     found = judged(made("multiclass", 60, seed=1))
     assert found.verdict.direction == "undecided"
     assert found.verdict.headline.startswith("Too few samples to tell: ")
@@ -198,12 +184,6 @@ def test_few_samples_stay_undecided(made) -> None:
     assert any(
         "an average error of 5 points could have been missed" in each for each in found.verdict.sentences
     )
-
-
-def test_few_certain_samples_are_not_called_calibrated() -> None:
-    """Five right answers at 100 % prove nothing, although no resample shows an error."""
-    found = judged(Predictions(confidence=np.ones(5), correct=np.ones(5)))
-    assert found.verdict.direction == "undecided"
 
 
 def test_errors_that_cancel_are_miscalibration(made) -> None:
@@ -237,14 +217,6 @@ def test_a_prior_shift_is_no_matter_of_temperature(made, kind) -> None:
     assert "Not fully repaired: " in only.verdict.line
     assert only.verdict.line.endswith(" If errors of this size don't matter to you, apply the fix.")
     assert "Not fully repaired: " in " ".join(only.verdict.sentences)
-
-
-def test_a_binary_verdict_is_about_the_event(made) -> None:
-    """The positive class has the first sentence, its slope the second; the top label has a row only."""
-    verdict = judged(made("binary", 2000, sharpness=3, split=np.arange(2000) % 2)).verdict
-    assert verdict.sentences[0].startswith("ECE is 0.")
-    assert verdict.sentences[1].startswith("The calibration slope is 0.")
-    assert not any("top label" in sentence for sentence in verdict.sentences)
 
 
 def test_a_multilabel_verdict_counts_labels(made) -> None:
@@ -282,16 +254,6 @@ def test_one_class_to_fit_on_recommends_nothing(made) -> None:
     assert "No calibrator is recommended" in " ".join(found.verdict.sentences)
 
 
-def test_too_few_to_choose_is_the_reason_given(made) -> None:
-    """Four calibration samples: not that no calibrator is better, but that none can be chosen."""
-    predictions = made("multiclass", 604, sharpness=4, split=np.arange(604) >= 4)
-    verdict = judged(predictions).verdict
-    said = "No calibrator is recommended: 4 calibration samples are too few to choose one."
-    assert said in verdict.line
-    assert "No calibrator tried" not in verdict.line
-    assert verdict.sentences[-1] == said
-
-
 def test_a_p_value_at_its_floor_is_a_bound() -> None:
     """Where no draw reached the error, more draws could make p smaller."""
     values: dict[str, Any] = {"metric": "ece", "mean": 0.01, "upper": 0.02, "num_draws": 1000}
@@ -316,6 +278,10 @@ def test_the_verdict_says_as_data_what_its_sentences_say(made) -> None:
     assert refuted.reason in refuted.sentences
     few = judged(made("multiclass", 604, sharpness=4, split=np.arange(604) >= 4)).verdict
     assert (few.reason, few.repair) == (few.sentences[-1], None)
+    said = "No calibrator is recommended: 4 calibration samples are too few to choose one."
+    assert said == few.sentences[-1]  # not that no calibrator is better
+    assert said in few.line
+    assert "No calibrator tried" not in few.line
 
 
 @pytest.mark.parametrize(
@@ -339,9 +305,12 @@ def test_accuracy_bought_by_calling_a_class_no_more_is_called_that(sign, name, o
     assert "ccuracy" not in verdict.line
 
 
-def test_a_repair_that_keeps_decisions_needs_no_caution(made) -> None:
-    """Temperature scaling moves no probability across one half."""
+def test_a_binary_verdict_is_about_the_event(made) -> None:
+    """The positive class, then its slope; a temperature keeps decisions and needs no caution."""
     verdict = judged(made("binary", 3000, sharpness=3)).verdict
+    assert verdict.sentences[0].startswith("ECE is 0.")
+    assert verdict.sentences[1].startswith("The calibration slope is 0.")
+    assert not any("top label" in sentence for sentence in verdict.sentences)
     assert (verdict.recommended, verdict.caution) == ("temperature", None)
     assert any(sentence.endswith("accuracy does not change.") for sentence in verdict.sentences)
 
