@@ -154,12 +154,6 @@ def test_rows_of_images_are_the_metrics_of_each() -> None:
             assert row.count == alone.num_samples == 56
 
 
-def test_an_event_at_one_half_is_not_predicted() -> None:
-    """As everywhere: of two equally probable classes the lower one counts."""
-    (row,) = image_rows(DensePredictions(logits=np.zeros((1, 2, 2, 2)), labels=np.array([[[0, 1], [1, 1]]])))
-    assert (row.accuracy, row.mean_confidence) == (0.25, 0.5)
-
-
 def test_calibrators_take_positions() -> None:
     """Fitted on images as on their positions, and they give probabilities of the images' shape."""
     given = outputs(3, num_images=3)
@@ -304,6 +298,8 @@ def test_a_score_of_one_class_is_an_event(space, tmp_path) -> None:
         assert (dense.kind, dense.num_classes) == ("binary", 2)
         assert image_rows(dense) == wanted
     assert image_rows(load_dense(tmp_path)) == wanted
+    (even,) = image_rows(DensePredictions(logits=np.zeros((1, 2, 2, 2)), labels=np.array([[[0, 1], [1, 1]]])))
+    assert (even.accuracy, even.mean_confidence) == (0.25, 0.5)  # of two equally probable classes the lower
 
 
 @pytest.mark.parametrize("channel", [(), (1,)])

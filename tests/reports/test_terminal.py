@@ -81,6 +81,9 @@ def test_only_the_recommended_repair_has_a_column(evaluation_of) -> None:
         text = printed(found, width, verbose=True)
         assert "Candidate" in text
         assert "Focal temperature scaling" in flat(text)
+    warning = "Focal temperature scaling: gamma lies on its bound"
+    assert warning in flat(printed(found, 120, verbose=True))
+    assert warning not in flat(printed(found, 120))
 
 
 def test_what_the_verdict_names_has_a_row(evaluation_of) -> None:
@@ -113,6 +116,12 @@ def test_missing_metrics_say_why(evaluation_of) -> None:
     assert "Not computed: Log loss (infinite: 3 samples have probability 0 for their label)." in text
     text = flat(printed(evaluation_of("top_label", arms=("uncalibrated",))))
     assert "Not computed: Log loss, Brier score (needs the probabilities of all classes)." in text
+    found = evaluation_of("binary")
+    first = found.arms[0]
+    hole = Estimate(value=None, reason="infinite: 3 samples give their true class probability 0")
+    first = dataclasses.replace(first, metrics={**first.metrics, "nll": hole})
+    text = flat(printed(dataclasses.replace(found, arms=(first, *found.arms[1:]))))
+    assert f"Log loss, Uncalibrated: {hole.reason}" in text
 
 
 def test_leaving_it_alone_is_a_recommendation(evaluation_of) -> None:
@@ -165,20 +174,6 @@ def test_terminals_without_unicode_get_plain_letters(encoding, evaluation_of, co
     assert "??" in printed(strange, encoding=encoding)
 
 
-def test_nothing_is_read_as_markup(evaluation_of) -> None:
-    """Square brackets in notes and names are printed, not obeyed."""
-    found = dataclasses.replace(evaluation_of(), notes=("see [bold]x[/bold] and [link=y]z[/link]",))
-    assert "see [bold]x[/bold] and [link=y]z[/link]" in flat(printed(found))
-
-
-def test_fit_warnings_of_the_arms_shown(evaluation_of) -> None:
-    """Each stands below the table with its calibrator's title; other candidates' with --verbose."""
-    found = evaluation_of(arms=FOUR, recommended="platt")
-    warning = "Focal temperature scaling: gamma lies on its bound"
-    assert warning in flat(printed(found, 120, verbose=True))
-    assert warning not in flat(printed(found, 120))
-
-
 def with_verdict(found: Evaluation, **changes: Any) -> Evaluation:
     """The evaluation with something else in its verdict."""
     return dataclasses.replace(found, verdict=dataclasses.replace(found.verdict, **changes))
@@ -196,16 +191,9 @@ def test_the_next_step_says_on_what_it_depends(evaluation_of) -> None:
     assert "Next, if it rains calibrant one calibrant two" in text
     assert text.index("Mind the step.") < text.index("noise floor")
     assert "Next calibrant fit" in flat(printed(evaluation_of()))
-
-
-def test_a_hole_in_the_table_says_why(evaluation_of) -> None:
-    """An infinite NLL of one arm, where others have one, is explained below the table."""
-    found = evaluation_of("binary")
-    first = found.arms[0]
-    hole = Estimate(value=None, reason="infinite: 3 samples give their true class probability 0")
-    first = dataclasses.replace(first, metrics={**first.metrics, "nll": hole})
-    text = flat(printed(dataclasses.replace(found, arms=(first, *found.arms[1:]))))
-    assert f"Log loss, Uncalibrated: {hole.reason}" in text
+    # Square brackets are printed, not obeyed.
+    found = dataclasses.replace(evaluation_of(), notes=("see [bold]x[/bold] and [link=y]z[/link]",))
+    assert "see [bold]x[/bold] and [link=y]z[/link]" in flat(printed(found))
 
 
 def test_it_says_how_often_the_intervals_cover(evaluation_of) -> None:

@@ -34,10 +34,7 @@ def test_wilson_against_published_values() -> None:
     assert wilson_interval(0.8, 10, 0.95) == pytest.approx((0.4902, 0.9433), abs=5e-5)  # four digits
     assert wilson_interval(81 / 263, 263, 0.95) == pytest.approx((0.2553, 0.3662), abs=5e-5)
     assert wilson_interval(0.0, 5, 0.95)[0] == 0
-
-
-def test_normal_interval() -> None:
-    """The value plus and minus 1.96 standard errors, within the bounds."""
+    # The value plus and minus 1.96 standard errors, within the bounds.
     assert normal_interval(0.5, 0.1, 0.95, (0, 1)) == pytest.approx((0.5 - 0.1959964, 0.5 + 0.1959964))
     assert normal_interval(0.95, 0.1, 0.95, (0, 1))[1] == 1
 
@@ -47,10 +44,7 @@ def test_replicates_are_moved_to_the_value_before_their_percentiles() -> None:
     low, high = centred_interval(20.0, np.arange(101.0), 0.95, EVERYWHERE) or (0, 0)
     assert (low, high) == pytest.approx((20 - 47.5, 20 + 47.5))
     assert centred_interval(0.1, np.arange(101.0) / 100, 0.95, (0, 1)) == pytest.approx((0, 0.575))
-
-
-def test_undefined_replicates_are_left_out() -> None:
-    """NaN replicates do not count, and where fewer than two are left there is no interval."""
+    # NaN replicates do not count, and where fewer than two are left there is no interval.
     values = np.append(np.arange(101.0), [np.nan] * 50)
     assert centred_interval(50.0, values, 0.9, EVERYWHERE) == pytest.approx((5, 95))
     assert centred_interval(1.0, np.array([np.nan, 1.0]), 0.9, EVERYWHERE) is None
