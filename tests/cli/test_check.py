@@ -1,4 +1,4 @@
-"""``calibrant check`` as a pipeline meets it."""
+"""``calibrant check`` as a pipeline meets it; samples in clusters, and quantities that are asked for."""
 
 from __future__ import annotations
 
@@ -99,3 +99,68 @@ def test_a_missing_file_is_an_error_in_junit(run, boastful, tmp_path) -> None:
     assert error.attrib["message"] == "absent.npz: no such file."
     assert run("check", boastful.name, "--max-ece", "0.9", *files).returncode == 0
     assert "error" not in json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def visits(tmp_path) -> None:
+    """Forty patients of ten visits each, in a table; some patients are to fit on, the others to judge on."""
+    rng = np.random.default_rng(0)
+    p = np.repeat(rng.random(40), 10)
+    label = np.repeat(rng.random(40) < p[::10], 10).astype(int)
+    split = np.repeat(np.arange(40) % 2, 10)
+    lines = [f"{q},{y},p{k // 10},{s}" for k, (q, y, s) in enumerate(zip(p, label, split, strict=True))]
+    (tmp_path / "visits.csv").write_text("\n".join(["prob,label,patient,split", *lines]) + "\n")
+
+
+def test_every_command_takes_the_column(run, visits, tmp_path) -> None:
+    """evaluate, check, compare and fit resample patients, and say so."""
+    done = run("evaluate", "visits.csv", "--cluster", "patient", "--bootstrap", "20", "--method", "platt",
+               "--json", "found.json")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert found["settings"]["clusters"] == 20
+    assert "20 clusters of 10 samples" in done.stdout
+    plain = run("check", "visits.csv", "--max-ece", "0.05", "--bootstrap", "99")
+    whole = run("check", "visits.csv", "--max-ece", "0.05", "--bootstrap", "99", "--cluster", "patient")
+    assert (plain.returncode, whole.returncode) == (1, 0)
+    (tmp_path / "other.csv").write_text((tmp_path / "visits.csv").read_text())
+    both = run("compare", "visits.csv", "other.csv", "--group-column", "patient", "--cluster", "patient",
+               "--bootstrap", "40")  # fmt: skip
+    assert both.returncode == 0, both.stderr
+    assert "all models: Samples count as dependent within 20 clusters" in " ".join(both.stdout.split())
+    fitted = run("fit", "visits.csv", "--cluster", "patient", "--out", "c.safetensors")
+    assert fitted.returncode == 0, fitted.stderr
+
+
+def test_the_groups_may_be_the_clusters(run, visits, tmp_path) -> None:
+    """A column may be both."""
+    done = run("evaluate", "visits.csv", "--group-column", "patient", "--cluster", "patient",
+               "--bootstrap", "20", "--method", "temperature")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "20 clusters" in done.stdout
+
+
+def test_a_quantity_is_added_by_name(run, over_confident, tmp_path) -> None:
+    """Terminal and JSON have it with its interval; other quantities that were not asked for stay away."""
+    few = {name: array[:1000] for name, array in np.load(over_confident).items()}
+    np.savez(tmp_path / "few.npz", **few)
+    done = run("evaluate", "few.npz", "--metric", "smooth_ece", "--bootstrap", "20",
+               "--method", "temperature", "--json", "found.json")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "smECE" in done.stdout
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    first, repaired = found["arms"]
+    estimate = first["metrics"]["smooth_ece"]
+    assert estimate["low"] < estimate["value"] < estimate["high"]
+    assert repaired["change"]["smooth_ece"]["high"] < 0
+    assert "debiased_ece" not in first["metrics"]
+
+
+def test_a_baseline_can_be_held_by_such_a_quantity(run, over_confident, tmp_path) -> None:
+    """On the same samples; a model that is sharper still is worse beyond noise."""
+    arrays = dict(np.load(over_confident))
+    np.savez(tmp_path / "sharper.npz", **(arrays | {"logits": 2 * arrays["logits"]}))
+    done = run("check", "sharper.npz", "--baseline", over_confident.name, "--baseline-metric", "smooth_ece",
+               "--bootstrap", "50")  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("FAIL: The kernel-smoothed calibration error (smECE) is 0.")
