@@ -46,6 +46,9 @@ def test_other_samples_are_not_paired(made) -> None:
     )  # two quantiles of 200 resamples
     assert "noise could explain the difference" in found.verdict
     assert not compare([("a", made("binary", 500)), ("b", made("binary", 400))], **QUICK).paired
+    # Different numbers of classes are compared all the same.
+    found = compare([("a", made("multiclass", 60, 3)), ("b", made("multiclass", 60, 5))], **QUICK)
+    assert found.notes == ("Models with different numbers of classes are compared (a 3, b 5).",)
 
 
 def test_a_model_is_judged_as_evaluate_judges_it(made) -> None:
@@ -124,20 +127,11 @@ def test_it_is_deterministic_and_json(made) -> None:
         raise AssertionError(f"{name} in JSON")
 
     json.loads(found.to_json(), parse_constant=refuse)
-
-
-def test_progress_is_told(made) -> None:
-    """One stage per model, then done."""
+    # One stage per model, then done.
     told: list[tuple[str, float]] = []
     models = [("a", made("binary", 50)), ("b", made("binary", 50))]
     compare(models, progress=lambda stage, share: told.append((stage, share)), **QUICK)
     assert told == [("evaluating a", 0.0), ("evaluating b", 0.5), ("done", 1.0)]
-
-
-def test_different_numbers_of_classes_are_noted(made) -> None:
-    """They are compared all the same."""
-    found = compare([("a", made("multiclass", 60, 3)), ("b", made("multiclass", 60, 5))], **QUICK)
-    assert found.notes == ("Models with different numbers of classes are compared (a 3, b 5).",)
 
 
 def named(predictions: Predictions, *names: str) -> Predictions:

@@ -204,6 +204,16 @@ def test_files_are_read_one_image_at_a_time(tmp_path) -> None:
     command = ("check", "all.npz", "--max-ece", "0.9", "--ignore-index", "255", "--engine", "serial")
     refused = call(*command, folder=tmp_path)
     assert "packed, and read in order. Leave out --engine" in " ".join(refused.stderr.split())
+    # An archive whose numbers were changed is refused by its name, without a trace.
+    given = outputs(3, num_images=2)
+    path = tmp_path / "some.npz"
+    np.savez(path, logits=given["logits"], labels=given["labels"])
+    content = bytearray(path.read_bytes())
+    at = content.find(given["logits"][1].tobytes()[-64:])
+    content[at] ^= 255
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"some\.npz is damaged: Bad CRC-32"):
+        list(load_dense(path, ignore_index=255).images())
 
 
 @pytest.mark.parametrize("form", ["one file", "a file for each image", "archive"])
@@ -339,19 +349,6 @@ def test_images_without_positions_and_single_images() -> None:
         evaluate(DensePredictions(logits=given["logits"], labels=given["labels"] * 0), bootstrap=2)
     with pytest.raises(InputError, match="`num_positions` must be at least 1"):
         DensePredictions(logits=given["logits"], labels=given["labels"] * 0).sample(0)
-
-
-def test_a_damaged_archive_is_named(tmp_path) -> None:
-    """An archive whose numbers were changed is refused by its name, without a trace."""
-    given = outputs(3, num_images=2)
-    path = tmp_path / "some.npz"
-    np.savez(path, logits=given["logits"], labels=given["labels"])
-    content = bytearray(path.read_bytes())
-    at = content.find(given["logits"][1].tobytes()[-64:])
-    content[at] ^= 255
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=r"some\.npz is damaged: Bad CRC-32"):
-        list(load_dense(path, ignore_index=255).images())
 
 
 def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path, monkeypatch) -> None:

@@ -38,6 +38,10 @@ def test_a_notebook_shows_verdict_diagrams_and_numbers(found) -> None:
     assert len(root.findall(".//svg")[0].findall("circle")) == filled
     assert f"{found.arms[0].metrics['nll'].value:.4f}" in text
     assert not re.search("https?:|<script", page)
+    # Twelve words at most, and the line has no interval.
+    assert len(found.verdict.short.replace("\u00a0", "").split()) <= 12
+    assert " to " in found.verdict.line
+    assert not re.search(r"\(\d", found.verdict.line)
 
 
 def test_titles_are_those_of_the_roster() -> None:
@@ -73,10 +77,3 @@ def test_a_comparison_is_a_frame_as_well(found) -> None:
     assert len(frame) == 2 * len(model.metrics)
     known = frame.dropna(subset=["difference"])
     assert known[["model", "metric", "difference_high"]].to_numpy().tolist() == [["b", "nll", 0.75]]
-
-
-def test_the_short_verdict_is_short(found) -> None:
-    """Twelve words at most, and the line has no interval."""
-    assert len(found.verdict.short.replace("\u00a0", "").split()) <= 12
-    assert " to " in found.verdict.line
-    assert not re.search(r"\(\d", found.verdict.line)

@@ -59,10 +59,6 @@ def test_a_file_that_begins_with_a_hyphen_is_no_option(repair) -> None:
     """The command names it as ``./-x.npz``."""
     fit, _ = repair_commands(replace(repair, file="-x y.npz"))
     assert fit.startswith("calibrant fit './-x y.npz' --method")
-
-
-def test_settings_are_quoted_for_a_shell(repair) -> None:
-    """The calibrator's file is called by its name alone."""
     fit, _ = repair_commands(replace(repair, method='temperature(objective="ece")'))
     assert (
         fit == """calibrant fit p.npz --method 'temperature(objective="ece")' --out temperature.safetensors"""

@@ -119,11 +119,7 @@ def test_a_curve_without_a_band_or_intervals_is_drawn(curve) -> None:
     assert points(ax) == expected_points(curve)
     assert segments(ax) == set()
     ax.figure.canvas.draw()
-
-
-def test_a_curve_without_samples_is_drawn(curve) -> None:
-    """An empty curve gives empty axes, not an error."""
-    nothing = (None,) * len(curve.counts)
+    # Without samples: empty axes, not an error.
     none = (0,) * len(curve.histogram_correct)
     empty = dataclasses.replace(
         curve,
@@ -179,17 +175,10 @@ def test_the_comparison_draws_every_curve_under_its_name(curve) -> None:
     assert points(ax) == expected_points(curve) | expected_points(shifted)
     shapes = [artist.get_paths()[0] for artist in ax.collections if isinstance(artist, PathCollection)]
     assert len({shape.vertices.tobytes() for shape in shapes}) == 2
-
-
-def test_many_curves_can_be_told_apart() -> None:
-    """Colour, shape and dashes together differ for 42 curves."""
-    assert len({series(position) for position in range(42)}) == 42
-
-
-def test_nothing_to_compare_is_refused() -> None:
-    """A comparison of no curves says so."""
     with pytest.raises(ValueError, match=r"`curves` must hold at least one curve"):
         reliability_comparison({})
+    # Colour, shape and dashes together differ for 42 curves.
+    assert len({series(position) for position in range(42)}) == 42
 
 
 def test_error_intervals_draw_errors_and_chance(evaluation_of) -> None:
@@ -273,12 +262,6 @@ def every_figure(ax: Axes | None, curve: Curve, evaluation: Evaluation) -> list[
     ]
 
 
-def test_figures_return_the_axes_they_were_given(curve, evaluation_of) -> None:
-    """Axes in, the same Axes out."""
-    ax = Figure().add_subplot()
-    assert all(drawn is ax for drawn in every_figure(ax, curve, evaluation_of()))
-
-
 def test_figures_leave_the_world_alone(curve, evaluation_of) -> None:
     """No figure enters pyplot's registry, and no setting of matplotlib changes."""
     import matplotlib.pyplot as plt
@@ -288,3 +271,5 @@ def test_figures_leave_the_world_alone(curve, evaluation_of) -> None:
         ax.figure.canvas.draw()
     assert plt.get_fignums() == known
     assert dict(mpl.rcParams) == before
+    ax = Figure().add_subplot()
+    assert all(drawn is ax for drawn in every_figure(ax, curve, evaluation_of()))

@@ -52,22 +52,15 @@ def test_a_change_is_judged_by_its_interval_and_direction(key, value, change, lo
     assert verdict == expected
 
 
-def test_without_a_change_there_is_no_judgement() -> None:
-    """The uncalibrated arm is neither better nor worse."""
-    assert words.mark_of_change("ece", "binary", Estimate(value=0.1), None) is None
-
-
 def test_binary_metrics_name_what_they_judge() -> None:
     """Both calibration errors of a binary model say which they are; others have one name in every kind."""
     assert words.metric("adaptive_ece", "binary").title == "Adaptive ECE, top label"
     assert words.metric("event_adaptive_ece", "binary").title == "Adaptive ECE, positive class"
     assert words.metric("nll", "binary").title == words.metric("nll", "multiclass").title == "Log loss"
-
-
-def test_an_unknown_metric_is_shown_by_its_key() -> None:
-    """A metric that is added elsewhere appears, last, without an explanation."""
+    # A metric that is added elsewhere appears, last, without an explanation.
     assert words.metric("smooth_ece_of_tomorrow", "multiclass").title == "smooth ece of tomorrow"
     assert sorted(["zzz", "nll", "ece", "event_ece"], key=display_order) == ["event_ece", "ece", "nll", "zzz"]
+    assert words.mark_of_change("ece", "binary", Estimate(value=0.1), None) is None
 
 
 def test_small_texts() -> None:

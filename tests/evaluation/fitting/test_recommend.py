@@ -55,10 +55,7 @@ def test_large_calibration_sets_are_sampled(made, monkeypatch) -> None:
     found = chosen(made("multiclass", 1000), "temperature")
     assert found.choice.num_samples == 100
     assert found == chosen(made("multiclass", 1000), "temperature")
-
-
-def test_weights_count(made) -> None:
-    """Samples of weight zero do not matter to the NLL."""
+    # Samples of weight zero do not matter to the NLL.
     predictions = made("binary", 400)
     weights = (np.arange(400) % 2).astype(float)
     weighted = Predictions(logits=predictions.scores, labels=predictions.labels, weights=weights)

@@ -99,6 +99,9 @@ def test_resamples_are_the_same_in_any_blocks_and_at_every_walk() -> None:
     assert (whole.sum(axis=1) == 50).all()
     assert np.array_equal(whole, all_counts(resamples, size=50 * 7))
     assert not np.array_equal(whole, all_counts(Resamples(50, 40, (1, 3))))
+    # Over 4000 resamples of 20 rows each mean count is one; |z| < 4, the last row included.
+    means = all_counts(Resamples(20, 4000, (0,))).mean(axis=0)
+    assert np.abs(means - 1).max() < 4 * np.sqrt(19 / 20 / 4000)
 
 
 @pytest.mark.parametrize("num_samples", [1, 7, MOST_DELETIONS + 55])
@@ -123,12 +126,6 @@ def test_a_deletion_is_the_metric_of_the_rows_left(made, kind) -> None:
         assert {name: found[name][place] for name in expected} == pytest.approx(expected, abs=1e-12)
 
 
-def test_every_row_is_drawn_equally_often() -> None:
-    """Over 4000 resamples of 20 rows each row's mean count is one; |z| < 4, the last row included."""
-    means = all_counts(Resamples(20, 4000, (0,))).mean(axis=0)
-    assert np.abs(means - 1).max() < 4 * np.sqrt(19 / 20 / 4000)
-
-
 def test_the_spread_of_a_resampled_mean_is_its_standard_error(made) -> None:
     """The standard deviation of the resampled accuracy is that of a binomial share; |z| < 4."""
     predictions = made("multiclass", 500)
@@ -151,6 +148,11 @@ def test_a_resample_without_weight_is_undefined(made) -> None:
     assert 0 < drawn.sum() < 60
     for name in ("accuracy", "ece", "adaptive_ece", "l2_ece", "classwise_ece"):
         assert np.array_equal(~np.isnan(found[name]), drawn), name
+    # The only sample left out leaves errors undefined, with weight or without.
+    for weights in (None, np.ones(1)):
+        errors = EventErrors(Events(np.array([0.7]), np.ones(1), weights), 15)(np.zeros((1, 1), np.uint8))
+        for name in ("width l1", "mass l1", "width l2", "smooth"):
+            assert np.isnan(errors[name]).all(), name
 
 
 def test_bins_that_were_not_drawn_have_no_error(rng) -> None:
@@ -169,11 +171,3 @@ def test_bins_that_were_not_drawn_have_no_error(rng) -> None:
         sums = np.stack([np.abs(gaps[:, bins == each].sum(axis=1)) for each in (6, 10, 12)])
         expected = np.divide(sums, held, out=np.zeros_like(sums), where=held > 0).max(axis=0)
         assert EventErrors(event, 15)(counts)["width max"] == pytest.approx(expected, abs=1e-10)
-
-
-def test_nothing_is_left_of_one_sample() -> None:
-    """The only sample left out leaves errors undefined, with weight or without."""
-    for weights in (None, np.ones(1)):
-        errors = EventErrors(Events(np.array([0.7]), np.ones(1), weights), 15)(np.zeros((1, 1), np.uint8))
-        for name in ("width l1", "mass l1", "width l2", "smooth"):
-            assert np.isnan(errors[name]).all(), name

@@ -96,10 +96,7 @@ def test_distances_of_common_and_rare_classes() -> None:
     np.testing.assert_allclose(rare, [-np.sqrt(0.02), 2.69, 5.31], atol=0.01)
     certain = class_scores(np.array([0.0, 1.0]), np.array([0.0, 0.0]), np.array([0.0, 0.0]))
     np.testing.assert_array_equal(certain, [0.0, np.inf])
-
-
-def test_the_farthest_class_is_that_of_all_distances() -> None:
-    """Those that do not occur in a draw included; one of these is the farthest in the second."""
+    # Those that do not occur in a draw included; one of these is the farthest in the second.
     occurs = np.array([[3.0, 3.0, -0.5], [0.0, 1.0, 0.0], [9.0, 0.0, 0.0]])
     expected, variance = np.array([3.0, 0.2, 4.0]), np.array([2.0, 0.2, 3.0])
     distances = np.abs(class_scores(occurs, expected, variance))
@@ -119,10 +116,7 @@ def test_a_joint_p_value_is_uniform() -> None:
         for level in (0.05, 0.2, 0.5):
             share = float(np.mean(np.array(found) <= level + 1e-9))
             assert abs(share - level) < NEAR * np.sqrt(level * (1 - level) / 400)
-
-
-def test_a_far_value_counts_once_among_many() -> None:
-    """What no draw reaches: as unlikely as the largest draw of the other statistic, in either of the two."""
+    # What no draw reaches is as unlikely as the largest draw of the other statistic.
     draws = np.arange(99.0)
     assert joint_p_value([(200.0, draws), (0.0, draws)]) == 0.02
     assert joint_p_value([(0.0, draws), (200.0, draws)]) == 0.02

@@ -126,6 +126,15 @@ def test_plain_percentiles_stay_where_they_are() -> None:
     for kind in ("centred", "inverted"):
         assert resampled_interval(kind, 20.0, values, None, 0.9, EVERYWHERE) == pytest.approx((-25, 65))
     assert resampled_interval("percentile", 1.0, np.array([np.nan, 1.0]), None, 0.9, EVERYWHERE) is None
+    # BCa has none where all replicates lie on one side; equal ones count half to each.
+    values = np.arange(1.0, 101.0)
+    assert resampled_interval("bca", 0.5, values, None, 0.9, EVERYWHERE) is None
+    assert resampled_interval("bca", 200.0, values, None, 0.9, EVERYWHERE) is None
+    assert resampled_interval("bca", 1.0, np.array([np.nan, 1.0]), None, 0.9, EVERYWHERE) is None
+    assert resampled_interval("bca", 1.0, np.ones(50), np.ones(50), 0.9, EVERYWHERE) == (1, 1)
+    assert resampled_interval("bca", 50.5, values, np.full(3, np.nan), 0.9, EVERYWHERE) == pytest.approx(
+        resampled_interval("percentile", 50.5, values, None, 0.9, EVERYWHERE), abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95])
@@ -147,18 +156,6 @@ def test_bca_against_scipy(rng, level) -> None:
     assert ours == pytest.approx(theirs.confidence_interval, abs=1e-12)
     plain = resampled_interval("percentile", 0, theirs.bootstrap_distribution, None, level, EVERYWHERE)
     assert ours[1] > plain[1]  # the test can fail: skewness moves the interval
-
-
-def test_bca_has_no_interval_where_all_replicates_lie_on_one_side() -> None:
-    """Nor where fewer than two are defined; replicates that equal the value count half to each side."""
-    values = np.arange(1.0, 101.0)
-    assert resampled_interval("bca", 0.5, values, None, 0.9, EVERYWHERE) is None
-    assert resampled_interval("bca", 200.0, values, None, 0.9, EVERYWHERE) is None
-    assert resampled_interval("bca", 1.0, np.array([np.nan, 1.0]), None, 0.9, EVERYWHERE) is None
-    assert resampled_interval("bca", 1.0, np.ones(50), np.ones(50), 0.9, EVERYWHERE) == (1, 1)
-    assert resampled_interval("bca", 50.5, values, np.full(3, np.nan), 0.9, EVERYWHERE) == pytest.approx(
-        resampled_interval("percentile", 50.5, values, None, 0.9, EVERYWHERE), abs=1e-9
-    )
 
 
 def test_choosing_intervals_changes_intervals_only(made) -> None:

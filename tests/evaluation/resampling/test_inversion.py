@@ -80,10 +80,7 @@ def test_a_model_that_is_certain_and_wrong_has_an_interval() -> None:
     found, _ = interval(Events(np.ones(200), outcomes), "width l1")
     assert 0.01 < found.low < 0.05 < found.high < 0.10
     assert found.without_chance == pytest.approx(0.05, abs=0.003)
-
-
-def test_a_large_error_has_the_interval_of_a_share() -> None:
-    """One bin, far off: the binomial standard error, to 3.5 standard errors of a quantile of 1000 draws."""
+    # One bin, far off: the binomial standard error, to 3.5 standard errors of a quantile of 1000 draws.
     rng = np.random.default_rng(3)
     outcomes = (rng.random(1000) < 0.5).astype(float)
     found, _ = interval(Events(np.full(1000, 0.8), outcomes), "width l1", 1000)
@@ -166,10 +163,7 @@ def test_a_search_that_finds_nothing_ends() -> None:
     assert start + (end - start) < end
     assert rising_root(lambda _: -1.0, start, end) == end
     assert rising_root(lambda place: place - 5.0, start, end) == pytest.approx(5.0)
-
-
-def test_a_bend_far_away_moves_no_root() -> None:
-    """Where no draw is left the function is flat: a line from there misses a root that is near."""
+    # Where no draw is left the function is flat: a line from there misses a root that is near.
     for place in (0.01, 0.03, 0.2):
 
         def function(at: float, place: float = place) -> float:

@@ -125,6 +125,11 @@ def test_the_p_value_counts_the_observation_itself() -> None:
     assert null_error("ece", 0.9, draws, 0.95).p_value == pytest.approx(1 / 5)
     assert null_error("ece", 0.3, draws, 0.95).p_value == pytest.approx(3 / 5)
     assert null_error("ece", 0.0, draws, 0.95).p_value == pytest.approx(1.0)
+    # Confidences of one are always right when drawn: the error by chance is exactly zero.
+    draws = draw_null(Events(np.ones(30), np.ones(30)), 15, 50, (0,))
+    assert draws.errors["width l1"].max() == 0
+    assert draws.errors["mass l1"].max() == 0
+    assert draws.errors["smooth"].max() == 0
 
 
 def test_draws_depend_on_the_seed_alone(rng) -> None:
@@ -133,14 +138,6 @@ def test_draws_depend_on_the_seed_alone(rng) -> None:
     first, again, other = (draw_null(given, 5, 20, (seed,)).errors["width l1"].tolist() for seed in (1, 1, 2))
     assert first == again
     assert first != other
-
-
-def test_certainty_leaves_nothing_to_chance() -> None:
-    """Confidences of one are always right when drawn: the error by chance is exactly zero."""
-    draws = draw_null(Events(np.ones(30), np.ones(30)), 15, 50, (0,))
-    assert draws.errors["width l1"].max() == 0
-    assert draws.errors["mass l1"].max() == 0
-    assert draws.errors["smooth"].max() == 0
 
 
 def test_tables_against_every_outcome(rng) -> None:
@@ -164,10 +161,7 @@ def test_every_uniform_number_finds_its_place(rng) -> None:
     for group, (start, stop) in enumerate(itertools.pairwise(starts)):
         table = tables[start + group : stop + group + 1]
         assert drawn[group].tolist() == np.searchsorted(table, uniform[group], side="right").tolist()
-
-
-def test_large_groups_are_divided() -> None:
-    """No group is larger than 256, all begin where they must, and the end is told."""
+    # No group is larger than 256, all begin where they must, and the end is told.
     first = np.zeros(1000, dtype=bool)
     first[[0, 10, 300]] = True
     assert group_starts(first).tolist() == [0, 10, 266, 300, 556, 812, 1000]

@@ -35,6 +35,11 @@ def test_the_area_is_the_metric(rng) -> None:
     area = (auroc_influence(scores, positive, weights) or (0,))[0]
     expected = metrics.auroc(scores, torch.from_numpy(positive), weights=weights).item()
     assert area == pytest.approx(expected, abs=1e-12)
+    # Without positives, without negatives, or where one side has weight zero.
+    scores = np.array([0.1, 0.2, 0.3])
+    assert auroc_influence(scores, np.zeros(3, bool), None) is None
+    assert auroc_influence(scores, np.ones(3, bool), None) is None
+    assert auroc_influence(scores, np.array([True, False, False]), np.array([0.0, 1.0, 1.0])) is None
 
 
 def test_the_paired_standard_error_is_the_spread_of_the_difference() -> None:
@@ -52,14 +57,6 @@ def test_the_paired_standard_error_is_the_spread_of_the_difference() -> None:
         errors.append(standard_error(one - other, None))
     ratio = np.std(differences) / np.mean(errors)
     assert abs(ratio - 1) < 4 / np.sqrt(2 * 300)
-
-
-def test_one_side_alone_has_no_area() -> None:
-    """Without positives, without negatives, or where one side has weight zero."""
-    scores = np.array([0.1, 0.2, 0.3])
-    assert auroc_influence(scores, np.zeros(3, bool), None) is None
-    assert auroc_influence(scores, np.ones(3, bool), None) is None
-    assert auroc_influence(scores, np.array([True, False, False]), np.array([0.0, 1.0, 1.0])) is None
 
 
 def test_the_mean_area_of_labels_that_are_alike_is_as_certain_as_one(made) -> None:
