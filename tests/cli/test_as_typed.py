@@ -62,7 +62,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_foreign_table_is_read_by_every_command(run, asked, tmp_path) -> None:
+def test_a_foreign_table_is_read_by_every_command(run, asked, tmp_path, found) -> None:
     """Names, words and percentages are understood; what is done next reads the file in the same way."""
     rows = [
         f"{word},{percent},{percent // 50}"
@@ -81,6 +81,12 @@ def test_a_foreign_table_is_read_by_every_command(run, asked, tmp_path) -> None:
         run("apply", "t.safetensors", "mail.csv", "-o", "out.csv", "--prob-columns", "p_spam").returncode == 0
     )
     assert run("check", "mail.csv", "--max-ece", "0.9", "--bootstrap", "20", *options).returncode == 0
+    # What ``evaluate`` recommends carries its options.
+    from calibrant.reports.commands import with_commands
+
+    told = with_commands(found, reading="--label-column y")
+    assert told.verdict.commands
+    assert all(command.endswith(" --label-column y") for command in told.verdict.commands)
 
 
 def test_repairs_by_group_are_shown(run, asked, tmp_path) -> None:
@@ -96,15 +102,6 @@ def test_repairs_by_group_are_shown(run, asked, tmp_path) -> None:
     told = "Groups whose average probability is off on these 100 samples, of 3"
     assert told in one_line(done.stdout)
     assert "Repairs by group: Platt scaling" in (tmp_path / "g.html").read_text()
-
-
-def test_the_next_commands_read_the_file_in_the_same_way(found) -> None:
-    """What ``evaluate`` recommends carries its options."""
-    from calibrant.reports.commands import with_commands
-
-    told = with_commands(found, reading="--label-column y")
-    assert told.verdict.commands
-    assert all(command.endswith(" --label-column y") for command in told.verdict.commands)
 
 
 def test_several_files_one_after_another(run, asked, file, tmp_path) -> None:

@@ -114,24 +114,3 @@ def test_the_keyboard_stops_a_command_that_reads(run, over_confident, monkeypatc
     done = run("evaluate", over_confident.name)
     assert done.returncode == 130
     assert one_sentence(done.stderr).startswith("calibrant: stopped; ")
-
-
-@pytest.mark.real_data
-@pytest.mark.parametrize(
-    "name",
-    [
-        "logits_valtest_noisycal/ham10000.npz",
-        "probs_ecg_chagas/ecg_chagas.npz",
-        "logits_chestxray14_multilabel/chestxray14_densenet121.npz",
-        "toplabel_confidences/other__snacks.npz",
-    ],
-)
-def test_real_files_end_in_a_verdict(run, data_folder, tmp_path, name) -> None:
-    """At most 600 rows of one real file of each kind go through to a verdict and a report."""
-    options = ("--report", "r.html", "--bootstrap", "20", "--method", "temperature")
-    given = calibrant.load_predictions(data_folder / name)
-    given.rows(slice(None, None, -(-given.num_samples // 600))).save(tmp_path / "some.npz")
-    done = run("evaluate", "some.npz", *options)
-    assert done.returncode == 0, done.stderr
-    assert "confident" in done.stdout or "calibrated" in done.stdout
-    assert (tmp_path / "r.html").stat().st_size < 2_000_000

@@ -41,10 +41,7 @@ def test_the_first_help_groups_the_commands(run) -> None:
     assert titles == ["Examples:", "Evaluate", "Fix", "Watch", "Look", "Lab", "Options"]
     shown = re.findall(r"^  ([a-z]+)  ", text, flags=re.MULTILINE)
     assert sorted(shown) == sorted(set(COMMANDS) - {"help"})
-
-
-def test_values_are_called_by_one_word_in_capitals() -> None:
-    """No ``<path>``, no ``{file}``."""
+    # No ``<path>``, no ``{file}``.
     for name, command in COMMANDS.items():
         for param in command.params:
             if param.param_type_name == "option" and not param.is_flag and param.name != "help":

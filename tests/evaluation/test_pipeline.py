@@ -228,10 +228,7 @@ def test_weights_are_kept_in_resamples(made) -> None:
     probs[silent] = torch.eye(4, dtype=torch.float64)[(test.labels[silent] + 1) % 4]
     judged = Predictions(probs=probs, labels=test.labels, weights=test.weights)
     assert evaluate(judged, calibration=predictions.calibration, **QUICKER).arms[0].metrics["nll"].value
-
-
-def test_doubled_weights_are_as_good_as_single_ones(made) -> None:
-    """Weights of two everywhere change neither values nor intervals nor p-values."""
+    # Weights of two everywhere change neither values nor intervals nor p-values.
     plain, doubled = (
         evaluate(made("binary", 300, split=np.arange(300) % 2, weights=weights), **QUICKER)
         for weights in (None, np.full(300, 2.0))
@@ -270,16 +267,6 @@ def test_one_class_only(kind) -> None:
     assert Evaluation.from_json(found.to_json()) == found
 
 
-def test_one_class_recommends_nothing() -> None:
-    """Calibration samples of one class do not tell how often it is wrong, and the reason says so."""
-    logits = torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
-    found = evaluate(
-        Predictions(logits=logits, labels=torch.zeros(400, dtype=torch.int64)), bootstrap=20, null_draws=20
-    )
-    assert found.verdict.recommended == "uncalibrated"
-    assert "only one class" in (found.verdict.reason or "")
-
-
 def test_a_class_missing_from_the_calibration_samples_is_named() -> None:
     """Nothing with numbers for each class is chosen, and the note names the class."""
     generator = torch.Generator().manual_seed(0)
@@ -293,6 +280,13 @@ def test_a_class_missing_from_the_calibration_samples_is_named() -> None:
     )
     assert any("Class rare does not occur" in note for note in found.notes)
     assert found.verdict.recommended in {"uncalibrated", "temperature", "focal-temperature"}
+    # Calibration samples of one class do not tell how often it is wrong, and the reason says so.
+    logits = torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
+    found = evaluate(
+        Predictions(logits=logits, labels=torch.zeros(400, dtype=torch.int64)), bootstrap=20, null_draws=20
+    )
+    assert found.verdict.recommended == "uncalibrated"
+    assert "only one class" in (found.verdict.reason or "")
 
 
 def test_a_class_that_never_occurs(made) -> None:
@@ -371,17 +365,6 @@ def test_a_calibrator_that_cannot_be_fitted_is_left_out_and_named(made) -> None:
     assert "giving-up could not be fitted: 150 samples were too many." in found.notes
 
 
-def test_progress_rises_to_one(made) -> None:
-    """Stages are named, and the share that is done never falls."""
-    told: list[tuple[str, float]] = []
-    evaluate(made("binary", 100), progress=lambda stage, share: told.append((stage, share)), **QUICKER)
-    shares = [share for _, share in told]
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
-    stages = {stage for stage, _ in told}
-    assert {"fitting temperature", "evaluating temperature", "evaluating the predictions", "done"} <= stages
-
-
 def test_what_is_recorded(made) -> None:
     """Settings, versions, class names and the command; no time of day anywhere."""
     predictions = made("multiclass", 100, 3, class_names=["a", "b", "c"])
@@ -397,6 +380,14 @@ def test_what_is_recorded(made) -> None:
     assert (settings.seed, settings.null_draws) == (3, 60)
     assert [row.name for row in found.arms[0].classes] == ["a", "b", "c"]
     assert len(found.arms[0].curves[0].counts) == 7
+    # Stages are named, and the share that is done never falls.
+    told: list[tuple[str, float]] = []
+    evaluate(made("binary", 100), progress=lambda stage, share: told.append((stage, share)), **QUICKER)
+    shares = [share for _, share in told]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    stages = {stage for stage, _ in told}
+    assert {"fitting temperature", "evaluating temperature", "evaluating the predictions", "done"} <= stages
 
 
 def test_too_few_draws_to_call_an_error_real(made) -> None:
@@ -407,17 +398,6 @@ def test_too_few_draws_to_call_an_error_real(made) -> None:
     assert few.notes[-1].endswith("no error can count as real at this level; take 20 or more.")
     assert [part.holds for part in enough.arms[0].parts] == [False]
     assert enough.verdict.direction == "over-confident"
-
-
-def test_a_calibration_split_that_is_not_used_is_noted(made) -> None:
-    """Where other predictions are given to fit on, the split's own part is left out, and that is said."""
-    predictions = made("multiclass", 100, split=np.arange(100) % 4 > 0)
-    other = made("multiclass", 60, seed=1)
-    found = evaluate(predictions, calibration=other, **QUICKER)
-    assert found.num_test == 75
-    note = "The 25 samples marked as calibration split are not used: `calibration` takes their place."
-    assert note in found.notes
-    assert note not in evaluate(made("multiclass", 100), calibration=other, **QUICKER).notes
 
 
 def test_top_label_predictions_say_what_is_missing(evaluations) -> None:
@@ -453,7 +433,7 @@ def test_calibration_from_other_predictions(made) -> None:
 
 
 def test_what_is_not_used_or_cannot_be_learned_is_noted(made) -> None:
-    """Groups, and calibration samples that are all of one class."""
+    """Groups, calibration samples that are all of one class, and a calibration split beside other samples."""
     grouped = made("binary", 60, groups=[f"g{row % 3}" for row in range(60)])
     note = GROUPS_NOTE
     assert note in evaluate(grouped, **QUICKER).notes
@@ -461,6 +441,14 @@ def test_what_is_not_used_or_cannot_be_learned_is_noted(made) -> None:
     one_class = Predictions(logits=np.linspace(-1, 1, 60), labels=np.zeros(60))
     assert any("hold one class only" in note for note in evaluate(one_class, **QUICKER).notes)
     assert not any("one class only" in note for note in evaluate(grouped, **QUICKER).notes)
+    # Where other predictions are given to fit on, the split's own part is left out.
+    predictions = made("multiclass", 100, split=np.arange(100) % 4 > 0)
+    other = made("multiclass", 60, seed=1)
+    found = evaluate(predictions, calibration=other, **QUICKER)
+    assert found.num_test == 75
+    note = "The 25 samples marked as calibration split are not used: `calibration` takes their place."
+    assert note in found.notes
+    assert note not in evaluate(made("multiclass", 100), calibration=other, **QUICKER).notes
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrant.evaluation import compare, evaluate
+from calibrant.evaluation import evaluate
 from calibrant.predictions import load_predictions
 
 pytestmark = pytest.mark.real_data
@@ -70,12 +70,3 @@ def test_the_error_in_bins_is_not_all(data_folder) -> None:
     assert [part.name for part in found.arms[0].parts if not part.holds] == ["top label", "classes"]
     assert found.verdict.direction == "miscalibrated"
     assert "Industrial: 8." in found.verdict.checks[1].text
-
-
-def test_the_models_of_one_test_set_are_paired(data_folder) -> None:
-    """Two CIFAR-10 networks judged on the same images in the same order."""
-    names = ("logits_cifar10_vgg16_probs/cifar10_vgg16", "logits_netcal_cifar/lenet-5-cifar-10")
-    models = [(name.split("/")[1], load_predictions(data_folder / f"{name}.npz")) for name in names]
-    found = compare(models, bootstrap=100, null_draws=100)
-    assert found.paired
-    assert found.models[1].difference["accuracy"].high < -0.3

@@ -40,10 +40,7 @@ def test_a_bad_group_fails_what_all_samples_pass() -> None:
     assert check(predictions, {"ece": 0.05}, groups="none").passed
     assert check(predictions, {"ece": 0.05}, groups=["direct"]).passed
     assert 'name="ece at most 0.05 in group reseller"' in junit_text(found)
-
-
-def test_a_group_without_a_name_is_checked() -> None:
-    """An empty cell names a group like any other."""
+    # An empty cell names a group like any other.
     predictions = table(gap=0.14, sizes={"direct": 1000, "": 500}, bad="")
     failed = [each.group for each in check(predictions, {"ece": 0.05}).checks if not each.passed]
     assert "" in failed
@@ -80,10 +77,7 @@ def test_a_group_of_one_sample_is_refused_or_said() -> None:
     assert "Group one was not checked: it holds one sample." in found.notes
     with pytest.raises(InputError, match="'one' holds one"):
         check(predictions, {"ece": 0.2}, groups=["one"], bootstrap=100)
-
-
-def test_one_group_is_no_check_of_its_own() -> None:
-    """It is all samples again; a group that is asked for is checked all the same."""
+    # One group alone is all samples again; if it is asked for it is checked all the same.
     predictions = table(gap=0.0, sizes={"all": 100}, bad="")
     assert [each.group for each in check(predictions, {"ece": 0.3}).checks] == [None]
     asked = check(predictions, {"ece": 0.3}, groups=["all"])

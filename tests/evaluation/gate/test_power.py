@@ -76,10 +76,7 @@ def test_what_happened_does_not_matter_and_what_was_stated_does() -> None:
         }
         assert len({each.value for each in found if each is not None}) == 1
         assert None not in found
-
-
-def test_the_smooth_error_of_events_on_both_sides_of_one_half() -> None:
-    """It is greatest where none happens: no smooth weight changes its sign at once. Many samples tell."""
+    # The smooth error is greatest where none happens: no smooth weight changes its sign at once.
     stated = np.linspace(0.3, 0.7, 400)
     event = Events(stated, (np.arange(400) % 2).astype(float))
     assert missed_error("smooth", [event], 0.2) is None
@@ -130,10 +127,7 @@ def test_a_high_limit_of_an_error_may_be_missed_too() -> None:
     assert (found.value, found.always) == (pytest.approx(0.5), False)
     many = Events(np.full(2000, 0.6), np.ones(2000), None)
     assert missed_error("width l1", [many], 0.35) is None
-
-
-def test_two_hundred_samples_are_few_where_they_share_fifteen_bins() -> None:
-    """Chance gives an ECE of about 0.1 where 13 fall into a bin, and next to none where all fall into one."""
+    # Chance gives an ECE of about 0.1 where 13 fall into a bin, next to none where all fall into one.
     spread = Events(np.linspace(0.01, 0.99, 200), np.ones(200), None)
     found = missed_error("width l1", [spread], 0.0)
     assert found is not None

@@ -222,7 +222,7 @@ def test_histograms_hold_every_sample_once(rng) -> None:
     assert set(found.edges) <= set(found.histogram_edges)
 
 
-def test_the_band_holds_calibrated_shares() -> None:
+def test_the_band_holds_calibrated_shares(rng) -> None:
     """Of the bins of 40 calibrated_events models 95 % lie in their bands; |z| < 4, discreteness only adds."""
     inside, total = 0, 0
     for model in range(40):
@@ -233,10 +233,7 @@ def test_the_band_holds_calibrated_shares() -> None:
                 inside += low <= share <= high
     assert total > 250
     assert inside / total > 0.95 - 4 * np.sqrt(0.95 * 0.05 / total)
-
-
-def test_the_band_bites(rng) -> None:
-    """Shares of an over-confident model lie below their bands."""
+    # Shares of an over-confident model lie below their bands.
     honest = calibrated_events(rng, 5000)
     found = curve_of(Events(np.minimum(1, honest.confidences + 0.1), honest.outcomes), 10)
     below = [a < low for a, low in zip(found.accuracy, found.expected_low, strict=True) if a is not None]

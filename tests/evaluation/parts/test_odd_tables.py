@@ -209,6 +209,12 @@ def test_other_weights_are_other_samples(tmp_path) -> None:
         seen.append(summed(found, Deal.of(found, 15, fits=False), 15, (None,))[0][0].fingerprint)
     assert seen[1] == seen[3]
     assert len(set(seen)) == 3
+    # Files of one name and size, with other scores, are other predictions.
+    hashes: set[str] = set()
+    for seed in (0, 1, 1):
+        table(tmp_path / "a.parquet", columns(50, seed=seed))
+        hashes.add(PartitionedPredictions(tmp_path).source.sha256)
+    assert len(hashes) == 2
 
 
 def test_few_clusters_are_said_and_one_is_refused(tmp_path) -> None:
@@ -246,15 +252,6 @@ def test_all_files_have_the_columns_that_are_read(tmp_path) -> None:
     table(folder / "b.parquet", finer)
     found = PartitionedPredictions(folder)
     assert next(found.pieces(found.parts[1])).scores[:, 1].tolist() == finer["logit_1"].tolist()
-
-
-def test_other_content_has_another_hash(tmp_path) -> None:
-    """Files of one name and size, with other scores, are other predictions."""
-    hashes: set[str] = set()
-    for seed in (0, 1, 1):
-        table(tmp_path / "a.parquet", columns(50, seed=seed))
-        hashes.add(PartitionedPredictions(tmp_path).source.sha256)
-    assert len(hashes) == 2
 
 
 def test_a_large_file_is_read_whole_where_it_must_be(tmp_path, monkeypatch) -> None:
