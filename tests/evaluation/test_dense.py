@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,15 +22,18 @@ ROUGH = {"slope", "intercept", "adaptive_ece", "smce", "brier_skill"}
 """Made of cells of confidence, 300 in all; everything else is exact."""
 
 
-def outputs(num_classes: int, *, num_images: int = 24, size: int = 8, seed: int = 0) -> dict[str, np.ndarray]:
+def outputs(
+    num_classes: int, *, num_images: int = 24, seed: int = 0, split: int | None = 2
+) -> dict[str, Any]:
     """Logits twice too large, labels that hang together within images, one row of each image ignored."""
     rng = np.random.default_rng(seed)
-    logits = rng.normal(size=(num_images, num_classes, size, size))
+    logits = rng.normal(size=(num_images, num_classes, 8, 8))
     logits += rng.normal(size=(num_images, num_classes, 1, 1))
     probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    labels = (probs.cumsum(axis=1) < rng.random((num_images, 1, size, size))).sum(axis=1)
+    labels = (probs.cumsum(axis=1) < rng.random((num_images, 1, 8, 8))).sum(axis=1)
     labels[:, 0] = 255
-    return {"logits": 2 * logits, "labels": labels, "split": np.arange(num_images) % 2}
+    marked = {} if split is None else {"split": np.arange(num_images) % split}
+    return {"logits": 2 * logits, "labels": labels, **marked}
 
 
 @pytest.fixture(scope="module", params=[3, 2])
@@ -91,8 +95,7 @@ def test_a_resample_of_every_image_has_the_class_wise_error() -> None:
 
 def test_images_without_a_position_that_counts_are_not_counted(tmp_path) -> None:
     """One of six images is ignored throughout: five clusters; of a pair one is too few."""
-    given = outputs(3, num_images=6)
-    del given["split"]
+    given = outputs(3, num_images=6, split=None)
     given["labels"][2] = 255
     found = evaluate(DensePredictions(**given, ignore_index=255), calibrators=[], bootstrap=20, null_draws=20)
     assert found.settings.clusters == 5
@@ -104,8 +107,7 @@ def test_images_without_a_position_that_counts_are_not_counted(tmp_path) -> None
 
 def test_gates_and_comparisons_take_images(tmp_path) -> None:
     """As of the flattened positions with images as clusters; the same images are paired, others are not."""
-    given = outputs(3)
-    del given["split"]
+    given = outputs(3, split=None)
     flat = predictions_of_positions(**given, groups=np.arange(24), ignore_index=255)
     dense = DensePredictions(**given, ignore_index=255)
     limits = {"ece": 0.02, "accuracy": 0.2, "nll": 3.0}
@@ -133,8 +135,7 @@ def test_gates_and_comparisons_take_images(tmp_path) -> None:
 
 def test_rows_of_images_are_the_metrics_of_each() -> None:
     """Each image's row is what judging it alone gives, as it came and calibrated."""
-    given = outputs(3, num_images=3)
-    del given["split"]
+    given = outputs(3, num_images=3, split=None)
     fitted = TemperatureScaling().fit(given["logits"], given["labels"], ignore_index=255)
     for calibrator in (None, fitted):
         rows = image_rows(DensePredictions(**given, ignore_index=255), calibrator=calibrator)
@@ -330,8 +331,7 @@ def test_images_of_an_event_are_repaired_in_their_form(channel, tmp_path) -> Non
 
 def test_large_images_of_probabilities_are_calibrated_like_small_ones(monkeypatch) -> None:
     """An image that is read in several blocks gives what one block gives, of logits and of probabilities."""
-    given = outputs(3, num_images=2)
-    del given["split"]
+    given = outputs(3, num_images=2, split=None)
     probs = torch.from_numpy(given["logits"]).softmax(dim=1).numpy()
     fitted = TemperatureScaling().fit(given["logits"], given["labels"], ignore_index=255)
     dense = DensePredictions(probs=probs, labels=given["labels"], ignore_index=255)
