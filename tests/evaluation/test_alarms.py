@@ -18,6 +18,7 @@ from calibrant.predictions import Kind, Predictions
 from calibrant.reports import render, render_comparison
 from calibrant.reports.exports import junit_text
 from calibrant.reports.html import report_text
+from undrawn import drawing_no_diagrams
 
 Maker = Callable[..., Predictions]
 QUICK: dict[str, Any] = {"bootstrap": 20, "null_draws": 20}
@@ -132,6 +133,7 @@ def test_weak_predictions_are_not_taken_for_something_else() -> None:
     assert alarms_of(weak) == ()
 
 
+@drawing_no_diagrams()
 def test_alarms_are_said_everywhere(made) -> None:
     """Terminal, report, JSON, JUnit and comparisons have them beside what was found."""
     wrong = shifted(made, 1)

@@ -21,6 +21,7 @@ from calibrant.evaluation.verdict.words import bad_groups
 from calibrant.predictions import Predictions
 from calibrant.reports.commands import repair_commands
 from calibrant.reports.html import report_text
+from undrawn import drawing_no_diagrams
 
 
 def biased(count: int = 3000, *, columns: int = 1) -> Predictions:
@@ -54,6 +55,7 @@ def repaired() -> tuple[Evaluation, Evaluation, ByGroup]:
     return found, *with_repairs_by_group(found, biased(), level=0.95, seed=0)
 
 
+@drawing_no_diagrams()
 def test_the_sentence_counts_groups_that_are_clearly_off(repaired) -> None:
     """By intervals: both before, none after multicalibration; the report shows a row for each."""
     found, answer, repairs = repaired

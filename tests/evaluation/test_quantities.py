@@ -32,6 +32,7 @@ from calibrant.predictions import Kind, Predictions
 from calibrant.reports import render, render_comparison
 from calibrant.reports.exports import junit_text
 from calibrant.reports.html import report_text
+from undrawn import drawing_no_diagrams
 
 KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")
 FEW: dict[str, Any] = {"bootstrap": 30, "null_draws": 40, "calibrators": ["temperature"]}
@@ -95,6 +96,7 @@ def in_terminal(draw: Callable[[Any, Console], None], found: Any) -> str:
     return out.getvalue()
 
 
+@drawing_no_diagrams()
 def test_a_planted_quantity_is_in_the_data_and_in_what_is_drawn(planted, made) -> None:
     """Metrics, changes, nulls, JSON, rows, report and terminal have it, and no other file was touched."""
     found = evaluate(made("multiclass", 600, sharpness=3), metrics=[planted.key], **FEW)

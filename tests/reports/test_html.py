@@ -258,6 +258,7 @@ def test_missing_values_say_why(report_on) -> None:
     assert "0.1331 too few samples for an interval" in row.all("td")[0].text
 
 
+@drawing_no_diagrams()
 def test_a_value_that_one_arm_lacks_keeps_its_cell(evaluation_of, page_of) -> None:
     """Where the others have a value, the cell of the one that has none says why."""
     found = evaluation_of("multilabel")
@@ -427,7 +428,7 @@ def shared(evaluation_of: Callable[..., Evaluation]) -> str:
         verdict=dataclasses.replace(found.verdict, commands=(), repair=repair),
         choice=Choice(chosen="temperature", candidates=candidates, num_samples=900, folds=5),
     )
-    with pytest.MonkeyPatch.context() as patch:
+    with drawing_no_diagrams(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOURCE_DATE_EPOCH", "86400")
         return report_text(found, title="<Model> 7")
 
@@ -603,6 +604,7 @@ def test_the_same_data_give_the_same_bytes(evaluation_of) -> None:
         assert dict(mpl.rcParams) == before
 
 
+@drawing_no_diagrams()
 def test_reports_are_written_whole(tmp_path, evaluation_of) -> None:
     """The file holds the text as UTF-8, and nothing else is left in the folder."""
     path = tmp_path / "report.html"
@@ -612,6 +614,7 @@ def test_reports_are_written_whole(tmp_path, evaluation_of) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+@drawing_no_diagrams()
 def test_a_report_that_fails_leaves_what_was_there(tmp_path, evaluation_of) -> None:
     """An error while drawing keeps the old file and leaves no other; what cannot be written is a sentence."""
     path, found = tmp_path / "report.html", evaluation_of()

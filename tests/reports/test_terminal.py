@@ -19,6 +19,7 @@ from calibrant.predictions import Predictions
 from calibrant.reports import render, render_comparison, tables, words
 from calibrant.reports.html import report_text
 from calibrant.reports.terminal_table import Name
+from undrawn import drawing_no_diagrams
 
 FOUR = ("uncalibrated", "temperature", "focal-temperature", "platt")
 
@@ -296,6 +297,7 @@ def in_part(evaluation_of: Callable[..., Evaluation]) -> Evaluation:
     return dataclasses.replace(found, arms=(dataclasses.replace(first, classes=rows), *arms), verdict=verdict)
 
 
+@drawing_no_diagrams()
 def test_the_report_says_what_holds(in_part) -> None:
     """Below the first screen, each part with mark, words and p-value; the verdict's mark has its colour."""
     text = report_text(in_part)
@@ -308,6 +310,7 @@ def test_the_report_says_what_holds(in_part) -> None:
     assert ".calibrated-in-part .mark" in text
 
 
+@drawing_no_diagrams()
 def test_classes_that_are_off_stand_out(in_part) -> None:
     """Their mean probability is bold in the table, and below it stands what that means."""
     text = report_text(in_part)
@@ -331,6 +334,7 @@ def test_the_terminal_has_three_states(in_part) -> None:
     assert "\x1b[1m? " in first_lines["undecided"]
 
 
+@drawing_no_diagrams()
 def test_comparisons_say_who_errs_beyond_chance(comparison_of) -> None:
     """Each model with the parts that do not hold; where none is known, nothing is said."""
     comparison = comparison_of("multiclass")
