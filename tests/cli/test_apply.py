@@ -201,8 +201,6 @@ def test_calibrating_again_needs_force(run, risks) -> None:
         assert (done.returncode, "b.csv is calibrated already (by platt)" in done.stderr) == (2, True)
         assert run(*command, "--force").returncode == 0
     once, twice = (mark_in(load_predictions(risks / name).notes) for name in ("b.csv", "d.csv"))
-    assert once is not None
-    assert twice is not None
     assert (once.method, twice.method, once.file, once.seen) == ("platt", "platt + platt", twice.file, True)
     assert (risks / "d.csv").read_text().splitlines()[0] == "label,prob,site,calibrated_by"
 

@@ -40,7 +40,6 @@ def test_a_failure_is_exit_code_one_and_a_sentence(run, boastful, tmp_path) -> N
     assert [case.attrib["name"] for case in cases] == ["ece at most 0.03", "accuracy at least 0.5"]
     assert cases[0].attrib["classname"].endswith("a<b>&c.npz")
     failure = cases[0].find("failure")
-    assert failure is not None
     assert f"FAIL: {failure.attrib['message']}" == first
     assert cases[1].find("failure") is None
 

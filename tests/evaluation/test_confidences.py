@@ -38,7 +38,6 @@ def test_calibrators_are_fitted_to_being_right(stated) -> None:
         assert arm["ece"].value == pytest.approx(float(expected), abs=1e-12)
         assert arm["mean_confidence"].value == pytest.approx(float(repaired.mean()), abs=1e-12)
         assert arm["accuracy"].value == found.arms[0].metrics["accuracy"].value
-    assert found.verdict.repair is not None
     assert found.verdict.repair.space == "confidence"
 
 
@@ -54,7 +53,6 @@ def test_certainty_is_told_in_the_words_of_confidences() -> None:
         "infinite: 8 samples are wrong with a confidence of 1, or right with one of 0"
     )
     said = found.arm("temperature").fit
-    assert said is not None
     assert "8 probabilities of exactly 0 or 1 were counted as 1e-12 or 1 - 1e-12" in said.warnings
 
 

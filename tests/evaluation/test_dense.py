@@ -87,8 +87,6 @@ def test_a_resample_of_every_image_has_the_class_wise_error() -> None:
     """Whether it holds each once or twice."""
     dense = DensePredictions(**outputs(3), ignore_index=255)
     reduced = samples_of(dense, 15).reduced(())
-    assert reduced.classwise is not None
-    assert reduced.clusters is not None
     counts = np.ones((2, len(reduced.clusters))) * [[1], [2]]
     assert reduced.classwise(counts) == pytest.approx([reduced.values["classwise_ece"]] * 2)
 

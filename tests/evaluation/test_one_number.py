@@ -134,7 +134,6 @@ def test_the_package_says_what_the_study_found() -> None:
 def test_coverage_is_told_of_what_was_measured_alone() -> None:
     """The forms of an error and its debiased one share it; means and other kinds of interval have none."""
     found = coverage_of(procedure(), ["event_ece", "ece", "debiased_ece", "nll", "no_such_metric"])
-    assert found is not None
     assert list(found.values) == ["event_ece", "ece", "debiased_ece"]
     assert found.values["event_ece"] == found.values["debiased_ece"]
     assert coverage_of(procedure("centred"), ["ece"]) is None

@@ -428,7 +428,6 @@ def test_calibration_from_other_predictions(made) -> None:
     assert found.arm("temperature").parameters == fitted.fit_result_.parameters
     assert found.settings.calibration == "the 600 samples of other predictions marked as calibration split"
     assert found.notes == (f"Calibrators were fitted on {found.settings.calibration}.",)
-    assert found.verdict.repair is not None
     assert not found.verdict.repair.all_rows
 
 

@@ -65,7 +65,6 @@ def address(folder: Path) -> Iterator[str]:
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    assert server.stdout is not None
     try:
         line = server.stdout.readline()
         found = re.search(r"http://\S+", line)

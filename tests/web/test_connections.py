@@ -198,7 +198,6 @@ def test_a_stalled_upload_does_not_keep_the_server(tmp_path) -> None:
     serving = subprocess.Popen(
         [*START, "serve", "--port", "0", "--jobs", "1"], stdout=subprocess.PIPE, cwd=tmp_path, text=True
     )
-    assert serving.stdout is not None
     with serving:
         port = int(serving.stdout.readline().split("/ (")[0].rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port)) as client:

@@ -32,7 +32,6 @@ def test_columns_of_other_names() -> None:
     assert found.class_names == ("no", "yes")
     assert [str(each) for each in found.groups or ()] == list("nsnsnsns")
     assert [str(each) for each in found.clusters or ()] == list("00112233")
-    assert found.labels is not None
     assert found.labels.tolist() == [0, 1] * 4
     same = predictions_of(file, Limits(), EvaluateForm(**{**vars(wanted), "cluster": "site"}))
     assert [str(each) for each in same.clusters or ()] == list("nsnsnsns")

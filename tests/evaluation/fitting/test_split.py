@@ -36,7 +36,6 @@ def test_without_a_split_all_samples_are_judged(made, kind) -> None:
     assert chosen.announce
     assert "5-fold cross-fitting" in chosen.words
     assert chosen.calibration is chosen.test is predictions
-    assert chosen.folds is not None
     sizes = np.bincount(chosen.folds)
     assert sizes.max() - sizes.min() <= 1
 
@@ -51,7 +50,6 @@ def test_large_files_without_a_split_are_halved_within_each_class(made, kind, mo
     assert chosen.announce
     assert "seed 0" in chosen.words
     assert "calibration split" not in chosen.words
-    assert chosen.calibration is not None
     assert (chosen.num_calibration, chosen.test.num_samples) == (751, 750)
     assert torch.equal(chosen.calibration.scores, predictions.scores[torch.from_numpy(folds == 0)])
     assert torch.equal(chosen.test.scores, predictions.scores[torch.from_numpy(folds == 1)])
@@ -77,7 +75,6 @@ def test_few_samples_are_fitted_and_judged_in_turn(made, split) -> None:
     none = choose_split(made("multiclass", 2), None, 0)
     assert (none.calibration, none.words.startswith("none: 2 samples are too few")) == (None, True)
     chosen = choose_split(made("multiclass", 300, split=split), None, 0)
-    assert chosen.folds is not None
     assert np.bincount(chosen.folds).tolist() == [60] * 5
     assert (chosen.num_calibration, chosen.test.num_samples) == (300, 300)
     assert "5-fold cross-fitting" in chosen.words

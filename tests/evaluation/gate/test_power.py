@@ -81,17 +81,14 @@ def test_what_happened_does_not_matter_and_what_was_stated_does() -> None:
     event = Events(stated, (np.arange(400) % 2).astype(float))
     assert missed_error("smooth", [event], 0.2) is None
     beyond = missed_error("smooth", [event], 0.5)  # the mean of what is stated
-    assert beyond is not None
     assert (beyond.value, beyond.always) == (pytest.approx(0.5), True)
 
 
 def test_accuracy_by_hand() -> None:
     """Of three at 0.9, two wrong fail (2.8 %); at 0.6 that is so in 35 % of cases, at 0.5 in half of them."""
     found = missed_accuracy(0.9, 3, confidence=0.95)
-    assert found is not None
     assert (found.value, found.always) == (0.6, False)
     none = missed_accuracy(0.5, 3, confidence=0.95)  # not even three wrong fail: 12.5 %
-    assert none is not None
     assert none.always
     assert missed_accuracy(0.9, 60, confidence=0.95) is None
     assert missed_accuracy(0.9, 100_000, confidence=0.95) is None
@@ -109,7 +106,6 @@ def test_a_low_accuracy_may_be_missed_too(num_samples, least) -> None:
         if 0 < right <= halfway and binom.cdf(max(fails), num_samples, right) < 0.5
     ]
     found = missed_accuracy(least, num_samples, confidence=0.95)
-    assert found is not None
     assert found.value == pytest.approx(min(passed))
     assert not found.always
     predictions = Predictions(confidence=[0.9] * num_samples, correct=[1] * num_samples)
@@ -121,7 +117,6 @@ def test_a_high_limit_of_an_error_may_be_missed_too() -> None:
     """Of probabilities of 0.6 the error is 0.6 at most: at a limit of 0.35, 0.475 is looked at, then 0.5."""
     event = Events(np.full(12, 0.6), np.ones(12), None)
     found = missed_error("width l1", [event], 0.35)
-    assert found is not None
     least = min(hits for hits in range(13) if binom.cdf(hits, 12, 0.25) > 0.05)  # hits that pass
     assert binom.sf(least - 1, 12, 0.125) > 0.6  # clearly more often than not
     assert (found.value, found.always) == (pytest.approx(0.5), False)
@@ -130,7 +125,6 @@ def test_a_high_limit_of_an_error_may_be_missed_too() -> None:
     # Chance gives an ECE of about 0.1 where 13 fall into a bin, next to none where all fall into one.
     spread = Events(np.linspace(0.01, 0.99, 200), np.ones(200), None)
     found = missed_error("width l1", [spread], 0.0)
-    assert found is not None
     assert (found.value >= 0.05, found.always) == (True, False)
     alone = missed_error("width l1", [Events(np.full(200, 0.99), np.ones(200), None)], 0.0)
     assert alone is None

@@ -69,8 +69,6 @@ def test_rows_in_any_order_and_copies_give_the_same_range() -> None:
     order = rng.permutation(300)
     assert furthest_range(Events(stated[order], outcomes[order])) == found
     double = furthest_range(Events(stated, outcomes, np.full(300, 2.0)))
-    assert found is not None
-    assert double is not None
     assert (double.low, double.high) == (found.low, found.high)
     assert found.low > 0.6
     inside = (stated >= found.low) & (stated <= found.high)

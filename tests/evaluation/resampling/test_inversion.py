@@ -151,7 +151,6 @@ def test_intervals_gate_and_chance_agree() -> None:
         arm = evaluate(predictions, calibrators=[], bootstrap=2, null_draws=99).arms[0]
         gate = check(predictions, {"ece": 0.0}, bootstrap=99)  # as many draws
         low = arm.metrics["ece"].low
-        assert low is not None
         assert (low > 0) == (gate.checks[0].outcome == "fail") == (arm.null[0].p_value <= 0.05)
         seen.add(low > 0)
     assert seen == {True, False}
@@ -219,7 +218,6 @@ def test_clusters_count_as_fewer_samples() -> None:
     given = Events(np.full(60, 0.5), np.repeat([1.0, 0.0, 0.0], 20), clusters=np.repeat(np.arange(6), 10))
     place = BinnedEvents(given, 15)
     draws = draw_null(place, 15, 20, (0,), num_kept=20)
-    assert draws.clustered is not None
     clustered = replace(place.cells("width max"), clustered=draws.clustered["width"])
     alone = replace(clustered, clustered=None)
     assert np.abs(widest_gaps(clustered, 0.95)).max() > np.abs(widest_gaps(alone, 0.95)).max() + 0.1

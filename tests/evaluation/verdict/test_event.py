@@ -72,7 +72,6 @@ def test_a_rare_event_that_is_off_in_places_is_found() -> None:
     found = evaluate(Predictions(probs=sigmoid(log_odds), labels=rng.random(20_000) < true), **FEW)
     assert found.verdict.direction not in {"calibrated", "undecided"}
     where = found.arms[0].parts[0].where
-    assert where is not None
     assert 0 < where.low < where.high < 0.5
     assert any(re.match(r"Furthest off between .* actual\.$", each) for each in found.verdict.sentences)
 
