@@ -42,8 +42,7 @@ def fitted(run, tmp_path) -> Path:
     """A calibrator of equally frequent classes, and a file in which they are not."""
     write(tmp_path / "old.npz", [1 / 3] * 3, 4000, 0)
     write(tmp_path / "new.npz", [0.9, 0.05, 0.05], 4000, 1)
-    done = run("fit", "old.npz", "--method", "bias-corrected-temperature", "-o", "c.safetensors")
-    assert done.returncode == 0, done.stderr
+    run("fit", "old.npz", "--method", "bias-corrected-temperature", "-o", "c.safetensors", code=0)
     return tmp_path
 
 
@@ -55,11 +54,9 @@ def loss(path: Path) -> float:
 
 def test_shift_is_noted(run, fitted) -> None:
     """Where class frequencies differ much the file is written, with a note; where they do not, without."""
-    same = run("apply", "c.safetensors", "old.npz", "-o", "out.npz")
-    assert same.returncode == 0, same.stderr
+    same = run("apply", "c.safetensors", "old.npz", "-o", "out.npz", code=0)
     assert "note" not in same.stdout
-    done = run("apply", "c.safetensors", "new.npz", "-o", "out.npz", "--force")
-    assert done.returncode == 0, done.stderr
+    done = run("apply", "c.safetensors", "new.npz", "-o", "out.npz", "--force", code=0)
     scores = calibrant.load_predictions(fitted / "new.npz").scores
     told = shift_of(calibrant.load_calibrator(fitted / "c.safetensors"), scores).sentences
     assert told
@@ -70,15 +67,13 @@ def test_shift_is_noted(run, fitted) -> None:
 def test_label_shift_is_estimated_and_corrected(run, fitted) -> None:
     """``--label-shift em`` tells the frequencies, lowers the log-loss, and equals the correction by hand."""
     run("apply", "c.safetensors", "new.npz", "-o", "plain.npz")
-    done = run("apply", "c.safetensors", "new.npz", "-o", "em.npz", "--label-shift", "em")
-    assert done.returncode == 0, done.stderr
+    done = run("apply", "c.safetensors", "new.npz", "-o", "em.npz", "--label-shift", "em", code=0)
     found = re.findall(r"estimated share of class (\d): (\S+) ± (\S+), (\S+) in the calibration", done.stdout)
     assert len(found) == 3
     shares = {int(name): float(share) for name, share, *_ in found}
     assert [shares[k] for k in range(3)] == pytest.approx([0.9, 0.05, 0.05], abs=0.03)
     assert loss(fitted / "em.npz") < loss(fitted / "plain.npz") - 0.1
-    known = run("apply", "c.safetensors", "new.npz", "-o", "known.npz", "--prior", "0.9,0.05,0.05")
-    assert known.returncode == 0, known.stderr
+    run("apply", "c.safetensors", "new.npz", "-o", "known.npz", "--prior", "0.9,0.05,0.05", code=0)
     assert loss(fitted / "em.npz") == pytest.approx(loss(fitted / "known.npz"), abs=0.01)
     calibrator = calibrant.load_calibrator(fitted / "c.safetensors")
     assert isinstance(calibrator, BiasCorrectedTemperatureScaling)
@@ -98,10 +93,9 @@ def test_other_class_names_are_refused(run, tmp_path) -> None:
     arrays = dict(np.load(tmp_path / "plain.npz"))
     np.savez(tmp_path / "named.npz", class_names=["cat", "dog", "cow"], **arrays)
     np.savez(tmp_path / "turned.npz", class_names=["dog", "cat", "cow"], **arrays)
-    done = run("fit", "named.npz", "--method", "vector", "-o", "c.safetensors")
-    assert done.returncode == 0, done.stderr
+    run("fit", "named.npz", "--method", "vector", "-o", "c.safetensors", code=0)
     for same in ("named.npz", "plain.npz"):
-        assert run("apply", "c.safetensors", same, "-o", "out.npz", "--force").returncode == 0
+        run("apply", "c.safetensors", same, "-o", "out.npz", "--force", code=0)
     refused = run("apply", "c.safetensors", "turned.npz", "-o", "turned_out.npz")
     assert (refused.returncode, "dog, cat, cow" in refused.stderr) == (2, True)
 
@@ -121,8 +115,7 @@ def test_a_shift_that_cannot_be_seen_is_said() -> None:
 def test_samples_of_the_fit_are_noted(run, over_confident) -> None:
     """After a fit on all rows they are no evidence; after one on the calibration split, half are new."""
     for options, noted in ((["--all"], True), ([], False)):
-        done = run("fit", over_confident.name, *options, "--method", "temperature", "-fo", "c.safetensors")
-        assert done.returncode == 0, done.stderr
+        run("fit", "over.npz", *options, "--method", "temperature", "-fo", "c.safetensors", code=0)
         done = run("apply", "c.safetensors", over_confident.name, "-o", "out.npz", "--force")
         assert ("was fitted on these very samples" in done.stdout) == noted, done.stdout
 
@@ -135,14 +128,11 @@ def test_scores_are_calibrated(run, tmp_path) -> None:
     rows = [f"{score},{right}" for score, right in zip(scores, correct, strict=True)]
     (tmp_path / "judge.csv").write_text("\n".join(["score,correct", *rows]) + "\n")
     options = ["--score-columns", "score", "--method", "platt"]
-    done = run("fit", "judge.csv", *options, "--label-column", "correct", "--all", "-o", "c.safetensors")
-    assert done.returncode == 0, done.stderr
-    done = run("apply", "c.safetensors", "judge.csv", *options[:2], "-o", "out.csv")
-    assert done.returncode == 0, done.stderr
+    run("fit", "judge.csv", *options, "--label-column", "correct", "--all", "-o", "c.safetensors", code=0)
+    run("apply", "c.safetensors", "judge.csv", *options[:2], "-o", "out.csv", code=0)
     found = load_predictions(tmp_path / "out.csv", columns=ColumnNames(label="correct"))
     np.testing.assert_allclose(found.probs.numpy(), scores / 6, atol=0.08)
-    done = run("check", "out.csv", "--label-column", "correct", "--max-ece", "0.1")
-    assert done.returncode == 0, done.stderr
+    run("check", "out.csv", "--label-column", "correct", "--max-ece", "0.1", code=0)
 
 
 ENDINGS = ("npz", "csv", "csv.gz", "tsv", "jsonl", "json", "parquet", "feather", "safetensors", "pt")
@@ -191,15 +181,15 @@ def test_other_columns_of_that_name_are_no_marks() -> None:
 
 def test_calibrating_again_needs_force(run, risks) -> None:
     """By apply and by fit; with --force the mark names both calibrators and the first file."""
-    assert run("fit", "a.csv", "--all", "--method", "platt", "-o", "c.safetensors").returncode == 0
-    assert run("apply", "c.safetensors", "a.csv", "-o", "b.csv").returncode == 0
+    run("fit", "a.csv", "--all", "--method", "platt", "-o", "c.safetensors", code=0)
+    run("apply", "c.safetensors", "a.csv", "-o", "b.csv", code=0)
     for command in (
         ("apply", "c.safetensors", "b.csv", "-o", "d.csv"),
         ("fit", "b.csv", "--all", "--method", "platt", "-o", "d.safetensors"),
     ):
         done = run(*command)
         assert (done.returncode, "b.csv is calibrated already (by platt)" in done.stderr) == (2, True)
-        assert run(*command, "--force").returncode == 0
+        run(*command, "--force", code=0)
     once, twice = (mark_in(load_predictions(risks / name).notes) for name in ("b.csv", "d.csv"))
     assert (once.method, twice.method, once.file, once.seen) == ("platt", "platt + platt", twice.file, True)
     assert (risks / "d.csv").read_text().splitlines()[0] == "label,prob,site,calibrated_by"
@@ -209,8 +199,7 @@ def test_compare_knows_a_model_and_its_repair(run, risks) -> None:
     """It names the pair, and warns about samples that the calibrator was fitted on; evaluate does, too."""
     run("fit", "a.csv", "--all", "--method", "platt", "-o", "c.safetensors")
     run("apply", "c.safetensors", "a.csv", "-o", "b.csv")
-    done = run("compare", "a.csv", "b.csv", "--bootstrap", "20", "--json", "c.json")
-    assert done.returncode == 0, done.stderr
+    run("compare", "a.csv", "b.csv", "--bootstrap", "20", "--json", "c.json", code=0)
     found = json.loads((risks / "c.json").read_text())
     same = "The same model, before or after calibration: a (as it was), b (platt)."
     assert same in found["notes"]
@@ -227,8 +216,7 @@ def test_images_carry_the_mark(run, tmp_path) -> None:
     (tmp_path / "streets").mkdir()
     np.save(tmp_path / "streets" / "logits.npy", 4 * logits)
     np.save(tmp_path / "streets" / "labels.npy", (logits + rng.gumbel(size=logits.shape)).argmax(axis=1))
-    done = run("fit", "streets", "--method", "temperature", "-o", "c.safetensors")
-    assert done.returncode == 0, done.stderr
-    assert run("apply", "c.safetensors", "streets", "-o", "repaired").returncode == 0
+    done = run("fit", "streets", "--method", "temperature", "-o", "c.safetensors", code=0)
+    run("apply", "c.safetensors", "streets", "-o", "repaired", code=0)
     done = run("apply", "c.safetensors", "repaired", "-o", "again")
     assert (done.returncode, "repaired is calibrated already (by temperature)" in done.stderr) == (2, True)

@@ -70,17 +70,14 @@ def test_a_foreign_table_is_read_by_every_command(run, asked, tmp_path, found) -
     ]
     (tmp_path / "mail.csv").write_text("\n".join(["y_true,p_spam,site", *rows]))
     options = ("--group-column", "site", "--label-column", "y_true")
-    assert run("evaluate", "mail.csv", *options).returncode == 0
+    run("evaluate", "mail.csv", *options, code=0)
     given = asked[0]["predictions"]
     assert (given.kind, given.class_names, given.probs[0].item()) == ("binary", ("ham", "spam"), 0.1)
     assert (given.labels[:2].tolist(), given.groups[0]) == ([0, 1], "0")
-    fit = run("fit", "mail.csv", "--all", "--method", "temperature", "-o", "t.safetensors", *options[2:])
-    assert fit.returncode == 0, fit.stderr
+    fit = run("fit mail.csv --all --method temperature -o t.safetensors --label-column y_true", code=0)
     assert "note: `p_spam` holds percentages and was divided by 100." in fit.stdout
-    assert (
-        run("apply", "t.safetensors", "mail.csv", "-o", "out.csv", "--prob-columns", "p_spam").returncode == 0
-    )
-    assert run("check", "mail.csv", "--max-ece", "0.9", "--bootstrap", "20", *options).returncode == 0
+    run("apply t.safetensors mail.csv -o out.csv --prob-columns p_spam", code=0)
+    run("check", "mail.csv", "--max-ece", "0.9", "--bootstrap", "20", *options, code=0)
     # What ``evaluate`` recommends carries its options.
     from calibrant.reports.commands import with_commands
 
@@ -94,8 +91,7 @@ def test_repairs_by_group_are_shown(run, asked, tmp_path) -> None:
     rng = np.random.default_rng(0)
     groups = np.array(["a; c", "b; c"])[np.arange(200) % 2]
     np.savez(tmp_path / "g.npz", logits=rng.normal(size=200), labels=rng.integers(0, 2, 200), groups=groups)
-    done = run("evaluate", "g.npz", "--by-group", "--report", "g.html")
-    assert done.returncode == 0, done.stderr
+    done = run("evaluate", "g.npz", "--by-group", "--report", "g.html", code=0)
     lines = done.stdout.partition("Repairs by group")[2].splitlines()
     firsts = [line.partition(" ")[0] for line in lines]  # the name, and the count below it
     assert [firsts[firsts.index(name) + 1] for name in ("all", "c")] == ["100", "100"]
@@ -108,8 +104,7 @@ def test_several_files_one_after_another(run, asked, file, tmp_path) -> None:
     """Each has its verdict and its page, and a row of the last table; a bad one is told, and counts."""
     (tmp_path / "bad.npz").write_bytes(b"PK")
     calibrant.load_predictions(file).rows(slice(0, 30)).save(tmp_path / "part.npz")
-    done = run("evaluate", "part.npz", "bad.npz", "p.npz", "--report", "pages", "--json", "all.json")
-    assert done.returncode == 2
+    done = run("evaluate", "part.npz", "bad.npz", "p.npz", "--report", "pages", "--json", "all.json", code=2)
     assert done.stderr.startswith("calibrant: ")
     assert "bad.npz" in one_line(done.stderr)
     assert done.stdout.count("Best fix: temperature scaling") == 2
@@ -125,8 +120,7 @@ def test_files_of_one_name_have_pages_of_their_own(run, asked, file, tmp_path) -
     for name in ("one", "[b]two"):
         (tmp_path / name).mkdir()
         shutil.copy(file, tmp_path / name / "p.npz")
-    done = run("evaluate", "one/p.npz", "[b]two/p.npz", "one/../one/p.npz", "--report", "pages")
-    assert done.returncode == 0, done.stderr
+    done = run("evaluate", "one/p.npz", "[b]two/p.npz", "one/../one/p.npz", "--report", "pages", code=0)
     assert sorted(path.name for path in (tmp_path / "pages").iterdir()) == ["[b]two-p.html", "one-p.html"]
     assert [each for each in done.stdout.split() if each.endswith("two/p.npz")][-1] == "[b]two/p.npz"
     assert len(asked) == 2
@@ -134,22 +128,18 @@ def test_files_of_one_name_have_pages_of_their_own(run, asked, file, tmp_path) -
 
 def test_patterns_that_the_shell_left(run, asked, file) -> None:
     """``*.npz`` is expanded where the shell does not."""
-    assert run("evaluate", "*.npz").returncode == 0
+    run("evaluate", "*.npz", code=0)
     assert len(asked) == 1
 
 
 def test_a_pipe_in_and_json_out(run, asked, file, monkeypatch) -> None:
     """``-`` reads the standard input whatever its format, and ``--json -`` prints nothing else."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
-    done = run("evaluate", "-", "--json", "-")
-    assert done.returncode == 0, done.stderr
+    done = run("evaluate", "-", "--json", "-", code=0)
     assert json.loads(done.stdout)["source"]["name"] == "stdin"
     text = "label\tprob\n" + "1\t0.75\n0\t0.5\n" * 20
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    done = run(
-        "check", "/dev/stdin", "--format", "tsv", "--max-ece", "0.9", "--json", "-", "--bootstrap", "20"
-    )
-    assert done.returncode == 0, done.stderr
+    done = run("check /dev/stdin --format tsv --max-ece 0.9 --json - --bootstrap 20", code=0)
     assert json.loads(done.stdout)["passed"]
 
 
@@ -178,30 +168,28 @@ def test_quiet_prints_nothing_and_verbose_the_stages(run, asked, file) -> None:
     fit = ("fit", file.name, "--all", "--method", "temperature", "-o", "c.safetensors")
     assert run(*fit, "-q").stdout == ""
     assert " s  fitting temperature on 40 samples" in run(*fit, "-v").stderr
-    done = run("evaluate", file.name, "--by-group", "-v")
-    assert done.returncode == 2
+    done = run("evaluate", file.name, "--by-group", "-v", code=2)
     assert "Traceback" in one_line(done.stderr)
 
 
 def test_nothing_is_replaced_by_another_command(run, asked, file, tmp_path) -> None:
     """A report is replaced by another one of its file, a calibrator by an equal one; else by --force."""
     first = ("evaluate", file.name, "--report", "r.html")
-    assert run(*first).returncode == 0
-    assert run(*first).returncode == 0
-    assert run(*first, "--seed", "1").returncode == 0
+    run(*first, code=0)
+    run(*first, code=0)
+    run(*first, "--seed", "1", code=0)
     other = ("evaluate", "other.npz", "--report", "r.html")
     (tmp_path / "other.npz").write_bytes(file.read_bytes())
-    done = run(*other)
-    assert done.returncode == 2
+    done = run(*other, code=2)
     assert "r.html already exists and isn't a report of other.npz; use --force" in one_line(done.stderr)
-    assert run(*other, "--force").returncode == 0
+    run(*other, "--force", code=0)
     fit = ("fit", file.name, "--all", "-o", "c.safetensors", "--method")
-    assert run(*fit, "temperature").returncode == 0
-    assert run(*fit, "temperature").returncode == 0
+    run(*fit, "temperature", code=0)
+    run(*fit, "temperature", code=0)
     kept = (tmp_path / "c.safetensors").read_bytes()
     assert "has other content; use --force to overwrite it" in one_line(run(*fit, "platt").stderr)
     assert (tmp_path / "c.safetensors").read_bytes() == kept
-    assert run(*fit, "platt", "--force").returncode == 0
+    run(*fit, "platt", "--force", code=0)
     (tmp_path / "package.json").write_text('{"name": "page"}')
     assert "already exists" in run("evaluate", file.name, "--json", "package.json").stderr
 
@@ -298,8 +286,7 @@ def test_own_numbers_are_replaced(run, file) -> None:
     check = ("check", "p.npz", "--max-ece", "0.9", "--bootstrap", "20", "--junit", "c.xml")
     figure = ("figure", "reliability", "p.npz", "-o", "r.svg")
     for command in (check, (*check, "--seed", "1"), figure, figure):
-        done = run(*command)
-        assert done.returncode == 0, done.stderr
+        run(*command, code=0)
 
 
 def test_defaults_from_pyproject(run, asked, file, tmp_path) -> None:
@@ -330,8 +317,7 @@ def test_defaults_from_pyproject(run, asked, file, tmp_path) -> None:
 def test_wrong_defaults_are_one_sentence(run, tmp_path, text, words) -> None:
     """Which file, which name, and the nearest that there is."""
     (tmp_path / "pyproject.toml").write_text(text)
-    done = run("evaluate", "p.npz")
-    assert done.returncode == 2
+    done = run("evaluate", "p.npz", code=2)
     assert words in one_line(done.stderr)
     assert str(tmp_path / "pyproject.toml") in one_line(done.stderr)
 

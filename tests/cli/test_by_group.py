@@ -19,21 +19,17 @@ def test_calibrators_by_group(run, tmp_path) -> None:
     stated = odds * np.where(groups == "north", 3.0, 1.0)
     np.savez(tmp_path / "p.npz", logits=stated, labels=labels, groups=groups, split=np.arange(600) // 2 % 2)
     np.savez(tmp_path / "other.npz", logits=stated[:2], groups=["north", "east"])
-    fitted = run("fit", "p.npz", "--method", "temperature", "--by-group", "-o", "c.safetensors")
-    assert fitted.returncode == 0, fitted.stderr
+    fitted = run("fit", "p.npz", "--method", "temperature", "--by-group", "-o", "c.safetensors", code=0)
     assert "temperature, fitted on 300 samples of 2 groups" in fitted.stdout
     assert "  north, 150 samples: temperature = " in fitted.stdout
-    applied = run("apply", "c.safetensors", "p.npz", "-o", "q.npz")
-    assert applied.returncode == 0, applied.stderr
+    run("apply", "c.safetensors", "p.npz", "-o", "q.npz", code=0)
     probs = np.load(tmp_path / "q.npz")["probs"]
     by_hand = load_group_calibrator(tmp_path / "c.safetensors").predict_proba(stated, groups=groups)
     np.testing.assert_array_equal(probs, by_hand.numpy())
-    pooled = run("apply", "c.safetensors", "other.npz", "--unknown-groups", "pooled", "-o", "r.npz")
-    assert pooled.returncode == 0, pooled.stderr
+    run("apply", "c.safetensors", "other.npz", "--unknown-groups", "pooled", "-o", "r.npz", code=0)
     by_all = load_group_calibrator(tmp_path / "c.safetensors").pooled.predict_proba(stated[1:2])
     np.testing.assert_array_equal(np.load(tmp_path / "r.npz")["probs"][1:], by_all.numpy())
-    usual = run("fit", "p.npz", "--by-group", "-o", "d.safetensors")
-    assert usual.returncode == 0, usual.stderr
+    usual = run("fit", "p.npz", "--by-group", "-o", "d.safetensors", code=0)
     assert usual.stdout.startswith("note: Platt scaling is the default for groups of two classes")
     assert "platt, fitted on 300 samples of 2 groups" in usual.stdout
 
@@ -50,11 +46,10 @@ def test_multicalibration_over_groups_that_overlap(run, tmp_path) -> None:
     text = "".join(f"{a},{b},{c!r},{d}\n" for a, b, c, d in rows).replace("np.float64(", "").replace(")", "")
     (tmp_path / "p.csv").write_text(f"sex,ill,risk,site\n{text}")
     named = ("--label-column", "ill", "--prob-columns", "risk", "--group-columns", "sex,site")
-    fitted = run("fit", "p.csv", "--all", "--method", "multicalibration", "-o", "m.safetensors", *named)
-    assert fitted.returncode == 0, fitted.stderr
+    fit = ("fit", "p.csv", "--all", "--method", "multicalibration", "-o", "m.safetensors")
+    fitted = run(*fit, *named, code=0)
     assert "multicalibration after platt, fitted on 900 samples of 4 groups" in fitted.stdout
-    applied = run("apply", "m.safetensors", "p.csv", "-o", "q.csv", *named)
-    assert applied.returncode == 0, applied.stderr
+    run("apply", "m.safetensors", "p.csv", "-o", "q.csv", *named, code=0)
     groups = [f"sex={a}; site={b}" for a, b in zip(sex, site, strict=True)]
     logits = np.log(risk) - np.log1p(-risk)
     by_hand = load_multicalibrator(tmp_path / "m.safetensors").predict_proba(logits, groups=groups).numpy()

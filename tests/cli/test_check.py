@@ -47,8 +47,7 @@ def test_a_failure_is_exit_code_one_and_a_sentence(run, boastful, tmp_path) -> N
 def test_too_few_samples_pass_with_a_word_and_fail_where_strict(run, tmp_path) -> None:
     """Three samples: exit code 0 and what they would let through; 1 with ``--strict``."""
     np.savez(tmp_path / "three.npz", confidence=[0.95] * 3, correct=[1, 1, 0])
-    done = run("check", "three.npz", "--max-ece", "0.05")
-    assert done.returncode == 0, done.stderr
+    done = run("check", "three.npz", "--max-ece", "0.05", code=0)
     assert done.stdout.startswith("pass, too few samples to tell: ")
     assert "3 samples are too few: a model with a true error of 0.4 would pass" in done.stdout
     done = run("check", "three.npz", "--max-ece", "0.05", "--strict")
@@ -75,8 +74,7 @@ def test_quiet_prints_only_failures(run, boastful) -> None:
 )
 def test_bad_input_is_exit_code_two_in_every_format(run, boastful, tmp_path, arguments, words) -> None:
     """One sentence on stderr, and in the files that a pipeline reads, if these can be written."""
-    done = run("check", boastful.name, *arguments, "--json", "found.json")
-    assert done.returncode == 2
+    done = run("check", boastful.name, *arguments, "--json", "found.json", code=2)
     assert words in one_line(done.stderr)
     assert len(one_line(done.stderr).strip().splitlines()) == 1
     if "--junit" in arguments:
@@ -96,7 +94,7 @@ def test_a_missing_file_is_an_error_in_junit(run, boastful, tmp_path) -> None:
     assert (suites.attrib["failures"], suites.attrib["errors"]) == ("0", "1")
     (error,) = suites.iter("error")
     assert error.attrib["message"] == "absent.npz: no such file."
-    assert run("check", boastful.name, "--max-ece", "0.9", *files).returncode == 0
+    run("check", boastful.name, "--max-ece", "0.9", *files, code=0)
     assert "error" not in json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
 
 
@@ -113,39 +111,27 @@ def visits(tmp_path) -> None:
 
 def test_every_command_takes_the_column(run, visits, tmp_path) -> None:
     """evaluate, check, compare and fit resample patients, and say so."""
-    done = run("evaluate", "visits.csv", "--cluster", "patient", "--bootstrap", "20", "--method", "platt",
-               "--json", "found.json")  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    evaluate = "evaluate visits.csv --bootstrap 20 --method platt --cluster patient"
+    done = run(f"{evaluate} --json found.json", code=0)
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     assert found["settings"]["clusters"] == 20
     assert "20 clusters of 10 samples" in done.stdout
+    assert "20 clusters" in run(f"{evaluate} --group-column patient", code=0).stdout  # which may be both
     plain = run("check", "visits.csv", "--max-ece", "0.05", "--bootstrap", "99")
     whole = run("check", "visits.csv", "--max-ece", "0.05", "--bootstrap", "99", "--cluster", "patient")
     assert (plain.returncode, whole.returncode) == (1, 0)
     (tmp_path / "other.csv").write_text((tmp_path / "visits.csv").read_text())
-    both = run("compare", "visits.csv", "other.csv", "--group-column", "patient", "--cluster", "patient",
-               "--bootstrap", "40")  # fmt: skip
-    assert both.returncode == 0, both.stderr
+    both = run("compare visits.csv other.csv --group-column patient --cluster patient --bootstrap 40", code=0)
     assert "all models: Samples count as dependent within 20 clusters" in " ".join(both.stdout.split())
-    fitted = run("fit", "visits.csv", "--cluster", "patient", "--out", "c.safetensors")
-    assert fitted.returncode == 0, fitted.stderr
-
-
-def test_the_groups_may_be_the_clusters(run, visits, tmp_path) -> None:
-    """A column may be both."""
-    done = run("evaluate", "visits.csv", "--group-column", "patient", "--cluster", "patient",
-               "--bootstrap", "20", "--method", "temperature")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "20 clusters" in done.stdout
+    run("fit", "visits.csv", "--cluster", "patient", "--out", "c.safetensors", code=0)
 
 
 def test_a_quantity_is_added_by_name(run, over_confident, tmp_path) -> None:
     """Terminal and JSON have it with its interval; other quantities that were not asked for stay away."""
     few = {name: array[:1000] for name, array in np.load(over_confident).items()}
     np.savez(tmp_path / "few.npz", **few)
-    done = run("evaluate", "few.npz", "--metric", "smooth_ece", "--bootstrap", "20",
-               "--method", "temperature", "--json", "found.json")  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    few = "few.npz --bootstrap 20 --method temperature"
+    done = run(f"evaluate {few} --metric smooth_ece --json found.json", code=0)
     assert "smECE" in done.stdout
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     first, repaired = found["arms"]

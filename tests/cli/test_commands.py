@@ -24,10 +24,7 @@ def one_sentence(text: str) -> str:
 
 def test_evaluate_says_over_confident_and_writes_report_and_numbers(run, over_confident, tmp_path) -> None:
     """Predictions sharpened threefold are called over-confident; report and JSON appear where asked."""
-    done = run(
-        "evaluate", over_confident.name, "--report", "r.html", "--json", "r.json", "--bootstrap", "100"
-    )
-    assert done.returncode == 0, done.stderr
+    done = run("evaluate over.npz --report r.html --json r.json --bootstrap 100", code=0)
     assert done.stderr == ""
     assert "Overconfident" in done.stdout
     assert "Report: r.html" in done.stdout
@@ -56,14 +53,12 @@ def test_fit_makes_a_calibrator_even_where_none_is_needed(run, tmp_path) -> None
 
 def test_fit_then_apply_mends_the_temperature(run, over_confident, tmp_path) -> None:
     """The choice is told, the temperature near the planted 3; applied it lowers the test split's error."""
-    done = run("fit", over_confident.name, "-o", "c.safetensors")
-    assert done.returncode == 0, done.stderr
+    done = run("fit", over_confident.name, "-o", "c.safetensors", code=0)
     assert "cross-validated log-loss" in done.stdout
     assert "Choice: use temperature;" in done.stdout
     calibrator = calibrant.load_calibrator(tmp_path / "c.safetensors")
     assert calibrator.fit_result_.parameters["temperature"] == pytest.approx(3, rel=0.1)
-    applied = run("apply", "c.safetensors", over_confident.name, "-o", "out.npz")
-    assert applied.returncode == 0, applied.stderr
+    run("apply", "c.safetensors", over_confident.name, "-o", "out.npz", code=0)
     before, after = (
         calibrant.load_predictions(over_confident),
         calibrant.load_predictions(tmp_path / "out.npz"),
@@ -79,9 +74,8 @@ def test_multilabel_repairs_apply_to_files_without_labels(run, tmp_path) -> None
     labels = (rng.random((300, 3)) < 1 / (1 + np.exp(1 - logits))).astype(int)
     np.savez(tmp_path / "old.npz", logits=logits, labels=labels, split=np.arange(300) % 2)
     np.savez(tmp_path / "new.npz", logits=logits[:20])
-    assert run("fit", "old.npz", "--method", "platt", "-o", "c.safetensors").returncode == 0
-    done = run("apply", "c.safetensors", "new.npz", "-o", "out.npz")
-    assert done.returncode == 0, done.stderr
+    run("fit", "old.npz", "--method", "platt", "-o", "c.safetensors", code=0)
+    run("apply", "c.safetensors", "new.npz", "-o", "out.npz", code=0)
     expected = calibrant.load_calibrator(tmp_path / "c.safetensors").predict_proba(logits[:20])
     np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["probs"], expected.numpy())
 

@@ -273,8 +273,7 @@ if sys.platform != "win32":  # which says it in other words
 def test_a_refusal_is_one_sentence(folder, typed, said) -> None:
     """Exit code 2, no traceback, never more than a few alternatives; and nothing is written or replaced."""
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-    done = call(*shlex.split(typed.format(folder=folder.name)), folder=folder)
-    assert done.returncode == 2, done.stdout + done.stderr
+    done = call(*shlex.split(typed.format(folder=folder.name)), folder=folder, code=2)
     assert done.stderr.startswith("calibrant: ")
     assert said in done.stderr or said in one_line(done.stderr), done.stderr
     assert "\n" not in one_line(done.stderr).strip()

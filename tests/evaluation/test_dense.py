@@ -124,10 +124,8 @@ def test_gates_and_comparisons_take_images(tmp_path) -> None:
         np.save(tmp_path / name / "logits.npy", logits)
         np.save(tmp_path / name / "labels.npy", given["labels"])
     asked = ("a", "b", "--ignore-index", "255", "--bootstrap", "20")
-    assert call("compare", *asked, folder=tmp_path).returncode == 0
-    done = call(
-        "check", "b", "--baseline", "a", "--ignore-index", "255", "--bootstrap", "20", folder=tmp_path
-    )
+    call("compare", *asked, folder=tmp_path, code=0)
+    done = call("check b --baseline a --ignore-index 255 --bootstrap 20", folder=tmp_path)
     assert (done.returncode, "(same samples)" in done.stdout) == (0, True)
 
 
@@ -320,8 +318,7 @@ def test_images_of_an_event_are_repaired_in_their_form(channel, tmp_path) -> Non
     np.save(tmp_path / "images" / "logits.npy", 2 * odds)
     np.save(tmp_path / "images" / "labels.npy", rng.random(odds.shape) < 1 / (1 + np.exp(-odds)))
     call("fit", "images", "--method", "temperature", "--all", "--out", "c.safetensors", folder=tmp_path)
-    done = call("apply", "c.safetensors", "images", "--out", "repaired", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
+    call("apply", "c.safetensors", "images", "--out", "repaired", folder=tmp_path, code=0)
     temperature = float(load_calibrator(tmp_path / "c.safetensors").temperature)
     wanted = 1 / (1 + np.exp(-2 * odds / temperature))
     np.testing.assert_allclose(np.load(tmp_path / "repaired" / "probs.npy"), wanted, atol=1e-12)
@@ -355,9 +352,8 @@ def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path, m
     (tmp_path / "streets").mkdir()
     for name in ("logits", "labels"):
         np.save(tmp_path / "streets" / f"{name}.npy", given[name])
-    done = call("evaluate", "streets", "--ignore-index", "255", "--images", "images.csv", "--bootstrap", "20",
-                "--method", "temperature", "--json", "found.json", folder=tmp_path)  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    line = "evaluate streets --ignore-index 255 --images images.csv --bootstrap 20 --method temperature"
+    call(f"{line} --json found.json", folder=tmp_path, code=0)
     with (tmp_path / "images.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["name"] for row in rows] == list("01234567")
@@ -365,9 +361,8 @@ def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path, m
     for name, message in (("images.csv", "already exists"), ("images.txt", "must end in .csv")):
         again = call("evaluate", "streets", "--images", name, folder=tmp_path)
         assert (again.returncode, message in again.stderr) == (2, True)
-    fitted = call("fit", "streets", "--all", "--ignore-index", "255", "--method", "temperature", "-o",
-                  "c.safetensors", folder=tmp_path)  # fmt: skip
-    assert fitted.returncode == 0, fitted.stderr
+    line = "fit streets --all --ignore-index 255 --method temperature -o c.safetensors"
+    call(line, folder=tmp_path, code=0)
     dense = DensePredictions(logits=given["logits"], labels=given["labels"], ignore_index=255)
     pixels = dense.sample(1000)
     expected = TemperatureScaling().fit(pixels.scores, pixels.labels)

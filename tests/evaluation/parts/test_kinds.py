@@ -121,9 +121,7 @@ def test_confidences_pass_gates_are_compared_and_repaired(tmp_path) -> None:
         for k, each in enumerate((given, better))
     ]
     assert not are_paired(*all_right)
-    done = call(
-        "fit", "a.parquet", "--method", "platt", "-o", "p.safetensors", "--engine", "serial", folder=tmp_path
-    )
+    done = call("fit a.parquet --method platt -o p.safetensors --engine serial", folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     call("fit", "a.parquet", "--method", "platt", "-o", "q.safetensors", folder=tmp_path)
     fitted, known = (load_calibrator(tmp_path / f"{name}.safetensors") for name in "pq")
@@ -239,8 +237,7 @@ def test_the_largest_logits_are_judged_as_in_memory(tmp_path) -> None:
     assert are_paired(by_name, by_name)
     for engine in ([], ["--engine", "serial"]):
         name = f"{len(engine)}.safetensors"
-        done = call("fit", "a.parquet", "--method", "temperature", "-o", name, *engine, folder=tmp_path)
-        assert done.returncode == 0
+        call("fit", "a.parquet", "--method", "temperature", "-o", name, *engine, folder=tmp_path, code=0)
     one, other = (load_calibrator(tmp_path / f"{k}.safetensors") for k in (0, 2))
     assert float(one.temperature) == pytest.approx(float(other.temperature))
 

@@ -170,21 +170,8 @@ def test_too_many_groups_are_said_and_groups_may_be_clusters(tmp_path) -> None:
     assert (judged.arms[0].groups, sum("more than 200" in note for note in judged.notes)) == ((), 1)
     assert found.has_groups
     assert PartitionedPredictions(tmp_path / "a.parquet", columns=ColumnNames(cluster="group")).has_clusters
-    done = call(
-        *(
-            "check",
-            "a.parquet",
-            "--max-ece",
-            "0.9",
-            "--cluster",
-            "group",
-            "--engine",
-            "serial",
-            "--json",
-            "-",
-        ),
-        folder=tmp_path,
-    )
+    line = "check a.parquet --max-ece 0.9 --cluster group --engine serial --json -"
+    done = call(line, folder=tmp_path)
     assert "A cluster is in one batch" in json.loads(done.stdout)["notes"][0]
 
 
