@@ -33,7 +33,7 @@ FLOORS = [
     {"evaluation"},
     {"repair"},
     {"reports"},
-    {"demo", "web", "integrations"},
+    {"demo", "web", "integrations", "plots.py"},
     {"cli"},
     {"__init__.py", "__main__.py"},
 ]

@@ -25,6 +25,7 @@ ROOMS = {
     "metrics": ("Metrics", ["calibrant.metrics"]),
     "calibrators": ("Calibrators", ["calibrant.calibrators"]),
     "reports": ("Reports and figures", ["calibrant.reports"]),
+    "plots": ("Plots", ["calibrant.plots"]),
     "losses": ("Losses", ["calibrant.losses"]),
     "theory": ("Theory", ["calibrant.theory", "calibrant_lab.theory"]),
     "curvature": ("Curvature", ["calibrant.curvature"]),

@@ -107,7 +107,7 @@ def evaluate(
     when outcomes are drawn from the stated probabilities, the share :math:`(1 + k)/(1 + D)` of :math:`D`
     draws (:math:`k` of which reach the error observed) as the p-value, and the ``level`` quantile.
 
-    **The verdict** rests on a test that finds errors anywhere on the scale, with intercept and slope (see
+    **The verdict** rests on a test that finds errors anywhere on the scale (see
     :mod:`calibrant.evaluation.resampling.calibration_test`). With two classes it tests the probability of the
     positive class, with several labels that of each label, else the confidence of the top label. Of more
     classes, every class is tested as well: the class-wise error, and the mean probability of each class

@@ -280,6 +280,11 @@ def shift(row: result.ClassRow) -> float:
     return abs(row.mean_probability - row.prevalence) / row.noise_floor if row.noise_floor else 0.0
 
 
+def furthest_pairs(evaluation: result.Evaluation) -> list[ClassPair]:
+    """The classes, the one whose average probability is furthest from its rate first."""
+    return sorted(class_pairs(evaluation), key=lambda pair: -shift(pair.before))
+
+
 def recommended(evaluation: result.Evaluation) -> result.Arm | None:
     """The arm that is recommended, ``None`` where that is to leave the predictions as they came."""
     name = evaluation.verdict.recommended
