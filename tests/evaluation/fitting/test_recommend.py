@@ -24,6 +24,18 @@ def test_the_simplest_within_one_standard_error_wins(made) -> None:
     assert chosen(made("binary", 3000, sharpness=2, shift=1), *options).name == "platt"
 
 
+def test_a_gain_within_noise_changes_nothing(made) -> None:
+    """Honest models of which a calibrator happens to have the best NLL, by less than a standard error."""
+    close = 0
+    for seed in range(12):
+        found = chosen(made("binary", 300, seed=seed), "temperature", "platt")
+        first = found.choice.candidates[0]
+        if 0 < first.behind <= first.standard_error:
+            close += 1
+            assert found.name == "uncalibrated"
+    assert close > 0
+
+
 def test_candidates_tell_why(made) -> None:
     """The best is behind by nothing, the chosen by at most one standard error, all simpler ones by more."""
     found = chosen(made("multiclass", 1000, sharpness=1.5), "temperature", "focal-temperature")
