@@ -75,3 +75,19 @@ class _ClosedForm(torch.autograd.Function):
         pull: Pull = ctx.pull or closed(logits)[1]
         ctx.pull = None
         return pull(grad), None, None
+
+
+def of_row_numbers(numbers: tuple[Tensor, ...], loss: Callable[..., Tensor]) -> tuple[Tensor, Any]:
+    """A loss of a few numbers a row, and from its gradient theirs: small, so autograd may do it."""
+    leaves = [each.detach().requires_grad_() for each in numbers]
+    with torch.enable_grad():
+        value = loss(*leaves)
+    return value.detach(), lambda grad: torch.autograd.grad(value, leaves, grad, retain_graph=True)
+
+
+def times_rows(matrix: Tensor, factor: Tensor) -> Tensor:
+    """The matrix with each row times its factor, in its place."""
+    try:
+        return matrix.mul_(factor)
+    except RuntimeError:  # many gradients at once (is_grads_batched) do not fit into its place
+        return matrix * factor
