@@ -14,6 +14,10 @@ Closed: TypeAlias = Callable[[Tensor], "tuple[Tensor, Pull]"]
 Plain: TypeAlias = Callable[[Tensor], Tensor]
 
 
+BLOCK = 1 << 16
+"""Numbers on a CPU: what is done with so many, one step after the other, finds them in the cache."""
+
+
 def by_closed_form(logits: Tensor, closed: Closed, plain: Plain) -> Tensor:
     """The loss of the logits; of ``plain`` where it is compiled, transformed or differentiated twice.
 
@@ -85,9 +89,15 @@ def of_row_numbers(numbers: tuple[Tensor, ...], loss: Callable[..., Tensor]) -> 
     return value.detach(), lambda grad: torch.autograd.grad(value, leaves, grad, retain_graph=True)
 
 
-def times_rows(matrix: Tensor, factor: Tensor) -> Tensor:
-    """The matrix with each row times its factor, in its place."""
+def times_rows(matrix: Tensor, factor: Tensor, offset: Tensor | None = None) -> Tensor:
+    """The matrix with each row times its factor, plus its offset, in its place."""
     try:
-        return matrix.mul_(factor)
+        if offset is None:
+            return matrix.mul_(factor)
+        size = max(1, BLOCK // matrix.shape[1])
+        parts = (each.split(size) for each in (matrix, factor, offset))
+        for block, times, plus in zip(*parts, strict=True):
+            block.mul_(times).add_(plus)
     except RuntimeError:  # many gradients at once (is_grads_batched) do not fit into its place
-        return matrix * factor
+        return matrix * factor if offset is None else matrix * factor + offset
+    return matrix

@@ -11,7 +11,7 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Shaped
 from calibrant._math.true_class import focal_value, softplus
-from calibrant.losses._closed_form import Pull, by_closed_form, can_look, scaled
+from calibrant.losses._closed_form import BLOCK, Pull, by_closed_form, can_look, scaled
 from calibrant.losses._rows import Layout, Reduction, check_is_tensor, check_scores, dtypes_of
 
 
@@ -76,9 +76,6 @@ def _plain_values(entries: Entries, terms: EntryTerms) -> Float[Tensor, "*N"]:
     return values + terms.distance * missed.square() if terms.distance else values
 
 
-_BLOCK = 1 << 16  # entries; a dozen operations on so many find them in the cache
-
-
 class _FractionsError(RuntimeError):
     """Floating-point labels other than 0 and 1: the plain form takes over."""
 
@@ -92,7 +89,7 @@ def _closed_form(entries: Entries, terms: EntryTerms, logits: Tensor) -> tuple[T
     gradient = torch.empty_like(logits)
     sums = [] if len(logits) else [logits.new_zeros(())]
     values = torch.empty_like(logits) if layout.reduction == "none" else None
-    size = max(1, _BLOCK // max(1, logits[:1].numel()))
+    size = max(1, BLOCK // max(1, logits[:1].numel()))
     for start in range(0, len(logits), size):
         at = slice(start, start + size) if len(logits) > size else ...
         given, slope = labels[at], gradient[at]

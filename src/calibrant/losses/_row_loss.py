@@ -28,7 +28,7 @@ from torch import Tensor
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant._math.true_class import focal_power, focal_value, softplus
-from calibrant.losses._closed_form import Pull, by_closed_form, is_traced
+from calibrant.losses._closed_form import BLOCK, Pull, by_closed_form, is_traced
 from calibrant.losses._rows import Layout, Reduction, Rows
 
 GammaRule: TypeAlias = Callable[[Tensor], Tensor]
@@ -249,9 +249,16 @@ def _pull_back(scratch: _Scratch, grad: Tensor) -> Float[Tensor, "R C"]:
         grad = grad.unsqueeze(1)
     slope = slope * grad
     if curve is not None:
-        slope = (probs * (curve * grad)).add_(slope)
+        curve = curve * grad
+        size = max(1, BLOCK // probs.shape[1]) if probs.device.type == "cpu" else max(1, len(probs))
+        try:
+            for block, flat, steep in zip(*(each.split(size) for each in (probs, slope, curve)), strict=True):
+                block.mul_(torch.mul(block, steep).add_(flat))
+        except RuntimeError:  # as below
+            probs = probs * (probs * curve + slope)
+        slope = None
     try:
-        gradient = probs.mul_(slope)
+        gradient = probs if slope is None else probs.mul_(slope)
     except RuntimeError:  # many gradients at once (is_grads_batched) do not fit into the scratch
         gradient = probs * slope
     if place is None or at_true is None:

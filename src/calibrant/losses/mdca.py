@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
-from calibrant.losses._closed_form import Pull, by_closed_form, can_look, scaled
+from calibrant.losses._closed_form import BLOCK, Pull, by_closed_form, can_look, scaled
 from calibrant.losses._module import BatchLossModule, properness
 from calibrant.losses._row_loss import FEW, Terms, closed_form, row_loss
 from calibrant.losses._rows import Rows, as_rows, check_mean, check_not_negative
@@ -98,9 +98,6 @@ def _difference(rows: Rows) -> Float[Tensor, ""]:
     return (probs.sum(0) - occurrences).abs().mean() / count
 
 
-_BLOCK = 1 << 16  # logits; what is done with so many finds them in the cache
-
-
 def _closed_form(
     rows: Rows, penalty: float, gamma: float, logits: Float[Tensor, "R C"]
 ) -> tuple[Tensor, Pull]:
@@ -118,7 +115,7 @@ def _closed_form(
     at_true = at_true * slope + ((1 + at_true) * (own + rest - slope)).masked_fill(ignored.unsqueeze(1), 0)
 
     def pull(grad: Tensor) -> Tensor:
-        size = max(1, _BLOCK // logits.shape[1])
+        size = max(1, BLOCK // logits.shape[1])
         for block, of_rows in zip(errors.split(size), rest.split(size), strict=True):
             block.mul_(signs + of_rows)
         return scaled(errors.scatter_(1, place, at_true), grad)

@@ -15,7 +15,7 @@ from calibrant._math.focal_map_inverse import inverse_focal_map_logits, slope_by
 from calibrant._math.shapes import Float, Integer
 from calibrant._math.simplex import LOG_OF_ZERO, top_class
 from calibrant._math.true_class import focal_value, softplus
-from calibrant.losses._closed_form import Pull, by_closed_form, can_look, of_row_numbers, times_rows
+from calibrant.losses._closed_form import BLOCK, Pull, by_closed_form, can_look, of_row_numbers, times_rows
 from calibrant.losses._module import LossModule, properness
 from calibrant.losses._row_loss import Terms, row_values
 from calibrant.losses._rows import Reduction, Rows, as_rows, check_not_negative
@@ -88,7 +88,6 @@ def proper_focal_loss(
 
 _LARGEST = 6.0  # exponent; with larger ones the start is too far off
 _STEPS = 12
-_BLOCK = 1 << 16  # logits; what is done with so many finds them in the cache
 _NEGLIGIBLE = 1e-30  # a probability so small that v is its logarithm, and float32 may lose it
 _FAINT = -80.0  # logarithm of what the top class misses, in float32 no longer the sum of the others
 
@@ -193,7 +192,7 @@ def _solve(
         The solution of y.
     """
     dtype = others.ratios.dtype
-    enough, size = torch.finfo(dtype).eps ** 0.8, max(1, _BLOCK // others.ratios.shape[1])
+    enough, size = torch.finfo(dtype).eps ** 0.8, max(1, BLOCK // others.ratios.shape[1])
     for _ in range(_STEPS):
         top = _see_top(y, gamma)
         largest = (shift + top.value).exp().to(dtype)
@@ -228,7 +227,7 @@ def _closed_form(rows: Rows, gamma: float, logits: Float[Tensor, "R C"]) -> tupl
               = \frac{1[j = t] - w_j}{(1 - q_t) \, dv_t / d \log q_t}, \qquad w_j \propto \frac{dq_j}{dv_j}
     """
     ignored, place, top = rows.ignored(), rows.classes().unsqueeze(1), top_class(logits).unsqueeze(1)
-    size = max(1, _BLOCK // logits.shape[1])
+    size = max(1, BLOCK // logits.shape[1])
     others = _Others(*(torch.empty_like(logits) for _ in range(3)))
     blocks = zip(*(each.split(size) for each in (logits.detach(), top, others.ratios)), strict=True)
     sums = zip(*starmap(_see_others, blocks), strict=True)
