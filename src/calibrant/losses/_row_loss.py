@@ -28,7 +28,7 @@ from torch import Tensor
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant._math.true_class import focal_power, focal_value, softplus
-from calibrant.losses._closed_form import BLOCK, Pull, by_closed_form, is_traced
+from calibrant.losses._closed_form import BLOCK, Pull, by_closed_form, is_traced, times_rows
 from calibrant.losses._rows import Layout, Reduction, Rows
 
 GammaRule: TypeAlias = Callable[[Tensor], Tensor]
@@ -242,25 +242,24 @@ def closed_form(
     return loss, _Scratch(probs, scaled(slope), scaled(curve), scaled(at_true), place)
 
 
+def _times_itself(probs: Tensor, curve: Tensor, slope: Tensor) -> Float[Tensor, "R C"]:
+    """The probabilities times curve times themselves plus slope, in their place."""
+    size = max(1, BLOCK // probs.shape[1]) if probs.device.type == "cpu" else max(1, len(probs))
+    try:
+        for block, steep, flat in zip(*(each.split(size) for each in (probs, curve, slope)), strict=True):
+            block.mul_(torch.mul(block, steep).add_(flat))
+    except RuntimeError:  # many gradients at once (is_grads_batched) do not fit into the scratch
+        return probs * (probs * curve + slope)
+    return probs
+
+
 def _pull_back(scratch: _Scratch, grad: Tensor) -> Float[Tensor, "R C"]:
     """The gradient, in place of the probabilities."""
     probs, slope, curve, at_true, place = scratch
     if grad.ndim:
         grad = grad.unsqueeze(1)
     slope = slope * grad
-    if curve is not None:
-        curve = curve * grad
-        size = max(1, BLOCK // probs.shape[1]) if probs.device.type == "cpu" else max(1, len(probs))
-        try:
-            for block, flat, steep in zip(*(each.split(size) for each in (probs, slope, curve)), strict=True):
-                block.mul_(torch.mul(block, steep).add_(flat))
-        except RuntimeError:  # as below
-            probs = probs * (probs * curve + slope)
-        slope = None
-    try:
-        gradient = probs if slope is None else probs.mul_(slope)
-    except RuntimeError:  # many gradients at once (is_grads_batched) do not fit into the scratch
-        gradient = probs * slope
+    gradient = times_rows(probs, slope) if curve is None else _times_itself(probs, curve * grad, slope)
     if place is None or at_true is None:
         return gradient
     return gradient.scatter_(1, place, at_true * grad)

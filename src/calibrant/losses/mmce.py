@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -108,7 +108,7 @@ def mmce_loss(
     rows = as_rows(logits, labels, None, weight, ignore_index, reduction)
     if penalty == 0:
         return rows.layout.finish(rows.cross_entropy())
-    settings = {"weighted": weighted, "as_published": as_published, "bandwidth": bandwidth}
+    settings: dict[str, Any] = {"weighted": weighted, "as_published": as_published, "bandwidth": bandwidth}
 
     def plain(logits: Tensor) -> Tensor:
         seen = rows._replace(logits=logits)
