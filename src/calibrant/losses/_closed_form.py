@@ -15,7 +15,7 @@ Plain: TypeAlias = Callable[[Tensor], Tensor]
 
 
 BLOCK = 1 << 16
-"""Numbers on a CPU: what is done with so many, one step after the other, finds them in the cache."""
+"""Numbers of a block on a CPU: small enough for the cache, large enough to pay for the calls."""
 
 
 def by_closed_form(logits: Tensor, closed: Closed, plain: Plain) -> Tensor:
