@@ -56,8 +56,8 @@ def test_as_the_plain_form(loss: Loss, dtype: torch.dtype, scale: float) -> None
 def test_proper_focal_loss_of_any_exponent(gamma: float, num_classes: int) -> None:
     """Also where a few rows need more steps than the others."""
     generator = torch.Generator().manual_seed(1)
-    logits = 4 * torch.randn(300, num_classes, generator=generator, dtype=torch.float64)
-    labels = torch.randint(num_classes, (300,), generator=generator)
+    logits = 4 * torch.randn(5000, num_classes, generator=generator, dtype=torch.float64)
+    labels = torch.randint(num_classes, (5000,), generator=generator)
     module = losses.ProperFocalLoss(gamma=gamma, reduction="sum")
     expected, value = torch.func.grad_and_value(module)(logits, labels)
     leaf = logits.clone().requires_grad_()

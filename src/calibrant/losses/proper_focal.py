@@ -17,7 +17,7 @@ from calibrant._math.simplex import LOG_OF_ZERO, top_class
 from calibrant._math.true_class import focal_value, softplus
 from calibrant.losses._closed_form import BLOCK, Pull, by_closed_form, can_look, of_row_numbers, times_rows
 from calibrant.losses._module import LossModule, properness
-from calibrant.losses._row_loss import Terms, row_values
+from calibrant.losses._row_loss import FEW, Terms, row_values
 from calibrant.losses._rows import Reduction, Rows, as_rows, check_not_negative
 
 __all__ = ["ProperFocalLoss", "proper_focal_loss"]
@@ -81,7 +81,8 @@ def proper_focal_loss(
         mapped = inverse_focal_map_logits(logits, gamma)
         return rows.reduce(row_values(rows._replace(logits=mapped), Terms(gamma)))
 
-    if rows.soft or gamma > _LARGEST or not can_look(rows.logits, rows.labels, rows.weight):
+    small = rows.logits.numel() <= FEW
+    if small or rows.soft or gamma > _LARGEST or not can_look(rows.logits, rows.labels, rows.weight):
         return rows.layout.finish(plain(rows.logits))
     return rows.layout.finish(by_closed_form(rows.logits, partial(_closed_form, rows, gamma), plain))
 
