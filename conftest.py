@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """Check the annotated shapes while a test of the four lowest rooms runs."""
     with shapes.checking(item.path):
         return (yield)
+
+
+@pytest.fixture(autouse=True)
+def _pyplot_figures_end() -> Generator[None]:
+    """Close what a test drew without axes; pyplot keeps its figures, and warns of the twenty-first."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture(scope="session")

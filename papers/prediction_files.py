@@ -24,8 +24,7 @@ def data_folder() -> Path:
 
 
 def prediction_files(
-    folder: Path,
-    left_out: dict[str, str] | None = None,
+    folder: Path, left_out: dict[str, str] | None = None
 ) -> Iterator[tuple[str, Predictions]]:
     """Every file of predictions below a folder, by its name from there; why others are refused is noted."""
     for path in sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS):

@@ -1,4 +1,4 @@
-"""The pages for contributors: what they name is there, and commands are the Makefile's."""
+"""The contributors' pages: what they name is there, commands are the Makefile's, links lead somewhere."""
 
 from __future__ import annotations
 
@@ -49,11 +49,16 @@ def rows(text: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_named_paths_exist(page: str) -> None:
-    """Files, folders, and the folders of files to be written; links lead somewhere too."""
+    """Files, folders, and the folders of files to be written."""
     paths = named_paths(TEXTS[page])
     assert len(paths) > 20
     assert [path for path in sorted(paths) if not exists(path)] == []
-    links = re.findall(r"\]\((?!https?://)([^)#]+)", TEXTS[page])
+
+
+@pytest.mark.parametrize("page", ["README.md", *PAGES])
+def test_links_lead_somewhere(page: str) -> None:
+    """Relative ones, and pictures."""
+    links = re.findall(r"\]\((?!https?://)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))
     assert links
     assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
 

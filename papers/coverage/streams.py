@@ -67,8 +67,7 @@ def streams(folder: Path, setting: Streams) -> dict[str, Any]:
     cases += [(change, at, setting.changed_streams) for change in setting.changes for at in setting.change_at]
     alarms = [
         records.get(
-            f"{case}, {setting}",
-            lambda number=number, case=case: {"alarms": _alarms(setting, number, *case)},
+            f"{case}, {setting}", lambda number=number, case=case: {"alarms": _alarms(setting, number, *case)}
         )["alarms"]
         for number, case in enumerate(cases)
     ]

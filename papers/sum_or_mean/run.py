@@ -20,15 +20,7 @@ from papers.analysis import Frames, Tables, draw_means, flat_runs, ordered, pivo
 from papers.losses import run as losses
 from papers.losses.measure import stages_of
 
-WAYS = (
-    "sum",
-    "sum, clip 0.56",
-    "mean",
-    "mean ×0.606",
-    "mean ×2.17",
-    "mean ×3.58",
-    "mean ×3.58, decay ÷3.6",
-)
+WAYS = ("sum", "sum, clip 0.56", "mean", "mean ×0.606", "mean ×2.17", "mean ×3.58", "mean ×3.58, decay ÷3.6")
 """The reduction, with the factor of the learning rate, clipping and weight decay if they are unusual."""
 SHOWN = {"cross-entropy": (VERMILLION, "o"), "focal, γ = 3": (BLUE, "s")}
 
@@ -84,10 +76,7 @@ def figure(found: Frames) -> Figure:
     """T and ECE by way after cross-entropy and focal loss, with intervals."""
     whole = Figure(figsize=(8.4, 2.8), layout="constrained")
     plain = found["errors"].query("stage == 'before' and metric == 'ece'")
-    drawn = {
-        "temperature": (found["fitted"], "T", 1),
-        "ECE in %, as trained": (plain, "value", 100),
-    }
+    drawn = {"temperature": (found["fitted"], "T", 1), "ECE in %, as trained": (plain, "value", 100)}
     axes = whole.subplots(1, 2, sharey=True)
     for ax, (label, (frame, value, scale)) in zip(axes, drawn.items(), strict=True):
         for loss, look in SHOWN.items():

@@ -25,21 +25,17 @@ KIB = 1024
 
 
 def test_the_sweep_is_registered() -> None:
-    """Eight claims whose losses the first tier has, the rule for the epochs, and a gate."""
+    """Eight claims whose losses the first tier has, the rule for the epochs, and a gate; in a file."""
+    path = Path(lease.__file__).with_name("registered.toml")
+    assert tomllib.loads(path.read_text(encoding="utf-8")) == REGISTERED
+    assert lease.FULL.epochs == (30, 45, 60)
+    assert recipe_of(grid_of("1", 45).points[0].settings).training.precision == "bf16-mixed"
     claims = REGISTERED["claim"]
     assert {claim["id"].partition("-")[0] for claim in claims} == {f"H{number}" for number in range(1, 9)}
-    titles = {
-        "cross-entropy",
-        "Brier",
-        "MMCE",
-        "FLSD-53",
-        "FCL",
-        *(f"focal, γ = {gamma}" for gamma in (1, 2, 3)),
-    }
-    compared = {
-        name for claim in claims if claim.get("compare") == "loss" for pair in claim["pairs"] for name in pair
-    }
-    assert compared == titles
+    titles = {"cross-entropy", "Brier", "MMCE", "FLSD-53", "FCL"}
+    titles |= {f"focal, γ = {gamma}" for gamma in (1, 2, 3)}
+    pairs = [pair for claim in claims if claim.get("compare") == "loss" for pair in claim["pairs"]]
+    assert {name for pair in pairs for name in pair} == titles
     losses = {point.settings["loss"] for point in load_grid("cifar10-fast").points}
     assert len(losses) == len(titles)
     assert REGISTERED["gate"]["train_accuracy"] == 0.995
@@ -47,7 +43,10 @@ def test_the_sweep_is_registered() -> None:
 
 @pytest.mark.parametrize(("tier", "runs"), [("1", 40), ("1b", 50), ("2", 25)])
 def test_every_epoch_keeps_its_share(tier, runs) -> None:
-    """At 45 epochs a tier is the grid that comes along; at others all that names an epoch is scaled."""
+    """At 45 epochs a tier is the grid that comes along; at others all that names an epoch is scaled.
+
+    Brier and FCL are averaged; cross-entropy's second arm lacks weight decay.
+    """
     plain, tiers = load_grid(GRIDS[tier]), {epochs: grid_of(tier, epochs) for epochs in (45, 60)}
     assert [dict(point.settings) for point in tiers[45].points] == [
         dict(point.settings) for point in plain.points
@@ -56,25 +55,16 @@ def test_every_epoch_keeps_its_share(tier, runs) -> None:
     longer = tiers[60].points[0].settings
     assert (longer["training.epochs"], longer["schedule.milestones"]) == (60, [26, 43])
     assert longer["record.epochs"] == [2, 17, 34, 60]
-    scheduled = {
-        point.settings["loss"] for point in tiers[60].points if "scheduled" in point.settings["loss"]
-    }
+    losses = {point.settings["loss"] for point in tiers[60].points}
+    scheduled = {loss for loss in losses if "scheduled" in loss}
     assert all("milestones=(17, 43)" in loss for loss in scheduled)
     assert bool(scheduled) == (tier == "1b")
-    first = [point.settings["seed"] for point in plain.points[: runs // 5]]
-    assert set(first) == {0}
-
-
-def test_averaged_losses_and_the_one_without_weight_decay() -> None:
-    """Brier and FCL are averaged; cross-entropy's second arm lacks weight decay."""
-    for tier in GRIDS:
-        for point in grid_of(tier, 45).points:
-            loss = point.settings["loss"]
-            assert point.settings["reduction"] == (
-                "mean" if loss.startswith(("brier", "focal-cal")) else "sum"
-            )
-            bare = tier == "1b" and loss == "cross-entropy"
-            assert point.settings["optimiser.weight_decay"] == (0.0 if bare else 5e-4)
+    assert {point.settings["seed"] for point in plain.points[: runs // 5]} == {0}
+    for settings in (point.settings for point in plain.points):
+        averaged = settings["loss"].startswith(("brier", "focal-cal"))
+        assert settings["reduction"] == ("mean" if averaged else "sum")
+        bare = tier == "1b" and settings["loss"] == "cross-entropy"
+        assert settings["optimiser.weight_decay"] == (0.0 if bare else 5e-4)
 
 
 @pytest.mark.parametrize(("step", "epochs"), [(1e-3, 60), (2e-3, 45), (3e-3, 30), (1.0, 30)])
@@ -176,11 +166,3 @@ def test_a_file_that_was_cut_off_is_made_anew(runs, tmp_path, left) -> None:
     assert again.names == set()
     assert again.add(runs[0], KEPT)
     assert merge(again.parts, tmp_path / "store") == 1
-
-
-def test_the_registered_file_is_what_the_command_reads() -> None:
-    """So a change of it is a change of the rule."""
-    path = Path(lease.__file__).with_name("registered.toml")
-    assert tomllib.loads(path.read_text(encoding="utf-8")) == REGISTERED
-    assert lease.FULL.epochs == (30, 45, 60)
-    assert recipe_of(grid_of("1", 45).points[0].settings).training.precision == "bf16-mixed"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from pathlib import Path
 
 import pandas as pd
 
@@ -51,7 +50,7 @@ def test_page_is_that_of_the_studies() -> None:
     assert page() == every_claim.page_text(rows())
 
 
-def test_every_test_is_downloaded(tmp_path: Path) -> None:
+def test_every_test_is_downloaded(tmp_path) -> None:
     """One row each, in both formats; what q leaves is no more than what p decided."""
     table = every_claim.download(rows())
     table.to_parquet(tmp_path / "claims.parquet", index=False)

@@ -60,7 +60,7 @@ def test_of_two_runs_the_new_one_counts_unless_it_recorded_less() -> None:
     assert united([fuller], [again, other], Drawn()) == [fuller, other]
 
 
-def test_a_run_that_recorded_less_stands_in(tmp_path: Path) -> None:
+def test_a_run_that_recorded_less_stands_in(tmp_path) -> None:
     """Until the grid's own run is done; the other way round it does not."""
     fuller = grid([0, 1], recorded=True)
     assert kept_results(fuller, tmp_path / "nothing") == []
@@ -72,7 +72,7 @@ def test_a_run_that_recorded_less_stands_in(tmp_path: Path) -> None:
     assert len(kept_results(grid([0, 1], recorded=False), tmp_path)) == 1
 
 
-def test_what_runs_took_is_kept_once(tmp_path: Path) -> None:
+def test_what_runs_took_is_kept_once(tmp_path) -> None:
     """Beside the versions, unless it is among what was found."""
     store = Store(tmp_path)
     sweep(grid([0, 1], recorded=False).items(), store, Serial())
@@ -84,7 +84,7 @@ def test_what_runs_took_is_kept_once(tmp_path: Path) -> None:
     assert "cpu_seconds" not in found.made
 
 
-def test_a_gpu_is_kept(tmp_path: Path) -> None:
+def test_a_gpu_is_kept(tmp_path) -> None:
     """Through the results file; a run on a CPU has no device."""
     store = Store(tmp_path)
     sweep(grid([0, 1, 2], recorded=False).items(), store, Serial())
@@ -102,7 +102,7 @@ def test_a_gpu_is_kept(tmp_path: Path) -> None:
     assert [run.flat.get("device") for run in again] == ["NVIDIA H200", "NVIDIA H200", None]
 
 
-def test_records_resume(tmp_path: Path) -> None:
+def test_records_resume(tmp_path) -> None:
     """What is there is not computed again; a cut-off last line is dropped, another bad line is refused."""
     path = tmp_path / "records.jsonl"
     assert Records(path).get("a", lambda: {"value": 1})["value"] == 1

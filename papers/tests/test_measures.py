@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,7 @@ import calibrant.losses
 from calibrant import metrics
 from calibrant._math.errors import InputError
 from calibrant.calibrators import TemperatureScaling
-from calibrant.calibrators.fitting.objectives import Objective, objective_value
+from calibrant.calibrators.fitting.objectives import objective_value
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.searches import LINE_GAMMAS, PAPER_TEMPERATURES
 from calibrant.losses import focal_loss
@@ -57,20 +55,16 @@ def test_every_grid_is_read() -> None:
 
 
 @pytest.mark.parametrize(("name", "runs"), [("losses", 115), ("sum_or_mean", 520)])
-def test_every_run_of_losses_has_a_place_of_its_own(name: str, runs: int) -> None:
+def test_every_run_of_losses_has_a_place_of_its_own(name, runs) -> None:
     """The names on the page tell all runs of the grid apart."""
     points, key_of = studies.grid_of(name).points, studies.study(name).key_of
     assert len({tuple(key_of(point.settings).values()) for point in points}) == len(points) == runs
 
 
-def test_ways_of_summing_are_named_by_their_settings() -> None:
-    """Every run of the grid is in one of the ways that the page shows."""
+def test_runs_with_the_mean_are_those_of_the_study_of_losses() -> None:
+    """As the pages say: as trained, their numbers are the same; all runs are in a way that the page shows."""
     points = studies.grid_of("sum_or_mean").points
     assert {sum_or_mean.way_of(point.settings) for point in points} == set(sum_or_mean.WAYS)
-
-
-def test_runs_with_the_mean_are_those_of_the_study_of_losses() -> None:
-    """As the pages say: as trained, their numbers are the same."""
     ours, theirs = (
         study.frames(content(name))["errors"]
         for study, name in ((sum_or_mean, "sum_or_mean"), (losses, "losses"))
@@ -82,7 +76,7 @@ def test_runs_with_the_mean_are_those_of_the_study_of_losses() -> None:
 
 
 @pytest.mark.parametrize(("name", "imbalance"), [("losses", 1.0), ("long-tail", 100.0)])
-def test_recipe_of_the_laboratory_is_that_of_losses(name: str, imbalance: float) -> None:
+def test_recipe_of_the_laboratory_is_that_of_losses(name, imbalance) -> None:
     """They evaluate less."""
     every = [point.settings for point in studies.grid_of("losses").points]
     settings = next(each for each in every if each["data.imbalance"] == imbalance)
@@ -90,17 +84,13 @@ def test_recipe_of_the_laboratory_is_that_of_losses(name: str, imbalance: float)
     assert not ours.differences(trained_by(settings))
 
 
-def test_classes_by_hand() -> None:
-    """Numbers of each class of four samples."""
+def test_a_run_of_losses_holds_what_its_predictions_say(tmp_path) -> None:
+    """A run on digits: metrics as trained, and after the temperature that either error chooses; by class."""
     probs = torch.tensor([[0.999, 0.001], [0.6, 0.4], [0.3, 0.7], [0.2, 0.8]], dtype=torch.float64)
-    found = by_class(probs, torch.tensor([0, 1, 1, 0]))
-    assert found["recall"] == [0.5, 0.5]
-    assert found["mean_excess"] == pytest.approx([2.099 / 4 - 0.5, 1.901 / 4 - 0.5])
-    assert found["overconfidence"] == pytest.approx([(0.999 + 0.8) / 2 - 0.5, (0.6 + 0.7) / 2 - 0.5])
-
-
-def test_a_run_of_losses_holds_what_its_predictions_say(tmp_path: Path) -> None:
-    """A run on digits: metrics as trained, and after the temperature that either error chooses."""
+    by_hand = by_class(probs, torch.tensor([0, 1, 1, 0]))
+    assert by_hand["recall"] == [0.5, 0.5]
+    assert by_hand["mean_excess"] == pytest.approx([2.099 / 4 - 0.5, 1.901 / 4 - 0.5])
+    assert by_hand["overconfidence"] == pytest.approx([(0.999 + 0.8) / 2 - 0.5, (0.6 + 0.7) / 2 - 0.5])
     grid = Grid.read(
         {
             "task": "papers.losses.measure:LossRun",
@@ -116,7 +106,6 @@ def test_a_run_of_losses_holds_what_its_predictions_say(tmp_path: Path) -> None:
     )
     (result,) = finished_runs(grid, tmp_path, engine="serial")
     kept = losses.keep(result)
-    assert kept is not None
     test = load_predictions(result.file("predictions.npz")).test
     probs = test.scores.double().softmax(dim=1)
     found = kept["stages"]["before"]
@@ -133,6 +122,7 @@ def test_a_run_of_losses_holds_what_its_predictions_say(tmp_path: Path) -> None:
 
 def test_scaling_of_exponents_searches_the_grids_of_the_paper() -> None:
     """Temperatures in steps of 0.01, exponents without 0, chosen on one part and measured on the other."""
+    assert gammas.CLOSEST[1] == pytest.approx(closest_temperature(1, 10).temperature, abs=1e-6)
     generator = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(300, 3, generator=generator, dtype=torch.float64)
     labels = torch.multinomial((logits / 2).softmax(1), 1, generator=generator)[:, 0]
@@ -144,11 +134,6 @@ def test_scaling_of_exponents_searches_the_grids_of_the_paper() -> None:
     assert 100 * chosen == pytest.approx(round(100 * chosen))
     wanted = metrics.negative_log_likelihood((logits[200:] / chosen).softmax(1), labels[200:])
     assert result["temperature-nll"]["nll"] == pytest.approx(float(wanted), abs=1e-12)
-
-
-def test_temperatures_closest_to_the_focal_map_are_those_of_the_theory() -> None:
-    """The constant of the study of exponents, checked where the map is a temperature least."""
-    assert gammas.CLOSEST[1] == pytest.approx(closest_temperature(1, 10).temperature, abs=1e-6)
 
 
 def test_sst_errors_are_those_of_the_runs_report() -> None:
@@ -174,7 +159,7 @@ def test_sst_errors_are_those_of_the_runs_report() -> None:
         ("texts", "newsgroups20", "20ng-gpcnn", {"training.epochs", "training.precision"}),
     ],
 )
-def test_grids_have_the_settings_of_their_recipes(study: str, data: str, recipe: str, but: set[str]) -> None:
+def test_grids_have_the_settings_of_their_recipes(study, data, recipe, but) -> None:
     """Network, data and training, but for what the page calls a difference."""
     points = studies.grid_of(study).points
     settings = next(each.settings for each in points if str(each.settings["data.name"]).startswith(data))
@@ -219,7 +204,7 @@ def test_what_people_and_maps_hide_is_found_again() -> None:
     assert tried.exponents[tried.best(torch.arange(2000))] == pytest.approx(2.0, abs=0.3)
 
 
-def test_images_in_another_order_are_refused(tmp_path: Path) -> None:
+def test_images_in_another_order_are_refused(tmp_path) -> None:
     """Outputs whose labels are not those of the judgements, and folders without them."""
     with pytest.raises(InputError, match="is missing"):
         read(tmp_path, "network.npz")
@@ -231,7 +216,7 @@ def test_images_in_another_order_are_refused(tmp_path: Path) -> None:
         read(tmp_path, "network.npz")
 
 
-def test_chest_x_rays_are_judged_on_whole_patients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chest_x_rays_are_judged_on_whole_patients(monkeypatch) -> None:
     """Numbers are those of the test images, and pneumonia is told from no finding."""
     monkeypatch.setattr(chest, "RESAMPLES", 20)
     rng = np.random.default_rng(0)
@@ -248,7 +233,7 @@ def test_chest_x_rays_are_judged_on_whole_patients(monkeypatch: pytest.MonkeyPat
     assert low < value < high
 
 
-def test_labels_of_chest_x_rays_are_repaired_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_of_chest_x_rays_are_repaired_one_by_one(monkeypatch) -> None:
     """Platt scaling lowers the error of each label."""
     monkeypatch.setattr(chest, "RESAMPLES", 20)
     rng = np.random.default_rng(0)
@@ -299,14 +284,11 @@ def test_grid_of_curvature_holds_every_arm_of_every_setting() -> None:
     """But the low rate on Fashion-MNIST."""
     every = [point.settings for point in studies.grid_of("curvature").points]
     points = {(settings["setting"], settings["arm"]) for settings in every}
-    wanted = {(setting, arm) for setting in SETTINGS for arm in ARMS}
-    assert wanted - points == {
-        ("fashion-" + end, arm) for end in ("plain", "norm") for arm in ARMS if "low" in arm
-    }
-    assert points <= wanted
+    left_out = {(f"fashion-{end}", arm) for end in ("plain", "norm") for arm in ARMS if "low" in arm}
+    assert points == {(setting, arm) for setting in SETTINGS for arm in ARMS} - left_out
 
 
-def test_a_penalty_on_the_trace_lowers_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_penalty_on_the_trace_lowers_it(monkeypatch) -> None:
     """Cross-entropy's own curvature is that of cross-entropy; focal loss's is not."""
     monkeypatch.setitem(ARMS, "heavy", {"beta": 0.05})
     small = {"train": 60, "calibration": 100, "test": 300, "measured": 40, "epochs": 20, "batch_size": 20}
@@ -364,7 +346,7 @@ def test_distance_of_temperatures_from_their_line() -> None:
     assert (gammas[0], gammas[-1]) == (LINE_GAMMAS[0], LINE_GAMMAS[-1])
 
 
-def test_searches_along_the_line_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_searches_along_the_line_of_a_file(tmp_path, monkeypatch) -> None:
     """Every label of a file is followed; the wider search has no larger loss where it was fitted."""
     generator = np.random.default_rng(3)
     odds = 3 * generator.normal(size=(150, 2))
@@ -384,7 +366,7 @@ def test_searches_along_the_line_of_a_file(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("objective", ["nll", "ece"])
-def test_fine_line_is_the_best_of_the_line_in_the_papers_steps(objective: Objective) -> None:
+def test_fine_line_is_the_best_of_the_line_in_the_papers_steps(objective) -> None:
     """500 points through the anchors of T = 0.01, ..., 5.00: none of them is better than what is found."""
     generator = torch.Generator().manual_seed(21)
     logits = 4 * torch.randn(400, 6, generator=generator, dtype=torch.float64)
@@ -421,7 +403,7 @@ def test_temperature_like_the_focal_map() -> None:
     assert distance(best) < min(distance(best * 1.001), distance(best / 1.001))
 
 
-def test_theory_on_files(tmp_path: Path) -> None:
+def test_theory_on_files(tmp_path) -> None:
     """Shares are those of the theory's function; files of the top probability alone are left out."""
     generator = np.random.default_rng(0)
     logits = 0.8 * generator.normal(size=(300, 50))
@@ -432,7 +414,7 @@ def test_theory_on_files(tmp_path: Path) -> None:
     assert found["gammas"][0]["lowered"] == pytest.approx(confidence_change(logits, gamma=1).lowered)
 
 
-def test_every_loss_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_loss_has_a_row(monkeypatch) -> None:
     """The study of properness has measured the library's losses, and would measure a planted one too."""
     measured = [row["loss"] for row in content("properness")["losses"]]
     assert measured == [name for name in every_loss() if name in measured]
@@ -442,7 +424,7 @@ def test_every_loss_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["cross-entropy", "label-smoothing"])
-def test_cells_of_properness(name: str) -> None:
+def test_cells_of_properness(name) -> None:
     """With fewer posteriors, what is known of two losses; the rest is as committed."""
     found = row_of(name, num_posteriors=2)
     (kept,) = (row for row in content("properness")["losses"] if row["loss"] == name)

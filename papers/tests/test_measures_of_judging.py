@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,7 +45,7 @@ def test_each_sample_is_judged_by_a_fit_without_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel"])
-def test_resampled_measures_are_those_of_the_metrics(kind: str) -> None:
+def test_resampled_measures_are_those_of_the_metrics(kind) -> None:
     """Each resample's NLL, Brier score and ECE are what the metrics say of these samples."""
     rng = np.random.default_rng(1)
     shape = {"multiclass": (50, 3), "binary": (50,), "multilabel": (50, 2)}[kind]
@@ -59,11 +58,10 @@ def test_resampled_measures_are_those_of_the_metrics(kind: str) -> None:
         rows = torch.from_numpy(np.repeat(np.arange(50), counts))
         wanted = calibrators.measured(probs[rows], Labelled(scores[rows], labels[rows], None))
         for name, values in found.items():
-            assert values is not None
             assert values[place] == pytest.approx(wanted[name], rel=1e-12)
 
 
-def test_calibrators_on_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calibrators_on_a_folder(tmp_path, monkeypatch) -> None:
     """A file with zeros and one of confidences: what is done is not done again, and frames are made of it."""
     names = ["temperature", "focal-temperature", "vector", 'focal-temperature(objective="ece")']
     monkeypatch.setattr(calibrators, "calibrators_for", lambda _kind, _classes: names)
@@ -100,7 +98,7 @@ def test_calibrators_on_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert focal[focal.counts].standard_error.item() >= last["refit_errors"]["nll"]
 
 
-def test_coverage_of_a_small_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_coverage_of_a_small_setting(tmp_path, monkeypatch) -> None:
     """A few sets in few cells: not done again, shares of them, and everything that page and package need."""
     monkeypatch.delenv("CALIBRANT_DATA", raising=False)
     results = coverage.measure(tmp_path, size="small", seeds="2")
@@ -152,7 +150,7 @@ def test_intervals_are_counted_above_and_below_the_truth() -> None:
 
 
 @pytest.mark.parametrize("ties", [False, True], ids=["distinct", "tied"])
-def test_true_errors_are_the_metrics_where_the_truth_is_certain(ties: bool) -> None:
+def test_true_errors_are_the_metrics_where_the_truth_is_certain(ties) -> None:
     """With outcomes for true probabilities every error is the public one; smECE but for its cells."""
     rng = np.random.default_rng(0)
     confidence = rng.random(300).round(1 if ties else 12)

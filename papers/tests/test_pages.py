@@ -28,20 +28,20 @@ def rows_of(name: str) -> pd.DataFrame:
 
 
 @each_study
-def test_page_is_that_of_its_results(name: str) -> None:
+def test_page_is_that_of_its_results(name) -> None:
     """``python -m papers NAME --page`` would change nothing."""
     assert (HERE / name / "page.md").read_text(encoding="utf-8") == studies.page_text(name)
 
 
 @each_study
-def test_numbers_in_prose_are_those_of_the_tables(name: str) -> None:
+def test_numbers_in_prose_are_those_of_the_tables(name) -> None:
     """Every decimal number of the prose stands in a table of the study, or in its claims."""
     page = (HERE / name / "page.md").read_text(encoding="utf-8")
     assert strange_numbers(page, studies.study(name).tables(frames_of(name)), rows_of(name)) == []
 
 
 @each_study
-def test_page_is_short_and_has_its_parts(name: str) -> None:
+def test_page_is_short_and_has_its_parts(name) -> None:
     """A question, an answer, what it means, what was asked, how it differs, and the command."""
     page = (HERE / name / "page.md").read_text(encoding="utf-8")
     assert page.startswith("# ")
@@ -58,7 +58,7 @@ def test_page_is_short_and_has_its_parts(name: str) -> None:
 
 
 @each_study
-def test_figures_are_there(name: str) -> None:
+def test_figures_are_there(name) -> None:
     """Each picture of the page, and no other."""
     page = (HERE / name / "page.md").read_text(encoding="utf-8")
     shown = set(re.findall(r"!\[.*?\]\(([\w-]+\.svg)\)", page))
@@ -66,7 +66,7 @@ def test_figures_are_there(name: str) -> None:
 
 
 @each_study
-def test_a_claim_turns_with_its_results(name: str) -> None:
+def test_a_claim_turns_with_its_results(name) -> None:
     """Where every value has the other sign, what held below or above zero fails, and the reverse."""
     frames = frames_of(name)
     turned = {"holds": "does not hold", "does not hold": "holds", "undecided": "undecided"}
@@ -79,7 +79,7 @@ def test_a_claim_turns_with_its_results(name: str) -> None:
 
 
 @each_study
-def test_decided_means_below_the_level(name: str) -> None:
+def test_decided_means_below_the_level(name) -> None:
     """A verdict that is decided has p below 0.05, and every p is one."""
     rows = rows_of(name)
     if len(rows):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from calibrant import evaluation as evaluation
     from calibrant import losses as losses
     from calibrant import metrics as metrics
+    from calibrant import plots as plots
     from calibrant import repair as repair
     from calibrant import reports as reports
     from calibrant import theory as theory

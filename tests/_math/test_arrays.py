@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from calibrant._math import arrays
-from calibrant._math.arrays import as_float_tensor, as_label_tensor, first_row, row_slices
+from calibrant._math.arrays import as_float_tensor, as_label_tensor, row_slices
 from calibrant._math.errors import InputError
 
 
@@ -77,12 +77,6 @@ def test_labels_that_are_not_whole_are_refused(bad: float) -> None:
     """Fractions, NaN and infinities are refused with their row."""
     with pytest.raises(InputError, match=rf"`labels` must hold whole numbers; row 2 holds {bad}"):
         as_label_tensor([0.0, 1.0, bad], name="labels")
-
-
-def test_first_row() -> None:
-    """The first row with a True in it, in one dimension and in two."""
-    assert first_row(torch.tensor([False, True, True])) == 1
-    assert first_row(torch.tensor([[False, False], [False, True]])) == 1
 
 
 def test_row_slices_cover_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:

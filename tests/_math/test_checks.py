@@ -15,7 +15,6 @@ from calibrant._math.checks import (
     check_num_bins,
     check_probs,
     check_weights,
-    row_sum_tolerance,
 )
 from calibrant._math.errors import InputError
 from calibrant.metrics import brier_score
@@ -127,13 +126,6 @@ def test_probabilities() -> None:
             check_probs(bad, [0, 1])
     with pytest.raises(InputError, match=r"row 0 holds 1.0001; .* apply the sigmoid"):
         check_probs([1.0001], [1])
-
-
-def test_row_sum_tolerance() -> None:
-    """1e-3, or what the dtype can resolve where that is coarser."""
-    assert row_sum_tolerance(torch.float64) == row_sum_tolerance(torch.float32) == 1e-3
-    assert row_sum_tolerance(torch.float16) == 1e-3
-    assert row_sum_tolerance(torch.bfloat16) == torch.finfo(torch.bfloat16).eps > 1e-3
 
 
 @pytest.mark.parametrize(

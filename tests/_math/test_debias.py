@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant._math.binning import binned, pair_sums
+from calibrant._math.binning import pair_sums
 
 Members = list[tuple[float, float]]  # weight in the bin, residual
 
@@ -94,32 +94,6 @@ def test_equals_the_sum_over_pairs(
     # Squares of a bin are differences of two sums of about its weight squared.
     assert sums.squared_error().item() == pytest.approx(by_pairs(members, "l2"), abs=1e-10)
     assert sums.absolute_error().item() == pytest.approx(by_pairs(members, "l1"), abs=1e-10)
-
-
-@pytest.mark.parametrize("binning", ["width", "mass"])
-def test_the_gaps_are_those_of_the_bins(rng: np.random.Generator, binning: str) -> None:
-    """Weights and residuals per bin agree with the plug-in's, also where ties straddle edges."""
-    c, y, w = np.round(rng.random(200), 1), rng.integers(0, 2, 200), rng.integers(1, 4, 200) * 1.0
-    arguments = [torch.from_numpy(c), torch.from_numpy(y)]
-    options = {"num_bins": 12, "binning": binning, "weights": torch.from_numpy(w)}
-    pairs, sums = pair_sums(*arguments, **options), binned(*arguments, **options)
-    assert pairs.masses.tolist() == pytest.approx(sums.counts.tolist(), abs=1e-10)
-    gaps = (sums.confidences - sums.outcomes).tolist()
-    assert pairs.residuals.tolist() == pytest.approx(gaps, abs=1e-10)
-
-
-def test_kumar_where_confidences_are_equal(rng: np.random.Generator) -> None:
-    """With one confidence per bin it is Kumar et al.'s: gap² − accuracy (1 − accuracy) / (n − 1)."""
-    levels = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
-    c = np.repeat(levels, [4, 7, 2, 9, 30])
-    y = rng.integers(0, 2, len(c))
-    expected = 0.0
-    for level in levels:
-        outcomes = y[c == level]
-        n, accuracy = len(outcomes), outcomes.mean()
-        expected += n / len(c) * ((level - accuracy) ** 2 - accuracy * (1 - accuracy) / (n - 1))
-    sums = pair_sums(torch.from_numpy(c), torch.from_numpy(y), num_bins=5, binning="width")
-    assert sums.squared_error().item() == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("scale", [0.1, 0.2, 0.3])

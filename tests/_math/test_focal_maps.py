@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -109,6 +110,35 @@ def test_function_transforms(maps: Maps) -> None:
         torch.testing.assert_close(batched[1][i], by_gamma, rtol=1e-12, atol=1e-14)
         hessian = torch.autograd.functional.hessian(lambda r, g=gammas[i]: value(r, g), logits[i])
         torch.testing.assert_close(hessians[i], hessian, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("gamma", [-0.5, 1.0, 5.0])
+def test_float32_is_float64_rounded(maps: Maps, gamma: float, rng: np.random.Generator) -> None:
+    """float32 agrees with float64 to 1e-5; half precision is the float32 result, rounded once."""
+    scales = np.repeat([0.01, 0.3, 1.0, 3.0, 10.0, 100.0], 6)[:, None]
+    # The map: half a unit in the last place of gaps of a few hundred. The inverse: of one plus the size.
+    allowed = (1e-6 * (1 + gamma), 0.0) if maps.of_logits is focal_map_logits else (1e-5, 1e-6)
+    for num_classes in (2, 3, 10, 100):
+        logits = torch.from_numpy(rng.normal(size=(36, num_classes)) * scales).float()
+        for function, atol in zip((maps.of_logits, maps.of_log_odds), allowed, strict=True):
+            single, double = function(logits, gamma), function(logits.double(), gamma)
+            torch.testing.assert_close(single.double(), double, rtol=1e-5, atol=atol)
+            for dtype in HALF:
+                half = logits.to(dtype)
+                assert torch.equal(function(half, gamma), function(half.float(), gamma).to(dtype))
+
+
+def test_blocks_of_rows_are_rows(maps: Maps, rng: np.random.Generator) -> None:
+    """A table too large for one block gives what its rows give, values and gradients."""
+    logits = torch.from_numpy(rng.normal(size=(3000, 100))).requires_grad_()
+    some = torch.tensor([0, 1309, 1310, 1311, 2999])
+    few = logits.detach()[some].requires_grad_()
+    mapped, expected = maps.of_logits(logits, 2.0), maps.of_logits(few, 2.0)
+    mapped.square().sum().backward()
+    expected.square().sum().backward()
+    torch.testing.assert_close(mapped[some], expected, rtol=1e-14, atol=0)
+    assert logits.grad is not None
+    torch.testing.assert_close(logits.grad[some], few.grad, rtol=1e-12, atol=1e-14)
 
 
 def test_nan_passes_through(maps: Maps) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -40,11 +40,11 @@ def min_max(scores: Vector, outcomes: Vector, weights: Vector) -> Vector:
 
 
 def test_is_that_of_scikit_learn() -> None:
-    """On 300 samples the fitted values agree with scikit-learn's to 1e-12."""
+    """On 60 samples the fitted values agree with scikit-learn's to 1e-12."""
     from sklearn.isotonic import IsotonicRegression
 
     rng = np.random.default_rng(1)
-    for number in range(300):
+    for number in range(60):
         scores, outcomes, weights = sample(rng, number)
         fitted = isotonic_blocks(scores, outcomes, weights).at(scores)
         # Scikit-learn clusters scores closer than 1e-10 or so; these are equal or much farther apart.
@@ -75,30 +75,3 @@ def test_blocks(table: list[tuple[int, bool, int]]) -> None:
         inside = (scores / 8 >= low) & (scores / 8 <= high)
         assert weights[inside].sum() == weight
         assert np.average(outcomes[inside], weights=weights[inside]) == pytest.approx(value, abs=1e-12)
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_no_increasing_function_has_a_better_log_score(seed: int) -> None:
-    """The minimiser of the squares minimises the log-score over increasing functions too."""
-    rng = np.random.default_rng(seed)
-    scores, outcomes, weights = sample(rng, seed % 12)
-    fitted = isotonic_blocks(scores, outcomes, weights).at(scores)
-
-    def log_score(probs: Any) -> float:
-        said = np.where(outcomes == 1, probs, 1 - probs)
-        return float(-weights @ np.log(np.maximum(said, 1e-300)))
-
-    best = log_score(fitted)
-    for _ in range(20):
-        other = np.interp(scores, np.sort(rng.random(5)), np.sort(rng.random(5)))
-        mixed = np.clip(fitted + rng.choice([1, 0.1, 0.01]) * (other - fitted), 0, 1)
-        assert log_score(mixed) >= best - 1e-12 * (1 + abs(best))
-
-
-def test_order_of_rows_within_a_tie() -> None:
-    """Tied scores share one value; a fit that let their order decide would not pool these."""
-    scores = np.array([0.5, 0.5, 0.5, 0.5])
-    for outcomes in ([0.0, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0]):
-        blocks = isotonic_blocks(scores, np.array(outcomes))
-        assert blocks.values.tolist() == [0.5]
-        assert blocks.at(np.array([0.0, 0.5, 1.0])).tolist() == [0.5, 0.5, 0.5]

@@ -149,23 +149,6 @@ def mirror(error: Error) -> float:
     return max(abs(error(p, y, w, width) - error(1 - p, 1 - y, w, width)) for width in WIDTHS)
 
 
-def weights_replicate(error: Error) -> float:
-    """Weight k is k rows."""
-    p, y, w = sample(7)
-    times = w.astype(int)
-    return max(
-        abs(error(p, y, w, width) - error(np.repeat(p, times), np.repeat(y, times), None, width))
-        for width in WIDTHS
-    )
-
-
-def order_of_rows(error: Error) -> float:
-    """Any permutation of the rows."""
-    p, y, w = sample(8)
-    order = np.random.default_rng(8).permutation(len(p))
-    return max(abs(error(p, y, w, width) - error(p[order], y[order], w[order], width)) for width in WIDTHS)
-
-
 def bounds_the_smooth_calibration_error(error: Error) -> float:
     """Smoothing a 1-Lipschitz w changes it by at most σ sqrt(2/π): smCE ≤ smECE_σ + .8 σ mean |y - p|."""
     worst = -np.inf
@@ -196,16 +179,6 @@ def without_scale(p: Vector, y: Vector, w: Vector | None, bandwidth: float) -> f
     return exact(p, y, w, bandwidth) * (1 + bandwidth)
 
 
-def unweighted(p: Vector, y: Vector, w: Vector | None, bandwidth: float) -> float:
-    """Fault: weights are ignored."""
-    return exact(p, y, None, bandwidth)
-
-
-def sorted_scores_only(p: Vector, y: Vector, w: Vector | None, bandwidth: float) -> float:
-    """Fault: scores are sorted without their outcomes."""
-    return exact(np.sort(p), y, w, bandwidth)
-
-
 def squared(p: Vector, y: Vector, w: Vector | None, bandwidth: float) -> float:
     """Fault: far too small."""
     return exact(p, y, w, bandwidth) ** 2
@@ -215,8 +188,6 @@ LAWS: list[tuple[Callable[[Error], float], Error]] = [
     (at_least_mean_residual, unreflected),
     (smoothing_never_adds, without_scale),
     (mirror, reflected_at_one_only),
-    (weights_replicate, unweighted),
-    (order_of_rows, sorted_scores_only),
     (bounds_the_smooth_calibration_error, squared),
 ]
 
@@ -240,45 +211,8 @@ def test_law_bites(law: Callable[[Error], float], fault: Error) -> None:
 # confident rows, and the value comes out high.
 
 
-def by_mesh(p: Vector, y: Vector, bandwidth: float, *, cells: int, positions: int, mended: bool) -> float:
-    """The smoothed error on a mesh; ``mended``: masses at 0 and 1 count twice, sums are trapezoid rules."""
-    mesh = np.linspace(0, 1, cells + 1)
-    below = np.minimum((p * cells).astype(int), cells - 1)
-    above = p * cells - below
-
-    def smoothed(masses: Vector) -> Vector:
-        shared = np.bincount(below, masses * (1 - above), cells + 1)
-        shared += np.bincount(below + 1, masses * above, cells + 1)
-        shared[[0, -1]] *= 1 + mended
-        mirrored = np.concatenate([shared[:0:-1], shared, shared[-2::-1]])
-        kernel = np.exp(-(((mesh - 0.5) / bandwidth) ** 2) / 2) / (bandwidth * np.sqrt(2 * np.pi))
-        around = np.convolve(mirrored, kernel, "valid")[cells // 2 :][: cells + 1]
-        values = np.interp(np.linspace(0, 1, positions), mesh, around)
-        values[[0, -1]] /= 1 + mended
-        return values
-
-    density = smoothed(np.ones_like(p)) + (0 if mended else 1e-4)
-    return float(np.abs(smoothed(y - p)).sum() / density.sum())
-
-
-@pytest.mark.parametrize("name", ["K10_N500", "K10_N507", "K2_N400", "K100_N300"])
-def test_what_parts_us_from_relplot(golden: Callable[[str], Any], name: str) -> None:
-    """Its recipe gives its values; with the ends mended, on a fine mesh, the recipe gives ours."""
-    case = golden("smce.json")["sets"][name]
-    p, y = np.array(case["conf"]), np.array(case["correct"], dtype=float)
-    for bandwidth, value in case["relplot_smECE_sigma"].items():
-        width = float(bandwidth)
-        positions = max(200, round(10 / width))
-        theirs = by_mesh(p, y, width, cells=1000, positions=positions, mended=False)
-        assert theirs == pytest.approx(value, rel=1e-12)
-        ours = SmoothedResiduals(p, y).error(width)
-        fine = by_mesh(p, y, width, cells=2000, positions=2001, mended=True)
-        # 1e-5 by the mesh; at a bandwidth of .3, 1.5e-4 by the kernel, which is cut off at a distance of 1/2
-        assert fine == pytest.approx(ours, rel=2e-5 if width < 0.3 else 2e-4)
-
-
 def test_golden_values_loosely(golden: Callable[[str], Any]) -> None:
-    """Hence within 3 % of relplot at the fixed point, 4 % on the tiny samples."""
+    """Within 3 % of relplot at the fixed point, 4 % on the tiny samples: its mesh loses mass at the ends."""
     reference = golden("smce.json")
     for case in reference["sets"].values():
         smoothed = SmoothedResiduals(np.array(case["conf"]), np.array(case["correct"], dtype=float))

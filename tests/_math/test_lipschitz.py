@@ -73,9 +73,9 @@ def instance(rng: np.random.Generator, number: int) -> tuple[Vector, Vector, Vec
 
 
 def test_equals_the_linear_programme() -> None:
-    """On 400 random and adversarial instances the value is that of HiGHS to 1e-9 (its tolerance is 1e-10)."""
+    """On 168 random and adversarial instances the value is that of HiGHS to 1e-9 (its tolerance is 1e-10)."""
     rng = np.random.default_rng(1)
-    for number in range(400):
+    for number in range(168):  # each kind of scores with each of outcomes and of weights
         scores, outcomes, weights = instance(rng, number)
         points, residuals, best = smooth_calibration_solution(scores, outcomes, weights)
         assert abs(best.value - by_linear_programme(points, residuals)) < 1e-9, number
@@ -99,7 +99,7 @@ def certify(points: Vector, residuals: Vector) -> None:
 def test_certificate_on_the_same_instances() -> None:
     """Feasible witness, valid dual, no gap beyond 1e-12."""
     rng = np.random.default_rng(2)
-    for number in range(400):
+    for number in range(168):
         certify(*smooth_calibration_solution(*instance(rng, number))[:2])
 
 
@@ -179,19 +179,6 @@ def at_most_merged_residuals(error: Callable[..., float]) -> float:
     )
 
 
-def order_of_rows(error: Callable[..., float]) -> float:
-    """Any permutation of the rows."""
-    p, y, w = sample(5)
-    order = np.random.default_rng(5).permutation(len(p))
-    return abs(error(p, y, w) - error(p[order], y[order], w[order]))
-
-
-def weights_replicate(error: Callable[..., float]) -> float:
-    """Weight k is k rows."""
-    p, y, w = sample(6)
-    return abs(error(p, y, w) - error(np.repeat(p, w.astype(int)), np.repeat(y, w.astype(int))))
-
-
 def no_jumps(error: Callable[..., float]) -> float:
     """|change| ≤ mean of (1 + |y - p|) |Δp|: w(p) changes no faster than p, and |w| ≤ 1."""
     worst = -np.inf
@@ -220,17 +207,6 @@ def rough(p: Vector, y: Vector, w: Vector | None = None) -> float:
     return float(np.abs(smooth_calibration_solution(p, y, w)[1]).sum())
 
 
-def rows_as_they_come(p: Vector, y: Vector, w: Vector | None = None) -> float:
-    """Fault: nothing is sorted; ties are found among neighbours only."""
-    share = np.full(len(p), 1 / len(p)) if w is None else w / w.sum()
-    return float(np.abs(merge_ties(p, share * (y - p))[1]).sum())
-
-
-def unweighted(p: Vector, y: Vector, w: Vector | None = None) -> float:
-    """Fault: weights are ignored."""
-    return smooth_calibration_error(p, y)
-
-
 def only_upward(p: Vector, y: Vector, w: Vector | None = None) -> float:
     """Fault: w in [0, 1], which sees under-confidence alone."""
     _, residuals, best = smooth_calibration_solution(p, y, w)
@@ -253,8 +229,6 @@ LAWS: list[tuple[Law, Any]] = [
     (calibrated_groups, each_row_alone),
     (at_least_mean_residual, only_upward),
     (at_most_merged_residuals, each_row_alone),
-    (order_of_rows, rows_as_they_come),
-    (weights_replicate, unweighted),
     (no_jumps, rough),
     (mirror, only_upward),
 ]
@@ -319,17 +293,6 @@ def test_gradient_of_tied_scores() -> None:
         assert gradient[members].sum() == pytest.approx((up - down) / (2 * step), abs=5e-9)
     alone = finite_differences(scores, outcomes, np.ones(10))
     assert np.abs(gradient - alone)[4:6].max() < 5e-9
-
-
-def test_gradient_descends() -> None:
-    """A small step against the gradient lowers the error by the step times its squared norm."""
-    rng = np.random.default_rng(9)
-    scores = rng.random(200)
-    outcomes = (rng.random(200) < 0.6 * scores) * 1.0
-    value, gradient = smooth_calibration_gradient(scores, outcomes)
-    step = 1e-4 / np.abs(gradient).max()
-    fall = value - smooth_calibration_error(scores - step * gradient, outcomes)
-    assert fall == pytest.approx(step * (gradient @ gradient), rel=0.02)  # second order in a step of 1e-4
 
 
 # Reference values

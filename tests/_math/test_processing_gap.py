@@ -39,9 +39,9 @@ def sample(rng: np.random.Generator, number: int) -> tuple[Vector, Vector, Vecto
 
 
 def test_equals_bounded_least_squares() -> None:
-    """On 200 instances the gap is that of an active-set solver to 1e-10."""
+    """On 60 instances the gap is that of an active-set solver to 1e-10."""
     rng = np.random.default_rng(1)
-    for number in range(200):
+    for number in range(60):  # each kind of scores with each of outcomes and of weights
         case = sample(rng, number)
         assert post_processing_gap(*case).value == pytest.approx(by_least_squares(*case), abs=1e-10), number
 
@@ -79,18 +79,6 @@ def test_closed_forms() -> None:
     assert backward.changed == pytest.approx([0.5, 0.5], abs=1e-15)
     assert backward.value == pytest.approx(0.36 - 0.25, abs=1e-15)
     assert post_processing_gap(np.repeat([0.25, 0.5], 4), np.array([1.0, 0, 0, 0, 1, 0, 1, 0])).value < 1e-30
-
-
-def test_weight_zero_is_absence(rng: np.random.Generator) -> None:
-    """A row of weight zero changes nothing, also where it is alone at its score."""
-    scores, outcomes = rng.random(30), (rng.random(30) < 0.5) * 1.0
-    weights = rng.random(30) * (np.arange(30) % 3 > 0)
-    kept = weights > 0
-    whole = post_processing_gap(scores, outcomes, weights)
-    assert whole.value == pytest.approx(
-        post_processing_gap(scores[kept], outcomes[kept], weights[kept]).value, abs=1e-15
-    )
-    assert len(whole.points) == kept.sum()
 
 
 @pytest.mark.parametrize("spread", [1e-6, 1.0])

@@ -115,13 +115,6 @@ def test_split_adds_up(rng: np.random.Generator) -> None:
     torch.testing.assert_close(split.shares_of_others(), others / others.sum(-1, keepdim=True))
 
 
-def test_the_naive_forms_fail() -> None:
-    """What these functions are for: 1 - softmax and torch's log_softmax fail the claims above."""
-    logits = table([40.0, 0.0])
-    assert (1 - logits.softmax(-1)).log()[0, 0].item() == -math.inf
-    assert log_one_minus_softmax(logits)[0, 0].item() == pytest.approx(-40.0, rel=1e-12)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_top_class_is_the_first_of_the_largest(dtype: torch.dtype) -> None:
     """Ties go to the first, in every type and layout, and a gradient is no obstacle."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -14,16 +14,8 @@ from rosters_calibrators import CALIBRATORS
 
 # What a test may ask for, and which entries it then gets.
 ENTRIES = {
-    "entry": lambda _: True,
     "searching_entry": lambda entry: not entry.searched_as_another,
-    "precise_entry": lambda entry: entry.smooth and entry.exhaustive,
     "coarse_entry": lambda entry: not (entry.smooth and entry.exhaustive),
-    "loyal_entry": lambda entry: entry.keeps_argmax,
-    "disloyal_entry": lambda entry: not entry.keeps_argmax,
-    "replicating_entry": lambda entry: entry.replicates,
-    "unreplicating_entry": lambda entry: not entry.replicates,
-    "gridded_entry": lambda entry: not entry.exhaustive,
-    "raised_entry": lambda entry: entry.allowance(100) > 0,
 }
 
 
@@ -40,12 +32,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             pytest.param(entry, kind, id=f"{entry.name}-{kind}") for entry in entries for kind in entry.kinds
         ]
         metafunc.parametrize((fixture, "kind"), pairs)
-
-
-@pytest.fixture(scope="session")
-def roster() -> Any:
-    """All entries."""
-    return CALIBRATORS
 
 
 @pytest.fixture(name="few_points")

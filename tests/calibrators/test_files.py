@@ -123,28 +123,14 @@ def test_cut_files_are_refused(saved: Path, keep: int) -> None:
         load_calibrator(saved)
 
 
-def test_newer_files_are_refused(saved: Path) -> None:
-    """A later format is named with the version that wrote it, whatever else is in it."""
-
-    def newer(header: dict[str, Any], _: Any) -> None:
-        header.clear()
-        header.update(format_version=FORMAT_VERSION + 1, calibrant_version="7.1")
-
-    rewrite(saved, newer)
-    with pytest.raises(InputError, match=r"written by calibrant 7\.1; upgrade calibrant"):
-        load_calibrator(saved)
-
-
-def test_unknown_calibrators_are_refused(saved: Path) -> None:
-    """A calibrator that this version does not have is named."""
-    rewrite(saved, lambda header, _: header.update(name="oracle"))
-    with pytest.raises(InputError, match="a calibrator 'oracle', which this calibrant does not know"):
-        load_calibrator(saved)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (
+            lambda header, _: header.clear() or header.update(format_version=99, calibrant_version="7.1"),
+            r"written by calibrant 7\.1; upgrade calibrant",
+        ),
+        (lambda header, _: header.update(name="oracle"), "a calibrator 'oracle', which this calibrant does"),
         (lambda header, _: header.pop("kind"), "does not have the form"),
         (lambda header, _: header.update(num_classes="many"), "does not have the form"),
         (lambda header, _: header.update(num_classes="4"), "does not have the form"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import minimize_scalar
 
 from calibrant import CalibrantWarning, metrics
 from calibrant.calibrators import FocalTemperatureScaling, PlattScaling, TemperatureScaling, shift_of
@@ -129,25 +127,6 @@ def test_full_likelihood_search_beats_the_grid(fitted_on: Callable[..., Any], na
     assert full.after <= grid.after + 1e-12
 
 
-@pytest.mark.parametrize("name", ["ham10000", "mnist-10", "eurosat", "lenet-5", "vgg16"])
-def test_temperature_is_the_one_that_scipy_finds(
-    real: Callable[[str], Halves], fitted_on: Callable[..., Any], name: str
-) -> None:
-    """Brent's method on torch's cross-entropy ends at the same temperature."""
-    scores, labels = real(name).calibration
-    logits, targets = torch.as_tensor(scores, dtype=torch.float64), torch.as_tensor(labels).long()
-    found = minimize_scalar(
-        lambda log_t: float(torch.nn.functional.cross_entropy(logits / math.exp(log_t), targets)),
-        bounds=(-4, 4),
-        method="bounded",
-        options={"xatol": 1e-10},
-    )
-    result = fitted_on(name, TemperatureScaling, objective="nll").fit_result_
-    # Values alone do not tell a minimum to more than the square root of their rounding.
-    assert result.parameters["temperature"] == pytest.approx(math.exp(found.x), rel=1e-6)
-    assert result.after <= found.fun + 1e-14
-
-
 @pytest.mark.parametrize("name", ["lenet-5", "vgg16", "mnist-10", "20news"])
 def test_calibration_carries_over(
     real: Callable[[str], Halves], fitted_on: Callable[..., Any], name: str
@@ -176,20 +155,6 @@ def test_platt_mends_a_prior_shift(real: Callable[[str], Halves], fitted_on: Cal
         errors[calibrator.name] = float(metrics.expected_calibration_error(probs, labels))
     assert errors["platt"] < 0.01
     assert min(errors["temperature"], errors["focal-temperature"]) > 0.2
-
-
-def test_platt_mends_every_label(real: Callable[[str], Halves]) -> None:
-    """Fourteen labels, each far too likely: mean probabilities become prevalences, log-loss halves."""
-    calibration, (scores, labels) = real("chest")
-    fitted = PlattScaling().fit(*calibration)
-    np.testing.assert_allclose(
-        fitted.predict_proba(calibration[0]).mean(dim=0).numpy(), calibration[1].mean(axis=0), atol=1e-8
-    )
-    before = torch.sigmoid(torch.as_tensor(scores, dtype=torch.float64))
-    losses = [
-        float(metrics.negative_log_likelihood(p, labels)) for p in (before, fitted.predict_proba(scores))
-    ]
-    assert losses[1] < losses[0] / 2
 
 
 @pytest.mark.parametrize("name", FILES)

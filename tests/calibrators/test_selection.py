@@ -138,30 +138,9 @@ def test_same_seed_same_choice(calibrated: Callable[..., Any]) -> None:
 
 
 def test_unsuitable_candidates_are_named(calibrated: Callable[..., Any]) -> None:
-    """What is not for these predictions is left out with a sentence; what is unknown is refused."""
+    """What is not for these predictions is left out with a sentence."""
     selection = select(*calibrated("multiclass", 60), calibrators=["temperature", "platt"])
     assert "platt could not be fitted" in str(selection)
-    with pytest.raises(InputError, match="there is no calibrator 'plat'"):
-        select(*calibrated("binary", 60), calibrators=["plat"])
-
-
-@pytest.mark.parametrize("folds", [0, 1, 40])
-def test_folds_must_leave_something(calibrated: Callable[..., Any], folds: int) -> None:
-    """Each fold needs samples to be judged on, and others to fit on."""
-    with pytest.raises(InputError, match="`folds` must be"):
-        select(*calibrated("binary", 60), folds=folds)
-
-
-def test_calibration_error_is_no_criterion(calibrated: Callable[..., Any]) -> None:
-    """A constant prediction can have no calibration error, so ECE is refused."""
-    with pytest.raises(InputError, match="`criterion` must be"):
-        select(*calibrated("binary", 60), criterion="ece")  # type: ignore[arg-type]
-
-
-def test_no_candidates_are_refused() -> None:
-    """An empty list of calibrators is a mistake, not a choice of none."""
-    with pytest.raises(InputError, match="`calibrators` must name at least one"):
-        select(torch.randn(20, 3), torch.arange(20) % 3, calibrators=[])
 
 
 def test_calibrators_may_be_given_themselves(calibrated: Callable[..., Any]) -> None:
@@ -212,3 +191,21 @@ def test_without_a_class_nothing_is_fitted_for_each_class(calibrated: Callable[.
     left = {each.text for each in select(scores[kept], labels[kept]).candidates}
     assert {"vector", "structured-matrix", "isotonic"} <= tried
     assert left == tried - {"vector", "structured-matrix", "isotonic"}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        *(({"folds": folds}, "`folds` must be") for folds in (0, 1, 40)),
+        ({"criterion": "ece"}, "`criterion` must be"),  # a constant prediction can have no calibration error
+        ({"calibrators": []}, "`calibrators` must name at least one"),
+        ({"calibrators": ["plat"]}, "there is no calibrator 'plat'"),
+    ],
+)
+def test_bad_options_are_refused(calibrated: Callable[..., Any], options: Any, sentence: str) -> None:
+    """Each fold needs samples to be judged on, and others to fit on; some candidate must be there."""
+    with pytest.raises(InputError, match=sentence):
+        select(*calibrated("binary", 60), **options)
+    if "folds" in options:
+        with pytest.raises(InputError, match="`folds` must be 0, or from 2 to"):
+            TemperatureScaling().fit(*calibrated("binary", 20), folds=options["folds"] or -1)

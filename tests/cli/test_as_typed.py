@@ -111,7 +111,8 @@ def test_several_files_one_after_another(run, asked, file, tmp_path) -> None:
     """Each has its verdict and its page, and a row of the last table; a bad one is told, and counts."""
     (tmp_path / "bad.npz").write_bytes(b"PK")
     calibrant.load_predictions(file).rows(slice(0, 30)).save(tmp_path / "part.npz")
-    done = run("evaluate", "part.npz", "bad.npz", "p.npz", "--report", "pages", "--json", "all.json")
+    files = ("--report", "pages", "--json", "all.json", "--markdown", "all.md")
+    done = run("evaluate", "part.npz", "bad.npz", "p.npz", *files)
     assert done.returncode == 2
     assert done.stderr.startswith("calibrant: ")
     assert "bad.npz" in one_line(done.stderr)
@@ -121,6 +122,9 @@ def test_several_files_one_after_another(run, asked, file, tmp_path) -> None:
     assert sorted(path.name for path in (tmp_path / "pages").iterdir()) == ["p.html", "part.html"]
     found = json.loads((tmp_path / "all.json").read_text())
     assert [each["num_test"] for each in found] == [30, 40]
+    assert (tmp_path / "all.md").read_text(encoding="utf-8").count(
+        "report: `pages`, numbers: `all.json`"
+    ) == 2
 
 
 def test_files_of_one_name_have_pages_of_their_own(run, asked, file, tmp_path) -> None:
@@ -242,6 +246,7 @@ def test_nothing_is_replaced_by_another_command(run, asked, file, tmp_path) -> N
     [
         "figure reliability p.npz -o there.svg",
         "check p.npz --max-ece 0.9 --bootstrap 20 --junit there.xml",
+        "check p.npz --max-ece 0.9 --bootstrap 20 --markdown there.md",
         "check p.npz --max-ece 0.9 --bootstrap 20 --json there.json",
         "monitor p.npz --time t --json there.json",
         "monitor p.npz --time t --prometheus there.prom",
@@ -339,6 +344,7 @@ def test_a_demo_that_was_stopped_may_begin_again(tmp_path, monkeypatch) -> None:
 def test_own_numbers_are_replaced(run, file) -> None:
     """A check in a pipeline writes the same file again; a figure that is the same, too."""
     check = ("check", "p.npz", "--max-ece", "0.9", "--bootstrap", "20", "--junit", "c.xml")
+    check += ("--markdown", "c.md")
     figure = ("figure", "reliability", "p.npz", "-o", "r.svg")
     for command in (check, (*check, "--seed", "1"), figure, figure):
         done = run(*command)

@@ -109,3 +109,20 @@ def test_a_missing_file_is_an_error_in_junit(run, boastful, tmp_path) -> None:
     assert error.attrib["message"] == "absent.npz: no such file."
     assert run("check", boastful.name, "--max-ece", "0.9", *files).returncode == 0
     assert "error" not in json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+
+
+def test_a_summary_in_markdown(run, boastful, tmp_path) -> None:
+    """It has the lines of the terminal and names the other files; an error is told in it, too."""
+    check = ("check", boastful.name, "--max-ece", "0.03", "--min-accuracy", "0.5", "--markdown", "found.md")
+    done = run(*check, "--junit", "found.xml")
+    assert done.returncode == 1, done.stderr
+    text = (tmp_path / "found.md").read_text(encoding="utf-8")
+    assert text.startswith("<!-- calibrant summary -->\n### ✗ 1 of 2 checks fails\n\na\\<b>\\&c.npz\n")
+    for line in done.stdout.splitlines():
+        mark, _, sentence = line.partition(": ")
+        assert f"- **{mark}** {sentence}\n" in text
+    assert text.endswith("\n\nJUnit: `found.xml`\n")
+    assert run("check", "absent.npz", *check[2:]).returncode == 2
+    text = (tmp_path / "found.md").read_text(encoding="utf-8")
+    assert text.endswith("### ✗ The check could not run\n\nabsent.npz: no such file.\n")
+    assert "must end in .md" in one_line(run(*check[:-1], "found.txt").stderr)

@@ -112,8 +112,10 @@ def test_compare_names_the_better_model(run, over_confident, tmp_path) -> None:
     """Of a file and its repaired form, the repaired one has the lower error."""
     run("fit", over_confident.name, "-o", "c.safetensors")
     run("apply", "c.safetensors", over_confident.name, "-o", "fixed.npz")
-    done = run("compare", over_confident.name, "fixed.npz", "--bootstrap", "100", "--json", "c.json")
+    files = ("--json", "c.json", "--markdown", "c.md")
+    done = run("compare", over_confident.name, "fixed.npz", "--bootstrap", "100", *files)
     assert done.returncode == 0, done.stderr
+    assert (tmp_path / "c.md").read_text(encoding="utf-8").endswith("\n\nnumbers: `c.json`\n")
     found = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))
     assert found["paired"]
     first, second = found["models"]

@@ -97,6 +97,8 @@ def test_the_same_bytes_again(tmp_path: Path, drawn: dict[str, bytes], ending: s
         (["confidence", "one.npz", "other.npz"], ""),
         (["roc", "event.npz"], ""),
         (["risk-coverage", "one.npz", "other.npz"], ""),
+        (["decision-curve", "one.npz", "other.npz", "--positive-class", "2"], ""),
+        (["decision-curve", "several.npz", "--label", "b", "--level", "0.9"], ""),
         (["classes", "several.npz"], ""),
     ],
 )

@@ -21,7 +21,20 @@ OF_NUMBERS = {
 }
 """What is asked of predictions, however they were read."""
 OF_OUTPUT = {
-    *("report", "title", "json", "junit", "out", "names", "force", "quiet", "verbose", "engine", "jobs"),
+    *(
+        "report",
+        "title",
+        "json",
+        "junit",
+        "markdown",
+        "out",
+        "names",
+        "force",
+        "quiet",
+        "verbose",
+        "engine",
+        "jobs",
+    ),
     *("help", "version_wanted"),
 }
 OF_COLUMNS = {

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from calibrant._math.errors import InputError
-from calibrant.curvature import CurvatureRegularizer, HessianOperator, penalties
+from calibrant.curvature import CurvatureRegularizer, penalties
 from calibrant.losses import MMCELoss
 
 CE = nn.CrossEntropyLoss()
@@ -149,40 +149,6 @@ def test_negative_traces(samples) -> None:
         concave(model(samples[0]), samples[1]).backward()
         torch.testing.assert_close(mine, model.weight.grad, rtol=1e-12, atol=1e-14)
         model.zero_grad()
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_training_lowers_the_trace(estimator, samples) -> None:
-    """After the same 150 steps the trace that is penalised is below that of plain training by a third."""
-    traces = []
-    for weight in (0.0, 0.1):
-        torch.manual_seed(0)
-        model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4)).double()
-        criterion = CurvatureRegularizer(model, CE, weight=weight, estimator=estimator)
-        optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-        for _ in range(150):
-            optimiser.zero_grad()
-            criterion(model(samples[0]), samples[1]).backward()
-            optimiser.step()
-        block = "2" if estimator == "last-layer" else None
-        traces.append(float(HessianOperator(model, CE, [samples], parameters=block).dense().trace()))
-    assert traces[1] < 2 / 3 * traces[0]
-
-
-def test_shares_of_a_batch_average_to_the_whole(model, samples) -> None:
-    """With the same vector the traces of two shares, weighted by their samples, are that of the batch."""
-    model.eval()
-    inputs, labels = samples
-    for estimator in ("hutchinson", "last-layer"):
-
-        def trace(rows: slice, estimator: str = estimator) -> Tensor:
-            criterion = CurvatureRegularizer(model, CE, weight=1.0, estimator=estimator)
-            found = criterion.penalised(model(inputs[rows]), labels[rows]).trace
-            assert found is not None
-            return found
-
-        parts = 0.3 * trace(slice(12)) + 0.7 * trace(slice(12, 40))
-        torch.testing.assert_close(parts, trace(slice(40)), rtol=1e-10, atol=1e-12)
 
 
 def test_attention_needs_its_plain_kernel() -> None:

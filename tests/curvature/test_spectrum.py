@@ -79,15 +79,13 @@ def test_repeated_and_zero_eigenvalues() -> None:
 
 @pytest.mark.parametrize("method", ["hutchinson", "hutch++", "xtrace"])
 def test_trace_is_unbiased(method, tiny, batches, dense) -> None:
-    """Over 100 seeds the mean is the trace (|z| < 4) and the stated error is that of the spread."""
-    found = [
-        hessian_trace(tiny, CE, batches, method=method, num_matvecs=12, seed=seed) for seed in range(100)
-    ]
+    """Over 49 seeds the mean is the trace (|z| < 4) and the stated error is that of the spread."""
+    found = [hessian_trace(tiny, CE, batches, method=method, num_matvecs=12, seed=seed) for seed in range(49)]
     values = torch.tensor([one.value for one in found], dtype=torch.float64)
     spread = float(values.std())
-    assert abs(float(values.mean() - dense.trace())) < 4 * spread / 10
-    stated = math.sqrt(sum(one.standard_error**2 for one in found) / 100)
-    assert stated == pytest.approx(spread, rel=0.5)  # 100 seeds, four probes each in hutch++
+    assert abs(float(values.mean() - dense.trace())) < 4 * spread / 7
+    stated = math.sqrt(sum(one.standard_error**2 for one in found) / 49)
+    assert stated == pytest.approx(spread, rel=0.5)  # 49 seeds, four probes each in hutch++
     assert all(one.num_products == 12 for one in found)
 
 

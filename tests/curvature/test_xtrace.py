@@ -90,8 +90,7 @@ def test_many_probes_are_left_out_in_groups(num_probes) -> None:
     assert spread / 2 < error < 4 * spread
 
 
-@pytest.mark.parametrize("num_matvecs", [20, 40, 60])
-def test_standard_error_is_honest(num_matvecs) -> None:
+def test_standard_error_is_honest() -> None:
     """Over 100 seeds the errors in units of the stated ones have a root mean square near one, not above.
 
     The spread of the estimates alone would give 1.2 to 1.4: they depend on each other.
@@ -107,7 +106,7 @@ def test_standard_error_is_honest(num_matvecs) -> None:
         optimiser.step()
     data = [(inputs, labels)]
     truth = float(HessianOperator(model, CE, data).dense().trace())
-    found = [hessian_trace(model, CE, data, num_matvecs=num_matvecs, seed=seed) for seed in range(100)]
+    found = [hessian_trace(model, CE, data, num_matvecs=20, seed=seed) for seed in range(100)]
     ratios = torch.tensor([(one.value - truth) / one.standard_error for one in found], dtype=torch.float64)
     assert 0.6 < float(ratios.square().mean().sqrt()) < 1.2
     # |z| < 4 of a mean of 100

@@ -1,18 +1,22 @@
-"""An evaluation in a notebook and as a data frame."""
+"""An evaluation at a prompt, in a notebook, as a data frame, and its calibrators."""
 
 from __future__ import annotations
 
+import html
+import io
+import json
 import re
-import xml.etree.ElementTree as ET
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from rich.console import Console
 
-from calibrant import Evaluation, Predictions, evaluate
-from calibrant.evaluation import quantities
-from calibrant.evaluation.notebook import TITLES
+from calibrant import Evaluation, InputError, Predictions, apply, evaluate
 from calibrant.evaluation.result import ComparedModel, Comparison, Estimate
+from calibrant.reports import render
 
 
 @pytest.fixture(scope="module")
@@ -25,28 +29,75 @@ def found() -> Evaluation:
     return evaluate(predictions, calibrators=["temperature"], bootstrap=20, null_draws=50)
 
 
-def test_a_notebook_shows_verdict_diagrams_and_numbers(found: Evaluation) -> None:
-    """The short verdict, a diagram and a column for each arm, and no link to anything outside."""
+def test_a_notebook_shows_the_first_screen(found: Evaluation) -> None:
+    """The verdict, diagrams before and after, three numbers, and no link to anything outside."""
     page = found._repr_html_()
-    root = ET.fromstring(page)
-    text = " ".join(root.itertext())
+    text = html.unescape(re.sub("<style>.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL))
     assert found.verdict.short in text
     assert found.verdict.line in text
-    assert len(root.findall(".//svg")) == len(root.findall(".//thead//th")) - 1 == 2
-    curve = found.arms[0].curves[found.verdict.about == "ece"]
-    filled = sum(value is not None for value in curve.accuracy)
-    assert len(root.findall(".//svg")[0].findall("circle")) == filled
-    assert f"{found.arms[0].metrics['nll'].value:.4f}" in text
-    assert not re.search("https?:|<script", page)
+    assert page.count("<svg") == 2
+    assert all(name in text for name in ("ECE, positive class", "Log loss", "Accuracy", "Before", "After"))
+    assert not re.search("https?:|<script|<link|<h1", page)
 
 
-def test_titles_are_those_of_the_roster() -> None:
-    """What the table calls a metric is what reports call it, but for saying that it is of the top label."""
-    for key, title in TITLES.items():
-        kind = "binary" if key.startswith("event_") else "multiclass"
-        known = quantities.find(key, kind)
-        assert known is not None
-        assert known.title == title
+def test_two_pieces_share_no_identifier(found: Evaluation) -> None:
+    """A notebook shows several evaluations, and every reference finds its own target."""
+    pages = [each._repr_html_() for each in (found, replace(found, num_test=299))]
+    first, other = (set(re.findall(r' id="([^"]+)"', page)) for page in pages)
+    assert first
+    assert not first & other
+    for page, known in zip(pages, (first, other), strict=True):
+        assert set(re.findall(r"url\(#([^)]+)\)", page)) <= known
+
+
+def test_printing_shows_what_the_terminal_shows(found: Evaluation) -> None:
+    """The text of the command, and two lines for ``repr``."""
+    out = io.StringIO()
+    render(found, Console(file=out, width=80))
+    assert str(found).split() == out.getvalue().split()
+    assert repr(found).splitlines() == [
+        "Evaluation(binary, 300 test samples; arms: uncalibrated, temperature)",
+        f"  {found.verdict.short}",
+    ]
+
+
+def test_an_arm_has_its_calibrator(found: Evaluation) -> None:
+    """The fitted repair, which the summary names; none where nothing was fitted."""
+    calibrator = found.arm("temperature").calibrator
+    assert calibrator is not None
+    assert calibrator.fit_result_.parameters == found.arm("temperature").parameters
+    assert found.arm("uncalibrated").calibrator is None
+    assert "calibrator = evaluation.arm('temperature').calibrator" in str(found)
+    new = Predictions(logits=[2.0, -1.0])
+    assert torch.equal(apply(calibrator, new).probs, calibrator.predict_proba(new.scores))
+
+
+def test_files_hold_no_calibrator(found: Evaluation) -> None:
+    """What was read from JSON says so in a sentence, and is equal in all else."""
+    text = found.to_json()
+    assert "fitted" not in json.loads(text)["arms"][1]
+    read = Evaluation.from_json(text)
+    assert read == found
+    assert read.arm("uncalibrated").calibrator is None
+    with pytest.raises(InputError, match=r"is not in the file .*`calibrant\.fit\(predictions, method='temp"):
+        _ = read.arm("temperature").calibrator
+
+
+def test_a_calibrator_knows_the_classes() -> None:
+    """So that it refuses columns in another order, and serves confidences where it was fitted on them."""
+    rng = np.random.default_rng(0)
+    probs, names = rng.dirichlet([1, 1, 1], 60), ["a", "b", "c"]
+    few: dict[str, Any] = {"calibrators": ["temperature"], "bootstrap": 20, "null_draws": 50}
+    found = evaluate(probs=probs, labels=rng.integers(0, 3, 60), class_names=names, **few)
+    calibrator = found.arm("temperature").calibrator
+    assert calibrator is not None
+    assert calibrator.class_names_ == ("a", "b", "c")
+    with pytest.raises(InputError, match="bring the columns into that order"):
+        apply(calibrator, Predictions(probs=probs, class_names=names[::-1]))
+    answers = {"confidence": probs.max(axis=1), "correct": rng.integers(0, 2, 60)}
+    calibrator = evaluate(**answers, **few | {"calibrators": ["platt"]}).arm("platt").calibrator
+    assert calibrator is not None
+    assert apply(calibrator, Predictions(**answers)).kind == "top_label"
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

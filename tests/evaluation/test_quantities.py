@@ -186,8 +186,6 @@ def test_a_planted_default_needs_no_asking(monkeypatch: pytest.MonkeyPatch, made
 OTHER_THINGS = {
     "cli/evaluate.py": {"entropy"},  # a score that samples are told apart by
     "evaluation/result.py": {"slope", "accuracy", "mean_confidence"},  # in older versions of its JSON
-    # It lies below the declarations, which need the result; test_notebook.py holds it against them.
-    "evaluation/notebook.py": {"event_ece", "ece", "nll", "accuracy", "brier", "mean_confidence", "slope"},
     "evaluation/out_of_distribution.py": {"auroc", "entropy"},  # of telling samples apart; such a score
     "evaluation/resampling/events.py": {"slope", "intercept"},  # the parameters of a line
     "reports/file_figures.py": {"nll"},  # an objective

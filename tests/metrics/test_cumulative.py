@@ -41,18 +41,3 @@ def test_tails_fall_from_one_to_zero(tail: Callable[[float], float]) -> None:
     assert (np.diff(values) <= 0).all()
     assert 0 <= values[-1] < 1e-30
     assert tail(1.8 - 1e-12) == pytest.approx(tail(1.8), abs=1e-11)
-
-
-def test_random_walks_obey_the_laws() -> None:
-    """Of 4000 walks of 4000 steps the share beyond each point is the law's: |z| < 4, 0.02 for the steps."""
-    rng = np.random.default_rng(0)
-    excursion, spread = [], []
-    for _ in range(40):
-        paths = np.cumsum(rng.choice([-1.0, 1.0], (100, 4000)), axis=1) / math.sqrt(4000)
-        excursion += np.abs(paths).max(axis=1).tolist()
-        spread += (np.maximum(paths.max(axis=1), 0) - np.minimum(paths.min(axis=1), 0)).tolist()
-    for tail, found in ((excursion_tail, excursion), (range_tail, spread)):
-        for x in (1.0, 1.5, 2.2, 2.7):
-            p = tail(x)
-            slack = 4 * math.sqrt(p * (1 - p) / 4000) + 0.02
-            assert abs(np.mean(np.array(found) > x) - p) < slack, (tail, x)

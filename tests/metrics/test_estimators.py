@@ -13,7 +13,6 @@ from calibrant import metrics
 from calibrant._math.errors import InputError
 
 CLOSED_FORM = 1e-12
-OTHER_IMPLEMENTATION = 1e-10
 
 
 def classes(rng: np.random.Generator, n: int, c: int, *, tied: bool = False) -> tuple[Any, Any]:
@@ -83,10 +82,6 @@ def test_classwise_weighted_of_an_event_and_of_nothing(rng: np.random.Generator)
     probs, labels = rng.random(50), rng.integers(0, 2, 50)
     weighted = metrics.classwise_calibration_error(probs, labels, average="weighted")
     assert weighted == metrics.expected_calibration_error(probs, labels)
-    with pytest.raises(InputError, match="where no label ever occurs"):
-        metrics.classwise_calibration_error([[0.5, 0.2]], [[0, 0]], average="weighted")
-    with pytest.raises(InputError, match='`average` must be one of "macro", "weighted", "none"'):
-        metrics.classwise_calibration_error([[0.5, 0.5]], [0], average="micro")
 
 
 # ---------------------------------------------------------------------------------------------- debiasing
@@ -96,39 +91,6 @@ def draws(rng: np.random.Generator, shape: int | tuple[int, int], power: float) 
     """Confidences c uniform on [0, 1] of events of probability c^power, and independent weights of rows."""
     c = rng.random(shape)
     return c, (rng.random(shape) < c**power).astype(int), rng.exponential(size=len(c))
-
-
-def expected_square(n: int, power: float, num_bins: int) -> float:
-    """Mean of the estimate: squared gap of each bin, by the chance that a sample is there with another."""
-    edges = np.arange(num_bins + 1) / num_bins
-    share = 1 / num_bins
-    mean_gaps = np.diff(edges**2 / 2 - edges ** (power + 1) / (power + 1)) / share
-    return float(np.sum(mean_gaps**2 * share * (1 - (1 - share) ** (n - 1))))
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("power", [1.0, 2.0])
-@pytest.mark.parametrize(("n", "num_bins"), [(20, 5), (200, 15)])
-def test_the_square_is_unbiased(n: int, num_bins: int, power: float, weighted: bool) -> None:
-    """Over 1000 samples the mean is within 4 standard errors of the truth; that of the plug-in is far off.
-
-    A hundred samples are the labels of one call, and share its weights.
-    """
-    rng = np.random.default_rng(5)
-    ours, plug_in = [], []
-    for _ in range(10):
-        c, y, w = draws(rng, (n, 100), power)
-        options: dict[str, Any] = {"num_bins": num_bins, "weights": w if weighted else None}
-        ours += metrics.squared_calibration_error(c, y, average="none", **options).tolist()
-        errors = metrics.expected_calibration_error(c, y, norm="l2", average="none", **options)
-        plug_in += (errors**2).tolist()
-    truth = expected_square(n, power, num_bins)
-
-    def z(values: list[float]) -> float:
-        return (np.mean(values) - truth) / (np.std(values) / math.sqrt(len(values)))
-
-    assert abs(z(ours)) < 4
-    assert z(plug_in) > 20
 
 
 def test_debiased_error_is_the_root(rng: np.random.Generator) -> None:
@@ -150,29 +112,8 @@ def test_debiased_error_is_the_root(rng: np.random.Generator) -> None:
     assert metrics.squared_calibration_error(probs, labels).item() == pytest.approx(np.mean(alone), abs=1e-15)
 
 
-def test_debiased_size_keeps_what_it_says() -> None:
-    """Of a calibrated model's l1 bias 2 - √2 = 59 % remain; a slight miscalibration is hit more nearly."""
-    rng = np.random.default_rng(6)
-    plain: dict[float, list[float]] = {1.0: [], 1.2: []}
-    debiased: dict[float, list[float]] = {1.0: [], 1.2: []}
-    for power in plain:
-        for _ in range(400):
-            c, y, _ = draws(rng, 1000, power)
-            plain[power].append(metrics.expected_calibration_error(c, y).item())
-            debiased[power].append(metrics.expected_calibration_error(c, y, debias=True).item())
-    # Bins at the ends have few outcomes of one kind, and are not normal: 0.03 for that.
-    assert np.mean(debiased[1.0]) / np.mean(plain[1.0]) == pytest.approx(2 - math.sqrt(2), abs=0.03)
-    truth = 1 / 2 - 1 / 2.2  # the integral of c - c^1.2, every bin's gap positive
-    assert np.mean(plain[1.2]) > truth
-    assert abs(np.mean(debiased[1.2]) - truth) < 0.5 * abs(np.mean(plain[1.2]) - truth)
-
-
 def test_debiasing_says_no() -> None:
     """The original adaptive bins lose samples and are not debiased; a single sample says nothing."""
-    with pytest.raises(InputError, match='`debias` must be False for binning="mukhoti"'):
-        metrics.expected_calibration_error([0.5], [1], binning="mukhoti", debias=True)
-    with pytest.raises(InputError, match='`binning` must be one of "width", "mass"; got \'mukhoti\''):
-        metrics.squared_calibration_error([0.5], [1], binning="mukhoti")
     assert metrics.squared_calibration_error([0.5], [1]).item() == 0
     assert metrics.expected_calibration_error([0.5], [1], debias=True).item() == 0
     assert metrics.squared_calibration_error([0.75, 0.75], [1, 0]).item() == -0.1875
@@ -199,34 +140,6 @@ def test_sweep_is_the_error_with_the_most_bins(rng: np.random.Generator, binning
                 means = [mean for mean in table.accuracy if mean is not None]
                 assert (means == sorted(means)) == (num_bins <= most)
     assert len(several) > 3
-
-
-def test_sweep_is_less_biased() -> None:
-    """For a calibrated model of 500 samples the sweep is nearer zero than fifteen bins are."""
-    rng = np.random.default_rng(7)
-    pairs = []
-    for _ in range(100):
-        c, y, _ = draws(rng, 500, 1.0)
-        pairs.append(
-            [
-                metrics.sweep_calibration_error(c, y).item(),
-                metrics.expected_calibration_error(c, y, binning="mass").item(),
-            ]
-        )
-    sweep, fixed = np.mean(pairs, axis=0)
-    assert sweep < 0.9 * fixed
-
-
-def test_sweep_of_the_top_label(rng: np.random.Generator) -> None:
-    """Classes are judged by the top label; several labels each have their own number of bins."""
-    probs, labels = classes(rng, 80, 3)
-    event = probs.max(1), probs.argmax(1) == labels
-    assert metrics.sweep_calibration_error(probs, labels) == metrics.sweep_calibration_error(*event)
-    assert metrics.monotone_num_bins(probs, labels) == metrics.monotone_num_bins(*event)
-    with pytest.raises(InputError, match='`binning` must be one of "mass", "width"; got \'mukhoti\''):
-        metrics.sweep_calibration_error(probs, labels, binning="mukhoti")
-    with pytest.raises(InputError, match=r"`probs\[:, k\], labels\[:, k\]`"):
-        metrics.monotone_num_bins([[0.5, 0.2]], [[1, 0]])
 
 
 # -------------------------------------------------------------------------------------------------- top k
@@ -265,13 +178,9 @@ def test_top_one_and_all(rng: np.random.Generator) -> None:
 
 def test_top_k_says_no() -> None:
     """There are k classes to choose from, and labels are classes."""
-    with pytest.raises(InputError, match=r"`k` must lie in 1\.\.2, the number of classes; got 3"):
-        metrics.top_k_calibration_error([[0.5, 0.5]], [0], k=3)
     for probs, labels in (([0.5], [1]), ([[0.5, 0.5]], [[1, 1]])):
         with pytest.raises(InputError, match="with one class"):
             metrics.top_k_calibration_error(probs, labels, k=1)
-    with pytest.raises(InputError, match='`judge` must be one of "set", "rank"'):
-        metrics.top_k_calibration_error([[0.5, 0.5]], [0], k=1, judge="sum")
 
 
 # -------------------------------------------------------------------------------------------- thresholded

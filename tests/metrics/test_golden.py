@@ -90,15 +90,6 @@ def test_fault_of_the_original_adaptive_error(golden: Golden) -> None:
     assert metrics.adaptive_calibration_error(probs, labels).item() == pytest.approx(1 / 3, abs=1e-12)
 
 
-def test_the_original_adaptive_error_loses_the_minimum(golden: Golden) -> None:
-    """Its bins hold one sample less than there are, ours all of them."""
-    probs, labels = read(golden("metrics.json")["sets"]["K10_N500"])
-    assert sum(metrics.reliability_table(probs, labels, binning="mukhoti").counts) == 499
-    counts = metrics.reliability_table(probs, labels, binning="mass").counts
-    assert sum(counts) == 500
-    assert max(counts) - min(counts) == 1
-
-
 def test_faults_of_the_original_classwise_error(golden: Golden) -> None:
     """The original takes the largest label for the last class, and its first bin leaves out confidence 0."""
     cases = golden("metrics_edge.json")

@@ -44,24 +44,6 @@ def test_statistics_by_looking_at_every_interval(
 
 
 @TESTS
-def test_what_is_tested(rng: np.random.Generator, test: Any) -> None:
-    """Classes: the top label, or each column; several labels: each column, as events of their own."""
-    probs = rng.dirichlet([1, 1, 1], size=50)
-    labels = rng.integers(0, 3, size=50)
-    top = test(probs.max(axis=1), (probs.argmax(axis=1) == labels).astype(int))
-    assert test(probs, labels) == top
-    found = test(probs, labels, classwise=True)
-    many = test(probs[:, :2], np.eye(3, dtype=int)[labels][:, :2])
-    assert found.statistic.shape == found.p_value.shape == (3,)
-    assert many.scaled.shape == (2,)
-    for k in range(3):
-        column = test(probs[:, k], (labels == k).astype(int))
-        assert (found.statistic[k], found.p_value[k]) == (column.statistic, column.p_value)
-        if k < 2:
-            assert (many.statistic[k], many.p_value[k]) == (column.statistic, column.p_value)
-
-
-@TESTS
 @pytest.mark.parametrize("p_value", ["simulation", "asymptotic"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_p_values_of_calibrated_models_are_uniform(test: Any, p_value: str, weighted: bool) -> None:

@@ -14,7 +14,6 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.metrics import roc_curve as sklearn_roc_curve
 
 from calibrant import metrics
-from calibrant._math.errors import InputError
 
 Golden = Callable[[str], Any]
 SCORES = ("entropy", "max_probability", "max_logit", "energy")
@@ -149,28 +148,3 @@ def test_the_edges() -> None:
     twenty = np.arange(20.0)  # 19 of 20 are 95 %: the lowest need not be caught
     assert detect([0.5], twenty).fpr_at_tpr == 0.0
     assert detect([0.5], twenty, true_positive_rate=0.96).fpr_at_tpr == 1.0
-
-
-def test_bad_input_is_refused() -> None:
-    """One sentence each."""
-    of, detect = metrics.out_of_distribution_scores, metrics.out_of_distribution_detection
-    with pytest.raises(InputError, match="got both"):
-        of(logits=[[0.0, 1.0]], probs=[[0.5, 0.5]])
-    with pytest.raises(InputError, match="got neither"):
-        of()
-    with pytest.raises(InputError, match='for `probs`; got "energy"'):
-        of(probs=[[0.5, 0.5]], score="energy")
-    with pytest.raises(InputError, match="a logit of each class"):
-        of(logits=[0.5], score="max_logit")
-    with pytest.raises(InputError, match="`score` must be one of"):
-        of(logits=[[0.5, 1.0]], score="msp")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="`out_scores` must not be NaN; row 1 is"):
-        detect([0.0], [0.0, math.nan])
-    with pytest.raises(InputError, match="`in_scores` must have shape"):
-        detect([], [0.0])
-    with pytest.raises(InputError, match="must lie in"):
-        detect([0.0], [1.0], true_positive_rate=0.0)
-    with pytest.raises(InputError, match="`outcomes` must be 0 or 1"):
-        metrics.roc_curve([0.1, 0.2], [0, 2])
-    with pytest.raises(InputError, match="must hold positives"):
-        metrics.roc_curve([0.1, 0.2], [0, 0])

@@ -39,15 +39,6 @@ def test_the_area_is_the_mean_selective_risk(tied: bool, weighted: bool) -> None
     assert curve.risk[-1] == pytest.approx(weights @ losses / weights.sum(), rel=1e-12)
 
 
-def test_distinct_confidences_give_the_textbook_sum() -> None:
-    """Without ties the area is the mean of errors so far over samples so far (Geifman et al. 2019)."""
-    rng = np.random.default_rng(1)
-    confidences, wrong = rng.permutation(200) / 200, (rng.uniform(size=200) < 0.3).astype(float)
-    running = np.cumsum(wrong[np.argsort(-confidences)]) / np.arange(1, 201)
-    curve = metrics.selective_risk_curve(confidences, wrong)
-    assert curve.area == pytest.approx(running.mean(), rel=1e-12)
-
-
 @pytest.mark.parametrize("errors", [0, 1, 500, 999, 1000])
 def test_the_best_order_has_next_to_no_excess(errors: int) -> None:
     """Right above wrong gives an excess that vanishes with N; the opposite order gives more."""

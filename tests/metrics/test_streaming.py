@@ -164,7 +164,7 @@ def law_images(streaming: Any, stream: Stream, change: Change = lambda metric: m
 
 
 @given(stream=streams())
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_any_split_is_the_whole(streaming: Any, stream: Stream) -> None:
     """Batches of any size, empty ones too, with weights or without: the function's value to rounding."""
     assume(defined(streaming, stream))
@@ -172,7 +172,7 @@ def test_any_split_is_the_whole(streaming: Any, stream: Stream) -> None:
 
 
 @given(stream=streams())
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_merged_parts_are_the_whole(streaming: Any, stream: Stream) -> None:
     """States add up."""
     assume(defined(streaming, stream))
@@ -180,7 +180,7 @@ def test_merged_parts_are_the_whole(streaming: Any, stream: Stream) -> None:
 
 
 @given(stream=streams())
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_ignored_labels_do_not_count(streaming: Any, stream: Stream) -> None:
     """``ignore_index`` takes the subset, whatever stands in the rows left out."""
     assume(defined(streaming, stream))
@@ -188,7 +188,7 @@ def test_ignored_labels_do_not_count(streaming: Any, stream: Stream) -> None:
 
 
 @given(stream=streams())
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_segmentation_shaped_input(streaming: Any, stream: Stream) -> None:
     """``(N, C, d1, ...)`` is ``(N d1 ..., C)``."""
     assume(defined(streaming, stream))
@@ -607,21 +607,6 @@ def test_every_metric_in_one_collection() -> None:
         collection.reset()
 
 
-def test_as_a_lightning_module_logs_it() -> None:
-    """What ``self.log(name, metric)`` uses: a scalar per step from forward, compute and reset at the end."""
-    model = Model(metrics.CalibrationError()).half()
-    stream = draw_stream("multiclass", 40, seed=14, cuts=(10,))
-    for batch in stream.batches():
-        step = model.metric(*batch)
-        assert step.numel() == 1
-        assert model.metric._forward_cache.clone() == step
-    expected = metrics.expected_calibration_error(stream.probs, stream.labels)
-    assert float(model.metric.compute()) == pytest.approx(float(expected), abs=CLOSED_FORM)
-    model.metric.reset()
-    assert not model.metric.update_called
-    assert dict(model.state_dict()).keys() == {"layer.weight", "layer.bias"}
-
-
 def test_merging_needs_the_same_settings() -> None:
     """States of other bins, or of other samples ignored, are refused; a cached value is not kept."""
     metric = metrics.CalibrationError()
@@ -666,7 +651,7 @@ def excess(case: tuple[torch.Tensor, ...], num_bins: int, bound: Callable[..., A
     weighted=st.booleans(),
     num_bins=st.integers(1, 20),
 )
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_the_sketch_keeps_its_bound(
     n: int, distinct: int, spread: float, seed: int, weighted: bool, num_bins: int
 ) -> None:
@@ -708,10 +693,6 @@ def test_only_the_sketch_has_an_error() -> None:
     stream = draw_stream("binary", 20, seed=16)
     assert fed(metrics.CalibrationError(task="binary", binning="mass"), stream).error_bound() == 0
     assert metrics.CalibrationError(binning="mass", keep="sketch").error_bound().isnan()
-    with pytest.raises(InputError, match='`norm` must be "l1" for keep="sketch"'):
-        metrics.CalibrationError(binning="mass", keep="sketch", norm="l2")
-    with pytest.raises(InputError, match='`keep` must be "all" for binning="width"'):
-        metrics.CalibrationError(keep="sketch")
 
 
 @pytest.mark.parametrize(
@@ -785,15 +766,6 @@ def test_torchmetrics_is_imported_on_first_use() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False"]
     assert issubclass(metrics.CalibrationError, sys.modules["torchmetrics"].Metric)
-
-
-def test_every_public_name_of_metrics_resolves() -> None:
-    """Each name in ``calibrant.metrics.__all__`` is there, and no other is invented."""
-    for name in metrics.__all__:
-        assert getattr(metrics, name) is not None
-    assert set(metrics.__all__) <= set(dir(metrics))
-    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
-        metrics.__getattr__("nonsense")
 
 
 def load_worker() -> ModuleType:

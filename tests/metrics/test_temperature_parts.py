@@ -9,7 +9,6 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
-from calibrant import InputError
 from calibrant.metrics import brier_score, negative_log_likelihood, temperature_decomposition
 
 
@@ -73,5 +72,3 @@ def test_edges() -> None:
     assert certain.score.item() == math.inf
     assert certain.calibration.item() == math.inf
     assert math.isfinite(certain.refinement.item())
-    with pytest.raises(InputError, match="`score` must be one of"):
-        temperature_decomposition([0.5], [1], score="accuracy")

@@ -27,7 +27,10 @@ READS = (
     "(or `logits_val`, `labels_val`, `logits_test`, `labels_test`, or the same with `probs`), "
     "or `confidence` with `correct` or with `true_label` and `pred_label`."
 )
-TO_USE_NAMES = "to use names give `class_names` (in a table: name the columns, as in `prob_cat`)."
+TO_USE_NAMES = (
+    "name the columns in their order, as in `class_names=clf.classes_` (in a table: by headers such as "
+    "`prob_cat`)."
+)
 WHICH_IS_CLASS_1 = (
     "which word is class 1 is not guessed: name it by `positive_class` (--positive-class), name both in "
     "`class_names`, or write 1 and 0."
@@ -656,7 +659,7 @@ def test_truncated_and_damaged_files(ending, tmp_path_factory) -> None:
         message(path)
 
     @given(st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(0, 255)), min_size=1, max_size=10))
-    @settings(max_examples=200)
+    @settings(max_examples=100)
     def change(places: list[tuple[int, int]]) -> None:
         damaged = bytearray(whole)
         for place, byte in places:
@@ -721,7 +724,6 @@ def test_a_name_that_is_too_long(tmp_path) -> None:
 def test_unknown_endings(name, ending, tmp_path) -> None:
     """Reading and writing list the endings that they know; only reading knows .npy."""
     path = tmp_path / name
-    tables = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet, .feather, .arrow, .jsonl, .ndjson, .json"
     tables = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet, .feather, .arrow, .jsonl, .ndjson, .json"
     words = f"{path} must end in one of .npz, {tables}, .safetensors, .pt; got {ending}."
     with pytest.raises(InputError, match=exactly(words)):

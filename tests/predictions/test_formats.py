@@ -9,11 +9,9 @@ import sys
 
 import numpy as np
 import pyarrow
-import pyarrow as pa
 import pytest
 import torch
 from pyarrow import parquet
-from pyarrow import parquet as pq
 from safetensors.torch import save_file
 
 from calibrant import InputError
@@ -99,12 +97,6 @@ def test_top_label_only(arrays, tmp_path) -> None:
     assert found.kind == "top_label"
     assert found.correct.tolist() == [True, False]
     assert found.confidence.tolist() == [0.75, 0.5]
-
-
-def test_names_for_labels_in_npz(tmp_path) -> None:
-    """Labels may be names that ``class_names`` lists."""
-    np.savez(tmp_path / "p.npz", logits=LOGITS, labels=list("abca"), class_names=list("abc"))
-    assert load_predictions(tmp_path / "p.npz").labels.tolist() == [0, 1, 2, 0]
 
 
 def test_foreign_byte_order_and_column_order(tmp_path) -> None:
@@ -255,15 +247,6 @@ def test_csv_without_labels(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "outcome", ["correct\n0.75,True\n0.5,False", "true_label,pred_label\n0.75,3,3.0\n0.5,1,2"]
-)
-def test_csv_with_top_label_only(outcome, tmp_path) -> None:
-    """Confidence with correctness or with two labels."""
-    found = read_csv(tmp_path, f"confidence,{outcome}\n")
-    assert (found.kind, found.correct.tolist()) == ("top_label", [True, False])
-
-
-@pytest.mark.parametrize(
     "text",
     [
         "\ufefflabel,prob_0,prob_1,split,weight,group\n1,0.5,0.5,val,2,a\n0,1,0,test,1.5,b\n",
@@ -390,9 +373,9 @@ print((peak() - before) * 1024 / predictions.values.nbytes)
 @pytest.mark.parametrize("sized", [-1, 3])
 def test_parquet_column_of_whole_rows(sized: int, tmp_path) -> None:
     """A list of all classes in each cell, of any length or a fixed one; companions by either name."""
-    logits = pa.array([[0.5, 2.0, 1.0], [0.0, -1.0, 3.0]], pa.list_(pa.float32(), sized))
+    logits = pyarrow.array([[0.5, 2.0, 1.0], [0.0, -1.0, 3.0]], pyarrow.list_(pyarrow.float32(), sized))
     more = {"label": [1, 2], "weight": [1.0, 3.0], "site": ["a", "b"]}
-    pq.write_table(pa.table({"logits": logits, **more}), tmp_path / "t.parquet")
+    parquet.write_table(pyarrow.table({"logits": logits, **more}), tmp_path / "t.parquet")
     found = load_predictions(tmp_path / "t.parquet", columns=ColumnNames(group="site"))
     assert found.scores.tolist() == logits.to_pylist()
     assert (found.labels.tolist(), found.weights.tolist()) == ([1, 2], [1.0, 3.0])
@@ -401,4 +384,4 @@ def test_parquet_column_of_whole_rows(sized: int, tmp_path) -> None:
     assert write_in_form_of(*names, found)
     written = load_predictions(tmp_path / "u.parquet")
     torch.testing.assert_close(written.probs, found.probs)
-    assert pq.read_table(tmp_path / "u.parquet").column_names == ["probs", *more]
+    assert parquet.read_table(tmp_path / "u.parquet").column_names == ["probs", *more]

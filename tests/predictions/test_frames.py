@@ -10,7 +10,7 @@ import polars
 import pytest
 
 from calibrant import InputError, Predictions
-from calibrant.predictions import ColumnNames, predictions_from_frame, predictions_to_frame
+from calibrant.predictions import predictions_from_frame, predictions_to_frame
 
 LIBRARIES: Any = (pandas, polars)
 
@@ -52,17 +52,6 @@ def test_names_and_categories_are_labels(library: Any) -> None:
     assert read.class_names == ("cat", "dog")
     assert read.labels is not None
     assert read.labels.tolist() == [1, 0]
-
-
-def test_other_names_of_columns_are_known() -> None:
-    """Common ones by themselves, and those of one's own where they are stated."""
-    common = predictions_from_frame(pandas.DataFrame({"y_true": [0, 1], "y_prob": [0.2, 0.7]}))
-    names = ColumnNames(label="truth", probs=("score",))
-    stated = predictions_from_frame(polars.DataFrame({"truth": [0, 1], "score": [0.2, 0.7]}), columns=names)
-    for read in (common, stated):
-        assert read.probs.tolist() == [0.2, 0.7]
-        assert read.labels is not None
-        assert read.labels.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -7,71 +7,27 @@ import pytest
 from calibrant._math.errors import InputError
 from calibrant.predictions import Predictions, load_predictions
 
+pytestmark = pytest.mark.real_data
+
 NOISY = ("Not used: `noisy_labels_val`, `noisy_labels_test`.",)
-# file, kind, samples, classes, samples in calibration and test, accuracy, mean confidence
-FILES = [
-    ("logits_cifar10_vgg16_probs/cifar10_vgg16", "multiclass", 10000, 10, (5000, 5000), 0.9359, 0.9756),
-    ("logits_eurosat_rgb/eurosat_rgb", "multiclass", 7589, 10, (3794, 3795), 0.9369, 0.9427),
-    ("logits_netcal_cifar/lenet-5-cifar-10", "multiclass", 10000, 10, (5000, 5000), 0.5308, 0.6387),
-    ("logits_netcal_cifar/wideresnet-16-4-cifar-100", "multiclass", 10000, 100, (5000, 5000), 0.7543, 0.8022),
-    ("probs_crossval_cleanlab/20news_test", "multiclass", 7532, 20, (3766, 3766), 0.9234, 0.7223),
-    ("probs_pycalib_small/kitti_1layer_NN", "multiclass", 9090, 2, (4545, 4545), 0.9617, 0.9603),
-    ("probs_pycalib_small/kitti_XGBoost", "multiclass", 9090, 2, (4545, 4545), 0.9673, 0.9289),
-    (
-        "toplabel_confidences/ImageNet_torchvision__densenet161",
-        "top_label",
-        50000,
-        None,
-        None,
-        0.7714,
-        0.8278,
-    ),
-    (
-        "toplabel_confidences/ImageNet_torchvision__resnext101_32x8d",
-        "top_label",
-        50000,
-        None,
-        None,
-        0.7931,
-        0.8737,
-    ),
-    (
-        "toplabel_confidences/ImageNet_pytorch_image_models__efficientnet_b3a",
-        "top_label",
-        50000,
-        None,
-        None,
-        0.8187,
-        0.6950,
-    ),
-    (
-        "toplabel_confidences/ImageNet_pytorch_image_models__tf_inception_v3",
-        "top_label",
-        50000,
-        None,
-        None,
-        0.7786,
-        0.7665,
-    ),
-    (
-        "toplabel_confidences/markus93__probs_densenet40_c10_logits",
-        "top_label",
-        10000,
-        None,
-        None,
-        0.9242,
-        0.9791,
-    ),
-    (
-        "toplabel_confidences/markus93__probs_resnet110_c100_logits",
-        "top_label",
-        10000,
-        None,
-        None,
-        0.7148,
-        0.8996,
-    ),
-    ("toplabel_confidences/other__snacks", "top_label", 952, None, None, 0.8634, 0.8665),
+# file, samples, classes, accuracy, mean confidence; half of the samples are for calibration
+CLASSES = [
+    ("logits_cifar10_vgg16_probs/cifar10_vgg16", 10000, 10, 0.9359, 0.9756),
+    ("logits_eurosat_rgb/eurosat_rgb", 7589, 10, 0.9369, 0.9427),
+    ("logits_netcal_cifar/lenet-5-cifar-10", 10000, 10, 0.5308, 0.6387),
+    ("logits_netcal_cifar/wideresnet-16-4-cifar-100", 10000, 100, 0.7543, 0.8022),
+    ("probs_crossval_cleanlab/20news_test", 7532, 20, 0.9234, 0.7223),
+    ("probs_pycalib_small/kitti_1layer_NN", 9090, 2, 0.9617, 0.9603),
+    ("probs_pycalib_small/kitti_XGBoost", 9090, 2, 0.9673, 0.9289),
+]
+TOP_LABELS = [
+    ("ImageNet_torchvision__densenet161", 50000, 0.7714, 0.8278),
+    ("ImageNet_torchvision__resnext101_32x8d", 50000, 0.7931, 0.8737),
+    ("ImageNet_pytorch_image_models__efficientnet_b3a", 50000, 0.8187, 0.6950),
+    ("ImageNet_pytorch_image_models__tf_inception_v3", 50000, 0.7786, 0.7665),
+    ("markus93__probs_densenet40_c10_logits", 10000, 0.9242, 0.9791),
+    ("markus93__probs_resnet110_c100_logits", 10000, 0.7148, 0.8996),
+    ("other__snacks", 952, 0.8634, 0.8665),
 ]
 HALF_A_DIGIT = 5.1e-5  # the READMEs give four decimals
 
@@ -81,29 +37,26 @@ def means(predictions: Predictions) -> tuple[float, float]:
     return predictions.correct.double().mean().item(), predictions.confidence.mean().item()
 
 
-@pytest.mark.real_data
-@pytest.mark.parametrize(
-    ("name", "kind", "num_samples", "num_classes", "parts", "accuracy", "confidence"),
-    FILES,
-    ids=lambda value: str(value),
-)
-def test_real_files(data_folder, name, kind, num_samples, num_classes, parts, accuracy, confidence) -> None:
+@pytest.mark.parametrize(("name", "num_samples", "num_classes", "accuracy", "confidence"), CLASSES)
+def test_real_classes(data_folder, name, num_samples, num_classes, accuracy, confidence) -> None:
     """Size, splits, accuracy and mean confidence are as published, and nothing needed a repair."""
     found = load_predictions(data_folder / f"{name}.npz")
-    assert (found.kind, found.num_samples, found.num_classes, found.notes) == (
-        kind,
-        num_samples,
-        num_classes,
-        (),
-    )
+    assert (found.kind, found.num_samples, found.num_classes) == ("multiclass", num_samples, num_classes)
+    assert found.notes == ()
     assert means(found) == pytest.approx((accuracy, confidence), abs=HALF_A_DIGIT)
-    if parts is None:
-        assert not found.has_calibration
-    else:
-        assert (found.calibration.num_samples, found.test.num_samples) == parts
+    assert found.calibration.num_samples == num_samples // 2
+    assert found.test.num_samples == num_samples - num_samples // 2
 
 
-@pytest.mark.real_data
+@pytest.mark.parametrize(("name", "num_samples", "accuracy", "confidence"), TOP_LABELS)
+def test_real_top_labels(data_folder, name, num_samples, accuracy, confidence) -> None:
+    """Size, accuracy and mean confidence are as published, and nothing needed a repair."""
+    found = load_predictions(data_folder / "toplabel_confidences" / f"{name}.npz")
+    assert (found.kind, found.num_samples, found.num_classes) == ("top_label", num_samples, None)
+    assert (found.notes, found.has_calibration) == ((), False)
+    assert means(found) == pytest.approx((accuracy, confidence), abs=HALF_A_DIGIT)
+
+
 @pytest.mark.parametrize(
     ("name", "size", "num_classes", "calibration", "test"),
     [
@@ -120,7 +73,6 @@ def test_real_pairs(data_folder, name, size, num_classes, calibration, test) -> 
         assert means(part) == pytest.approx(expected, abs=HALF_A_DIGIT)
 
 
-@pytest.mark.real_data
 def test_real_binary(data_folder) -> None:
     """A binary pair: sizes, positives and mean probability of both splits."""
     found = load_predictions(data_folder / "probs_ecg_chagas" / "ecg_chagas.npz")
@@ -134,7 +86,6 @@ def test_real_binary(data_folder) -> None:
         assert part.probs.mean().item() == pytest.approx(mean, abs=HALF_A_DIGIT)
 
 
-@pytest.mark.real_data
 def test_real_multilabel(data_folder) -> None:
     """Fourteen labels with names: prevalence and mean probability of two of them."""
     path = data_folder / "logits_chestxray14_multilabel" / "chestxray14_densenet121.npz"
@@ -148,7 +99,6 @@ def test_real_multilabel(data_folder) -> None:
         assert found.probs[:, column].mean().item() == pytest.approx(mean, abs=HALF_A_DIGIT)
 
 
-@pytest.mark.real_data
 def test_real_files_that_hold_no_predictions(data_folder) -> None:
     """The five largest probabilities of each sample are not enough, and images are no predictions."""
     with pytest.raises(InputError, match="only the largest probabilities of each sample"):
@@ -157,7 +107,6 @@ def test_real_files_that_hold_no_predictions(data_folder) -> None:
         load_predictions(data_folder / "mnist" / "mnist.npz")
 
 
-@pytest.mark.real_data
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".safetensors", ".pt"])
 @pytest.mark.parametrize(
     "name",

@@ -88,7 +88,7 @@ def test_round_trip_is_exact(kind, ending, assert_same) -> None:
     """Every value, dtype, label, split, weight, name and group survives; text gives the values in float64."""
 
     @given(predictions(kind))
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     def check(expected: Predictions) -> None:
         dtype = torch.float64 if ending in TEXTS else None
         assert_same(there_and_back(expected, ending), expected, dtype=dtype)

@@ -50,12 +50,6 @@ def test_numbers_are_shared_and_kept() -> None:
     assert Predictions(probs=probs).probs.data_ptr() == probs.data_ptr()
 
 
-def test_tensors_are_detached() -> None:
-    """Numbers that carry a gradient are taken without it."""
-    logits = torch.zeros(2, 3, requires_grad=True)
-    assert not Predictions(logits=logits).scores.requires_grad
-
-
 def test_given_probabilities_stay_as_they_are() -> None:
     """A probability on the edge of a bin stays there, and zero stays zero."""
     probs = np.array([[0.2, 0.8, 0.0], [1 / 3, 1 / 3, 1 / 3]])
@@ -132,13 +126,6 @@ def test_confidence_and_correct_work_in_pieces(monkeypatch) -> None:
     assert torch.equal(found.confidence, whole)
     assert sum(sizes) == 2 * logits.size
     assert max(sizes) <= 2**17
-
-
-def test_slices_of_scores_and_probs() -> None:
-    """Pieces are the rows of the whole."""
-    for found in (three_classes(), Predictions(probs=[[0.0, 1.0], [0.3, 0.7], [0.5, 0.5]])):
-        assert torch.equal(found.scores_of(slice(1, 3)), found.scores[1:3])
-        assert torch.equal(found.probs_of(slice(1, 3)), found.probs[1:3])
 
 
 def test_top_label_knows_confidence_only() -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import calibrant
-from calibrant import InputError, Predictions, load_predictions
+from calibrant import InputError, Predictions
 from calibrant.calibrators import TemperatureScaling
 from calibrant.metrics import brier_score
+from tables_as_files import given_as
 
 RNG = np.random.default_rng(0)
 PROBS = RNG.dirichlet([1, 1, 1], 200)
@@ -35,17 +37,13 @@ def test_votes_are_refused_with_the_remedy(labels: np.ndarray) -> None:
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "npz"])
 def test_votes_in_files(tmp_path: Path, ending: str) -> None:
     """As columns, and as an array."""
-    path = tmp_path / f"t.{ending}"
-    rows = np.hstack([PROBS, SHARES]).tolist()
-    names = [f"{what}_{name}" for what in ("prob", "label") for name in "abc"]
-    if ending == "csv":
-        path.write_text("\n".join([",".join(names), *(",".join(map(str, row)) for row in rows)]))
-    elif ending == "jsonl":
-        path.write_text("\n".join(str(dict(zip(names, row, strict=True))).replace("'", '"') for row in rows))
-    else:
-        np.savez(path, probs=PROBS, labels=SHARES)
+    columns: dict[str, Any] = {"probs": PROBS, "labels": SHARES}
+    if ending != "npz":
+        rows = np.hstack([PROBS, SHARES]).T.tolist()
+        names = [f"{what}_{name}" for what in ("prob", "label") for name in "abc"]
+        columns = dict(zip(names, rows, strict=True))
     with pytest.raises(InputError, match=REMEDY):
-        load_predictions(path)
+        given_as(tmp_path, ending, columns)
 
 
 def test_the_remedy_gives_the_score_against_the_distribution() -> None:

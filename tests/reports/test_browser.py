@@ -7,12 +7,13 @@ import json
 import re
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from calibrant.evaluation.result import Comparison, Evaluation
-from calibrant.reports.html import report_text
+from calibrant.reports.html import first_screen, report_text
 from chromium import CHROMIUM, FLAGS
 
 WIDTHS = (320, 375, 800, 1280)
@@ -127,6 +128,51 @@ def test_reports_are_dark_where_the_reader_prefers_it(
     """The preference of the browser reaches the page."""
     (seen,) = measure(evaluation_of(), dark=True)
     assert {frame["ground"] for frame in seen} == {"rgb(17, 20, 23)"}
+
+
+# The contrast of letters with the ground of each box, as a canvas mixes translucent colours with it.
+CONTRAST = """
+const pen = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+const luminance = (...colours) => {
+  for (const colour of colours) { pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1); }
+  const [r, g, b] = [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3).map((byte) => {
+    const share = byte / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+};
+const least = [...document.querySelectorAll("body > div")].map((box) => {
+  const ground = getComputedStyle(box).backgroundColor;
+  return Math.min(...[...box.querySelectorAll("*")].filter((element) => element.tagName != "STYLE" &&
+    [...element.childNodes].some((node) => node.nodeType == 3 && node.data.trim())).map((element) => {
+    const style = getComputedStyle(element);
+    const two = [luminance(ground), luminance(ground, element.closest("svg") ? style.fill : style.color)];
+    return Math.max(...two) / Math.min(...two);
+  }));
+});
+document.body.innerHTML = `<pre id="measured">${JSON.stringify(least)}</pre>`;
+"""
+
+
+@pytest.mark.browser
+def test_the_piece_for_notebooks_is_legible_in_every_theme(
+    evaluation_of: Callable[..., Evaluation], tmp_path: Path
+) -> None:
+    """All letters have a contrast of 4.5 on white and on dark grounds, by the colour of the text around."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium is installed")
+    piece, page = first_screen(evaluation_of()), tmp_path / "notebook.html"
+    themes = {"#ffffff": "#000000", "#111111": "#e0e0e0", "#1e1e1e": "#cccccc"}
+    boxes = [f'<div style="background:{back};color:{ink}">{piece}</div>' for back, ink in themes.items()]
+    text = f"<!DOCTYPE html><body>{''.join(boxes)}<script>{CONTRAST}</script></body>"
+    page.write_text(text, encoding="utf-8")
+    command = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()]
+    dumped = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    found = re.search(r'<pre id="measured">(.*?)</pre>', dumped)
+    assert found is not None, dumped[-500:]
+    least = json.loads(found[1])
+    assert len(least) == 3
+    assert min(least) >= 4.5, least
 
 
 @pytest.mark.browser

@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import calibrant
 from calibrant import evaluate
 from calibrant.evaluation import Evaluation
 from calibrant.evaluation.result import Repair
-from calibrant.predictions import Predictions
+from calibrant.predictions import Predictions, Source
 from calibrant.reports.commands import repair_commands, with_commands
+
+FILE = Source(name="p.npz", sha256="", format="npz")
+NEW = np.eye(4)
 
 
 def over_confident(**more: Any) -> Evaluation:
@@ -32,7 +36,7 @@ def repair() -> Repair:
 
 def test_the_last_sentence_names_the_commands_once() -> None:
     """They stand in the data too; spelling them out twice changes nothing, and no repair has none."""
-    found = over_confident(split=np.arange(2000) % 2)
+    found = over_confident(split=np.arange(2000) % 2, source=FILE)
     spelled = with_commands(found)
     verdict = spelled.verdict
     assert found.verdict.commands == ()
@@ -49,10 +53,23 @@ def test_the_last_sentence_names_the_commands_once() -> None:
 
 def test_the_command_fits_the_samples() -> None:
     """``--all`` where the split was ours or other predictions were given, not where the file has one."""
-    marked = with_commands(over_confident(split=np.arange(2000) % 2)).verdict.sentences[-1]
-    drawn = with_commands(over_confident()).verdict.sentences[-1]
-    assert "`calibrant fit FILE --method temperature --out temperature.safetensors`" in marked
-    assert "`calibrant fit FILE --all --method temperature --out temperature.safetensors`" in drawn
+    marked = with_commands(over_confident(split=np.arange(2000) % 2, source=FILE)).verdict.sentences[-1]
+    drawn = with_commands(over_confident(source=FILE)).verdict.sentences[-1]
+    assert "`calibrant fit p.npz --method temperature --out temperature.safetensors`" in marked
+    assert "`calibrant fit p.npz --all --method temperature --out temperature.safetensors`" in drawn
+
+
+def test_predictions_from_memory_are_repaired_in_python() -> None:
+    """The lines run; a repair by groups has no arm, and is fitted by the command."""
+    evaluation = over_confident()
+    fit, apply = with_commands(evaluation).verdict.commands
+    defined = {"calibrant": calibrant, "evaluation": evaluation, "new_predictions": Predictions(logits=NEW)}
+    exec(f"{fit}\n{apply}", defined)
+    assert isinstance(repaired := defined["repaired"], Predictions)
+    assert repaired.num_samples == len(NEW)
+    repair = evaluation.verdict.repair
+    assert repair is not None
+    assert repair_commands(replace(repair, by_group=True))[0].startswith("calibrant fit FILE --all --method")
 
 
 def test_a_file_that_begins_with_a_hyphen_is_no_option(repair: Repair) -> None:

@@ -22,7 +22,8 @@ from calibrant.evaluation import compare, evaluate
 from calibrant.evaluation.result import Choice, ChoiceRow, Comparison, Curve, Evaluation, Repair
 from calibrant.predictions import Predictions
 from calibrant.reports import html, render, render_comparison, tables, words, write_report
-from calibrant.reports.html import report_date, report_text, to_share
+from calibrant.reports.html import report_date, report_text
+from calibrant.reports.sharing import to_share
 from undrawn import drawing_no_diagrams
 
 EVALUATIONS: dict[str, dict[str, Any]] = {

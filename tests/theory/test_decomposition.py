@@ -89,13 +89,3 @@ def test_weight_of_cross_entropy() -> None:
     """For gamma 0 the weight is 1 / (p (1 - p)), next to certainty too."""
     p = torch.tensor([1e-12, 0.2, 0.9, 1 - 1e-9], dtype=torch.float64)
     torch.testing.assert_close(theory.proper_focal_weight(p, gamma=0), 1 / (p * (1 - p)), rtol=1e-9, atol=0)
-
-
-def test_refused_arguments() -> None:
-    """Exponent, shape and corners."""
-    with pytest.raises(ValueError, match="`gamma` must be finite and greater than -1"):
-        theory.proper_focal_losses([0.5], gamma=-1)
-    with pytest.raises(ValueError, match=r"`probs` must have shape \(N,\); got \(1, 2\)"):
-        theory.proper_focal_weight([[0.5, 0.5]], gamma=1)
-    with pytest.raises(ValueError, match=r"`probs` must lie inside \(0, 1\)"):
-        theory.proper_focal_weight([0.0], gamma=1)

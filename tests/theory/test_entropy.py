@@ -57,14 +57,6 @@ def test_negative_exponents(gamma: float, rng: np.random.Generator) -> None:
     assert even.focal.item() < even.entropy_bound.item()
 
 
-def test_step_of_the_proof() -> None:
-    """The logarithmic means of q and 1 and of 1 - q and 1 add to at least one."""
-    q = torch.linspace(1e-6, 0.5, 5000, dtype=torch.float64)
-    means = -(1 - q) / q.log() - q / (-q).log1p()
-    assert bool((means >= q.sqrt() + (1 - q).sqrt() - 1e-12).all())
-    assert bool((q.log() * (-q).log1p() <= entropy(torch.stack([q, 1 - q], -1))).all())
-
-
 def test_constant_is_the_best() -> None:
     """No smaller multiple of the entropy will do: the quotient comes as near to gamma as wanted."""
     quotients = []
@@ -166,13 +158,3 @@ def test_entropy_regularised_limits() -> None:
     much = theory.entropy_regularised_minimiser(posterior, weight=1e6)
     torch.testing.assert_close(much, torch.full((1, 3), 1 / 3, dtype=torch.float64), rtol=1e-5, atol=0)
     assert theory.entropy_regularised_minimiser(posterior, weight=0.1)[0, 2].item() > 0
-
-
-def test_refusals() -> None:
-    """Shapes that differ, negative weights and impossible exponents are refused."""
-    with pytest.raises(ValueError, match=r"`probs` must have the shape of `posterior`, \(1, 2\)"):
-        theory.entropy_bound([[0.5, 0.5]], [[0.5, 0.25, 0.25]], gamma=1)
-    with pytest.raises(ValueError, match="`weight` must be finite and not negative; got -1"):
-        theory.entropy_regularised_minimiser([[0.5, 0.5]], weight=-1)
-    with pytest.raises(ValueError, match=r"`gamma` must be finite and greater than -1"):
-        theory.entropy_shift([[0.5, 0.5]], gamma=-1)

@@ -159,13 +159,3 @@ def test_distance_falls_with_the_weight(rng: np.random.Generator) -> None:
             distance = (q - posterior).norm(dim=-1)
             assert bool((distance <= before + 1e-12).all())
             before = distance
-
-
-def test_refusals() -> None:
-    """Negative options, and what is no probability, are refused."""
-    with pytest.raises(ValueError, match=r"`gamma` must be finite and not negative; got -0\.5"):
-        theory.focal_calibration_minimiser([0.5], gamma=-0.5, calibration_weight=1)
-    with pytest.raises(ValueError, match="`calibration_weight` must be finite and not negative; got -1"):
-        theory.focal_calibration_root(gamma=1, calibration_weight=-1)
-    with pytest.raises(ValueError, match=r"`v` must lie inside \(0, 1\); got 1"):
-        theory.focal_calibration_phi(1.0, gamma=1, calibration_weight=1)

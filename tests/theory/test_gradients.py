@@ -247,20 +247,6 @@ def test_implied_weight_decay_at_extreme_logits() -> None:
         assert math.isfinite(found.item())
 
 
-def test_refusals() -> None:
-    """What is no probability, no exponent or no norm is refused with its name and value."""
-    with pytest.raises(ValueError, match=r"`p` must lie in \[0, 1\]; got 1\.5"):
-        theory.gradient_factor([0.5, 1.5], gamma=1)
-    with pytest.raises(ValueError, match=r"`p` must lie in \[0, 1\]; got nan"):
-        theory.logit_curvature(math.nan, gamma=1)
-    with pytest.raises(ValueError, match=r"`gamma` must be finite and greater than -1"):
-        theory.gradient_threshold(gamma=-1)
-    with pytest.raises(ValueError, match=r"`p0` must be inside \(0, 1\); got 1"):
-        theory.lambert_branches(1.0)
-    with pytest.raises(ValueError, match=r"`weight_norm` must be positive; got 0"):
-        theory.implied_weight_decay([0.5], [1], gamma=1, weight_norm=0.0)
-
-
 def test_exponents_of_the_authors_code(golden: Golden) -> None:
     """The lower branch agrees with the reference's code to the 1e-8 that its jitter leaves."""
     for p0, gamma in golden("gamma_star.json")["table"]:

@@ -7,35 +7,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import minimize_scalar
 
 from calibrant import theory
-
-
-def shares(q: float, gamma: float) -> float:
-    """u(q) = log(q / g(q)), by its formula."""
-    return math.log(q) - gamma * math.log1p(-q) - math.log1p(-gamma * q * math.log(q) / (1 - q))
-
-
-def test_peak_of_the_shares() -> None:
-    """For gamma = -1/2 the coordinate u(q) is not monotone: it peaks at q = .73572."""
-    peak = minimize_scalar(
-        lambda q: -shares(q, -0.5), bounds=(0.1, 0.99), method="bounded", options={"xatol": 1e-10}
-    ).x
-    assert round(peak, 5) == 0.73572
-    assert shares(peak, -0.5) > shares(0.999, -0.5)
-
-
-@pytest.mark.parametrize("gamma", [-0.05, -0.5, -0.95])
-def test_falling_shares_fall_slowly(gamma: float) -> None:
-    """-(1 - q) u'(q) never exceeds |gamma|, which is why the map stays a bijection."""
-    q = torch.linspace(0.01, 0.9999, 4001, dtype=torch.float64, requires_grad=True)
-    ratio = -q * q.log() / (1 - q)
-    u = q.log() - gamma * (-q).log1p() - (gamma * ratio).log1p()
-    assert u[2000].item() == pytest.approx(shares(q[2000].item(), gamma), rel=1e-12)
-    (slope,) = torch.autograd.grad(u.sum(), q)
-    fall = (-(1 - q) * slope).max().item()
-    assert 0 < fall <= abs(gamma)
 
 
 def test_map_next_to_minus_one() -> None:
@@ -120,8 +93,8 @@ def test_closest_temperature_of_gamma_two_by_classes() -> None:
 
 def test_likelihood_is_convex_in_the_inverse_temperature(rng: np.random.Generator) -> None:
     """So temperature scaling by likelihood has one minimum, against a published remark."""
-    inverse = torch.linspace(0.02, 10, 400, dtype=torch.float64)
-    for _ in range(20):
+    inverse = torch.linspace(0.02, 10, 100, dtype=torch.float64)
+    for _ in range(5):
         logits = torch.from_numpy(rng.normal(size=(50, 4)) * rng.uniform(0.2, 5))
         labels = torch.from_numpy(rng.integers(0, 4, 50))
         values = torch.stack([torch.nn.functional.cross_entropy(b * logits, labels) for b in inverse])

@@ -151,11 +151,3 @@ def test_negative_exponents_are_not_convex() -> None:
         return -(-log_p.expm1()).pow(-0.5) * log_p
 
     assert not theory.convexity(negative).convex
-
-
-def test_refused_arguments() -> None:
-    """Numbers of classes and posteriors, and the space."""
-    with pytest.raises(ValueError, match=r"`num_posteriors` must be at least 1 and `num_classes`.*got 0"):
-        theory.properness(losses.focal_loss, num_posteriors=0)
-    with pytest.raises(ValueError, match=r"`space` must be one of"):
-        theory.convexity(losses.focal_loss, space="odds")  # pyright: ignore

@@ -215,11 +215,3 @@ def test_refused_posteriors(posterior: Any, message: str) -> None:
     """What is no distribution is refused."""
     with pytest.raises(ValueError, match=message):
         theory.risk_minimiser(losses.focal_loss, posterior)
-
-
-def test_refused_losses() -> None:
-    """A loss of another shape, and a batch that cannot be laid out."""
-    with pytest.raises(ValueError, match=r"`loss` must give one value, or one per sample.*got shape"):
-        theory.risk_minimiser(lambda logits, _: logits, [0.5, 0.5])
-    with pytest.raises(ValueError, match=r"`batch_size` must make every class a whole number.*got 3"):
-        theory.risk_minimiser(losses.MMCELoss(), [0.5, 0.5], batch_size=3)

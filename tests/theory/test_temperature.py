@@ -137,17 +137,3 @@ def test_exact_at_zero() -> None:
     found = theory.closest_temperature(0, 3)
     assert found.temperature == 1
     assert found.error == pytest.approx(0, abs=1e-15)
-
-
-def test_refused_arguments() -> None:
-    """Each with its rule."""
-    with pytest.raises(ValueError, match="`gamma` must be finite and greater than -1"):
-        theory.temperature_bounds(-1)
-    with pytest.raises(ValueError, match="`num_classes` must be a whole number, at least 2; got 1"):
-        theory.temperature_bounds(1, num_classes=1)
-    with pytest.raises(ValueError, match="`max_log_odds` must be above 0; got 0"):
-        theory.temperature_bounds(1, max_log_odds=0)
-    with pytest.raises(ValueError, match="`max_log_odds` must be left out"):
-        theory.temperature_bounds(1, num_classes=3, max_log_odds=2)
-    with pytest.raises(ValueError, match="`max_logit` must be above 0 and finite; got -1"):
-        theory.closest_temperature(1, 3, max_logit=-1)

@@ -25,6 +25,7 @@ ROOMS = {
     "metrics": ("Metrics", ["calibrant.metrics"]),
     "calibrators": ("Calibrators", ["calibrant.calibrators"]),
     "reports": ("Reports and figures", ["calibrant.reports"]),
+    "plots": ("Plots", ["calibrant.plots"]),
     "losses": ("Losses", ["calibrant.losses"]),
     "theory": ("Theory", ["calibrant.theory", "calibrant_lab.theory"]),
     "curvature": ("Curvature", ["calibrant.curvature"]),
@@ -32,7 +33,14 @@ ROOMS = {
     "data": ("Data", ["calibrant_lab.data"]),
     "models": ("Models", ["calibrant_lab.models"]),
     "figures": ("Figures of the laboratory", ["calibrant_lab.figures"]),
-    "integrations": ("Integrations", ["calibrant.integrations.sklearn", "calibrant.integrations.onnx"]),
+    "integrations": (
+        "Integrations",
+        [
+            "calibrant.integrations.sklearn",
+            "calibrant.integrations.onnx",
+            "calibrant.integrations.trackers",
+        ],
+    ),
 }
 
 

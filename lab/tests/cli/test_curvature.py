@@ -34,6 +34,7 @@ RECIPE = Recipe.read(
     }
 )
 SMALL = ("--samples", "40", "--products", "30")
+MLP, DIGITS, BRIER = "calibrant_lab.models.mlp:MLP", ("--data", "digits"), ("--loss", "brier")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,15 +69,12 @@ def dense(folder: Path, split: str, loss: nn.Module) -> torch.Tensor:
     run = load_run(folder)
     subject = core.subject_of_run(folder)
     part = subject.dataset.parts[split]
-    mean, std = (
-        subject.dataset.train.inputs.double().mean(),
-        subject.dataset.train.inputs.double().std(correction=0),
-    )
-    inputs = (part.inputs.double() - mean) / std
+    pixels = subject.dataset.train.inputs.double()
+    inputs = (part.inputs.double() - pixels.mean()) / pixels.std(correction=0)
     return HessianOperator(run.model().double(), loss, [(inputs, part.labels)]).dense()
 
 
-def test_a_run_s_curvature_is_the_dense_hessian_s(folder: Path) -> None:
+def test_a_run_s_curvature_is_the_dense_hessian_s(folder) -> None:
     """Eigenvalue and trace of both losses, on all training samples, are those of the whole matrix."""
     result = call(folder, "--samples", "0", "--products", "60", "--top", "2")
     assert result.exit_code == 0, result.exception
@@ -112,7 +110,7 @@ def measured(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> list[di
     return found
 
 
-def test_the_report_gets_a_section_and_keeps_the_rest(measured: list[dict[str, bytes]]) -> None:
+def test_the_report_gets_a_section_and_keeps_the_rest(measured) -> None:
     """Both splits stand in one section; all else of the report is as training wrote it."""
     before, page = (each["report.html"].decode() for each in (measured[0], measured[-1]))
     assert len(re.findall(r"<h2[^>]*>Curvature</h2>", page)) == 1
@@ -123,13 +121,13 @@ def test_the_report_gets_a_section_and_keeps_the_rest(measured: list[dict[str, b
     assert len(kept) <= 3, kept  # the order of the contents may name the new section
 
 
-def test_the_same_call_gives_the_same_bytes(measured: list[dict[str, bytes]]) -> None:
+def test_the_same_call_gives_the_same_bytes(measured) -> None:
     """Samples, probes and pictures are seeded."""
     _, first, again, _ = measured
     assert first == again
 
 
-def test_a_network_of_one_s_own(trained: Path, tmp_path: Path) -> None:
+def test_a_network_of_one_s_own(trained, tmp_path) -> None:
     """A factory with weights and data gives what a run with them gives; nothing else is written."""
     weights, found = tmp_path / "weights.pt", tmp_path / "found.json"
     torch.save(load_run(trained).model().state_dict(), weights)
@@ -149,9 +147,7 @@ def test_a_network_of_one_s_own(trained: Path, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"weights.pt", "found.json", "spectrum.svg"}
 
 
-def test_a_figure_is_replaced_by_an_equal_one(
-    measured: list[dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_figure_is_replaced_by_an_equal_one(measured, tmp_path, monkeypatch) -> None:
     """The command may be repeated; another figure is refused, and --force replaces it."""
     found = json.loads(measured[1]["curvature.json"])["measurements"]
     monkeypatch.setattr(core, "measure_curvature", lambda *_given, **_settings: found)
@@ -167,7 +163,7 @@ def test_a_figure_is_replaced_by_an_equal_one(
     assert call(*again, "--force").exit_code == 0
 
 
-def test_squares_that_are_cut_out_are_measured_as_they_are_judged(tmp_path: Path) -> None:
+def test_squares_that_are_cut_out_are_measured_as_they_are_judged(tmp_path) -> None:
     """A network that sees squares is measured on those in the middle, prepared as in training."""
     model = models.build("mlp(widths=(3,))", input_shape=(1, 4, 4), num_classes=10)
     torch.save(model.state_dict(), tmp_path / "weights.pt")
@@ -183,7 +179,7 @@ def test_squares_that_are_cut_out_are_measured_as_they_are_judged(tmp_path: Path
     assert found["value"] == pytest.approx(float(value.detach()), rel=1e-5)
 
 
-def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path: Path) -> None:
+def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path) -> None:
     """Scheduled focal loss is measured with the exponent of its last epoch."""
     scheduled = RECIPE.with_settings(['loss="scheduled-focal(gammas=(5.0, 1.0), milestones=(1,))"'])
     train(scheduled, tmp_path / "run")
@@ -201,20 +197,11 @@ def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path: Path) -> 
         (("empty",), "holds no run"),
         (("begun",), "begun is not finished; `calibrant train begun` resumes it"),
         (("run", "--loss", "brier"), "--loss goes with module:factory"),
-        (("calibrant_lab.models.mlp:MLP",), "needs --weights"),
-        (("calibrant_lab.models.mlp:MLP", "--weights", "no.pt", "--data", "digits"), "needs --loss"),
-        (
-            ("calibrant_lab.models.mlp:MLP", "--weights", "no.pt", "--data", "digits", "--loss", "brier"),
-            "there is no file of weights no.pt",
-        ),
-        (
-            ("calibrant_lab.models.mlp:MLB", "--weights", "no.pt", "--data", "digits", "--loss", "brier"),
-            "has no function 'MLB'; did you mean 'MLP'",
-        ),
-        (
-            ("calibrant_lab.models.mlp:MLP", "--weights", "other.pt", "--data", "digits", "--loss", "brier"),
-            "other.pt must hold the weights of this MLP",
-        ),
+        ((MLP,), "needs --weights"),
+        ((MLP, "--weights", "no.pt", *DIGITS), "needs --loss"),
+        ((MLP, "--weights", "no.pt", *DIGITS, *BRIER), "there is no file of weights no.pt"),
+        ((f"{MLP[:-1]}B", "--weights", "no.pt", *DIGITS, *BRIER), "no function 'MLB'; did you mean 'MLP'"),
+        ((MLP, "--weights", "other.pt", *DIGITS, *BRIER), "other.pt must hold the weights of this MLP"),
         (("run", "--figure", "x.svg", "--no-density"), "--no-density leaves out"),
         (("run", "--json", "x.txt"), "must end in .json"),
         (("run", "--device", "abacus"), "the device 'abacus' cannot be used"),
@@ -222,7 +209,7 @@ def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path: Path) -> 
     ],
 )
 def test_mistakes_are_one_sentence_and_leave_nothing(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
+    trained, tmp_path, monkeypatch, arguments, words
 ) -> None:
     """Each ends in an error that the command line prints in one line, before anything is written."""
     monkeypatch.chdir(tmp_path)
@@ -240,8 +227,13 @@ def test_mistakes_are_one_sentence_and_leave_nothing(
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == present
 
 
-def test_data_that_have_changed_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The curvature of other samples is not passed off as that of the run's."""
+def test_other_data_and_files_of_others_are_refused(folder, monkeypatch) -> None:
+    """The curvature of other samples is not passed off as the run's; a foreign file is left alone."""
+    (folder / "curvature.json").write_text("[]", encoding="utf-8")
+    result = call(folder, *SMALL, "--no-density")
+    assert isinstance(result.exception, InputError)
+    assert "was not written by this version" in str(result.exception)
+    assert (folder / "curvature.json").read_text(encoding="utf-8") == "[]"
     other = core.read_data(RECIPE.data.model_copy(update={"seed": 1}))
     monkeypatch.setattr("calibrant_lab.training.data.read_data", lambda _settings: other)
     result = call(folder)
@@ -249,16 +241,7 @@ def test_data_that_have_changed_are_refused(folder: Path, monkeypatch: pytest.Mo
     assert "was trained on other data" in str(result.exception)
 
 
-def test_a_foreign_file_of_curvature_is_not_overwritten(folder: Path) -> None:
-    """Something else of that name is told of and left alone."""
-    (folder / "curvature.json").write_text("[]", encoding="utf-8")
-    result = call(folder, *SMALL, "--no-density")
-    assert isinstance(result.exception, InputError)
-    assert "was not written by this version" in str(result.exception)
-    assert (folder / "curvature.json").read_text(encoding="utf-8") == "[]"
-
-
-def test_interrupted_it_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_it_leaves_nothing(folder, monkeypatch) -> None:
     """Ctrl-C in the middle ends the command without a file."""
 
     def stop(*_arguments: object, **_settings: object) -> None:
@@ -271,7 +254,7 @@ def test_interrupted_it_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyP
     assert (folder / "report.html").read_bytes() == before
 
 
-def test_progress_goes_from_start_to_end(trained: Path) -> None:
+def test_progress_goes_from_start_to_end(trained) -> None:
     """The shares told of rise, name what is done and end at one."""
     told: list[tuple[str, float]] = []
     effort = core.Effort(num_samples=40, trace_products=12, density_steps=5, density_probes=1)
@@ -287,7 +270,7 @@ def test_progress_goes_from_start_to_end(trained: Path) -> None:
     }
 
 
-def test_cross_entropy_is_measured_once(tmp_path: Path) -> None:
+def test_cross_entropy_is_measured_once(tmp_path) -> None:
     """A run trained by it has one row, unless classes were weighted."""
     plain = RECIPE.with_settings(['loss="cross-entropy"'])
     train(plain, tmp_path / "plain")

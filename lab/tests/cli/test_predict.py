@@ -86,25 +86,19 @@ def test_weights_are_loaded_by_name(folder) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (
-            ["factories_of_test:wide", "images"],
-            "one logit for each of the 2 classes of images; it gives shape (4, 7)",
-        ),
-        (["factories_of_test:bright", "images", "--mean", "0.5"], "--mean and --std go together"),
-        (["factories_of_test:bright", "images", "--mean", "a", "--std", "b"], "--mean must be numbers"),
-        (["factories_of_test:bright", "images", "--device", "abacus"], "the device 'abacus' cannot be used"),
-        (
-            ["factories_of_test:bright", "images", "--split", "test"],
-            "must name a split of images (train) or all",
-        ),
-        (["factories_of_test:bright", "image"], "there is no data set 'image'"),
-        (["factories_of_test:bright", "images", "--crop", "10"], "--crop must be at most the shorter side"),
-        (["factories_of_test:bright", "images", "--channels", "2"], "--channels must be 1, 3, or 0"),
+        ("wide images", "one logit for each of the 2 classes of images; it gives shape (4, 7)"),
+        ("bright images --mean 0.5", "--mean and --std go together"),
+        ("bright images --mean a --std b", "--mean must be numbers"),
+        ("bright images --device abacus", "the device 'abacus' cannot be used"),
+        ("bright images --split test", "must name a split of images (train) or all"),
+        ("bright image", "there is no data set 'image'"),
+        ("bright images --crop 10", "--crop must be at most the shorter side"),
+        ("bright images --channels 2", "--channels must be 1, 3, or 0"),
     ],
 )
 def test_what_does_not_go_together_is_one_sentence(folder, arguments, words) -> None:
     """It is said, and nothing is written."""
-    done = call("predict", *arguments, "-o", "p.npz", folder=folder)
+    done = call("predict", *f"factories_of_test:{arguments} -o p.npz".split(), folder=folder)
     assert done.returncode == 2
     assert words in one_line(done.stderr)
     assert one_line(done.stderr).count("\n") == 1

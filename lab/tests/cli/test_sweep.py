@@ -53,7 +53,9 @@ def points(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_the_runs_are_listed(folder) -> None:
-    """A row for each, chosen by settings; totals, and the size on disk."""
+    """A row for each, chosen by settings; totals, and the size on disk; nothing is left to do."""
+    plan = call("sweep", "grid.toml", "--dry-run", folder=folder)
+    assert (plan.returncode, plan.stdout.splitlines()[-1]) == (0, "to do: nothing")
     listed = call("runs", "store", "--where", "loss=brier", folder=folder)
     assert listed.returncode == 0
     assert "2 runs: 2 finished" in listed.stdout
@@ -62,12 +64,6 @@ def test_the_runs_are_listed(folder) -> None:
     runs = [json.loads(line) for line in lines]
     assert [run["settings"]["seed"] for run in runs] == [1, 1]
     assert all(0 <= run["metrics"]["temperature"]["ece"] <= 1 for run in runs)
-
-
-def test_a_dry_run_of_what_is_done(folder) -> None:
-    """There is nothing to do."""
-    plan = call("sweep", "grid.toml", "--dry-run", folder=folder)
-    assert (plan.returncode, plan.stdout.splitlines()[-1]) == (0, "to do: nothing")
 
 
 def test_known_runs_are_not_planned(folder) -> None:

@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_what_is_printed_is_what_the_store_holds(folder: Path) -> None:
+def test_what_is_printed_is_what_the_store_holds(folder) -> None:
     """The CSV's means are those of the store's results, the diverged run is counted, tests are made."""
     result = call("table", "store", "--out-format", "csv", "--against", "cross-entropy", folder=folder)
     rows = list(csv.DictReader(result.stdout.splitlines()))
@@ -37,7 +37,7 @@ def test_what_is_printed_is_what_the_store_holds(folder: Path) -> None:
     assert found["cross-entropy"]["p"] == ""
 
 
-def test_the_list_names_every_layout(folder: Path) -> None:
+def test_the_list_names_every_layout(folder) -> None:
     """One line each."""
     lines = call("table", "--list", folder=folder).stdout.splitlines()
     assert [line.split()[0] for line in lines] == [*layouts()]
@@ -62,14 +62,14 @@ def test_the_list_names_every_layout(folder: Path) -> None:
         (["runs", "store", "--export", "excel:x"], "there is no sink 'excel'"),
     ],
 )
-def test_mistakes_are_told(folder: Path, arguments: list[str], message: str) -> None:
+def test_mistakes_are_told(folder, arguments, message) -> None:
     """One sentence that says what to do, and exit code 2."""
     result = call(*arguments, folder=folder)
     assert result.returncode == 2
     assert message in one_line(result.stderr)
 
 
-def test_published_numbers_stand_in_a_papers_layout(tmp_path: Path) -> None:
+def test_published_numbers_stand_in_a_papers_layout(tmp_path) -> None:
     """The paper's number, and how far ours is from it."""
     write_store(tmp_path / "store", sweep({"cross-entropy": 0.06, "brier": 0.03}, **CIFAR))
     result = call("table", "store", "--layout", "mukhoti-1", folder=tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import tarfile
 import zipfile
 from pathlib import Path
@@ -52,19 +51,26 @@ def written(folder: Path, **files: bytes | str) -> Path:
     [
         ({"x_train": IMAGES[:0], "y_train": LABELS[:0]}, "a label for each sample; got none"),
         ({"x_test": IMAGES[:0], "y_test": LABELS[:0]}, "a label for each sample; got none"),
-        (
-            {"x_test": IMAGES[:, :3], "y_test": LABELS},
-            r"of one shape, .* \(1, 4, 4\); got \(1, 3, 4\)",
-        ),
+        ({"x_test": IMAGES[:, :3], "y_test": LABELS}, r"of one shape, .* \(1, 4, 4\); got \(1, 3, 4\)"),
         ({"x_train": IMAGES[:, :0]}, "must hold values"),
         ({"y_train": LABELS + 10**9}, "the highest is 1000000001"),
         ({"class_names": np.array("one")}, "at least two classes; got 1"),
         ({"y_train": np.array([None] * 6)}, r"\(it holds Python objects\)"),
+        ({"y_train": None}, "no labels 'y_train'"),
+        ({"x_train": None}, "must hold 'x_train'"),
+        ({"y_train": LABELS[:5]}, "6 samples"),
+        ({"y_train": LABELS / 2}, "whole number"),
+        ({"x_train": np.zeros(6)}, "must be images"),
+        ({"x_train": np.full((6, 2), np.nan)}, "row 0"),
+        ({"y_train": 0 * LABELS}, "two classes"),
+        ({"y_train": np.arange(6) - 1}, "must lie in"),
     ],
 )
 def test_arrays(tmp_path, change, words) -> None:
-    """Empty splits, splits of different shapes, identifiers instead of labels."""
-    np.savez(tmp_path / "a.npz", **({"x_train": IMAGES, "y_train": LABELS} | change), allow_pickle=True)
+    """Missing and empty splits, splits of different shapes, identifiers instead of labels."""
+    given = {"x_train": IMAGES, "y_train": LABELS} | change
+    given = {name: array for name, array in given.items() if array is not None}
+    np.savez(tmp_path / "a.npz", **given, allow_pickle=True)
     refused(tmp_path / "a.npz", words)
 
 
@@ -84,10 +90,7 @@ def test_paths(tmp_path) -> None:
     ("change", "words"),
     [
         ({"jpeg_train": np.zeros(9)}, "'jpeg_train' must hold bytes"),
-        (
-            {"offset_train": np.array([0, 9, 400])},
-            r"must rise from 0 or more to at most the \d+ bytes",
-        ),
+        ({"offset_train": np.array([0, 9, 400])}, r"must rise from 0 or more to at most the \d+ bytes"),
         ({"offset_train": np.array([0, 9, 5])}, "'offset_train' must rise"),
         ({"y_train": np.array([0, 1, 2])}, "as many labels as samples; got 3 and 2"),
         ({"y_train": np.array([0.5, 1])}, "'y_train' must hold one whole number per sample"),
@@ -232,24 +235,38 @@ def test_chestxray14_tables_and_lists(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "words"),
+    ("content", "words"),
     [
-        ([{"text": "a", "label": 10**9}], "the highest is 1000000000"),
-        ([{"text": None, "label": 0}], "`text` must be a text in quotes; got None"),
-        ([{"text": "", "label": 0}, {"text": ".", "label": 1}], "must hold words; they are all empty"),
-        ([{"text": "a", "label": "x"}], "at least two classes; got 1"),
+        (b'{"text": "a", "label": 1000000000}\n\n', "the highest is 1000000000"),
+        (b'{"text": null, "label": 0}\n\n', "`text` must be a text in quotes; got None"),
+        (b'{"text": "", "label": 0}\n{"text": ".", "label": 1}\n', "must hold words; they are all empty"),
+        (b'{"text": "a", "label": "x"}\n\n', "at least two classes; got 1"),
+        (b"[" * 200_000, "line 1 is not JSON"),  # which does not exhaust the stack
     ],
 )
-def test_texts(tmp_path, lines, words) -> None:
+def test_texts(tmp_path, content, words) -> None:
     """Identifiers instead of labels, and what is no text."""
-    (tmp_path / "train.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines) + "\n")
+    (tmp_path / "train.jsonl.gz").write_bytes(gzip.compress(content))
     refused(tmp_path, words)
 
 
-def test_deep_json_is_damage(tmp_path) -> None:
-    """Brackets without end do not exhaust the stack."""
-    (tmp_path / "train.jsonl.gz").write_bytes(gzip.compress(b"[" * 200_000))
-    refused(tmp_path, "line 1 is not JSON")
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{"text": "a", "label": 0}\n{"text": "b"}\n', "line 2 has no 'label'"),
+        (b'{"text": "a", "label": 7}\n', r"the label must be a whole number in 0 … 3"),
+        (b'{"text": "a", "label": true}\n', r"got True"),
+        (b"text,label\n", "line 1 is not JSON"),
+        (b"[1]\n", "line 1 has no 'text'"),
+        (b"", "is empty"),
+        (b"\xff\n", "cannot be read"),
+    ],
+)
+def test_named_texts(tmp_path, content, words) -> None:
+    """The file, the line and what it must hold."""
+    (tmp_path / "ag_news_subset").mkdir()
+    (tmp_path / "ag_news_subset" / "train.jsonl").write_bytes(content)
+    refused("ag_news_subset", words, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -266,3 +283,20 @@ def test_word_vectors(tmp_path, arrays, words) -> None:
     np.savez(tmp_path / "v.npz", **({"words": np.array(["a", "b"]), "vectors": np.ones((2, 3))} | arrays))
     with pytest.raises(InputError, match=words):
         read_vectors(tmp_path / "v.npz", ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"good 1 2\nbad 1\n", "line 2 holds a word and 1 numbers"),
+        (b"good x y\n", "cannot be read as word vectors"),
+        (b"\xff\xfe", "cannot be read as word vectors"),
+        (b"", "knows none of the 1 words"),
+        (b"else 1 2\n", "knows none of the 1 words"),
+    ],
+)
+def test_texts_of_word_vectors(tmp_path, content, words) -> None:
+    """What is wrong, and what the file must be."""
+    (tmp_path / "v.txt").write_bytes(content)
+    with pytest.raises(InputError, match=words):
+        read_vectors(tmp_path / "v.txt", ["good"])

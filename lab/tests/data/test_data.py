@@ -146,25 +146,6 @@ def test_a_share_of_the_batch_is_augmented_as_in_the_whole(rng) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arrays", "words"),
-    [
-        ({"x_train": np.zeros((4, 2))}, "no labels 'y_train'"),
-        ({"images": np.zeros((4, 2))}, "must hold 'x_train'"),
-        ({"x_train": np.zeros((4, 2)), "y_train": np.arange(3)}, "4 samples"),
-        ({"x_train": np.zeros((4, 2)), "y_train": np.arange(4) / 2}, "whole number"),
-        ({"x_train": np.zeros(4), "y_train": np.arange(4)}, "must be images"),
-        ({"x_train": np.full((4, 2), np.nan), "y_train": np.arange(4)}, "row 0"),
-        ({"x_train": np.zeros((4, 2)), "y_train": np.zeros(4, int)}, "two classes"),
-        ({"x_train": np.zeros((4, 2)), "y_train": np.arange(4) - 1}, "must lie in"),
-    ],
-)
-def test_files_that_do_not_fit_are_named(tmp_path, arrays, words) -> None:
-    """A bad file ends in one sentence that says what is wrong."""
-    with pytest.raises(InputError, match=words):
-        data.load(save(tmp_path / "bad.npz", **arrays))
-
-
-@pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"calibration": 0}, "`calibration`"),
@@ -186,6 +167,8 @@ def test_unknown_data_are_named(monkeypatch, tmp_path) -> None:
     """The nearest name is offered, and where real sets would have to be is said."""
     with pytest.raises(InputError, match="did you mean 'digits'"):
         data.load("digts")
+    with pytest.raises(InputError, match="data set 'svhn' has no setting 'more'; choose 'extra'"):
+        data.load("svhn(more=1)", folder=tmp_path)
     monkeypatch.delenv("CALIBRANT_DATA", raising=False)
     monkeypatch.setenv("CALIBRANT_CACHE", str(tmp_path))
     with pytest.raises(

@@ -1,19 +1,21 @@
-"""The landscape as a picture and in words."""
+"""The landscape as a picture, in words, and by the command."""
 
 from __future__ import annotations
 
 import dataclasses
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from typer.testing import CliRunner
 
+from calibrant._math.errors import InputError
 from calibrant.calibrators import Place
+from calibrant.cli.main import app
 from calibrant_lab.figures import Landscape, TemperatureRidge
 from calibrant_lab.figures.landscape_heat_map import landscape_heat_map, landscape_key, landscape_sentence
-from few_points import few_points
 
 _ZERO = "Exponent 0, which is temperature scaling, lies"
 
@@ -40,11 +42,6 @@ def made(**changes: Any) -> Landscape:
     return dataclasses.replace(landscape, **changes)
 
 
-def written(ax: Any) -> Any:
-    """The figure, to be written."""
-    return ax.figure
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -57,7 +54,7 @@ def written(ax: Any) -> Any:
     ],
     ids=["nll", "ece", "classwise", "logarithmic", "flat", "all zero"],
 )
-def test_it_is_drawn(changes: dict[str, Any]) -> None:
+def test_it_is_drawn(changes) -> None:
     """Heat map, ridge, line and anchors, cloud, temperature scaling, the chosen point; and it is written."""
     landscape = made(**changes)
     ax = landscape_heat_map(landscape)
@@ -67,7 +64,7 @@ def test_it_is_drawn(changes: dict[str, Any]) -> None:
         assert any(np.shape(each) == np.shape(wanted) and np.allclose(each, wanted) for each in drawn)
     for ending in ("svg",) if changes else ("svg", "png"):
         buffer = io.BytesIO()
-        written(ax).savefig(buffer, format=ending)
+        ax.figure.savefig(buffer, format=ending)
         assert buffer.getbuffer().nbytes > 5000
 
 
@@ -125,7 +122,7 @@ def test_sentence_tells_where_the_exponent_is_not_needed() -> None:
     ],
     ids=["few", "at an end", "everywhere"],
 )
-def test_sentence_does_not_conclude_too_much(changes: dict[str, Any], doubts: str, conclusion: str) -> None:
+def test_sentence_does_not_conclude_too_much(changes, doubts, conclusion) -> None:
     """Where the samples do not fix the parameters the sentence says so, and why; so does the picture."""
     landscape = made(**changes)
     said = landscape_sentence(landscape)
@@ -147,7 +144,6 @@ def test_key_explains_every_mark() -> None:
     ):
         assert words in said
     legend = landscape_heat_map(made()).get_legend()
-    assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == [
         "ridge: best T at each γ",
         "line search: the 12 points it tries",
@@ -159,14 +155,81 @@ def test_key_explains_every_mark() -> None:
     ]
 
 
-def test_drawing_real_landscapes() -> None:
-    """From samples to picture, by every kind of objective."""
-    from calibrant_lab.figures import objective_landscape
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Files that a landscape can and cannot be drawn of."""
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(60, 3)), rng.integers(0, 2, (60, 3))
+    np.savez(tmp_path / "several.npz", logits=logits, labels=labels, class_names=["a", "b", "c"])
+    np.savez(tmp_path / "unnamed.npz", logits=logits, labels=labels)
+    np.savez(tmp_path / "bare.npz", logits=logits)
+    np.savez(tmp_path / "top.npz", confidence=rng.uniform(0.5, 1, 60), correct=labels[:, 0])
+    np.savez(tmp_path / "one.npz", logits=logits, labels=labels[:, 0])
+    return tmp_path
 
-    generator = torch.Generator().manual_seed(0)
-    logits = 3 * torch.randn(80, 4, generator=generator)
-    labels = torch.multinomial(torch.softmax(logits / 2, dim=1), 1, generator=generator)[:, 0]
-    for objective in ("nll", "adaptive_ece"):
-        with few_points():
-            landscape = objective_landscape(logits, labels, objective=objective, num_resamples=3)
-        written(landscape_heat_map(landscape)).savefig(io.BytesIO(), format="png")
+
+def landscape(file: Path, out: Path, *options: str) -> str:
+    """What the command says of a file."""
+    arguments = ["figure", "landscape", str(file), "-o", str(out), "--bootstrap", "2", *options]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, repr(result.exception)
+    return result.output
+
+
+@pytest.mark.usefixtures("few_points")
+def test_landscape_of_a_file(tmp_path) -> None:
+    """Of the calibration split; the picture is written and a sentence tells what one sees."""
+    rng = np.random.default_rng(7)
+    logits = rng.normal(size=(200, 4))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    np.savez(tmp_path / "over.npz", logits=3 * logits, labels=labels, split=np.arange(200) % 2)
+    path = tmp_path / "landscape.png"
+    said = landscape(tmp_path / "over.npz", path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert "On the 100 samples of the calibration split. Least log loss" in said
+    everything = landscape(tmp_path / "over.npz", path, "--force", "--all", "--objective", "adaptive-ece")
+    assert "On all 200 samples. Least adaptive ECE" in everything
+
+
+@pytest.mark.usefixtures("few_points")
+def test_landscape_of_one_label(files) -> None:
+    """By name or number; a file without a split says that all of it is used."""
+    by_name, by_number = (
+        landscape(files / "several.npz", files / "label.svg", "--label", label) for label in ("b", "1")
+    )
+    assert "On all 60 samples; the file has no calibration split." in by_name
+    assert by_number == by_name
+
+
+@pytest.mark.usefixtures("few_points")
+def test_landscape_of_confidences(files) -> None:
+    """That of the same numbers as log-odds, with what was right as labels."""
+    given = np.load(files / "top.npz")
+    odds = np.log(given["confidence"] / (1 - given["confidence"]))
+    np.savez(files / "odds.npz", logits=odds, labels=given["correct"])
+    one, other = (landscape(files / name, files / "x.svg", "--force") for name in ("top.npz", "odds.npz"))
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["landscape"], "the figure landscape needs a file: `calibrant figure landscape FILE`"),
+        (["landscpe", "one.npz"], "there is no figure 'landscpe'; did you mean 'landscape'?"),
+        (["landscape", "one.npz", "-o", "x.gif"], "--out must end in .svg, .png, .pdf; got 'x.gif'"),
+        (["landscape", "one.npz", "--objective", "auc"], '`--objective` must be one of "nll"'),
+        (["landscape", "one.npz", "--label", "b"], "one.npz is multiclass"),
+        (["landscape", "several.npz"], "has 3 labels per sample; choose one by --label: a, b, c, or 0 to 2"),
+        (["landscape", "several.npz", "--label", "d"], "has no label 'd'; choose 'a', 'b' or 'c'."),
+        (["landscape", "several.npz", "--label", "7"], "no label '7'; there are 3, from 0 to 2 (a, b, c)."),
+        (["landscape", "unnamed.npz", "--label", "d"], "has no label 'd'; there are 3, from 0 to 2."),
+        (["landscape", "bare.npz"], "bare.npz has no labels"),
+    ],
+)
+def test_landscape_refusals(files, arguments, message) -> None:
+    """A missing or superfluous file or option, an unknown objective or label, a file that will not do."""
+    given = [str(files / each) if each.endswith((".npz", ".gif")) else each for each in arguments]
+    result = CliRunner().invoke(app, ["figure", *given])
+    assert isinstance(result.exception, InputError), result.output
+    assert message in str(result.exception)
+    assert not list(files.glob("*.svg"))

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from calibrant import InputError
 from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
-from calibrant.calibrators import TemperatureScaling
 from calibrant.calibrators.fitting.objectives import objective_value
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant_lab.figures import temperature_ridge
@@ -38,7 +37,7 @@ def loss_at(logits: Tensor, labels: Tensor, temperature: float, gamma: float, ob
 
 
 @pytest.mark.parametrize("objective", ["nll", "brier"])
-def test_smooth_ridge_is_the_minimum(objective: Any) -> None:
+def test_smooth_ridge_is_the_minimum(objective) -> None:
     """Every temperature is where a bounded search over log T, started afresh, finds the least objective."""
     logits, labels = drawn()
     ridge = temperature_ridge(logits, labels, gammas=GAMMAS, objective=objective)
@@ -51,15 +50,6 @@ def test_smooth_ridge_is_the_minimum(objective: Any) -> None:
         )
         assert temperature == pytest.approx(math.exp(found.x), rel=1e-5)  # the search's own precision
         assert value == pytest.approx(found.fun, rel=1e-10)
-
-
-def test_exponent_zero_is_temperature_scaling() -> None:
-    """At exponent 0 it is the temperature of temperature scaling."""
-    logits, labels = drawn()
-    ridge = temperature_ridge(logits, labels, gammas=[0.0])
-    fitted = TemperatureScaling().fit(logits, labels)
-    assert ridge.temperatures[0] == pytest.approx(float(fitted.temperature), rel=1e-8)
-    assert ridge.lowest.value == pytest.approx(fitted.fit_result_.after, rel=1e-12)
 
 
 def test_log_odds() -> None:
@@ -79,7 +69,7 @@ def test_log_odds() -> None:
 
 
 @pytest.mark.parametrize("objective", ["ece", "adaptive_ece", "smce", "classwise"])
-def test_jumping_ridge_beats_a_scan(objective: Any) -> None:
+def test_jumping_ridge_beats_a_scan(objective) -> None:
     """What jumps is no higher at the ridge than anywhere on a scan around it, and is the metric itself."""
     logits, labels = drawn(200)
     samples = Samples(logits, labels, None)
@@ -125,7 +115,7 @@ def test_separable_samples_end_on_the_bound() -> None:
         ({"logits": torch.full((6, 5), math.nan)}, "row 0"),
     ],
 )
-def test_refusals(change: dict[str, Any], message: str) -> None:
+def test_refusals(change, message) -> None:
     """Exponents outside, unknown objectives, several labels and NaN are errors."""
     logits, labels = drawn(6)
     given: dict[str, Any] = {"logits": logits, "labels": labels, "gammas": [0.0], **change}

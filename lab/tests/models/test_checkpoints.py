@@ -1,4 +1,4 @@
-"""Checkpoints are read as torch reads them, and nothing that they name is called."""
+"""Weights from files: as torch reads them, by name, all or nothing, and nothing that they name is called."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from safetensors.torch import load_file
+from torch import Tensor, nn
 
-from calibrant import InputError
+from calibrant._math.errors import InputError
+from calibrant_lab import models
+from calibrant_lab.models import DenseNet
 from calibrant_lab.models.checkpoints import NotCalled, read_checkpoint
 from calibrant_lab.models.weights import read_weights
+from calibrant_lab.web.model import convert_chexnet
 
 
 def network() -> nn.Module:
@@ -32,7 +36,7 @@ def saved(path: Path, content: Any, **how: Any) -> Path:
 
 
 @pytest.mark.parametrize("how", [{}, {"_use_new_zipfile_serialization": False}, {"pickle_protocol": 4}])
-def test_state_dictionaries_are_those_of_torch(how: dict[str, Any], tmp_path: Path) -> None:
+def test_state_dictionaries_are_those_of_torch(how, tmp_path) -> None:
     """New and old files give the tensors, numbers and texts that ``torch.load`` gives."""
     weights = network().state_dict()
     content = {
@@ -78,7 +82,7 @@ class Runs:
 
 
 @pytest.mark.parametrize("new", [True, False])
-def test_nothing_is_called(new: bool, tmp_path: Path) -> None:
+def test_nothing_is_called(new, tmp_path) -> None:
     """What stands beside weights is remembered by its name; weights that would be called are refused."""
     runs = Runs(tmp_path / "ran")
     content = {"state_dict": {"x": torch.ones(2)}, "arguments": runs}
@@ -136,7 +140,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_files(name: str, tmp_path: Path) -> None:
+def test_hostile_files(name, tmp_path) -> None:
     """Whatever is no file of weights is refused in one sentence."""
     path = tmp_path / "c.pt"
     path.write_bytes(HOSTILE[name])
@@ -146,8 +150,133 @@ def test_hostile_files(name: str, tmp_path: Path) -> None:
         read_weights(path)
 
 
-def test_the_hostile_tensor_is_one(tmp_path: Path) -> None:
+def test_the_hostile_tensor_is_one(tmp_path) -> None:
     """The program that the hostile files vary is a tensor where nothing is wrong with it."""
     path = tmp_path / "c.pt"
     path.write_bytes(archive(tensor(b"K\x02\x85", b"K\x01\x85")))
     assert read_weights(path)["x"].tolist() == [0, 0]
+
+
+def original_name(name: str) -> str:
+    """As old versions of torchvision, wrapped by CheXNet and ``DataParallel``, call a parameter."""
+    for kind in ("norm", "conv"):
+        for number in "12":
+            name = name.replace(f".{kind}{number}.", f".{kind}.{number}.") if "denselayer" in name else name
+    return "module.densenet121." + name.replace("classifier.", "classifier.0.")
+
+
+def weights() -> dict[str, Tensor]:
+    """Numbers for every parameter of a DenseNet with fourteen outputs, by our names."""
+    with torch.device("meta"):
+        network = DenseNet((3, 32, 32), 14, growth=1)
+    shapes = {name: value.shape for name, value in network.state_dict().items() if value.ndim}
+    return {name: torch.full(shape, float(number)) for number, (name, shape) in enumerate(shapes.items())}
+
+
+def test_the_weights_are_the_same(tmp_path) -> None:
+    """The converted weights are those of the checkpoint, by the names that networks here have."""
+    given = {original_name(name): value for name, value in weights().items()}
+    torch.save({"epoch": 3, "state_dict": given, "best_loss": 0.1}, tmp_path / "model.pth.tar")
+    assert convert_chexnet(tmp_path / "model.pth.tar", tmp_path / "w.safetensors") == 14
+    found = load_file(tmp_path / "w.safetensors")
+    assert found.keys() == weights().keys()
+    assert all(torch.equal(value, found[name]) for name, value in weights().items())
+
+
+def test_another_network_is_refused(tmp_path) -> None:
+    """Nothing is written."""
+    torch.save({"layer.weight": torch.ones(1)}, tmp_path / "other.pt")
+    with pytest.raises(InputError, match="must hold the weights of a DenseNet"):
+        convert_chexnet(tmp_path / "other.pt", tmp_path / "w.safetensors")
+    assert not (tmp_path / "w.safetensors").exists()
+
+
+@pytest.fixture
+def model() -> nn.Module:
+    """A perceptron with two linear layers."""
+    return models.build("mlp(widths=(4,))", input_shape=(3,), num_classes=2)
+
+
+def test_weights_of_every_form(model, tmp_path) -> None:
+    """A state dictionary, one inside a checkpoint, and safetensors; other files are refused."""
+    from safetensors.torch import save_file
+
+    state = model.state_dict()
+    torch.save({"epoch": 3, "model": state}, tmp_path / "checkpoint.pt")
+    save_file(state, tmp_path / "weights.safetensors")
+    for name in ("checkpoint.pt", "weights.safetensors"):
+        found = read_weights(tmp_path / name)
+        assert found.keys() == state.keys()
+        assert all(torch.equal(found[key], state[key]) for key in state)
+    torch.save([1, 2], tmp_path / "list.pt")
+    (tmp_path / "text.pt").write_text("no weights")
+    with pytest.raises(InputError, match="must hold tensors by name"):
+        read_weights(tmp_path / "list.pt")
+    with pytest.raises(InputError, match="cannot be read as weights"):
+        read_weights(tmp_path / "text.pt")
+    with pytest.raises(InputError, match="there is no file of weights"):
+        read_weights(tmp_path / "nothing.pt")
+
+
+def other_words(name: str) -> str:
+    """What the file calls a parameter."""
+    return name.replace("layers.", "body.").replace("weight", "kernel")
+
+
+@pytest.mark.parametrize(
+    "rename",
+    [
+        {r"^body\.": "layers.", r"\.kernel$": ".weight"},
+        lambda name: name.replace("body", "layers").replace("kernel", "weight"),
+    ],
+)
+def test_renaming_by_patterns_or_a_function(model, rename, tmp_path) -> None:
+    """Patterns are replaced one after the other; a function gives the new name."""
+    state = model.state_dict()
+    torch.save({other_words(name): torch.full_like(state[name], 2.0) for name in state}, tmp_path / "w.pt")
+    models.load_weights(model, tmp_path / "w.pt", rename=rename)
+    assert all((value == 2).all() for value in model.state_dict().values())
+
+
+def test_what_is_skipped_keeps_its_weights(model, tmp_path) -> None:
+    """A last layer for other classes stays as it was; the rest is the file's, in the network's precision."""
+    other = models.build("mlp(widths=(4,))", input_shape=(3,), num_classes=9).double()
+    torch.save(other.state_dict(), tmp_path / "nine.pt")
+    before = model.get_parameter("layers.3.weight").detach().clone()
+    with pytest.raises(InputError, match=r'of another shape.*skip`, such as \("layers.3",\)'):
+        models.load_weights(model, tmp_path / "nine.pt")
+    models.load_weights(model, tmp_path / "nine.pt", skip=("layers.3",))
+    assert torch.equal(model.get_parameter("layers.3.weight"), before)
+    found = model.get_parameter("layers.1.weight")
+    assert found.dtype == torch.float32
+    assert torch.equal(found, other.get_parameter("layers.1.weight").float())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda state: state.pop("layers.1.bias"), r"1 \(layers.1.bias\) is missing"),
+        (lambda state: state.update(more=torch.zeros(1)), r"1 \(more\) is not of the network"),
+        (
+            lambda state: state.update({"layers.1.bias": torch.zeros(5)}),
+            r"1 \(layers.1.bias \(5,\) for \(4,\)\) is of another shape",
+        ),
+        (dict.clear, r"4 \(layers.1.weight, layers.1.bias, layers.3.weight, …\) are missing"),
+    ],
+)
+def test_files_that_do_not_fit_are_named_and_change_nothing(model, change, words, tmp_path) -> None:
+    """One sentence with the names; the network keeps what it had."""
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = {name: value + 1 for name, value in before.items()}
+    change(state)
+    torch.save(state, tmp_path / "w.pt")
+    with pytest.raises(InputError, match=words):
+        models.load_weights(model, tmp_path / "w.pt")
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_two_names_for_one_parameter_are_refused(model, tmp_path) -> None:
+    """Which of the two would win is nobody's guess."""
+    torch.save(model.state_dict(), tmp_path / "w.pt")
+    with pytest.raises(InputError, match="there twice"):
+        models.load_weights(model, tmp_path / "w.pt", rename={r"layers\.3\.bias": "layers.1.bias"})

@@ -6,7 +6,6 @@ import math
 import zlib
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,10 +36,7 @@ def size(model: nn.Module) -> int:
             "cifar-resnet(depth=34)",
             references.resnet_shapes((3, 4, 6, 3), 10, width=64, bottleneck=False, stem=64),
         ),
-        (
-            "he-resnet(depth=20)",
-            references.resnet_shapes((3, 3, 3), 10, width=16, bottleneck=False, stem=16),
-        ),
+        ("he-resnet(depth=20)", references.resnet_shapes((3, 3, 3), 10, width=16, bottleneck=False, stem=16)),
         ("densenet(depth=169)", references.densenet_shapes((6, 12, 32, 32), 10, growth=32)),
         ("cifar-densenet(depth=201)", references.cifar_densenet_shapes((6, 12, 48, 32), 10, growth=32)),
     ],
@@ -85,7 +81,7 @@ REFERENCES: dict[str, tuple[references.Shapes, Callable[[references.State, Tenso
 
 
 @pytest.mark.parametrize("text", REFERENCES)
-def test_weights_of_the_original_code_give_its_logits(text, tmp_path: Path) -> None:
+def test_weights_of_the_original_code_give_its_logits(text, tmp_path) -> None:
     """Its state is loaded by its own names, all of them, and the network computes what the paper says."""
     shapes, forward = REFERENCES[text]
     state = references.planted(shapes)
@@ -99,7 +95,7 @@ def test_weights_of_the_original_code_give_its_logits(text, tmp_path: Path) -> N
         torch.testing.assert_close(model(images), expected, rtol=1e-10, atol=1e-10)
 
 
-def test_torchvision_s_names_are_densenet_s_own_and_the_older_ones_are_known(tmp_path: Path) -> None:
+def test_torchvision_s_names_are_densenet_s_own_and_the_older_ones_are_known(tmp_path) -> None:
     """Names are torchvision's own; ``denselayer1.norm.1`` loads too, and counters may be missing."""
     shapes = references.densenet_shapes((6, 12, 24, 16), 5, growth=2)
     model = models.build("densenet(growth=2)", input_shape=(3, 32, 32), num_classes=5)
@@ -126,7 +122,7 @@ def formula(name: str, shape: tuple[int, ...]) -> Tensor:
     return 0.1 * torch.sin(numbers * (1 + zlib.crc32(name.encode()) % 97)).reshape(shape)
 
 
-def test_vit_computes_what_transformers_does(golden, tmp_path: Path) -> None:
+def test_vit_computes_what_transformers_does(golden, tmp_path) -> None:
     """Files of Hugging Face load without renaming, version 5's names too, and give the same logits."""
     from safetensors.torch import save_file
 

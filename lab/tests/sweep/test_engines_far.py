@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from begun_sweeps import assert_released, begin_sweep, end_sweep
 from calibrant._math.errors import InputError
 from calibrant_lab.sweep.engines import Pool, Ray, Serial, Submitit, Work, build_engine
 from calibrant_lab.sweep.grid import Grid
@@ -37,15 +36,6 @@ TRAININGS = {
     },
     "axes": {"seed": [0, 1]},
 }
-DRIVER = """
-import sys
-from calibrant_lab.sweep.engines import Ray
-from calibrant_lab.sweep.store import Store
-from calibrant_lab.sweep.sweep import sweep
-from toy_task import toys
-items = toys(seed=[0, 1, 2, 3, 4, 5], log=[sys.argv[2]], seconds=[0.2], steps=[3])
-sweep(items, Store(sys.argv[1]), Ray(address=sys.argv[3]))
-"""
 
 
 @pytest.mark.parametrize(
@@ -60,7 +50,7 @@ sweep(items, Store(sys.argv[1]), Ray(address=sys.argv[3]))
         ("submitit(partitoin='a')", "did you mean 'partition'"),
     ],
 )
-def test_settings_are_checked(engine: str, said: str) -> None:
+def test_settings_are_checked(engine, said) -> None:
     """Before anything is started."""
     with pytest.raises(InputError, match=said):
         build_engine(engine)
@@ -158,14 +148,6 @@ slow = pytest.mark.slow
 loud = pytest.mark.filterwarnings("ignore")  # of sockets and processes that Ray leaves to be collected
 
 
-def wait_for_lines(path: Path, count: int) -> None:
-    """Until the log has so many lines."""
-    until = time.monotonic() + 90
-    while not path.exists() or len(path.read_text().splitlines()) < count:
-        assert time.monotonic() < until, "nothing was begun"
-        time.sleep(0.02)
-
-
 @slow
 @loud
 def test_ray_gives_the_same_bits(tmp_path, cluster, plain) -> None:
@@ -205,18 +187,13 @@ def test_the_work_of_a_node_that_dies_is_done_elsewhere(tmp_path, cluster) -> No
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_driver_that_ends_loses_nothing(tmp_path, cluster, number) -> None:
     """What is finished is not begun again by the next driver, and its workers end with it."""
-    store, log, script = Store(tmp_path / "store"), tmp_path / "log", tmp_path / "driver.py"
-    script.write_text(DRIVER, encoding="utf-8")
-    command = [sys.executable, str(script), store.address, str(log), cluster.address]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
-    wait_for_lines(log, 3)
-    process.send_signal(number)
-    process.wait()
-    until = time.monotonic() + 30
-    while store.leases.held() and time.monotonic() < until:
-        time.sleep(0.05)
-    assert store.leases.held() == {}
+    store, log = Store(tmp_path / "store"), tmp_path / "log"
+    engine = f"ray(address='{cluster.address}')"
+    process = begin_sweep(
+        tmp_path, engine=engine, seed=list(range(6)), log=[str(log)], seconds=[0.2], steps=[3]
+    )
+    end_sweep(process, number, log, after=3)
+    assert_released(store)
     done = store.done()
     assert 1 <= len(done) < 6
     items = toys(seed=list(range(6)), log=[str(log)], steps=[3])

@@ -42,7 +42,7 @@ def test_there_is_a_layout_for_every_table() -> None:
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_a_layout_is_the_table_that_the_paper_prints(name: str) -> None:
+def test_a_layout_is_the_table_that_the_paper_prints(name) -> None:
     """As many rows and columns; each printed number stands in one cell, and each cell has one."""
     layout = layout_named(name)
     table = build_table(layout, [])
@@ -88,7 +88,7 @@ def test_every_name_of_a_paper_is_declared() -> None:
 
 
 @pytest.mark.parametrize("kind", ["models", "methods"])
-def test_names_are_of_things_that_can_be_built(kind: str) -> None:
+def test_names_are_of_things_that_can_be_built(kind) -> None:
     """What stands for a paper's network or method is a network or loss here, with settings that it has."""
     level = kind.removesuffix("s")
     for name, calls in roster()[kind].items():
@@ -113,7 +113,7 @@ def test_names_are_of_things_that_can_be_built(kind: str) -> None:
         ("brier", "mypackage.losses:Brier()", False),
     ],
 )
-def test_methods_are_found_by_their_settings(method: str, loss: str, is_it: bool) -> None:
+def test_methods_are_found_by_their_settings(method, loss, is_it) -> None:
     """A paper's method is a loss with those settings, defaults included, however it is written."""
     assert accepts("method", method, {"loss": loss}) is is_it
 
@@ -138,16 +138,13 @@ def test_data_that_stand_in_are_named() -> None:
         ({"rows": "loss", "cells": [{"metric": "ece"}]}, "`rows` must be a list of texts"),
         ({"rows": ["loss"], "cells": [{"metric": "ece", "better": "more"}]}, "`better` must be lower"),
         ({"rows": ["loss"], "compare": ["model"], "cells": [{"metric": "ece"}]}, "`compare` must name rows"),
-        (
-            {"rows": ["loss"], "paper": "mukhoti-2020", "cells": [{"metric": "ece"}]},
-            "rows and columns are data",
-        ),
+        ({"rows": ["loss"], "paper": "mukhoti-2020", "cells": [{"metric": "ece"}]}, "rows and columns are"),
         ({"rows": ["method"], "paper": "mukhoti", "cells": [{"metric": "ece"}]}, "there is no paper"),
         ({"rows": ["loss"], "cells": [{"spent": "gpu"}]}, "`spent` must be wall or cpu; got 'gpu'"),
         ({"rows": ["loss"], "quantities": "above", "cells": [{"metric": "e"}]}, "must be rows or columns"),
     ],
 )
-def test_wrong_layouts_are_refused(content: dict[str, object], message: str) -> None:
+def test_wrong_layouts_are_refused(content, message) -> None:
     """The message says what is wrong and names the nearest."""
     with pytest.raises(InputError, match=re.escape(message)):
         Layout.read(content)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,7 +41,7 @@ def test_what_trackers_are_told() -> None:
     assert not any("auroc" in name for name in found)
 
 
-def test_tensorboard(tmp_path: Path) -> None:
+def test_tensorboard(tmp_path) -> None:
     """TensorBoard's own reader finds the curve and the finals; a second export writes nothing."""
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -56,7 +55,7 @@ def test_tensorboard(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # MLflow uses what SQLAlchemy means to remove
-def test_mlflow(tmp_path: Path) -> None:
+def test_mlflow(tmp_path) -> None:
     """MLflow's own client finds settings, curve and status; a second export writes nothing."""
     tracking = pytest.importorskip("mlflow.tracking")
     pytest.importorskip("sqlalchemy")
@@ -72,7 +71,7 @@ def test_mlflow(tmp_path: Path) -> None:
     assert runs["brier"].data.metrics["test/uncalibrated/ece"] == 0.25
 
 
-def test_wandb(tmp_path: Path) -> None:
+def test_wandb(tmp_path) -> None:
     """An offline run lies in the folder, with its id; a second export writes nothing."""
     pytest.importorskip("wandb")
     assert export(f"wandb:{tmp_path}", some()[:1]) == 1
@@ -82,7 +81,7 @@ def test_wandb(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SINKS)
-def test_a_library_that_is_not_there_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_is_not_there_is_told(name, monkeypatch) -> None:
     """The message says what to install."""
     for module in ("torch.utils.tensorboard.writer", "mlflow.entities", "wandb"):
         monkeypatch.setitem(sys.modules, module, None)

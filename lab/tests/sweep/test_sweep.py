@@ -5,17 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
+from begun_sweeps import assert_released, begin_sweep, end_sweep
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.files import said_of
 from calibrant_lab.sweep import engines
@@ -25,27 +24,6 @@ from calibrant_lab.sweep.store import Store, places
 from calibrant_lab.sweep.sweep import Watcher, attempt, sweep
 from calibrant_lab.sweep.tasks.task import Item
 from toy_task import Toy, toys
-
-
-class Notes(Watcher):
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.ends: list[Ended] = []
-        self.told: list[tuple[float, str]] = []
-        self.waited = 0
-
-    def ended(self, end: Ended) -> None:
-        """Keep it."""
-        self.ends.append(end)
-
-    def progress(self, run: str, share: float, words: str) -> None:
-        """Keep it."""
-        self.told.append((share, words if run else ""))
-
-    def waiting(self, runs: int) -> None:
-        """Count them."""
-        self.waited += runs
 
 
 def test_what_is_done_is_not_done_again(tmp_path) -> None:
@@ -74,7 +52,7 @@ def test_a_damaged_result_is_done_again(tmp_path, content) -> None:
 
 def test_a_pool_replaces_workers_that_die(tmp_path) -> None:
     """A run whose worker dies is tried again, three times at most; all others are done once."""
-    store, log, notes = Store(tmp_path / "store"), tmp_path / "log", Notes()
+    store, log, notes = Store(tmp_path / "store"), tmp_path / "log", Mock(spec=Watcher)
     hows = ["well", "fails", "dies once", "dies", "diverges"]
     items = toys(how=hows, seed=[0], log=[str(log)])
     report = sweep(items, store, Pool(jobs=2), watcher=notes)
@@ -83,7 +61,7 @@ def test_a_pool_replaces_workers_that_die(tmp_path) -> None:
     assert reasons["dies"].startswith("its process was ended by SIGKILL")
     assert reasons["dies"].endswith("It was tried 3 times.")
     assert len(log.read_text().splitlines()) == 3 + 2 + 3
-    ends = Counter(end.state for end in notes.ends)
+    ends = Counter(call.args[0].state for call in notes.ended.call_args_list)
     assert ends == {"done": 5, "died": 3}
     assert {result.value("square") for result in store.results()} == {1.0}
 
@@ -129,7 +107,7 @@ def test_a_full_disk_ends_the_sweep(tmp_path, monkeypatch) -> None:
 
 def test_a_sweep_waits_for_runs_of_another(tmp_path, monkeypatch) -> None:
     """What another holds is waited for, and done if the other gives it back."""
-    store, notes = Store(tmp_path / "store"), Notes()
+    store, notes = Store(tmp_path / "store"), Mock(spec=Watcher)
     items = toys(seed=[0, 1])
     lease = store.claim(items[0].run)
 
@@ -141,7 +119,7 @@ def test_a_sweep_waits_for_runs_of_another(tmp_path, monkeypatch) -> None:
     )
     assert lease is not None
     assert sweep(items, store, Serial(), watcher=notes).statuses == {"finished": 2}
-    assert notes.waited == 1
+    notes.waiting.assert_called_once_with(1)
 
 
 def test_cores_are_divided(monkeypatch) -> None:
@@ -213,13 +191,14 @@ class Threaded(Serial):
 def test_how_far_runs_are_is_found_in_their_leases(tmp_path, monkeypatch) -> None:
     """Whatever engine does them; at the end nothing of it stays."""
     monkeypatch.setattr(places, "_NOTE_EVERY", 0.02)
-    store, notes = Store(tmp_path / "store"), Notes()
+    store, notes = Store(tmp_path / "store"), Mock(spec=Watcher)
     items = toys(seed=[0], steps=[10], seconds=[0.05])
     assert sweep(items, store, Threaded(), watcher=notes).statuses == {"finished": 1}
-    shares = [share for share, _ in notes.told]
+    told = [call.args for call in notes.progress.call_args_list]
+    shares = [share for _, share, _ in told]
     assert shares == sorted(shares)
     assert len({0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9} & set(shares)) > 3
-    assert {words for share, words in notes.told if share == 0.5} <= {"step 5"}
+    assert {words for run, share, words in told if run and share == 0.5} <= {"step 5"}
     assert store.place.names("leases") == []
 
 
@@ -270,59 +249,17 @@ def test_estimates_prefer_the_likest_runs() -> None:
     assert estimates.seconds({"value": 3, "how": "c", "seed": 9}) == 30.0
 
 
-DRIVER = """
-import sys
-from calibrant_lab.sweep.engines import Pool
-from calibrant_lab.sweep.tasks.task import Item
-from calibrant_lab.sweep.store import Store, places
-from calibrant_lab.sweep.sweep import sweep
-from toy_task import toys
-if __name__ == "__main__":
-    items = toys(seed=list(range(int(sys.argv[3]))), log=[sys.argv[2]], seconds=[float(sys.argv[4])])
-    sweep(items, Store(sys.argv[1]), Pool(jobs=2))
-"""
-
-
-def driver(folder: Path, runs: int, seconds: float) -> subprocess.Popen[bytes]:
-    """A sweep of toys in a process of its own, with the workers that it has."""
-    script = folder / "driver.py"
-    script.write_text(DRIVER, encoding="utf-8")
-    command = [
-        sys.executable,
-        str(script),
-        str(folder / "store"),
-        str(folder / "log"),
-        str(runs),
-        str(seconds),
-    ]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
-
-
-def wait_for_lines(path: Path, count: int) -> None:
-    """Until the log has so many lines."""
-    until = time.monotonic() + 60
-    while not path.exists() or len(path.read_text().splitlines()) < count:
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_driver_that_ends_takes_its_workers_with_it_and_loses_nothing(tmp_path, number) -> None:
     """What is finished stays and is not done again; what was begun is begun again by the next sweep."""
-    process = driver(tmp_path, runs=6, seconds=0.15)
-    wait_for_lines(tmp_path / "log", 4)
-    process.send_signal(number)
-    process.wait()
-    store = Store(tmp_path / "store")
-    until = time.monotonic() + 30
-    while store.leases.held() and time.monotonic() < until:
-        time.sleep(0.02)
-    assert store.leases.held() == {}
+    store, log = Store(tmp_path / "store"), tmp_path / "log"
+    process = begin_sweep(tmp_path, seed=list(range(6)), log=[str(log)], seconds=[0.15])
+    end_sweep(process, number, log, after=4)
+    assert_released(store)
     done = store.done()
     assert len(done) >= 2
-    items = toys(seed=list(range(6)), log=[str(tmp_path / "log")])
+    items = toys(seed=list(range(6)), log=[str(log)])
     assert sweep(items, store, Serial()).statuses == {"finished": 6}
-    starts = Counter(line.split()[1] for line in (tmp_path / "log").read_text().splitlines())
+    starts = Counter(line.split()[1] for line in log.read_text().splitlines())
     assert all(starts[str(item.settings["seed"])] == 1 for item in items if item.run in done)
     assert {store.result(item.run).value("square") for item in items} == {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}

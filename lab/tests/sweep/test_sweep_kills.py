@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from contextlib import suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from begun_sweeps import assert_released, begin_sweep
 from calibrant_lab.sweep.engines import Serial
 from calibrant_lab.sweep.grid import load_grid
 from calibrant_lab.sweep.store import Store
@@ -29,31 +29,12 @@ pytestmark = [
 MOMENTS = int(os.environ.get("CALIBRANT_KILLS", "15"))
 """Set CALIBRANT_KILLS=100 for the whole count, which takes minutes."""
 RUNS = 40
-DRIVER = """
-import sys
-from calibrant_lab.sweep.engines import Pool
-from calibrant_lab.sweep.store import Store
-from calibrant_lab.sweep.sweep import sweep
-if __name__ == "__main__":
-    store, log, grid, first = sys.argv[1:]
-    if grid == "toys":
-        from toy_task import toys
-        runs = list(range(int(first), int(first) + 40))
-        items = toys(seed=runs, log=[log], seconds=[0.02], steps=[3])
-    else:
-        from calibrant_lab.sweep.grid import load_grid
-        items = load_grid(grid).items()
-    sweep(items, Store(store), Pool(jobs=2))
-"""
 
 
-def start(folder: Path, grid: str = "toys", first: int = 0) -> subprocess.Popen[bytes]:
-    """A sweep in a process of its own."""
-    script = folder / "driver.py"
-    script.write_text(DRIVER, encoding="utf-8")
-    command = [sys.executable, str(script), str(folder / "store"), str(folder / "log"), grid, str(first)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+def start(folder: Path, first: int = 0) -> subprocess.Popen[bytes]:
+    """A sweep of toys from that seed on."""
+    seeds = list(range(first, first + RUNS))
+    return begin_sweep(folder, seed=seeds, log=[str(folder / "log")], seconds=[0.02], steps=[3])
 
 
 def children(pid: int) -> list[int]:
@@ -108,9 +89,7 @@ def test_many_kills(tmp_path) -> None:
             process = start(tmp_path, first=first)
     process.kill()
     process.wait()
-    until = time.monotonic() + 30
-    while store.leases.held() and time.monotonic() < until:
-        time.sleep(0.05)
+    assert_released(store)
     items = toys(seed=list(range(first + RUNS)), log=[str(tmp_path / "log")], steps=[3])
     assert sweep(items, store, Serial()).statuses == {"finished": len(items)}
     assert {each.settings["seed"]: each.value("square") for each in store.results()} == {
@@ -140,7 +119,7 @@ def test_trainings_that_are_killed_end_in_the_same_bits(tmp_path) -> None:
     whole = {each.run: each for each in undisturbed.results()}
     rng = random.Random(1)
     for _ in range(2):
-        process = start(tmp_path, str(tmp_path / "grid.toml"))
+        process = begin_sweep(tmp_path, grid=tmp_path / "grid.toml")
         work = tmp_path / "store" / "work"
         until = time.monotonic() + 60
         while process.poll() is None and not list(work.glob("*/checkpoint.pt")) and time.monotonic() < until:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -48,42 +45,12 @@ def table() -> Table:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_table_is_written_as_it_was(name: str, table: Table) -> None:
+def test_a_table_is_written_as_it_was(name, table) -> None:
     """The text is that of the golden file; of HTML the part between the style and the script."""
     text = FORMATS[name][1](table)
     if name == "html":
         text = text[text.index("<main>") : text.index("</main>")]
     assert text == (GOLDEN / f"small{FORMATS[name][0]}").read_text(encoding="utf-8")
-
-
-def test_bold_is_seen_in_every_format(table: Table) -> None:
-    """The best is marked in each of them: where there are no weights, by a sign."""
-    marks = {"terminal": "▸ 2.67", "markdown": "**2.67", "latex": r"\textbf{2.67", "html": 'value best">2.67'}
-    for name, mark in marks.items():
-        assert FORMATS[name][1](table).count(mark) == 1, name
-    rows = list(csv.DictReader(io.StringIO(FORMATS["csv"][1](table))))
-    assert [row["best"] for row in rows] == ["0", "0", "1", "1"]
-
-
-def test_csv_holds_the_numbers_in_full(table: Table) -> None:
-    """What is read back is what stands in the cells, to twelve digits."""
-    rows = list(csv.DictReader(io.StringIO(FORMATS["csv"][1](table))))
-    for row, mean in zip(rows, table.cells["mean"], strict=True):
-        assert float(row["mean"]) == pytest.approx(mean.value, rel=1e-11)
-        assert float(row["low"]) == pytest.approx(mean.low, rel=1e-11)
-        assert int(row["n"]) == 5
-
-
-def test_latex_is_balanced(table: Table) -> None:
-    """Every row has as many cells as the table has columns, and every brace and group is closed."""
-    text = FORMATS["latex"][1](table)
-    body = text[text.index(r"\toprule") : text.index(r"\bottomrule")]
-    for line in re.findall(r"^(.*?) \\\\$", body, flags=re.MULTILINE):
-        spans = [int(each) for each in re.findall(r"\\multicolumn\{(\d+)\}", line)]
-        assert len(re.findall(r"(?<!\\)&", line)) + 1 + sum(spans) - len(spans) == 6
-    plain = re.sub(r"\\[{}]", "", text)
-    assert plain.count("{") == plain.count("}")
-    assert sorted(re.findall(r"\\begin\{(\w+)\}", text)) == sorted(re.findall(r"\\end\{(\w+)\}", text))
 
 
 def test_latex_escapes_what_it_would_read() -> None:
@@ -97,7 +64,7 @@ def test_latex_escapes_what_it_would_read() -> None:
 
 
 @pytest.mark.slow
-def test_latex_sets_it(table: Table, tmp_path: Path) -> None:
+def test_latex_sets_it(table, tmp_path) -> None:
     """LaTeX finds no error in a table and its title, and nothing that is wider than the page."""
     program = shutil.which("pdflatex")
     if program is None:

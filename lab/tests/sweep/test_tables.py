@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import random
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from calibrant._math.errors import InputError
 from calibrant._math.means import mean_of
 from calibrant_lab.sweep.tasks.task import RunResult
 from calibrant_lab.tables import Layout, Options, Table, build_table, layout_named
-from calibrant_lab.tables.build import SIGNIFICANCE, read
+from calibrant_lab.tables.build import SIGNIFICANCE, adjusted, against_all, compare, read
 from calibrant_lab.tables.figures import draw, position, quantity_of
 from calibrant_lab.tables.layout import usual_layout, varying
 from calibrant_lab.tables.words import notes, show
@@ -47,7 +50,6 @@ def test_a_cell_is_the_mean_of_its_runs() -> None:
     results = sweep(THREE)
     found = cell(build_table(LAYOUT, results), "brier")
     expected = mean_of([100 * each for each in values(results[5:10])])
-    assert found.mean is not None
     assert (found.mean.value, found.mean.half_width) == pytest.approx((expected.value, expected.half_width))
     assert "n = 5" in notes(build_table(LAYOUT, results))[0]
 
@@ -64,11 +66,6 @@ def test_rows_of_networks_are_the_runs_own() -> None:
     table = build_table(usual_layout(runs), runs)
     assert (len(table.rows), table.unplaced) == (3, 0)
     assert table.cells["mean"].notna().all()
-
-
-def test_the_interval_is_said_to_be_of_trainings() -> None:
-    """Whoever reads it as an interval over test samples is told otherwise."""
-    assert "not what other test samples would" in notes(build_table(LAYOUT, sweep(THREE)))[0]
 
 
 def test_differences_are_paired() -> None:
@@ -266,7 +263,7 @@ def test_a_stage_that_stands_in_is_said() -> None:
         ({"setting": "model.depth"}, None),
     ],
 )
-def test_quantities_are_read_where_they_lie(entry: dict[str, str], value: float | None) -> None:
+def test_quantities_are_read_where_they_lie(entry, value) -> None:
     """Metrics and parameters of a stage, the last epoch, settings with those of the loss, anything else."""
     result = make_result(
         {"loss": "focal", "training.epochs": 12},
@@ -279,16 +276,6 @@ def test_quantities_are_read_where_they_lie(entry: dict[str, str], value: float 
     found = read(quantity, result)
     assert found.value == value
     assert (found.why == "") is (value is not None)
-
-
-def test_heads_stand_over_their_columns() -> None:
-    """A word over several columns spans them, and only as long as those above it are the same."""
-    columns = [("a", "x", "1"), ("a", "x", "2"), ("b", "x", "1")]
-    assert replace(show(build_table(LAYOUT, [])), columns=columns).heads == [
-        [("a", 2), ("b", 1)],
-        [("x", 2), ("x", 1)],
-        [("1", 1), ("2", 1), ("1", 1)],
-    ]
 
 
 def test_numbers_and_words_are_rows_of_their_own() -> None:
@@ -326,3 +313,81 @@ def test_figures_find_positions_and_quantities() -> None:
     assert position({"loss": "brier"}, "loss") == "brier"
     with pytest.raises(InputError, match="has no entry 'temperatur'"):
         quantity_of("temperatur:x")
+
+
+DRAW = random.Random(3)
+FIRST, SECOND = ([DRAW.gauss(0.4, 1) for _ in range(7)] for _ in range(2))
+SOME = [0.001, 0.2, 0.012, 0.04, 0.013, 0.9]
+
+
+def test_p_values_are_those_of_scipy() -> None:
+    """The t test is SciPy's; so is the exact one by signs, which cannot fall below 2 / 2^n."""
+    first, second = dict(enumerate(FIRST)), dict(enumerate(SECOND))
+    assert compare(first, second).p == pytest.approx(stats.ttest_rel(FIRST, SECOND).pvalue, rel=1e-12)
+    found = stats.permutation_test(
+        (FIRST, SECOND), lambda a, b: (a - b).mean(), permutation_type="samples", n_resamples=10_000
+    )
+    assert compare(first, second, "sign-flip").p == pytest.approx(found.pvalue, rel=1e-12)
+    ahead = dict(enumerate([1.0, 1.1, 5.0, 0.2, 0.3]))
+    assert compare(ahead, dict.fromkeys(ahead, 0.0), "sign-flip").p == 2 / 2**5
+
+
+def test_only_common_seeds_count() -> None:
+    """Seeds that one arm lacks are left out, whatever their order."""
+    one, other = {0: 1.0, 1: 2.0, 5: 3.5, 9: 80.0}, {5: 2.0, 1: 1.0, 0: 0.5, 4: -7.0}
+    found = compare(one, other)
+    assert (found.difference.value, found.difference.n) == (1.0, 3)
+    assert found.p == pytest.approx(stats.ttest_rel([1.0, 2.0, 3.5], [0.5, 1.0, 2.0]).pvalue, rel=1e-12)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_fewer_than_three_seeds_decide_nothing(count) -> None:
+    """Without three seeds in common there is no p-value, however large the difference."""
+    found = compare({seed: 100.0 + seed for seed in range(count)}, dict.fromkeys(range(5), 0.0))
+    assert found.p is None
+    assert "undecidable" in found.test
+
+
+def test_differences_that_are_all_alike_are_no_certainty() -> None:
+    """On a grid of temperatures all differences can be 0.1; a t test would give p = 0 for three seeds."""
+    found = compare({0: 1.6, 1: 1.7, 2: 1.5}, {0: 1.5, 1: 1.6, 2: 1.4})
+    assert found.p == 2 / 2**3
+    assert compare({0: 1.0, 1: 2.0, 2: 3.0}, {0: 1.0, 1: 2.0, 2: 3.0}).p == 1.0
+    assert compare(dict.fromkeys(range(20), 1.0), dict.fromkeys(range(20), 0.0)).p == 2 / 2**20
+
+
+def test_holm_is_the_closure_of_bonferroni() -> None:
+    """Holm's p-value is the largest Bonferroni one over all families that hold the test."""
+    from itertools import combinations
+
+    others = range(len(SOME))
+    families = [family for size in range(1, len(SOME) + 1) for family in combinations(others, size)]
+    closed = [
+        max(
+            min(1.0, len(family) * min(SOME[each] for each in family))
+            for family in families
+            if place in family
+        )
+        for place in others
+    ]
+    assert [*adjusted(SOME, "holm")] == pytest.approx(closed, rel=1e-12)
+
+
+def test_undecidable_comparisons_are_no_part_of_the_family() -> None:
+    """They neither get a p-value nor make others pay for them."""
+    for correction in ("holm", "benjamini-hochberg", "none"):
+        assert [*adjusted([math.nan, 0.03, math.nan], correction)] == pytest.approx(
+            [math.nan, 0.03, math.nan], nan_ok=True
+        )
+
+
+def test_the_best_must_beat_the_nearest() -> None:
+    """The best is compared with the arm from which it is told apart least; one undecidable one suffices."""
+    best = {seed: 1.0 + 0.01 * seed**2 for seed in range(5)}
+    far = {seed: 9.0 + 0.1 * (seed % 2) for seed in range(5)}
+    near = {seed: 1.01 + 0.05 * (seed % 3) for seed in range(5)}
+    found = against_all(best, [far, near], "t")
+    assert found == compare(best, near)
+    assert found.p is not None
+    assert found.p > SIGNIFICANCE
+    assert against_all(best, [far, {0: 9.0}], "t").p is None

@@ -16,12 +16,11 @@ from calibrant_lab.data.xray_sets import FINDINGS
 from calibrant_lab.sweep.engines import Serial
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.store import Store
-from calibrant_lab.sweep.sweep import perform, sweep
+from calibrant_lab.sweep.sweep import sweep
 from calibrant_lab.sweep.tasks.task import Item
 from calibrant_lab.sweep.tasks.training import Training, recipe_of
 from calibrant_lab.tables.layout import layout_named
 from calibrant_lab.training import train
-from calibrant_lab.training.learner import Learner
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "reference" / "run-result.schema.json"
 RECIPE = {
@@ -118,31 +117,6 @@ def test_the_folder_holds_what_its_readme_names(done) -> None:
     assert names == {"README.txt", "recipe.toml", "environment.json", "predictions.npz", "result.json"}
     text = (folder / "README.txt").read_text(encoding="utf-8")
     assert all(name in text for name in names - {"README.txt"})
-
-
-def test_a_killed_run_goes_on_to_the_same_bits(done, tmp_path, monkeypatch) -> None:
-    """Killed in the third epoch, it is resumed from its checkpoint by whoever comes next."""
-    store, run = Store(tmp_path / "store"), item()
-
-    class Killed(BaseException):
-        """Nothing catches it."""
-
-    learn, steps = Learner.learn, iter(range(100))
-
-    def killed(*given: object, **named: object) -> object:
-        if next(steps) == 9:
-            raise Killed
-        return learn(*given, **named)
-
-    monkeypatch.setattr(Learner, "learn", killed)
-    with pytest.raises(Killed, match=r"^$"):
-        perform(store.address, run)
-    monkeypatch.undo()
-    assert list(store.unfinished()) == [run.run]
-    assert perform(store.address, run).state == "done"
-    (first,), (second,) = done.results(), store.results()
-    assert first.file("predictions.npz").read_bytes() == second.file("predictions.npz").read_bytes()
-    assert (first.metrics, first.rows, second.sessions) == (second.metrics, second.rows, 2)
 
 
 def test_further_calibrators_are_measured_without_training(tmp_path, monkeypatch) -> None:

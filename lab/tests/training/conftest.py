@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from calibrant_lab.training import Recipe, train
+from calibrant_lab.training import Recipe, TrainingInterrupted, train
 from calibrant_lab.training.learner import Learner
+from calibrant_lab.training.run import RunFolder
 from undrawn import drawing_little, drawing_nothing
+
+STOPPED = r"stopped after (1 complete epoch|\d complete epochs); .*`calibrant train .*cut` resumes from there"
 
 
 class Killed(BaseException):
@@ -60,24 +63,18 @@ def recipe() -> Recipe:
 
 
 @pytest.fixture
-def killed_in_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], type[BaseException]]:
-    """Let the process die at the start of the batch with this number, counted over all epochs."""
+def cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., RunFolder]:
+    """Train in ``cut`` until Ctrl-C comes, or the process dies, in the batch with this number."""
 
-    def prepare(number: int) -> type[BaseException]:
-        _at_step(monkeypatch, number, _die)
-        return Killed
+    def begin(recipe: Recipe, step: int, *, killed: bool = False, report: bool = True) -> RunFolder:
+        ended = (Killed, r"^$") if killed else (TrainingInterrupted, STOPPED)
+        with monkeypatch.context() as patch:
+            _at_step(patch, step, _die if killed else lambda: signal.raise_signal(signal.SIGINT))
+            with pytest.raises(ended[0], match=ended[1]):
+                train(recipe, tmp_path / "cut", report=report)
+        return RunFolder(tmp_path / "cut")
 
-    return prepare
-
-
-@pytest.fixture
-def interrupted_in_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Let Ctrl-C come in the batch with this number."""
-
-    def prepare(number: int) -> None:
-        _at_step(monkeypatch, number, lambda: signal.raise_signal(signal.SIGINT))
-
-    return prepare
+    return begin
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Captured steps: on a CPU by a twin that calls the step where a GPU replays its graph."""
+"""Captured steps, on a CPU by a twin that calls the step where a GPU replays its graph; compiled networks."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from calibrant._math.errors import InputError
 from calibrant_lab import models
 from calibrant_lab.training import Recipe, train
 from calibrant_lab.training import learner as learner_module
 from calibrant_lab.training.data import Job, read_training_data
-from calibrant_lab.training.learner import CapturedStep, Learner, is_capturable, undone
+from calibrant_lab.training.learner import CapturedStep, Learner, check_compiled, is_capturable, undone
 from calibrant_lab.training.listener import Listener
 from calibrant_lab.training.loss import build_loss
 from calibrant_lab.training.processes import Processes
@@ -60,50 +61,35 @@ def twin(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
+SCHEDULED = "scheduled-focal(gammas=(5, 3, 1), milestones=(1, 3))"
+
+
+@pytest.mark.parametrize("loss", ["cross-entropy", SCHEDULED, "adafocal", "mmce"])
 def test_a_captured_training_has_the_bits_of_a_plain_one(
-    recipe, tmp_path, same_numbers, monkeypatch, twin
-) -> None:
-    """Warm-ups leave no trace; a new learning rate is captured anew, for each size of batch."""
-    mine = recipe.with_settings(["data.augment=[]"])
-    train(mine, tmp_path / "captured", report=False)
-    assert twin == [48, 8, 48, 8]
-    monkeypatch.undo()
-    train(mine, tmp_path / "plain", report=False)
-    same_numbers(tmp_path / "plain", tmp_path / "captured")
-
-
-@pytest.mark.parametrize("loss", ["scheduled-focal(gammas=(5, 3, 1), milestones=(1, 3))", "adafocal", "mmce"])
-def test_a_loss_that_changes_with_the_epochs_changes_the_captured_step(
     recipe, tmp_path, same_numbers, monkeypatch, twin, loss
 ) -> None:
-    """AdaFocal's exponents are tensors that the step reads; a scheduled exponent is captured anew."""
+    """Warm-ups leave no trace; a new learning rate or exponent is captured anew, for each size of batch.
+
+    AdaFocal's exponents are tensors that the step reads.
+    """
     mine = recipe.with_settings(["data.augment=[]", f'loss="{loss}"'])
     train(mine, tmp_path / "captured", report=False)
-    assert len(twin) == (8 if "scheduled" in loss else 4)
+    assert twin == [48, 8] * (4 if loss == SCHEDULED else 2)
     monkeypatch.undo()
     train(mine, tmp_path / "plain", report=False)
     same_numbers(tmp_path / "plain", tmp_path / "captured")
 
 
 @pytest.mark.usefixtures("twin")
-def test_a_captured_training_resumes_to_the_same_bits(recipe, tmp_path, same_numbers, killed_in_step) -> None:
-    """With augmentations, which are drawn for a whole epoch at once."""
-    train(recipe, tmp_path / "whole", report=False)
-    with pytest.raises(killed_in_step(8), match=r"^$"):
-        train(recipe, tmp_path / "cut", report=False)
-    train(recipe, tmp_path / "cut", report=False)
-    same_numbers(tmp_path / "whole", tmp_path / "cut")
-
-
-@pytest.mark.usefixtures("twin")
-def test_without_capturing_the_same_draws_give_the_same_bits(
-    recipe, tmp_path, same_numbers, monkeypatch
+def test_a_captured_training_resumes_and_draws_as_a_plain_one(
+    recipe, tmp_path, same_numbers, cut, monkeypatch
 ) -> None:
-    """What the check before a sweep compares."""
-    train(recipe, tmp_path / "captured", report=False)
+    """Augmentations are drawn for a whole epoch at once; the check before a sweep compares both ways."""
+    whole = train(recipe, tmp_path / "whole", report=False).folder.path
+    folder = cut(recipe, 8, killed=True, report=False).path
+    same_numbers(whole, train(recipe, folder, report=False).folder.path)
     monkeypatch.setattr(CapturedStep, "capturing", False)
-    train(recipe, tmp_path / "plain", report=False)
-    same_numbers(tmp_path / "plain", tmp_path / "captured")
+    same_numbers(whole, train(recipe, tmp_path / "plain", report=False).folder.path)
 
 
 class ReadsNothing(TorchDispatchMode):
@@ -216,3 +202,50 @@ def test_on_a_gpu_captured_steps_learn_as_plain_ones_do(small_images, tmp_path, 
     for one, other in zip(replayed, plain, strict=True):
         for name in ("train_loss", "gradient_norm", "last_layer_norm"):
             assert one[name] == pytest.approx(other[name], rel=0.02), name
+
+
+@pytest.fixture
+def network() -> nn.Sequential:
+    """With buffers that change in training, and dropout."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 2))
+
+
+@pytest.mark.parametrize(
+    ("slip", "words"), [(0.02, None), (1.0, "0.weight is off by 100 % for a batch of 8;")]
+)
+def test_wrong_gradients_are_refused(network, slip, words) -> None:
+    """Rounding passes, a gradient that is missing does not; buffers and random numbers stay as they were."""
+    inputs, begun = torch.randn(8, 3), [each.clone() for each in network.buffers()]
+    state = torch.get_rng_state()
+
+    def loss(share: float) -> torch.Tensor:
+        hidden = network[0](inputs)
+        hidden = share * hidden.detach() + (1 - share) * hidden
+        return network[1:](hidden).square().sum()
+
+    if words is None:
+        check_compiled(network, lambda: loss(0.0), lambda: loss(slip), batch_size=8)
+    else:
+        with pytest.raises(InputError, match=words):
+            check_compiled(network, lambda: loss(0.0), lambda: loss(slip), batch_size=8)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(one, other) for one, other in zip(network.buffers(), begun, strict=True))
+
+
+@pytest.mark.usefixtures("short_reports")
+def test_a_training_checks_each_size_of_batch_once(recipe, tmp_path, monkeypatch) -> None:
+    """Two hundred samples in batches of 48 leave one of eight; the numbers are those without compiling."""
+    sizes: list[int] = []
+    check = Learner._check_compiled
+
+    def counted(self, inputs, labels) -> None:
+        sizes.append(len(inputs))
+        check(self, inputs, labels)
+
+    monkeypatch.setattr(Learner, "_check_compiled", counted)
+    monkeypatch.setattr(torch, "compile", lambda model, **_options: model)
+    one = train(recipe.with_settings(["hardware.compile=true"]), tmp_path / "one", report=False)
+    assert sizes == [48, 8]
+    other = train(recipe, tmp_path / "other", report=False)
+    assert torch.equal(one.predictions.scores, other.predictions.scores)

@@ -1,4 +1,4 @@
-"""What the loop does with samples: their order, their batches and their augmentation."""
+"""What the loop does with samples: order, batches whatever the number of processes, augmentation."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 import torch
 from lightning_fabric import Fabric
+from torch import nn
 
+from calibrant._math.errors import InputError
+from calibrant.losses import CrossEntropyLoss, MMCELoss
 from calibrant_lab.data import Crop
-from calibrant_lab.training import train
+from calibrant_lab.training import Recipe, train
 from calibrant_lab.training.learner import Learner
+from calibrant_lab.training.samples import batch_facts, batches_in, check_batches, least_batch
 
 pytestmark = pytest.mark.usefixtures("short_reports")
 
@@ -92,3 +96,56 @@ def test_lengths_that_are_not_told_are_unknown(recipe, tmp_path, monkeypatch) ->
     monkeypatch.setattr(Fabric, "clip_gradients", lambda *_, **__: None)
     (row,) = train(recipe.with_settings(["training.epochs=1"]), tmp_path / "run").rows
     assert (row["gradient_norm"], row["clipped"]) == (None, None)
+
+
+PLAIN, NORMALISED = nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+
+
+def with_batches(size: int, **more: object) -> Recipe:
+    """A recipe with batches of that size."""
+    return Recipe.read({"training": {"batch_size": size, **more}})
+
+
+@pytest.mark.parametrize(
+    ("samples", "model", "processes", "last"),
+    [
+        (203, PLAIN, 1, 3),
+        (203, PLAIN, 2, 3),
+        (203, NORMALISED, 1, 3),
+        (203, NORMALISED, 2, 50),  # a process would have one sample to normalise
+        (201, PLAIN, 1, 50),
+        (201, PLAIN, 2, 50),
+        (202, PLAIN, 4, 50),  # two processes would have none
+    ],
+)
+def test_processes_change_the_batches_only_where_they_must(samples, model, processes, last) -> None:
+    """The last batch is the same for one process and for two unless one of them could not learn from it."""
+    least = least_batch(model, processes)
+    assert len(batches_in(torch.arange(samples), with_batches(50), least=least)[-1]) == last
+
+
+@pytest.mark.parametrize(("drop", "rest"), [(False, [2]), (True, [])])
+def test_the_last_batch_is_left_out_where_it_is_smaller(drop, rest) -> None:
+    """Ten samples in batches of four; eight fill theirs either way, and three are kept."""
+    for total, sizes in ((10, [4, 4, *rest]), (8, [4, 4]), (3, [3])):
+        found = batches_in(torch.arange(total), with_batches(4, drop_last=drop), least=1)
+        assert [len(rows) for rows in found] == sizes
+
+
+def test_what_is_left_out_or_shared_is_said() -> None:
+    """Samples without a batch, and losses of a batch that see a share of it."""
+    said = batch_facts(with_batches(50), 201, PLAIN, CrossEntropyLoss(), processes=2)
+    assert said == "; the last 1 of 201 samples of every epoch are left out (a batch needs 2)"
+    assert batch_facts(with_batches(50), 203, PLAIN, CrossEntropyLoss(), processes=2) == ""
+    dropping = batch_facts(with_batches(50, drop_last=True), 203, PLAIN, CrossEntropyLoss(), processes=1)
+    assert dropping == "; the last 3 of 203 samples of every epoch are left out (training.drop_last)"
+    of_batch = batch_facts(with_batches(50), 200, PLAIN, MMCELoss(), processes=2)
+    assert of_batch == "; each of 2 processes computes it on its share of the batch"
+
+
+def test_batches_that_processes_cannot_share_are_refused() -> None:
+    """Two processes with batch normalisation cannot share batches of two."""
+    settings = {"training": {"batch_size": 2}, "hardware": {"devices": 2}}
+    with pytest.raises(InputError, match=r"must be at least 4, .* needs 2 of every batch; got 2 and 60"):
+        check_batches(Recipe.read(settings), 60, NORMALISED)
+    check_batches(Recipe.read(settings), 60, PLAIN)

@@ -99,7 +99,6 @@ def test_heat_maps_of_a_run_are_files(tmp_path, xrays) -> None:
     _, both = heat_maps(run, samples=30)
     assert len(both) == 8  # all test images
     section = heat_map_section(run.folder.path)
-    assert section is not None
     assert [(each.caption[:6], each.note) for each in section.pictures] == [("mass, ", "labelled mass")] * 2
     for file, kind in ((files[0], "image"), (files[2], "overlay")):
         content = base64.b64encode((folder / file).read_bytes()).decode("ascii")
@@ -132,7 +131,6 @@ def test_a_recipe_asks_for_heat_maps(tmp_path, xrays, monkeypatch) -> None:
     content = json.loads((tmp_path / "run" / "heat-maps" / "heat-maps.json").read_text(encoding="utf-8"))
     assert len(content["maps"]) == 3
     section = heat_map_section(tmp_path / "run")
-    assert section is not None
     assert "layer" in section.note
     monkeypatch.setitem(sys.modules, "captum.attr", None)
     assert "pip install 'calibrant[heat-maps]'" in heat_map_facts(run, data_of(run))["heat maps"]

@@ -1,4 +1,4 @@
-"""Runs on samples that come in groups: each label with intervals over patients."""
+"""Samples that come in groups: each label with intervals over patients, in a run and alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from calibrant import metrics
+from calibrant._math.errors import InputError
 from calibrant_lab.data.table import Part, RawData
 from calibrant_lab.training import Recipe, train
+from calibrant_lab.training.over_groups import _Column, label_rows
 from calibrant_lab.training.run_report import label_section, label_table
 
 pytestmark = pytest.mark.usefixtures("short_reports")
@@ -44,7 +46,6 @@ def test_a_run_judges_each_label_over_patients(tmp_path, rng, monkeypatch, sever
         assert row["auroc"]["value"] == pytest.approx(float(area), rel=1e-12)
         assert row["num_positives"] == int(truth[:, place].sum())
     assert [row["num_positives"] for row in after] == [row["num_positives"] for row in before]
-    assert run.evaluation is not None
     assert run.evaluation.arms[0].groups == ()
     assert any("over images" in note for note in run.evaluation.notes)
     rows = label_section(run.labels).table.rows
@@ -61,3 +62,59 @@ def test_without_groups_there_is_no_table(rng) -> None:
         logits=rng.normal(size=(20, 2)), labels=rng.integers(0, 2, (20, 2)), split=np.arange(20) % 2
     )
     assert label_table(given, num_bins=15, num_resamples=10, seed=0) is None
+
+
+@pytest.fixture
+def told(rng) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities with many ties of three labels of 120 samples, and what came true."""
+    probs = np.round(rng.random((120, 3)), 1)
+    return probs, rng.random((120, 3)) < probs**2
+
+
+def test_values_are_those_of_the_metrics_with_weights(told, rng) -> None:
+    """AUROC with ties, ECE of bins closed on the right, and the gap; for weights as a resample has them."""
+    probs, outcomes = told
+    weights = rng.integers(0, 4, 120).astype(float)
+    area, error, gap = _Column(probs[:, 0], outcomes[:, 0], 7).values(weights)
+    labels = outcomes[:, 0].astype(int)
+    assert area == pytest.approx(float(metrics.auroc(probs[:, 0], labels, weights=weights)), rel=1e-12)
+    expected = metrics.expected_calibration_error(probs[:, 0], labels, num_bins=7, weights=weights)
+    assert error == pytest.approx(float(expected), rel=1e-12)
+    assert gap == pytest.approx(np.average(probs[:, 0] - labels, weights=weights), rel=1e-12)
+
+
+def test_edges_of_bins_are_those_of_the_metric() -> None:
+    """.28 is the edge of a bin of 25, though 25 times .28 exceeds 7 by rounding."""
+    probs, outcomes = np.array([0.27, 0.28]), np.array([True, False])
+    _, error, _ = _Column(probs, outcomes, 25).values(np.ones(2))
+    expected = metrics.expected_calibration_error(probs, outcomes.astype(int), num_bins=25)
+    assert error == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_copies_of_a_sample_in_its_group_tell_nothing_new(told) -> None:
+    """Four copies in one group leave value and interval alone; as samples of their own they narrow it."""
+    probs, outcomes = told
+    groups = np.arange(120).astype(str)
+    alone = label_rows(probs, outcomes, groups, "abc", num_resamples=200)
+    four = [np.repeat(each, 4, axis=0) for each in (probs, outcomes, groups)]
+    copied = label_rows(*four, "abc", num_resamples=200)
+    apart = label_rows(*four[:2], np.arange(480).astype(str), "abc", num_resamples=200)
+    for one, several, narrow in zip(alone, copied, apart, strict=True):
+        for key in ("auroc", "ece", "gap"):
+            a, b, c = (getattr(row, key) for row in (one, several, narrow))
+            assert (b.value, b.low, b.high) == pytest.approx((a.value, a.low, a.high), abs=1e-12)
+            assert c.high - c.low < 0.7 * (a.high - a.low)
+
+
+def test_a_label_with_one_answer_has_no_auroc(told) -> None:
+    """Its calibration is judged all the same, and a reason stands there; one group cannot be resampled."""
+    probs, outcomes = told
+    outcomes[:, 1] = False
+    rows = label_rows(probs, outcomes, np.arange(120) // 3, "abc", num_resamples=50)
+    assert rows[1].num_positives == 0
+    assert rows[1].auroc.value is None
+    assert rows[1].auroc.reason is not None
+    assert rows[1].gap.value == pytest.approx(probs[:, 1].mean())
+    assert rows[0].auroc.low < rows[0].auroc.value < rows[0].auroc.high
+    with pytest.raises(InputError, match="at least two groups"):
+        label_rows(probs, outcomes, ["a"] * 120, "abc")

@@ -78,34 +78,24 @@ def two_batches(recipe: Recipe) -> Recipe:
     return recipe.with_settings([*few, *quick, *milestones, *policy])
 
 
-def start(recipe: Recipe, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Train on two batches and evaluate."""
+@pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
+@pytest.mark.parametrize(
+    ("name", "budget"),
+    [
+        *((name, "small") for name in STARTED),
+        *(
+            pytest.param(name, budget, marks=pytest.mark.slow)
+            for name, budget in [*((name, "small") for name in OF_IMAGES), ("cifar10-resnet50", "full")]
+            if name not in STARTED
+        ),
+    ],
+)
+def test_recipes_of_images_start(name, budget, short_reports, tmp_path, monkeypatch) -> None:
+    """Data, network, loss, optimiser and evaluation go together; the whole network, too, on two batches."""
     monkeypatch.setattr("calibrant_lab.training.data.load", of_the_form)
-    run = train(two_batches(recipe), folder / "run")
+    run = train(two_batches(at_budget(LOADED[name], budget)), tmp_path / "run")
     assert run.evaluation is not None
     assert len(run.rows) == 1
-
-
-@pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
-@pytest.mark.parametrize("name", STARTED)
-def test_recipes_of_images_start_on_a_small_budget(name, short_reports, tmp_path, monkeypatch) -> None:
-    """Data, network, loss, optimiser and evaluation go together."""
-    start(at_budget(LOADED[name], "small"), tmp_path, monkeypatch)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
-@pytest.mark.parametrize("name", [name for name in OF_IMAGES if name not in STARTED])
-def test_every_recipe_of_images_starts(name, short_reports, tmp_path, monkeypatch) -> None:
-    """So do all others."""
-    start(at_budget(LOADED[name], "small"), tmp_path, monkeypatch)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
-def test_a_recipe_of_images_starts_on_the_full_budget(short_reports, tmp_path, monkeypatch) -> None:
-    """The whole network, on two batches."""
-    start(LOADED["cifar10-resnet50"], tmp_path, monkeypatch)
 
 
 def test_no_recipe_escapes() -> None:
@@ -128,7 +118,6 @@ def test_every_network_gives_logits_for_the_classes_of_its_data(budget) -> None:
         with torch.device("meta"):
             network = models.build(model, input_shape=shape, num_classes=classes)
         head = models.last_linear(network)
-        assert head is not None
         assert head.out_features == classes
 
 

@@ -77,18 +77,9 @@ def recipe(tmp_path, monkeypatch, rng) -> Recipe:
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        (
-            "model=mine:network(inputs=9)",
-            r"shape \(1, 4, 4\); it fails: RuntimeError: mat1",
-        ),
-        (
-            "model=mine:network(more=1)",
-            r"shape \(N, 2\), .* for 2 samples it gives \(2, 3\)",
-        ),
-        (
-            "model=mine:fails",
-            r"fails: ZeroDivisionError: division by zero \(mine.py, line 14\)",
-        ),
+        ("model=mine:network(inputs=9)", r"shape \(1, 4, 4\); it fails: RuntimeError: mat1"),
+        ("model=mine:network(more=1)", r"shape \(N, 2\), .* for 2 samples it gives \(2, 3\)"),
+        ("model=mine:fails", r"fails: ZeroDivisionError: division by zero \(mine.py, line 14\)"),
         ("model=no_python:f", r"cannot be imported: SyntaxError: .* \(no_python.py, line 1\)"),
         ("model=torch.nn:Nope", r"no function 'Nope'; choose .* or others"),
         ("loss=torch.nn:MSELoss", r"logits \(N, 2\) and labels \(N,\) to their loss; it fails: \w+: "),

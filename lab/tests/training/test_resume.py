@@ -13,7 +13,7 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
-from calibrant_lab.training import TrainingInterrupted, load_run, train
+from calibrant_lab.training import load_run, train
 from calibrant_lab.training.learner import Learner
 from calibrant_lab.training.run import RunFolder
 
@@ -35,82 +35,45 @@ def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(
 
 
 @pytest.mark.parametrize("step", [2, STEPS, 2 * STEPS + 3])
-def test_a_killed_process_loses_at_most_the_epoch(
-    recipe, tmp_path, whole, same_numbers, killed_in_step, monkeypatch, step
-) -> None:
+def test_a_killed_process_loses_at_most_the_epoch(recipe, whole, same_numbers, cut, step) -> None:
     """Killed in the first epoch, between two, and in the third: the same final numbers."""
-    killed = killed_in_step(step)
-    with pytest.raises(killed, match=r"^$"):
-        train(recipe, tmp_path / "cut")
-    assert len(load_run(tmp_path / "cut").rows) == step // STEPS
-    monkeypatch.undo()
-    train(recipe, tmp_path / "cut")
-    same_numbers(whole, tmp_path / "cut")
+    folder = cut(recipe, step, killed=True)
+    assert len(load_run(folder.path).rows) == step // STEPS
+    same_numbers(whole, train(recipe, folder.path).folder.path)
 
 
 @pytest.mark.parametrize("step", [0, 2, STEPS - 1, 2 * STEPS + 3])
-def test_ctrl_c_saves_even_the_batch(
-    recipe, tmp_path, whole, same_numbers, interrupted_in_step, monkeypatch, step
-) -> None:
+def test_ctrl_c_saves_even_the_batch(recipe, whole, same_numbers, cut, step) -> None:
     """Ctrl-C stops after the batch, says how to go on, and that gives the same final numbers."""
-    interrupted_in_step(step)
-    with pytest.raises(TrainingInterrupted, match=r"`calibrant train .*cut` resumes from there"):
-        train(recipe, tmp_path / "cut")
-    saved = RunFolder(tmp_path / "cut").load_checkpoint()
-    assert saved is not None
-    assert (saved["epoch"], saved["batch"]) == (step // STEPS, step % STEPS + 1)
-    monkeypatch.undo()
-    train(recipe, tmp_path / "cut")
-    same_numbers(whole, tmp_path / "cut")
-
-
-@pytest.mark.parametrize("step", [STEPS - 1, STEPS + 2])
-def test_a_checkpoint_that_added_up_less_is_resumed(
-    recipe, tmp_path, whole, interrupted_in_step, monkeypatch, step
-) -> None:
-    """One from before lengths of gradients were recorded: a begun epoch has none, all else is the same."""
-    interrupted_in_step(step)
-    with pytest.raises(TrainingInterrupted, match="resumes from there"):
-        train(recipe, tmp_path / "cut")
-    monkeypatch.undo()
-    folder = RunFolder(tmp_path / "cut")
+    folder = cut(recipe, step)
     saved = folder.load_checkpoint()
-    assert saved is not None
+    assert (saved["epoch"], saved["batch"]) == (step // STEPS, step % STEPS + 1)
+    same_numbers(whole, train(recipe, folder.path).folder.path)
+
+
+@pytest.mark.parametrize(("step", "killed"), [(STEPS - 1, False), (STEPS + 2, False), (STEPS + 1, True)])
+def test_a_checkpoint_that_added_up_less_is_resumed(recipe, whole, cut, step, killed) -> None:
+    """One from before lengths of gradients were recorded: a begun epoch has none, all else is the same."""
+    folder = cut(recipe, step, killed=killed)
+    saved = folder.load_checkpoint()
     torch.save({**saved, "sums": saved["sums"][:, :3]}, folder.checkpoint)
-    rows, expected = train(recipe, tmp_path / "cut").rows, load_run(whole).rows
+    rows, expected = train(recipe, folder.path).rows, load_run(whole).rows
     begun = saved["epoch"]
-    assert (rows[begun].pop("gradient_norm"), rows[begun].pop("clipped")) == (None, None)
+    if killed:  # its checkpoint lies between two epochs
+        assert saved["batch"] == 0
+    else:
+        assert (rows[begun].pop("gradient_norm"), rows[begun].pop("clipped")) == (None, None)
     assert rows[begun] == {name: expected[begun][name] for name in rows[begun]}
     assert rows[begun + 1 :] == expected[begun + 1 :]
 
 
-def test_a_checkpoint_between_epochs_lacks_nothing(
-    recipe, tmp_path, whole, killed_in_step, monkeypatch
-) -> None:
-    """One that an earlier version wrote after an epoch: every later epoch has its lengths of gradients."""
-    with pytest.raises(killed_in_step(STEPS + 1), match=r"^$"):
-        train(recipe, tmp_path / "cut")
-    monkeypatch.undo()
-    folder = RunFolder(tmp_path / "cut")
-    saved = folder.load_checkpoint()
-    assert saved is not None
-    assert (saved["epoch"], saved["batch"]) == (1, 0)
-    torch.save({**saved, "sums": saved["sums"][:, :3]}, folder.checkpoint)
-    assert train(recipe, tmp_path / "cut").rows == load_run(whole).rows
-
-
-def test_the_check_of_resumption_bites(
-    recipe, tmp_path, whole, same_numbers, interrupted_in_step, monkeypatch
-) -> None:
+def test_the_check_of_resumption_bites(recipe, whole, same_numbers, cut, monkeypatch) -> None:
     """Were the state of the random numbers not restored, the comparison would see it."""
-    interrupted_in_step(STEPS + 2)
-    with pytest.raises(TrainingInterrupted, match="stopped after 1 complete epoch;"):
-        train(recipe, tmp_path / "cut")
-    monkeypatch.undo()
+    folder = cut(recipe, STEPS + 2)
     monkeypatch.setattr(torch, "set_rng_state", lambda _state: None)
-    train(recipe, tmp_path / "cut")
+    train(recipe, folder.path)
     with pytest.raises(AssertionError, match=r"metrics|epoch"):
-        same_numbers(whole, tmp_path / "cut")
+        same_numbers(whole, folder.path)
 
 
 @pytest.mark.parametrize("moment", ["checkpoint", "row", "half a row", "predictions", "evaluation"])
@@ -124,11 +87,12 @@ def test_being_killed_while_writing_does_no_harm(
 
     save, append = torch.save, RunFolder.append_row
 
-    def die_after_first_save(state: dict[str, object], path: object) -> None:
+    def die_after_first_save(state: dict[str, object], path: Path) -> None:
         if state["epoch"] == 1:
-            return save(state, path)
+            save(state, path)
+            return
         path.write_bytes(b"half")
-        return die()
+        die()
 
     def die_in_second_row(self: RunFolder, row: dict[str, object]) -> None:
         if row["epoch"] == 1:
@@ -160,10 +124,7 @@ def test_being_killed_while_writing_does_no_harm(
     )
 
 
-@pytest.mark.usefixtures("short_reports")
-def test_the_best_epoch_and_patience_survive_a_stop(
-    recipe, tmp_path, same_numbers, interrupted_in_step, monkeypatch
-) -> None:
+def test_the_best_epoch_and_patience_survive_a_stop(recipe, tmp_path, same_numbers, cut) -> None:
     """A stop after the best epoch forgets neither its weights nor that patience ran out."""
     settings = ["optimiser.learning_rate=0.3", "schedule.name=constant", "schedule.milestones=[]"]
     more = ["training.epochs=8", "training.patience=2", "training.keep=best"]
@@ -171,15 +132,10 @@ def test_the_best_epoch_and_patience_survive_a_stop(
     whole = train(mine, tmp_path / "whole")
     best = whole.kept_row["epoch"]
     assert len(whole.rows) == best + 2 < 8
-    interrupted_in_step((best + 1) * STEPS + 1)
-    with pytest.raises(TrainingInterrupted, match="resumes from there"):
-        train(mine, tmp_path / "cut")
-    monkeypatch.undo()
-    train(mine, tmp_path / "cut")
-    same_numbers(whole.folder.path, tmp_path / "cut")
-    (tmp_path / "cut" / "evaluation.json").unlink()  # as if killed before the end
-    train(mine, tmp_path / "cut")
-    same_numbers(whole.folder.path, tmp_path / "cut")
+    folder = cut(mine, (best + 1) * STEPS + 1)
+    for _ in range(2):
+        same_numbers(whole.folder.path, train(mine, folder.path).folder.path)
+        folder.evaluation.unlink()  # as if killed before the end
 
 
 def test_a_finished_run_is_not_done_again(recipe, tmp_path, monkeypatch) -> None:
@@ -199,6 +155,8 @@ def test_another_recipe_is_refused(recipe, tmp_path) -> None:
     train(recipe, tmp_path / "run")
     with pytest.raises(InputError, match=r"made by another recipe \(seed: 5 there, 6 here and 1 more\)"):
         train(recipe.with_settings(["seed=6", "training.epochs=9"]), tmp_path / "run")
+    with pytest.raises(InputError, match=r"has training.epochs = 4, .* --epochs 3 and another --out"):
+        train(recipe.with_settings(["training.epochs=3"]), tmp_path / "run")
     train(recipe.with_settings(["hardware.accelerator=auto", "evaluation.bootstrap=11"]), tmp_path / "run")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()
@@ -206,27 +164,17 @@ def test_another_recipe_is_refused(recipe, tmp_path) -> None:
         train(recipe, tmp_path / "other")
 
 
-def test_a_run_keeps_its_number_of_epochs(recipe, tmp_path) -> None:
-    """Whoever wants more is told how to get them."""
-    run = train(recipe.with_settings(["training.epochs=1"]), tmp_path / "run", report=False)
-    with pytest.raises(InputError, match=r"has training.epochs = 1, .* --epochs 3 and another --out"):
-        train(recipe.with_settings(["training.epochs=3"]), run.folder.path)
-
-
-def test_other_data_are_refused(recipe, tmp_path, rng, killed_in_step, monkeypatch) -> None:
+def test_other_data_are_refused(recipe, tmp_path, rng, cut) -> None:
     """If a file of data changed since the training began, resuming would mix two."""
     path = tmp_path / "data.npz"
     labels = np.arange(300) % 3
     np.savez(path, x_train=rng.normal(size=(300, 4)), y_train=labels)
     settings = [f"data.name={path}", "data.augment=[]", "data.calibration=50", "data.train=150"]
     mine = recipe.with_settings(settings)
-    killed = killed_in_step(7)
-    with pytest.raises(killed, match=r"^$"):
-        train(mine, tmp_path / "run")
-    monkeypatch.undo()
+    folder = cut(mine, 7, killed=True)
     np.savez(path, x_train=rng.normal(size=(300, 4)), y_train=labels)
     with pytest.raises(InputError, match="was trained on other data"):
-        train(mine, tmp_path / "run")
+        train(mine, folder.path)
 
 
 def test_a_broken_checkpoint_is_named(recipe, tmp_path) -> None:

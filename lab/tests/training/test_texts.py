@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from calibrant_lab.training.data import read_data
 from calibrant_lab.training.engine import Engine
 from calibrant_lab.training.neutral import conventions_of, probs_of, top_label_error
 from calibrant_lab.training.recipe import OptimiserSection
-from calibrant_lab.training.run import Run
+from calibrant_lab.training.run_report import run_sections
 from calibrant_lab.training.schedule import JointOptimiser, build_optimiser
 
 TEXTS = {
@@ -102,14 +101,10 @@ def tree_recipe() -> Recipe:
 
 
 @pytest.mark.usefixtures("there", "short_reports")
-def test_resumed_trees_give_the_same_bits(tree_recipe, tmp_path, same_numbers, killed_in_step) -> None:
+def test_resumed_trees_give_the_same_bits(tree_recipe, tmp_path, same_numbers, cut) -> None:
     """Killed in the second epoch of two batches: words, optimisers and the best weights are restored."""
     whole = train(tree_recipe, tmp_path / "whole").folder.path
-    killed = killed_in_step(3)
-    with pytest.raises(killed):
-        train(tree_recipe, tmp_path / "cut")
-    train(tree_recipe, tmp_path / "cut")
-    same_numbers(whole, tmp_path / "cut")
+    same_numbers(whole, train(tree_recipe, cut(tree_recipe, 3, killed=True).path).folder.path)
 
 
 @pytest.mark.usefixtures("there")
@@ -123,20 +118,10 @@ def test_the_loss_over_nodes_is_reduced_as_the_recipe_says(
 ) -> None:
     """One step of plain descent on four trees, 14 nodes in all, against the gradient of the summed loss."""
     monkeypatch.setattr("calibrant_lab.training.launch.write_results", lambda *_given: None)
-    recipe = tree_recipe.with_settings(
-        [
-            f'reduction="{reduction}"',
-            'model="tree-lstm(memory=5, dropout=0.0)"',
-            "data.train=4",
-            "training.epochs=1",
-            "training.keep=last",
-            "optimiser.name=sgd",
-            "optimiser.momentum=0.0",
-            "optimiser.weight_decay=0.0",
-            "optimiser.learning_rate=0.5",
-            "optimiser.plain_rate=0.25",
-        ]
-    )
+    plain = {"name": "sgd", "momentum": 0.0, "weight_decay": 0.0, "learning_rate": 0.5, "plain_rate": 0.25}
+    settings = [f"optimiser.{name}={value}" for name, value in plain.items()]
+    settings += ["data.train=4", "training.epochs=1", "training.keep=last", f'reduction="{reduction}"']
+    recipe = tree_recipe.with_settings([*settings, 'model="tree-lstm(memory=5, dropout=0.0)"'])
     data = read_data(recipe.data)
     begun: list[dict[str, torch.Tensor]] = []
     fit = Engine.fit
@@ -155,7 +140,6 @@ def test_the_loss_over_nodes_is_reduced_as_the_recipe_says(
     names = [name for name, _ in model.named_parameters()]
     slopes = torch.autograd.grad(loss, list(model.parameters()))
     found = run.folder.load_checkpoint()
-    assert found is not None
     for name, slope in zip(names, slopes, strict=True):
         rate = 0.25 if name.startswith("words") else 0.5
         torch.testing.assert_close(found["model"][name], begun[0][name] - rate * slope, rtol=1e-5, atol=1e-6)
@@ -175,25 +159,15 @@ def test_struck_predictions_are_confidences_and_both_conventions_are_told(tree_r
     assert torch.equal(struck.correct, predicted == logits.labels)
     one, other = (run.conventions for run in folders.values())
     assert one == other
-    assert one is not None
     assert one["num_test"] == 8
     assert one["struck"]["before"]["ece"] == pytest.approx(
         float(expected_calibration_error(struck.confidence.double(), struck.correct.long())), abs=1e-6
     )
-    assert sections_of(folders["struck"]) == [
-        "How it was trained",
-        "The neutral class, struck out or renormalised",
-    ]
-
-
-def sections_of(run: Run) -> list[str]:
-    """The first sections that the report of a run would have."""
-    from calibrant_lab.training.run_report import run_sections
-
-    found = list(run_sections(run, read_data(run.recipe.data), {}))
-    assert found[1].table is not None
-    assert [row[0] for row in found[1].table.rows] == ["renormalised", "struck"]
-    return [section.title for section in found][:2]
+    run = folders["struck"]
+    first, second, *_ = run_sections(run, read_data(run.recipe.data), {})
+    titles = ["How it was trained", "The neutral class, struck out or renormalised"]
+    assert [first.title, second.title] == titles
+    assert [row[0] for row in second.table.rows] == ["renormalised", "struck"]
 
 
 def test_conventions_differ_by_the_neutral_share_alone() -> None:
@@ -216,27 +190,23 @@ def test_temperatures_of_both_conventions_are_the_best_there_are(rng) -> None:
     truth = {"calibration": labels[:200], "test": labels[200:]}
     found = conventions_of(split, truth, num_bins=10)
     for convention in ("renormalised", "struck"):
+
+        def probs(temperature: float, convention=convention) -> torch.Tensor:
+            return probs_of(split["calibration"], convention, temperature=temperature)
+
         best = found[convention]["by_nll"]["temperature"]
-        values = [
-            float(
-                -probs_of(split["calibration"], convention, temperature=best * change)
-                .gather(1, truth["calibration"][:, None])
-                .log()
-                .mean()
-            )
+        likely = [
+            float(probs(best * change).gather(1, labels[:200, None]).log().mean())
             for change in (0.98, 1.0, 1.02)
         ]
-        assert values[1] == min(values)
-        chosen = found[convention]["by_ece"]["temperature"]
+        assert likely[1] == max(likely)
         errors = {
-            temperature / 10: top_label_error(
-                probs_of(split["calibration"], convention, temperature=temperature / 10),
-                truth["calibration"],
-                num_bins=10,
-            )
-            for temperature in range(1, 101)
+            each / 10: top_label_error(probs(each / 10), labels[:200], num_bins=10) for each in range(1, 101)
         }
-        assert errors[chosen] == min(errors.values())
+        assert errors[found[convention]["by_ece"]["temperature"]] == min(errors.values())
+
+
+OF_DIGITS = ['data.name="digits"', 'data.vectors=""', 'model="mlp"', "optimiser.plain=[]"]
 
 
 @pytest.mark.usefixtures("there")
@@ -244,23 +214,11 @@ def test_temperatures_of_both_conventions_are_the_best_there_are(rng) -> None:
     ("settings", "words"),
     [
         (['model="gp-cnn"'], "gp-cnn needs texts"),
-        (
-            [
-                'data.name="digits"',
-                'data.vectors=""',
-                'model="mlp"',
-                "optimiser.plain=[]",
-                "evaluation.sst_binary=struck",
-            ],
-            "mlp learns no neutral class",
-        ),
+        ([*OF_DIGITS, "evaluation.sst_binary=struck"], "mlp learns no neutral class"),
         (['data.name="digits"'], "data.vectors is for texts"),
         (['data.vectors="none.npz"'], r"there is no none\.npz"),
         (['training.class_weights="balanced"'], "learns from parts of samples"),
-        (
-            ['optimiser.plain=["wrds"]'],
-            "optimiser.plain names 'wrds', which the network lacks; did you mean 'words",
-        ),
+        (['optimiser.plain=["wrds"]'], "'wrds', which the network lacks; did you mean 'words"),
         (['optimiser.plain=["words", "leaf", "left", "right", "head"]'], "must leave parameters"),
         (
             ["evaluation.sst_binary=struck", 'evaluation.calibrators=["temperature"]'],
@@ -311,25 +269,6 @@ def test_joint_optimisers_take_each_its_own_steps() -> None:
                 optimiser.zero_grad()
     for one, other in zip(mine.parameters(), theirs.parameters(), strict=True):
         assert torch.equal(one, other)
-
-
-@pytest.mark.parametrize(("drop", "sizes"), [(False, [4, 4, 2]), (True, [4, 4])])
-def test_the_last_batch_is_left_out_where_it_is_smaller(drop, sizes) -> None:
-    """Ten samples in batches of four; eight fill theirs either way."""
-
-    def batches(total: int) -> list[int]:
-        recipe = Recipe.read({"training": {"batch_size": 4, "drop_last": drop}})
-        engine: Any = SimpleNamespace(
-            recipe=recipe,
-            samples=SimpleNamespace(count=lambda _name: total),
-            processes=SimpleNamespace(count=1),
-            learner=SimpleNamespace(model=torch.nn.Linear(1, 1), draws_on=torch.device("cpu")),
-        )
-        return [len(rows) for rows in Engine.batches(engine, 0)]
-
-    assert batches(10) == sizes
-    assert batches(8) == [4, 4]
-    assert batches(3) == [3]
 
 
 @pytest.mark.usefixtures("short_reports")

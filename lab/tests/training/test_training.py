@@ -1,10 +1,11 @@
-"""What the loop does with a recipe's settings."""
+"""What the loop does with a recipe's settings, and the weights that it begins with."""
 
 from __future__ import annotations
 
 import json
 import math
 import sys
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,7 +16,10 @@ import calibrant
 import calibrant_lab
 from calibrant import losses
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
-from calibrant_lab.training import Listener, load_recipe, load_run, train
+from calibrant_lab.models import build
+from calibrant_lab.sweep.tasks.task import Fingerprints
+from calibrant_lab.sweep.tasks.training import Training
+from calibrant_lab.training import Listener, Recipe, load_recipe, load_run, seeds, train
 from calibrant_lab.training.data import read_data
 from calibrant_lab.training.learner import Learner
 from calibrant_lab.training.loss import build_loss, warn_of_dying_gradients
@@ -29,31 +33,6 @@ QUICK = ["optimiser.name=adam", "optimiser.learning_rate=0.02", "training.epochs
 """A network this small learns something in 15 steps."""
 CAREFUL = ["optimiser.learning_rate=0.003", "data.train=600"]
 """Where large steps would kill rectified units."""
-
-
-class Heard(Listener):
-    """Remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.facts, self.rows, self.stages, self.stopped = {}, [], [], False
-
-    def start(self, *, epoch, epochs, facts) -> None:
-        """Remember the facts, and how many epochs are to come."""
-        self.to_come = epochs - epoch
-        self.facts = facts
-
-    def epoch(self, row) -> None:
-        """Remember the row."""
-        self.rows.append(row)
-
-    def stage(self, text, fraction) -> None:
-        """Remember how far it is; there is always a word to it."""
-        assert text
-        self.stages.append(fraction)
-
-    def stop(self) -> None:
-        """Remember the end."""
-        self.stopped = True
 
 
 class Following(nn.Module):
@@ -78,22 +57,23 @@ class Following(nn.Module):
 
 def test_a_run_leaves_everything_behind(recipe, tmp_path) -> None:
     """Every file is there and says the same; the listener heard it all."""
-    heard = Heard()
+    heard = Mock(spec=Listener)
     run = train(recipe, tmp_path / "run", listener=heard, command="calibrant train x")
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert lines == heard.rows == list(run.rows)
+    assert lines == [call.args[0] for call in heard.epoch.call_args_list] == list(run.rows)
     assert [row["epoch"] for row in lines] == [1, 2, 3, 4]
-    assert "averaged over batches of 48" in heard.facts["loss"]
-    assert "clipped at 2" in heard.facts["optimiser"]
-    assert heard.to_come == 4
-    assert heard.stopped
-    assert heard.stages[-1] == 1
+    told = heard.start.call_args.kwargs
+    assert (told["epoch"], told["epochs"]) == (0, 4)
+    assert "averaged over batches of 48" in told["facts"]["loss"]
+    assert "clipped at 2" in told["facts"]["optimiser"]
+    assert heard.stop.called
+    assert all(call.args[0] for call in heard.stage.call_args_list), "there is always a word to it"
+    assert heard.stage.call_args.args[1] == 1
     predictions = calibrant.load_predictions(tmp_path / "run" / "predictions.npz")
     assert predictions.calibration.num_samples == 150
     assert run.evaluation == calibrant.Evaluation.from_json(
         (tmp_path / "run" / "evaluation.json").read_text()
     )
-    assert run.evaluation is not None
     assert run.evaluation.command == "calibrant train x"
     assert (tmp_path / "run" / "report.html").exists()
     last, calibration = lines[-1], predictions.calibration
@@ -118,46 +98,14 @@ def test_the_saved_network_is_the_one_that_was_judged(recipe, tmp_path) -> None:
     torch.testing.assert_close(logits, run.predictions.test.scores, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({}, [1, 1, 1, 1]),
-        ({"name": "steps", "milestones": (1, 3), "factor": 0.5}, [1, 0.5, 0.5, 0.25]),
-        ({"name": "cosine"}, [1, (1 + math.sqrt(0.5)) / 2, 0.5, (1 - math.sqrt(0.5)) / 2]),
-        ({"name": "cosine", "floor": 0.5, "warmup": 2}, [1 / 3, 2 / 3, 1, 0.75]),
-    ],
-)
-def test_learning_rates_follow_the_schedule(settings, expected) -> None:
-    """The rate of each of four epochs, by hand."""
-    schedule = ScheduleSection(**settings)
-    rates = [learning_rate(schedule, base=1.0, epoch=epoch, epochs=4) for epoch in range(4)]
-    assert rates == pytest.approx(expected, abs=1e-12)
-
-
-def test_the_rate_of_the_schedule_is_the_one_used(recipe, tmp_path) -> None:
-    """metrics.jsonl holds the optimiser's own rate."""
-    rows = train(recipe, tmp_path / "run").rows
-    assert [row["learning_rate"] for row in rows] == pytest.approx([0.1, 0.1, 0.01, 0.01], rel=1e-12)
-
-
 def test_one_step_of_plain_gradient_descent_by_hand(recipe, tmp_path, monkeypatch) -> None:
     """One batch, no momentum: the weights move by rate × gradient, of the mean, or of N times the mean."""
     moved = {}
     for reduction in ("mean", "sum"):
-        mine = recipe.with_settings(
-            [
-                "model=mlp(widths=())",
-                "data.augment=[]",
-                "data.train=40",
-                "optimiser.momentum=0",
-                "optimiser.clip_norm=0",
-                "optimiser.learning_rate=0.001",
-                "schedule.name=constant",
-                "schedule.milestones=[]",
-                "training.epochs=1",
-                f"reduction={reduction}",
-            ]
-        )
+        plain = ["optimiser.momentum=0", "optimiser.clip_norm=0", "optimiser.learning_rate=0.001"]
+        plain += ["schedule.name=constant", "schedule.milestones=[]", "training.epochs=1"]
+        small = ["model=mlp(widths=())", "data.augment=[]", "data.train=40"]
+        mine = recipe.with_settings([*plain, *small, f"reduction={reduction}"])
         before = {}
         learn = Learner.learn
 
@@ -212,35 +160,13 @@ def test_losses_that_follow_are_told(recipe, tmp_path, monkeypatch) -> None:
     assert correct.float().mean() > 0.3  # by guessing, 0.1
 
 
-def test_adafocal_moves_its_exponents_and_survives_a_stop(
-    recipe, tmp_path, same_numbers, interrupted_in_step, monkeypatch
-) -> None:
+def test_adafocal_moves_its_exponents_and_survives_a_stop(recipe, tmp_path, same_numbers, cut) -> None:
     """Exponents are recorded, change, and are part of what is saved."""
     mine = recipe.with_settings(["loss=adafocal(num_bins=5)", "data.policy=100"])
     rows = train(mine, tmp_path / "whole").rows
     assert len(rows[-1]["gammas"]) == 5
     assert rows[-1]["gammas"] != rows[0]["gammas"]
-    interrupted_in_step(12)
-    with pytest.raises(KeyboardInterrupt, match="resumes from there"):
-        train(mine, tmp_path / "cut")
-    monkeypatch.undo()
-    train(mine, tmp_path / "cut")
-    same_numbers(tmp_path / "whole", tmp_path / "cut")
-
-
-def test_scheduled_focal_changes_with_the_epoch(recipe, tmp_path) -> None:
-    """Two schedules that differ from the third epoch on give equal rows until then, and others after."""
-    runs = [
-        train(recipe.with_settings([f"loss={loss}"]), tmp_path / str(place)).rows
-        for place, loss in enumerate(
-            [
-                "scheduled-focal(gammas=(0, 0), milestones=(2,))",
-                "scheduled-focal(gammas=(0, 5), milestones=(2,))",
-            ]
-        )
-    ]
-    assert runs[0][1] == runs[1][1]
-    assert runs[0][2]["train_loss"] != runs[1][2]["train_loss"]
+    same_numbers(tmp_path / "whole", train(mine, cut(mine, 12).path).folder.path)
 
 
 def test_patience_stops_and_keep_best_judges_the_best_epoch(recipe, tmp_path) -> None:
@@ -281,12 +207,6 @@ def test_every_loss_trains(recipe, tmp_path, name) -> None:
     assert rows[-1]["calibration_accuracy"] > 0.2  # by guessing, 0.1
 
 
-def test_losses_of_several_labels_are_refused(recipe, tmp_path) -> None:
-    """A loss that wants one outcome per class cannot take classes; the sentence says so."""
-    with pytest.raises(InputError, match="each sample of digits has one label; got multilabel-focal"):
-        train(recipe.with_settings(["loss=multilabel-focal"]), tmp_path / "run")
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -299,18 +219,11 @@ def test_losses_of_several_labels_are_refused(recipe, tmp_path) -> None:
     ],
     ids=lambda settings: settings[0],
 )
-def test_every_way_of_training_learns_and_resumes(
-    recipe, tmp_path, same_numbers, interrupted_in_step, monkeypatch, settings
-) -> None:
+def test_every_way_of_training_learns_and_resumes(recipe, tmp_path, same_numbers, cut, settings) -> None:
     """Precision, optimiser, layout and network: accuracy beats guessing, and a stop changes no bit."""
     mine = recipe.with_settings([*QUICK, *settings])
     assert train(mine, tmp_path / "whole").rows[-1]["calibration_accuracy"] > 0.2  # by guessing, 0.1
-    interrupted_in_step(7)
-    with pytest.raises(KeyboardInterrupt, match="resumes from there"):
-        train(mine, tmp_path / "cut")
-    monkeypatch.undo()
-    train(mine, tmp_path / "cut")
-    same_numbers(tmp_path / "whole", tmp_path / "cut")
+    same_numbers(tmp_path / "whole", train(mine, cut(mine, 7).path).folder.path)
 
 
 def test_divergence_is_said(recipe, tmp_path) -> None:
@@ -320,30 +233,19 @@ def test_divergence_is_said(recipe, tmp_path) -> None:
         train(mine, tmp_path / "run")
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [
-        "focal(gamma=7)",
+def test_large_exponents_are_warned_of(recipe, tmp_path) -> None:
+    """From gamma 7 on gradients die around one half, wherever it is set; warnings are errors here."""
+    for loss in ("focal(gamma=6.9)", "sample-focal", "torch.nn:CrossEntropyLoss()", "brier"):
+        warn_of_dying_gradients(loss)
+    scheduled = "scheduled-focal(gammas=(9, 3), milestones=(2,))"
+    for loss in (
         "focal-calibration(gamma=8)",
-        "scheduled-focal(gammas=(9, 3), milestones=(2,))",
+        scheduled,
         "sample-focal(gammas=(7, 3))",
         "adafocal(initial_gamma=7)",
-    ],
-)
-def test_large_exponents_are_warned_of(loss) -> None:
-    """From gamma 7 on gradients die around one half, wherever the exponent is set."""
-    with pytest.warns(CalibrantWarning, match="gradients die"):
-        warn_of_dying_gradients(loss)
-
-
-@pytest.mark.parametrize("loss", ["focal(gamma=6.9)", "sample-focal", "torch.nn:CrossEntropyLoss()", "brier"])
-def test_smaller_exponents_are_not_warned_of(loss) -> None:
-    """Nor are losses without one; warnings are errors here."""
-    warn_of_dying_gradients(loss)
-
-
-def test_the_warning_comes_with_the_training(recipe, tmp_path) -> None:
-    """Whoever trains with a large exponent is told."""
+    ):
+        with pytest.warns(CalibrantWarning, match="gradients die"):
+            warn_of_dying_gradients(loss)
     with pytest.warns(CalibrantWarning, match="gradients die"):
         train(recipe.with_settings(["loss=focal(gamma=7)", "training.epochs=1"]), tmp_path / "run")
 
@@ -363,15 +265,8 @@ def test_slices_of_real_sets_train(
 ) -> None:
     """300 samples of each named set, five epochs of a perceptron: better than guessing."""
     monkeypatch.setenv("CALIBRANT_DATA", str(data_folder))
-    mine = [
-        *QUICK,
-        "data.augment=[]",
-        "data.train=300",
-        "data.calibration=300",
-        "training.epochs=5",
-        *settings,
-    ]
-    run = train(recipe.with_settings([*mine, f"data.name={name}"]), tmp_path / "run")
+    few = ["data.augment=[]", "data.train=300", "data.calibration=300", "training.epochs=5"]
+    run = train(recipe.with_settings([*QUICK, *few, *settings, f"data.name={name}"]), tmp_path / "run")
     assert run.predictions.test.num_samples in {10000, 624}
     assert run.rows[-1]["calibration_accuracy"] > guessing + 0.05
 
@@ -389,6 +284,7 @@ def test_top_level_names_are_the_trainers() -> None:
     ("setting", "words"),
     [
         ("loss=focl", "focal"),
+        ("loss=multilabel-focal", "each sample of digits has one label; got multilabel-focal"),
         ("loss=math:sqrt(x=1)", "cannot be called with these settings"),
         ("loss=fractions:Fraction(numerator=1)", "must give a torch.nn.Module"),
         ("model=mpl", "mlp"),
@@ -396,6 +292,8 @@ def test_top_level_names_are_the_trainers() -> None:
         ("data.normalise=given", "one number for each"),
         ("data.augment=['flop']", "no augmentation 'flop'"),
         ("hardware.accelerator=mps", "this machine cannot do"),
+        ("initial.weights=nothing.pt", "initial.weights must name a file of weights.*no nothing.pt"),
+        ("curvature={weight=0.1, parameters=['heads']}", "`parameters` must name parameters of the model"),
     ],
 )
 def test_what_cannot_be_done_leaves_nothing_behind(recipe, tmp_path, setting, words) -> None:
@@ -405,29 +303,20 @@ def test_what_cannot_be_done_leaves_nothing_behind(recipe, tmp_path, setting, wo
     assert not (tmp_path / "run").exists()
 
 
-def test_the_extra_is_named_where_it_is_missing(recipe, tmp_path, monkeypatch) -> None:
-    """Without lightning-fabric the sentence says what to install."""
+def test_the_extra_and_the_reader_of_recipes_are_named(recipe, tmp_path, monkeypatch) -> None:
+    """Where lightning-fabric is missing, and where a path is passed in a recipe's place."""
+    with pytest.raises(TypeError, match="got str: read a file with"):
+        train("recipe.toml", tmp_path / "run")
     monkeypatch.setitem(sys.modules, "lightning_fabric", None)
     with pytest.raises(InputError, match=r"pip install 'calibrant\[train\]'"):
         train(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_a_path_is_no_recipe(tmp_path) -> None:
-    """Whoever passes the path of a recipe is told how to read it."""
-    with pytest.raises(TypeError, match="got str: read a file with"):
-        train("recipe.toml", tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_folder_without_a_run_is_refused(tmp_path) -> None:
-    """Reading a run back needs one."""
+def test_folders_without_a_run_or_of_another_process_are_refused(recipe, tmp_path) -> None:
+    """Reading a run back needs one; two processes do not train in one folder."""
     with pytest.raises(InputError, match="holds no run"):
         load_run(tmp_path)
-
-
-def test_two_processes_do_not_train_in_one_folder(recipe, tmp_path) -> None:
-    """The second is refused, and a killed first one holds nothing."""
     with RunFolder(tmp_path).locked(), pytest.raises(InputError, match="another process is training there"):
         train(recipe, tmp_path)
 
@@ -436,6 +325,88 @@ def test_a_collapsed_training_is_called_one(recipe, tmp_path) -> None:
     """Its network gives every image the same class; the run says so, and recommends nothing."""
     steep = ["optimiser.learning_rate=100.0", "optimiser.clip_norm=0.0", "data.augment=[]"]
     run = train(recipe.with_settings([*steep, "training.epochs=2"]), tmp_path / "run")
-    assert run.evaluation is not None
     assert run.evaluation.notes[0].startswith("The training diverged or collapsed: the network is no better")
     assert run.evaluation.verdict.recommended == "uncalibrated"
+
+
+def test_a_lazy_training_is_the_same(images, lazy, tmp_path) -> None:
+    """Logits to the bit, with images decoded ahead in another thread; the fingerprints differ."""
+    one, other = train(images, tmp_path / "one"), train(lazy, tmp_path / "other")
+    assert torch.equal(one.predictions.scores, other.predictions.scores)
+    assert one.data_sha256 != other.data_sha256
+
+
+def test_a_training_begins_with_the_weights_of_a_file(recipe, short_reports, tmp_path) -> None:
+    """At a learning rate of next to nothing they are also what it ends with, but for the layer left out."""
+    model = build("mlp(widths=(16,), dropout=0.2)", input_shape=(1, 8, 8), num_classes=3)
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    still = [
+        "training.epochs=1",
+        "optimiser.learning_rate=1e-12",
+        "optimiser.momentum=0",
+        "schedule.milestones=[1]",
+    ]
+    begun = recipe.with_settings(
+        [*still, f"initial.weights={tmp_path / 'weights.pt'}", "initial.skip=['layers.4']"]
+    )
+    run = train(begun, tmp_path / "run")
+    trained = run.model().state_dict()
+    for name in ("layers.1.weight", "layers.1.bias"):
+        torch.testing.assert_close(trained[name], model.state_dict()[name])
+    with torch.random.fork_rng():
+        torch.manual_seed(seeds.derived(recipe.seed, seeds.WEIGHTS))
+        drawn = build(recipe.model, input_shape=(1, 8, 8), num_classes=10).state_dict()
+    torch.testing.assert_close(trained["layers.4.weight"], drawn["layers.4.weight"])
+    (tmp_path / "weights.pt").unlink()
+    assert train(begun, tmp_path / "run").evaluation is not None  # what it began with is no longer needed
+
+
+def test_the_file_s_content_decides_which_run_it_is(tmp_path) -> None:
+    """Of a sweep: other weights under the same name are another run."""
+    content = {"data": {"name": "digits"}, "initial": {"weights": str(tmp_path / "weights.pt")}}
+    settings = Recipe.read(content).settings()
+    found: list[str] = []
+    for value in (b"one", b"two"):
+        (tmp_path / "weights.pt").write_bytes(value)
+        found.append(Training().inputs(settings, Fingerprints())["initial weights"])
+    assert len(set(found)) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [1, 1, 1, 1]),
+        ({"name": "steps", "milestones": (1, 3), "factor": 0.5}, [1, 0.5, 0.5, 0.25]),
+        ({"name": "cosine"}, [1, (1 + math.sqrt(0.5)) / 2, 0.5, (1 - math.sqrt(0.5)) / 2]),
+        ({"name": "cosine", "floor": 0.5, "warmup": 2}, [1 / 3, 2 / 3, 1, 0.75]),
+    ],
+)
+def test_learning_rates_follow_the_schedule(settings, expected) -> None:
+    """The rate of each of four epochs, by hand."""
+    schedule = ScheduleSection(**settings)
+    rates = [learning_rate(schedule, base=1.0, epoch=epoch, epochs=4) for epoch in range(4)]
+    assert rates == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("patience", [0, 2])
+def test_the_rate_on_a_plateau_is_torchs(patience) -> None:
+    """After every epoch of a loss that falls, stands, wavers and falls by too little."""
+    losses = [3.0, 2.0, 2.0, 2.0, 2.5, 1.9, 1.8999, 1.89985, 1.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6]
+    optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau
+    theirs = plateau(optimiser, factor=0.1, patience=patience, eps=0)  # eps stops it below 1e-8
+    settings = ScheduleSection(name="plateau", patience=patience, factor=0.1)
+    for epoch in range(len(losses) + 1):
+        mine = learning_rate(settings, base=0.5, epoch=epoch, epochs=20, losses=losses[:epoch])
+        assert mine == pytest.approx(optimiser.param_groups[0]["lr"], rel=1e-12, abs=0)
+        if epoch < len(losses):
+            theirs.step(losses[epoch])
+    assert mine < 0.5 * 0.1**2 * 1.01
+
+
+def test_the_rate_falls_in_a_training_that_learns_nothing(recipe, tmp_path) -> None:
+    """It sees the calibration NLL of the epochs before; a resumed training sees the same."""
+    settings = ["schedule.name=plateau", "schedule.milestones=[]", "schedule.patience=0"]
+    slow = recipe.with_settings([*settings, "optimiser.learning_rate=1e-9", "training.epochs=4"])
+    run = train(slow, tmp_path / "run", report=False)
+    assert [row["learning_rate"] for row in run.rows] == pytest.approx([1e-9, 1e-9, 1e-10, 1e-11])

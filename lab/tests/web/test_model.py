@@ -108,12 +108,11 @@ def asked(classifier: Classifier) -> Client:
     return Client(create_app(Here(), model=model, limits=replace(SMALL, pixels=10_000)))
 
 
-def test_probabilities_are_those_of_network_and_calibrator(asked: Client, classifier: Classifier) -> None:
+def test_probabilities_are_those_of_network_and_calibrator(asked, classifier) -> None:
     """Raw is the softmax of the logits, calibrated what the calibrator makes of them, inside its interval."""
     answer = asked.post("/predict", files={"file": ("red.png", png(picture()))})
     (found,) = answer.json()["predictions"]
     logits = torch.tensor([[2.0, 0.0, 0.0]])  # half of the image is red, times four
-    assert classifier.calibrator is not None
     raw, calibrated = logits.softmax(1)[0], classifier.calibrator.predict_proba(logits)[0]
     assert [row["name"] for row in found["classes"]] == ["red", "green", "blue"]
     assert [row["raw"] for row in found["classes"]] == pytest.approx(raw.tolist(), rel=1e-5)
@@ -124,7 +123,7 @@ def test_probabilities_are_those_of_network_and_calibrator(asked: Client, classi
         assert row["prevalence"] == prevalence
 
 
-def test_a_batch_is_each_alone(asked: Client) -> None:
+def test_a_batch_is_each_alone(asked) -> None:
     """Several images get the answers that each gets alone, and a wrong one among them only its sentence."""
     files = [
         ("file", ("red.png", png(picture()))),
@@ -140,7 +139,7 @@ def test_a_batch_is_each_alone(asked: Client) -> None:
     assert (together[2]["width"], together[2]["height"]) == (40, 20)
 
 
-def test_the_map_is_bright_where_the_class_is(asked: Client) -> None:
+def test_the_map_is_bright_where_the_class_is(asked) -> None:
     """Of an image whose right half is red, red is seen on the right; green is nowhere, which is said."""
     given = {"file": ("red.png", png(picture()))}
     (found,) = asked.post("/predict", files=given, data={"map": "likeliest"}).json()["predictions"]
@@ -164,7 +163,7 @@ class Redness(Colours):
         return super().forward(images)[:, :1] - 1
 
 
-def test_one_output_has_the_map_of_the_second_class(classifier: Classifier) -> None:
+def test_one_output_has_the_map_of_the_second_class(classifier) -> None:
     """Of a network with one output only the class that it speaks for has a map."""
     alone = replace(
         classifier,
@@ -203,7 +202,7 @@ IMAGES: dict[str, tuple[bytes, int, str]] = {
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_hostile_images(name: str, asked: Client) -> None:
+def test_hostile_images(name, asked) -> None:
     """What is no image, is damaged, or would fill the memory is refused in one sentence."""
     content, status, said = IMAGES[name]
     answer = asked.post("/predict", files={"file": ("x.png", content)})
@@ -212,7 +211,7 @@ def test_hostile_images(name: str, asked: Client) -> None:
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "I;16", "F"])
-def test_kinds_of_images(mode: str, asked: Client) -> None:
+def test_kinds_of_images(mode, asked) -> None:
     """Images of every mode are looked at; grey and colour are told apart by the image."""
     image = picture().convert("L" if mode in {"I;16", "F"} else mode)
     image = (
@@ -227,7 +226,7 @@ def test_kinds_of_images(mode: str, asked: Client) -> None:
     assert "classes" in answer.json()["predictions"][0]
 
 
-def test_the_example_of_openapi(asked: Client) -> None:
+def test_the_example_of_openapi(asked) -> None:
     """The example of ``/predict`` is an image, and is answered with the keys that the description shows."""
     described = asked.get("/openapi.json").json()["paths"]["/predict"]["post"]
     file = described["requestBody"]["content"]["multipart/form-data"]["example"]["file"]
@@ -238,7 +237,7 @@ def test_the_example_of_openapi(asked: Client) -> None:
     assert set(found["classes"][0]) == set(expected["classes"][0])
 
 
-def test_without_a_network(client: Client) -> None:
+def test_without_a_network(client) -> None:
     """A server without a network says how it would have one."""
     answer = client.post("/predict", files={"file": ("x.png", png(picture()))})
     assert (answer.status_code, "--model" in answer.json()["error"]) == (404, True)
@@ -269,10 +268,9 @@ def networks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("networks")
 @pytest.mark.parametrize(("multilabel", "method"), [(False, "temperature"), (True, "platt")])
-def test_the_calibrator_comes_from_predictions(tmp_path: Path, multilabel: bool, method: str) -> None:
+def test_the_calibrator_comes_from_predictions(tmp_path, multilabel, method) -> None:
     """Without a file of a calibrator one is fitted on the predictions, which say how often classes occur."""
     found = load_classifier(saved(tmp_path, multilabel=multilabel))
-    assert found.calibrator is not None
     assert found.calibrator.name == method
     assert found.multilabel == multilabel
     assert found.num_calibration == 300
@@ -282,7 +280,7 @@ def test_the_calibrator_comes_from_predictions(tmp_path: Path, multilabel: bool,
 
 
 @pytest.mark.usefixtures("networks")
-def test_classes_are_matched_by_name(tmp_path: Path) -> None:
+def test_classes_are_matched_by_name(tmp_path) -> None:
     """A network whose outputs stand in another order than the calibrator's classes is read by their names."""
     given = rows()
     calibrator = VectorScaling().fit(given.scores, given.labels)
@@ -307,7 +305,7 @@ def test_classes_are_matched_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("networks")
-def test_what_does_not_fit_is_said_before_the_server_listens(tmp_path: Path) -> None:
+def test_what_does_not_fit_is_said_before_the_server_listens(tmp_path) -> None:
     """A network that takes no such images, names that are missing, squares without a side."""
     with pytest.raises(InputError, match="the network takes no images of this size"):
         load_classifier(saved(tmp_path, channels=1))
@@ -320,7 +318,7 @@ def test_what_does_not_fit_is_said_before_the_server_listens(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("networks")
-def test_ten_crops_are_averaged(tmp_path: Path) -> None:
+def test_ten_crops_are_averaged(tmp_path) -> None:
     """With ten crops the probabilities are the means over the crops, not those of the middle."""
     given = {"file": Upload("x.png", png(picture(size=(9, 9))))}
     ten, one = (
@@ -348,14 +346,13 @@ def test_refits_of_patients_are_wider() -> None:
     for clusters in (None, copies.tolist()):
         given = Predictions(logits=logits[copies], labels=labels[copies], clusters=clusters)
         spread = refits(calibrator, given, number=40)
-        assert spread is not None
         low, high = spread.interval(logits[:1])
         widths.append(float((high - low).max()))
     assert widths[1] > 1.5 * widths[0]
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "multilabel", "binary"])
-def test_intervals_are_those_of_each_refit(kind: str) -> None:
+def test_intervals_are_those_of_each_refit(kind) -> None:
     """Maps that only scale are taken together, others one by one: the same percentiles."""
     given = rows(multilabel=kind == "multilabel")
     scores, labels = given.scores[:60], torch.as_tensor(given.labels)[:60]
@@ -366,7 +363,6 @@ def test_intervals_are_those_of_each_refit(kind: str) -> None:
     other = VectorScaling() if kind == "multiclass" else HistogramBinning()
     for calibrator in (scaling, other):
         spread = refits(fit_quietly(calibrator, Labelled.of(form)), form, number=4)
-        assert spread is not None
         found = torch.stack([torch.as_tensor(each.predict_proba(scores[:7])) for each in spread.calibrators])
         expected = torch.quantile(found, torch.tensor([0.025, 0.975], dtype=torch.float64), dim=0)
         assert torch.allclose(torch.stack(spread.interval(scores[:7])), expected, rtol=0, atol=1e-12)

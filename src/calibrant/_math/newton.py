@@ -66,14 +66,14 @@ def minimise_in_box(
     low: Vector,
     high: Vector,
     *,
-    max_steps: int = MAX_STEPS,
+    max_steps: int | None = None,
     tolerance: float = TOLERANCE,
     longest_step: float = LONGEST_STEP,
 ) -> Minimum:
     """Newton's method with every curvature made positive and steps halved: never above the start."""
     point = np.clip(start, low, high)
     here, steps = function(point), 1
-    while steps < max_steps:
+    while steps < (max_steps or MAX_STEPS):
         free = _free(point, here.gradient, low, high)
         if _largest(here.gradient, free) <= tolerance:
             break

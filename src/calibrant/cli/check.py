@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,13 +15,6 @@ from calibrant.cli import opening, terminal
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.verbosity import in_options, option_names
 from calibrant.evaluation.quantities import with_gate
-
-if TYPE_CHECKING:
-    from calibrant.evaluation.gate.result import GateResult
-
-MARKS = {"pass": "pass", "within noise": "pass, within noise", "fail": "FAIL"}
-TOO_FEW = "pass, too few samples to tell"
-MOST_OF_GROUPS = 5  # checks of groups that have a line each
 
 
 def _with_limits(command: Callable[..., None]) -> Callable[..., None]:
@@ -75,6 +68,7 @@ def check(
     ] = None,
     json: terminal.Json = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
+    markdown: terminal.Markdown = None,
     bins: terminal.Bins = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = 1000,
     ignore_index: terminal.IgnoreIndex = None,
@@ -94,14 +88,14 @@ def check(
         calibrant check candidate.npz --baseline production.npz --junit checks.xml
     """
     inputs = [file] if baseline is None else [file, baseline]
-    terminal.check_outputs(inputs, force=force, json=json, junit=junit)
+    terminal.check_outputs(inputs, force=force, json=json, junit=junit, markdown=markdown)
 
     from calibrant._math.files import write_text
     from calibrant.evaluation.gate.check import check as check_predictions
-    from calibrant.reports.exports import junit_text
+    from calibrant.reports.exports import check_lines, junit_text
 
     with (
-        _errors_told(file, json, junit),
+        _errors_told(file, json, junit, markdown),
         terminal.progress(f"checking {file.name}", quiet=quiet),
         opening.shared_out(engine, jobs) as spread,
     ):
@@ -127,29 +121,16 @@ def check(
         terminal.deliver_json(json, found.to_json())
         if junit is not None:
             write_text(junit, junit_text(found))
+        terminal.deliver_markdown(markdown, found, JUnit=junit, numbers=json)
     if not terminal.to_stdout(json):
-        for line in _lines(found, quiet=quiet):
-            typer.echo(line)
+        for mark, sentence in check_lines(found, quiet=quiet):
+            typer.echo(f"{mark}: {sentence}")
     if not found.passed:
         raise typer.Exit(1)
 
 
-def _lines(found: GateResult, *, quiet: bool) -> Iterator[str]:
-    from calibrant.evaluation.gate.check import summed_up
-
-    shown, passing = summed_up(found.checks, MOST_OF_GROUPS)
-    yield from (f"warning: {warning}" for warning in found.warnings)
-    for each in shown:
-        if not (quiet and each.passed):
-            mark = "FAIL" if not each.passed else MARKS[each.outcome] if each.conclusive else TOO_FEW
-            yield f"{mark}: {each.sentence}"
-    if not quiet:
-        yield from () if passing is None else (f"pass: {passing}.",)
-        yield from (f"note: {note}" for note in found.notes)
-
-
 @contextmanager
-def _errors_told(file: Path, json: Path | None, junit: Path | None) -> Generator[None]:
+def _errors_told(file: Path, json: Path | None, junit: Path | None, markdown: Path | None) -> Generator[None]:
     """Write an error into the files that are asked for, so that a pipeline sees it in its own format."""
     try:
         yield
@@ -170,6 +151,7 @@ def _errors_told(file: Path, json: Path | None, junit: Path | None) -> Generator
             terminal.deliver_json(json, found.to_json())
             if junit is not None:
                 write_text(junit, junit_error(file.name, sentence))
+            terminal.deliver_markdown(markdown, found)
         raise
 
 

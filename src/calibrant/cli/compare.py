@@ -30,6 +30,7 @@ def compare(
     title: terminal.Title = None,
     names: terminal.Names = None,
     json: terminal.Json = None,
+    markdown: terminal.Markdown = None,
     metric: terminal.Metrics = None,
     positive_class: terminal.PositiveClass = None,
     bins: terminal.Bins = 15,
@@ -50,7 +51,7 @@ def compare(
     added = check_added(metric or ())
     files = expanded(files)
     check_inputs(*files)
-    terminal.check_outputs(files, force=force, report=report, json=json)
+    terminal.check_outputs(files, force=force, report=report, json=json, markdown=markdown)
     if len(files) < 2:
         raise InputError("compare needs two files or more; use `calibrant evaluate` for one.")
     called_so = called(files, names)
@@ -84,10 +85,11 @@ def compare(
         if report is not None:
             write_report(found, report, title=title, before=_sections(runs), files=files)
         terminal.deliver_json(json, found.to_json())
+        terminal.deliver_markdown(markdown, found, report=report, numbers=json)
     if terminal.to_stdout(json):
         return
     render_comparison(found, Console(), verbose=VERBOSE.get())
-    for what, path in (("report", report), ("numbers", json)):
+    for what, path in (("report", report), ("numbers", json), ("summary", markdown)):
         if path is not None:
             typer.echo(f"{what}: {path}")
 

@@ -58,6 +58,7 @@ def evaluate(
     ] = None,
     title: terminal.Title = None,
     json: terminal.Json = None,
+    markdown: terminal.Markdown = None,
     method: Annotated[
         list[str] | None,
         typer.Option(metavar="METHOD", help="Calibrator to try (repeatable); see `calibrant methods`."),
@@ -94,7 +95,7 @@ def evaluate(
     inputs = [each for each in (*files, labels, calibration, ood) if each]
     check_inputs(*inputs)
     in_folder = several or (report is not None and not report.suffix)
-    terminal.check_outputs(inputs, force=force, json=json)
+    terminal.check_outputs(inputs, force=force, json=json, markdown=markdown)
     _check_report(report, inputs, in_folder=in_folder, force=force)
     _check_images(images, inputs, several=several, force=force)
     pages = [report and (report / f"{stem}.html" if in_folder else report) for stem in stems(files)]
@@ -169,6 +170,7 @@ def evaluate(
     answers, failed = _one_after_another(files, judged)
     if json is not None and answers:
         _write_json(json, [answer.to_json() for answer in answers.values()], several=several, shown=shown)
+    terminal.deliver_markdown(markdown, *answers.values(), report=report, numbers=json)
     if several and shown:
         _table_of(answers)
     if failed:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -20,6 +20,10 @@ from calibrant.cli.help import alternatives
 from calibrant.cli.streams import errors
 from calibrant.cli.verbosity import QUIET, VERBOSE
 from calibrant.evaluation.quantities import optional_keys
+
+if TYPE_CHECKING:
+    from calibrant.evaluation import Comparison, Evaluation
+    from calibrant.evaluation.gate.result import GateError, GateResult
 
 Report = Callable[[str, float], None]
 
@@ -61,6 +65,7 @@ Bootstrap = Annotated[int, typer.Option(min=2, max=1_000_000, help="Bootstrap re
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")]
 Title = Annotated[str | None, typer.Option(help="Report title.")]
 Json = Annotated[Path | None, typer.Option(help="Write all results to this .json file; - prints them.")]
+Markdown = Annotated[Path | None, typer.Option(help="Write a short summary to this .md file.")]
 ReportFile = Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")]
 Metrics = Annotated[
     list[str] | None,
@@ -132,6 +137,19 @@ def deliver_json(path: Path | None, text: str) -> None:
         write_text(path, text + "\n")
 
 
+def deliver_markdown(
+    path: Path | None, *found: Evaluation | Comparison | GateResult | GateError, **files: Path | None
+) -> None:
+    """Write short summaries, which name the other files that were written; nothing where none are wanted."""
+    if path is None or not found:
+        return
+    from calibrant._math.files import write_text
+    from calibrant.reports.exports import markdown_text
+
+    files = {what: file for what, file in files.items() if not to_stdout(file)}
+    write_text(path, "\n".join(markdown_text(each, files=files) for each in found))
+
+
 def refuse_to_replace(
     path: Path | None,
     *,
@@ -199,6 +217,7 @@ _OUTPUTS: dict[str, tuple[str, Callable[[Path], bool]]] = {
     "json": (".json", is_our_json),
     "report": (".html", lambda _: False),
     "junit": (".xml", starts_with(b'<testsuites name="calibrant')),
+    "markdown": (".md", starts_with(b"<!-- calibrant summary -->")),
     "prometheus": (".prom", starts_with(b"calibrant_monitor_")),
     "images": (".csv", lambda _: False),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -90,6 +90,18 @@ def few_draws_note(num_draws: int, level: float) -> tuple[str, ...]:
     return (f"{said} little at this level; {remedy}.",)
 
 
+def from_arrays(predictions: Any, positive_class: int | str | None, **arrays: Any) -> Any:
+    """The predictions, or those that the arrays make; not both."""
+    given = {name: each for name, each in arrays.items() if each is not None}
+    if predictions is None:
+        return Predictions(**given, positive_class=positive_class)
+    if given:
+        raise InputError(
+            f"`{next(iter(given))}` goes with arrays; these are predictions already: leave it out."
+        )
+    return predictions
+
+
 def check_predictions(value: object, name: str) -> None:
     """Refuse a path, an array or anything else that is not predictions."""
     if isinstance(value, Predictions):
@@ -97,8 +109,8 @@ def check_predictions(value: object, name: str) -> None:
     remedy = "to read a file use `calibrant.load_predictions(path)`."
     if isinstance(value, Sequence | np.ndarray | Tensor) and not isinstance(value, str):
         remedy = (
-            "wrap arrays as `calibrant.Predictions(logits=logits, labels=labels)`, with `probs=` where they "
-            "are probabilities."
+            "name arrays, as in `calibrant.evaluate(probs=probs, labels=labels)`, or wrap them as "
+            "`calibrant.Predictions(logits=logits, labels=labels)`."
         )
     raise TypeError(f"`{name}` must be Predictions; got {type(value).__name__}; {remedy}")
 

@@ -7,9 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ParamSpec
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.arguments import Cluster, as_judged, check_predictions, refuse_with_sums
+from calibrant.evaluation.arguments import (
+    Cluster,
+    as_judged,
+    check_predictions,
+    from_arrays,
+    refuse_with_sums,
+)
 from calibrant.evaluation.fitting.split import judged_kind
 from calibrant.evaluation.fitting.templates import templates, wants_calibrators
 from calibrant.evaluation.measured_coverage import coverage_of
@@ -52,8 +59,18 @@ def _one_at_a_time(function: Callable[Given, Evaluation]) -> Callable[Given, Eva
 
 @_one_at_a_time
 def evaluate(
-    predictions: Judgeable,
+    predictions: Judgeable | None = None,
     *,
+    probs: ArrayLike | None = None,
+    logits: ArrayLike | None = None,
+    confidence: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    split: ArrayLike | None = None,
+    class_names: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     calibration: Predictions | PartitionedPredictions | None = None,
     calibrators: Sequence[str | Calibrator] | None = None,
     positive_class: int | str | None = None,
@@ -107,7 +124,7 @@ def evaluate(
     when outcomes are drawn from the stated probabilities, the share :math:`(1 + k)/(1 + D)` of :math:`D`
     draws (:math:`k` of which reach the error observed) as the p-value, and the ``level`` quantile.
 
-    **The verdict** rests on a test that finds errors anywhere on the scale, with intercept and slope (see
+    **The verdict** rests on a test that finds errors anywhere on the scale (see
     :mod:`calibrant.evaluation.resampling.calibration_test`). With two classes it tests the probability of the
     positive class, with several labels that of each label, else the confidence of the top label. Of more
     classes, every class is tested as well: the class-wise error, and the mean probability of each class
@@ -124,10 +141,22 @@ def evaluate(
     with fewer than 20 calibration samples, which are too few to choose by.
 
     Args:
-        predictions: What to judge; labels are needed. Segmentation (:class:`DensePredictions`) is read one
-            image at a time, and images are the clusters; calibrators are fitted on some positions of each
-            image of the calibration split. Tables of any size (:class:`PartitionedPredictions`) are read part
-            by part and judged by sums over batches of samples.
+        predictions: What to judge; labels are needed. Without it, give arrays by the names that
+            :class:`Predictions` has for them. Segmentation (:class:`DensePredictions`) is read one image at a
+            time, and images are the clusters; calibrators are fitted on some positions of each image of the
+            calibration split. Tables of any size (:class:`PartitionedPredictions`) are read part by part and
+            judged by sums over batches of samples.
+        probs: Probabilities ``(N, C)``, or of class 1 ``(N,)``.
+        logits: Instead, scores before the softmax ``(N, C)``, or log-odds of class 1 ``(N,)``.
+        confidence: Instead, the probability of the predicted class ``(N,)``.
+        correct: Whether that class was right ``(N,)``.
+        labels: True classes ``(N,)``, by number or by a name in ``class_names``; or 0 and 1 ``(N, C)`` for
+            several labels per sample.
+        split: 0 for samples to fit on, 1 for test samples ``(N,)``.
+        class_names: One name per column, such as ``clf.classes_``.
+        weights: Weight of each sample ``(N,)``.
+        groups: Group of each sample ``(N,)``.
+        clusters: Cluster of each sample ``(N,)``.
         calibration: Other predictions of the same model to fit on: their calibration split, or all of them
             where they have none; of a table that is read part by part, random rows. The calibration split of
             ``predictions`` is then left out, which is noted.
@@ -191,15 +220,29 @@ def evaluate(
         >>> rng = np.random.default_rng(0)
         >>> log_odds = rng.normal(size=2000)
         >>> labels = rng.random(2000) < 1 / (1 + np.exp(-log_odds))
-        >>> found = evaluate(Predictions(logits=3 * log_odds, labels=labels), bootstrap=200, null_draws=200)
+        >>> found = evaluate(logits=3 * log_odds, labels=labels, bootstrap=200, null_draws=200)
         >>> found.verdict.direction, found.num_calibration, found.num_test
         ('over-confident', 2000, 2000)
         >>> after, before = (found.arm(name).metrics["event_ece"] for name in ("temperature", "uncalibrated"))
         >>> after.value < before.value / 2
         True
     """
-    refuse_with_sums(
+    given: Judgeable = from_arrays(
         predictions,
+        positive_class,
+        probs=probs,
+        logits=logits,
+        confidence=confidence,
+        correct=correct,
+        labels=labels,
+        split=split,
+        class_names=class_names,
+        weights=weights,
+        groups=groups,
+        clusters=clusters,
+    )
+    refuse_with_sums(
+        given,
         cluster=cluster,
         intervals=None if intervals == "inverted" else intervals,
         calibration=calibration,
@@ -207,9 +250,9 @@ def evaluate(
         ood=ood,
         ood_score=ood_score,
     )
-    calibration, drawn = calibration_in_memory(calibration, predictions, seed, spread=spread)
+    calibration, drawn = calibration_in_memory(calibration, given, seed, spread=spread)
     source = source_of(
-        predictions,
+        given,
         num_bins,
         name="predictions",
         calibration=calibration,
@@ -231,21 +274,21 @@ def evaluate(
     )
     _check(calibration, ood, ood_score, tolerance)
     wanted = templates(calibrators, procedure.kind)
-    split = source.split()
-    if split.calibration is None:
+    divided = source.split()
+    if divided.calibration is None:
         wanted = []
     elif drawn is not None:
-        split = replace(split, words=drawn.words, marked=drawn.marked)
-    procedure = with_fewer_resamples(procedure, split)
-    notes = notes_on(split, procedure, calibration, drawn, bootstrap)
+        divided = replace(divided, words=drawn.words, marked=drawn.marked)
+    procedure = with_fewer_resamples(procedure, divided)
+    notes = notes_on(divided, procedure, calibration, drawn, bootstrap)
     more = calibrators is None  # one arm more, if another calibrator is chosen
     steps = Steps(progress, 2 * (len(wanted) + more) + 2 + (ood is not None))
-    fitted = fit(split, wanted, seed, steps, more=more)
-    judged = judge(fitted.calibrators, source, split, procedure, steps)
+    fitted = fit(divided, wanted, seed, steps, more=more)
+    judged = judge(fitted.calibrators, source, divided, procedure, steps)
     notes, detected = (*notes, *judged.notes), None
     if ood is not None:
         steps.next("detecting out-of-distribution samples")
-        as_given, test, said = source.familiar(split)
+        as_given, test, said = source.familiar(divided)
         pair = test, as_judged(ood, positive_class)
         if ood_score in NEED_LOGITS and ood.kind == as_given.kind:
             pair = as_given, ood
@@ -256,14 +299,14 @@ def evaluate(
     return Evaluation(
         schema_version=SCHEMA_VERSION,
         kind=procedure.kind,
-        num_classes=split.test.num_classes,
-        class_names=None if on_classes else split.test.class_names,
-        num_calibration=split.num_calibration,
+        num_classes=divided.test.num_classes,
+        class_names=None if on_classes else divided.test.class_names,
+        num_calibration=divided.num_calibration,
         num_test=judged.num_test,
-        source=split.test_as_given.source,
-        settings=judged.procedure.settings(split.words, tuple(each.name for each in fitted.tried)),
+        source=divided.test_as_given.source,
+        settings=judged.procedure.settings(divided.words, tuple(each.name for each in fitted.tried)),
         arms=arms,
-        verdict=verdict_of(judged, fitted.recommendation, split, calibration, tolerance),
+        verdict=verdict_of(judged, fitted.recommendation, divided, calibration, tolerance),
         notes=(*notes, *fitted.failures, *on_classes),
         versions=versions(),
         command=command,

@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal
+from importlib import import_module
+from typing import Annotated, Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.json_schema import SkipJsonSchema
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.notebook import notebook_html
+from calibrant.calibrators import Calibrator
 from calibrant.metrics import CorpReliabilityCurve, RiskCoverageCurve, RocCurve
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Source
@@ -33,6 +35,11 @@ class AsJson:
     def to_json(self, *, indent: int | None = 2) -> str:
         """The result as JSON text; what is infinite or undefined is ``null`` beside its reason."""
         return adapter_of(type(self)).dump_json(self, indent=indent).decode()
+
+
+def _reports(module: str) -> Any:
+    """What draws results, of the package above: found by name, and only when a result is shown."""
+    return import_module(f"calibrant.reports.{module}")
 
 
 class AsRows:
@@ -281,7 +288,7 @@ class Arm:
     name: str
     title: str
     parameters: Mapping[str, float | tuple[float, ...]]
-    fit: Fit | None
+    fit: Fit | None  # None for the uncalibrated one
     metrics: Mapping[str, Estimate]
     change: Mapping[str, Estimate]  # this arm minus the uncalibrated one, paired; empty for the latter
     null: tuple[NullError, ...]
@@ -290,6 +297,23 @@ class Arm:
     shapes: tuple[Shapes, ...] = ()
     groups: tuple[GroupRow, ...] = ()
     parts: tuple[Part, ...] = ()
+    fitted: SkipJsonSchema[Annotated[Any, Field(exclude=True)]] = field(
+        default=None, repr=False, compare=False
+    )  # the calibrator, which no file holds
+
+    @property
+    def calibrator(self) -> Calibrator | None:
+        """The calibrator fitted on all calibration samples; None for the uncalibrated predictions.
+
+        Raises:
+            InputError: If the evaluation was read from JSON, which holds no calibrators.
+        """
+        if self.fit is not None and self.fitted is None:
+            raise InputError(
+                "the calibrator is not in the file that this evaluation was read from; fit it anew, as "
+                f"`calibrant.fit(predictions, method={self.name!r})`."
+            )
+        return self.fitted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -422,8 +446,18 @@ class Evaluation(AsRows, AsJson):
         """One flat dictionary per arm and metric, ready for a data frame or a CSV file."""
         return rows_of(self.arms)
 
+    def __repr__(self) -> str:
+        counts = [self.kind, f"{self.num_test:,} test samples"]
+        if self.num_classes and self.kind != "binary":
+            counts.insert(1, f"{self.num_classes:,} {'labels' if self.kind == 'multilabel' else 'classes'}")
+        arms, said = ", ".join(arm.name for arm in self.arms), self.verdict.short or self.verdict.headline
+        return f"Evaluation({', '.join(counts)}; arms: {arms})\n  {said}"
+
+    def __str__(self) -> str:
+        return _reports("terminal").as_text(self)
+
     def _repr_html_(self) -> str:
-        return notebook_html(self)
+        return _reports("html").first_screen(self)
 
     @classmethod
     def from_json(cls, text: str) -> Evaluation:

@@ -28,6 +28,7 @@ from calibrant.evaluation.fitting.templates import (
     Template,
     cross_fit,
     fit_summary,
+    name_classes,
     probs_in_turn,
 )
 from calibrant.evaluation.judging.diagrams import shapes_of_arm
@@ -154,7 +155,9 @@ def fit(split: Split, wanted: Sequence[Template], seed: int, steps: Steps, *, mo
     for template in wanted:
         steps.next(f"fitting {template.name}")
         try:
-            found.calibrators.append(_fit(template, split, recommendation, steps.within))
+            fitted = _fit(template, split, recommendation, steps.within)
+            name_classes(fitted.calibrator, None if held is None else held.class_names)
+            found.calibrators.append(fitted)
         except FIT_FAILURES as error:
             found.failures.append(f"{template.name} could not be fitted: {error}")
     return found
@@ -250,6 +253,7 @@ def arm_of(
         classes=chance.classes,
         shapes=shapes_of_arm(measured.reduced, procedure),
         parts=chance.parts,
+        fitted=None if fitted is None else fitted.calibrator,
     )
 
 

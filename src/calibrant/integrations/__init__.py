@@ -1,1 +1,13 @@
-"""Calibrators in other people's software: ONNX, scikit-learn. Each module imports what it needs, no more."""
+"""Calibrators and evaluations in other people's software: scikit-learn, ONNX, experiment trackers.
+
+Each module imports what it needs, no more.
+"""
+
+from typing import TYPE_CHECKING
+
+from calibrant._math.lazy import declared_exports
+
+if TYPE_CHECKING:
+    from calibrant.integrations.trackers import log_evaluation as log_evaluation
+
+__getattr__, __dir__, __all__ = declared_exports(__name__, __file__)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from numbers import Real
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import Any, Self, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -31,11 +30,10 @@ from calibrant._math.arrays import refuse_masked
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant.calibrators import Calibrator, Selection, build, select
+from calibrant.predictions.estimators import Response, class_numbers, classes_of, scores_of
 
 Scores: TypeAlias = NDArray[np.float64]
 """Logits ``(N, C)``, or log-odds ``(N,)`` of the second class."""
-Response: TypeAlias = Literal["auto", "decision_function", "predict_proba"]
-_RESPONSES = ("decision_function", "predict_proba")
 
 
 class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -84,6 +82,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         True
     """
 
+    response: Response
     classes_: NDArray[Any]
     estimator_: Any
     calibrator_: Calibrator | None
@@ -225,14 +224,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if self.estimator is None:
             raise InputError('`estimator` must be a fitted one with cv="prefit"; got None.')
         check_is_fitted(estimator)
-        if not hasattr(estimator, "classes_"):
-            raise InputError(f"`estimator` must be a classifier; got {type(estimator).__name__}.")
-        self.classes_ = np.asarray(estimator.classes_)
-        unknown = set(np.unique(labels).tolist()) - set(self.classes_.tolist())
-        if unknown:
-            raise InputError(f"`y` must hold classes that the estimator knows; got {sorted(unknown)}.")
-        number = {name: place for place, name in enumerate(self.classes_.tolist())}
-        return np.array([number[name] for name in labels.tolist()], dtype=np.int64)
+        self.classes_ = classes_of(estimator)
+        return class_numbers(self.classes_, labels)
 
     def _cross_fitted(
         self,
@@ -269,21 +262,12 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _scores(self, estimator: Any, X: Any) -> Scores:
         """Logits, or the log-odds of the second of two classes."""
-        wanted = _RESPONSES if self.response == "auto" else (self.response,)
-        name = next((each for each in wanted if hasattr(estimator, each)), None)
-        if name is None:
-            raise InputError(
-                f"`estimator` must have {' or '.join(wanted)}; {type(estimator).__name__} has not."
-            )
-        respond: Callable[[Any], Any] = getattr(estimator, name)
-        given = np.asarray(respond(X), dtype=np.float64)
-        _check_scores(name, given, estimator, len(self.classes_))
-        if name == "predict_proba":
-            with np.errstate(divide="ignore"):
-                given = np.log(given)
-            if given.shape[1] == 2:
-                return given[:, 1] - given[:, 0]
-        return given[:, 0] if given.ndim == 2 and given.shape[1] == 1 else given
+        name, given = scores_of(estimator, X, self.response, len(self.classes_), margins_first=True)
+        if name == "decision_function":
+            return given
+        with np.errstate(divide="ignore"):
+            given = np.log(given)
+        return given[:, 1] - given[:, 0] if given.shape[1] == 2 else given
 
     def _within_limit(self, scores: Scores) -> Scores:
         """The scores, with a number for those of probabilities of exactly zero and one."""
@@ -348,36 +332,9 @@ def _weight_name(estimator: Any) -> str | None:
     return None if inner is None else f"{step}__{inner}"
 
 
-def _innermost(estimator: Any) -> Any:
-    """The classifier that a pipeline or a search ends in."""
-    last = _last_step(estimator)
-    return _innermost(last.best_estimator_) if isinstance(last, BaseSearchCV) else last
-
-
 def _last_step(estimator: Any) -> Any:
     """The classifier of a pipeline; anything else as it is."""
     return _last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
-
-
-def _check_scores(name: str, given: NDArray[np.float64], estimator: Any, num_classes: int) -> None:
-    """Refuse scores that are not one per class, and NaN."""
-    by_pairs = getattr(_innermost(estimator), "decision_function_shape", "ovr") == "ovo"
-    if name == "decision_function" and num_classes > 2 and by_pairs:
-        raise InputError(
-            f"`estimator` must give one score per class; {type(estimator).__name__} gives one per pair of "
-            'classes: set decision_function_shape="ovr".'
-        )
-    num_scores = given.shape[1] if given.ndim == 2 else 1
-    if num_scores != num_classes and (num_classes, num_scores) != (2, 1):
-        raise InputError(
-            f"`estimator` must give one score per class; `{name}` of {type(estimator).__name__} gives "
-            f"{num_scores} for {num_classes} classes: choose another `response`."
-        )
-    if np.isnan(given).any():
-        row = int(np.isnan(given.reshape(len(given), -1)).any(axis=1).argmax())
-        raise InputError(
-            f"`estimator` must give numbers; `{name}` of {type(estimator).__name__} gives nan for row {row}."
-        )
 
 
 def _limit(scores: Scores) -> float:

@@ -29,6 +29,7 @@ def check(
     class_names: ArrayLike | None,
     weights: ArrayLike | None,
     kind: Kind | None,
+    positive_class: int | str | None = None,
 ) -> dict[str, Any]:
     """The fields of ``Predictions`` from scores of any kind, of which exactly one space is given."""
     present: list[Space] = [space for space, values in given.items() if values is not None]
@@ -47,8 +48,11 @@ def check(
         raise InputError(f"`correct` and the kind top_label go with `confidence`, not with `{space}`.")
     if isinstance(values, ScoreFile):
         return fields | _scores_on_file(space, values, labels, class_names, weights, kind)
+    values, labels, class_names = _of_frames(values, labels, class_names)
     values = checks.as_scores(values, name=space)
-    checked, names, words, repairs = classes_of(space, values, labels, class_names, weights, kind)
+    checked, names, words, repairs = classes_of(
+        space, values, labels, class_names, weights, kind, positive_class
+    )
     odd = oddities(checked.task, space, checked.scores, checked.labels, names)
     return fields | {
         "kind": checked.task,
@@ -120,13 +124,14 @@ def classes_of(
     class_names: ArrayLike | None,
     weights: ArrayLike | None,
     kind: Kind | None,
+    positive_class: int | str | None = None,
 ) -> tuple[Checked, tuple[str, ...] | None, tuple[str, ...], tuple[str, ...]]:
     """Scores with labels, the names of the classes, how labels were read, and what was repaired."""
     names, binary = _names(class_names), values.ndim == 1
     words: tuple[str, ...] = ()
     if binary and names is None and labels is not None:
-        names = labels_of.yes_and_no(labels)
-        if names is not None:
+        names = labels_of.event_names(labels, positive_class)
+        if names is None and (names := labels_of.yes_and_no(labels)) is not None:
             words = (f"Labels are words: {names[1]} counts as class 1, {names[0]} as class 0.",)
     targets = None if labels is None else labels_of.as_labels(labels, names, binary=binary)
     if kind != "multilabel" and targets is not None and are_one_hot(space, values, targets):
@@ -135,6 +140,18 @@ def classes_of(
     checked, repairs = check_scores(space, values, targets, mass, kind)
     names = None if names is None else checks.check_class_names(names, checked.num_classes)
     return checked, names, words, repairs
+
+
+def _of_frames(values: Any, labels: Any, class_names: ArrayLike | None) -> tuple[Any, Any, ArrayLike | None]:
+    """Scores, labels and names of classes, which frames may hold; a frame of one column is ``(N,)``."""
+    columns, of_labels = checks.frame_names(values), checks.frame_names(labels)
+    if of_labels and len(of_labels) == 1:
+        labels = np.asarray(labels)[:, 0]
+    elif columns and of_labels and columns != of_labels and sorted(columns) == sorted(of_labels):
+        labels = np.asarray(labels)[:, [of_labels.index(name) for name in columns]]
+    if columns and len(columns) == 1:
+        return np.asarray(values)[:, 0], labels, class_names
+    return values, labels, columns if class_names is None else class_names
 
 
 def _names(class_names: ArrayLike | None) -> tuple[str, ...] | None:

@@ -12,7 +12,10 @@ from calibrant._math.arrays import NOT_KNOWN, ArrayLike, as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import as_texts, one_number_each, refuse_beyond_one, shown
 
-NAMES_OF_CLASSES = "; to use names give `class_names` (in a table: name the columns, as in `prob_cat`)"
+NAMES_OF_CLASSES = (
+    "; name the columns in their order, as in `class_names=clf.classes_` (in a table: by headers such as "
+    "`prob_cat`)"
+)
 NAMES_OF_AN_EVENT = (
     "; which word is class 1 is not guessed: name it by `positive_class` (--positive-class), name both in "
     "`class_names`, or write 1 and 0"
@@ -64,13 +67,13 @@ def labels_by_name(labels: Tensor, class_names: tuple[str, ...]) -> Tensor:
     return torch.tensor([whole_number(name) for name in class_names])[labels]
 
 
-def event_names(labels: ArrayLike, positive: str | None) -> list[str] | None:
+def event_names(labels: ArrayLike, positive: int | str | None) -> tuple[str, str] | None:
     """The names of class 0 and class 1 where labels are words, of which one is said to be positive."""
     words = list(dict.fromkeys(as_texts(labels) or ()))
-    if positive is None or positive not in words or len(words) > 2:
+    if not isinstance(positive, str) or positive not in words or len(words) > 2:
         return None
     others = [word for word in words if word != positive] or [opposite_of(positive) or f"not {positive}"]
-    return [*others, positive]
+    return others[0], positive
 
 
 def yes_and_no(labels: ArrayLike) -> tuple[str, str] | None:

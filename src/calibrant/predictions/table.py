@@ -17,8 +17,9 @@ from calibrant._math.errors import InputError
 from calibrant._math.scores import steady_sigmoid, top_label
 from calibrant._math.shapes import Bool, Float, Int, UInt8
 from calibrant._math.top_k import TopK
-from calibrant.predictions import checks, kinds
+from calibrant.predictions import checks, estimators, kinds
 from calibrant.predictions.checks import Kind
+from calibrant.predictions.estimators import Response
 from calibrant.predictions.formats.mark import MARK, mark_in
 from calibrant.predictions.formats.roster import write
 from calibrant.predictions.formats.top_k import arrays_of_top_k
@@ -66,21 +67,26 @@ class Predictions:
     refused, and so is every probability below zero. What is allowed but odd, such as logits that look like
     probabilities, is noted too and changes nothing.
 
+    Arrays are tensors, lists, or anything with NumPy's array protocol: NumPy, pandas, polars, pyarrow, JAX.
+    A table of scores names the classes by its columns (``prob_cat`` counts as ``cat``); one of labels has
+    its columns brought into that order.
+
     Args:
         logits: Scores before the softmax or sigmoid, finite; shape ``(N, C)`` or ``(N,)``, at least two
             samples. Rows of a file (:class:`ScoreFile`) stay in it: they are read in pieces, anew at every
             pass, and checked as they are read; an error names its row when the first pass gets there.
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``, or rows of a file.
         labels: True classes, or names that ``class_names`` holds, which may be numbers (tensors hold places);
-            may be absent. An event may have yes and no (y and n, positive and negative, pos and neg). With
+            may be absent. An event may have the word that ``positive_class`` says and one other, or yes and
+            no (y and n, positive and negative, pos and neg). With
             ``confidence`` they only tell :func:`calibrant.compare` whether samples are the same.
         confidence: Probability of the predicted class where nothing else is known, shape ``(N,)``.
         correct: Whether the predicted class was the true one, shape ``(N,)`` in 0, 1; goes with
             ``confidence``, and may be absent where only a calibrator is applied.
         kind: Needed only for ``"multilabel"`` without labels; elsewhere the shapes say it.
         split: 0, ``"calibration"``, ``"val"`` or ``"validation"`` against 1 or ``"test"``, shape ``(N,)``.
-        class_names: One name per class (binary: of class 0 and of class 1). Two may be equal. The plain
-            numbers 0, 1, … in order count as no names.
+        class_names: One name per class (binary: of class 0 and of class 1), such as ``clf.classes_``. Two may
+            be equal. The plain numbers 0, 1, … in order count as no names.
         weights: Weight of each sample, not negative, not all zero, shape ``(N,)``.
         groups: Name or number of the group that each sample belongs to, shape ``(N,)``.
         clusters: Name or number of the patient, document or image that each sample is of, shape ``(N,)``,
@@ -88,6 +94,8 @@ class Predictions:
         source: The file that the numbers come from.
         notes: What a reader of the results must know about the input.
         top_k: What ``confidence`` was computed from; see :func:`predictions_of_top_k`.
+        positive_class: One of two classes, which becomes the event, as by :meth:`as_binary`. If ``labels``
+            are two words without ``class_names``, scores ``(N,)`` are those of this one.
 
     Raises:
         InputError: If a value or shape is wrong; the message names the row, counted from 0, and the remedy.
@@ -146,6 +154,7 @@ class Predictions:
         source: Source | None = None,
         notes: Iterable[str] = (),
         top_k: TopK | None = None,
+        positive_class: int | str | None = None,
     ) -> None:
         fields = kinds.check(
             {"logits": logits, "probs": probs, "confidence": confidence},
@@ -154,6 +163,7 @@ class Predictions:
             class_names=class_names,
             weights=weights,
             kind=kind,
+            positive_class=positive_class,
         )
         said = fields.pop("notes")
         num_samples = fields["_store"].shape[0]
@@ -165,6 +175,59 @@ class Predictions:
             source=source,
             top_k=top_k,
             _notes=(*notes, *said),
+        )
+        if positive_class is not None:
+            vars(self).update(vars(self.as_binary(positive_class)))
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        response: Response = "auto",
+    ) -> Predictions:
+        """What a fitted scikit-learn classifier says of samples.
+
+        Args:
+            estimator: A fitted classifier, pipeline or search with ``classes_``, and with ``predict_proba``
+                or ``decision_function``.
+            X: Samples that it was not fitted on, as the estimator takes them.
+            y: Their classes ``(N,)``, numbers or words, as in ``estimator.classes_``.
+            sample_weight: Weights ``(N,)``.
+            groups: Group of each sample ``(N,)``.
+            clusters: Cluster of each sample ``(N,)``.
+            response: ``"predict_proba"``; or ``"decision_function"``, whose scores then count as logits (of
+                two classes: log-odds); ``"auto"`` takes the first that there is.
+
+        Returns:
+            Predictions whose ``class_names`` are the estimator's classes.
+
+        Raises:
+            InputError: If it is no such classifier, gives other than one score per class, or does not know a
+                class in ``y``.
+
+        Example:
+            >>> from sklearn.datasets import load_iris
+            >>> from sklearn.naive_bayes import GaussianNB
+            >>> X, y = load_iris(return_X_y=True)
+            >>> Predictions.from_estimator(GaussianNB().fit(X[::2], y[::2]), X[1::2], y[1::2])
+            Predictions(multiclass, 75 samples, 3 classes, probs float64)
+        """
+        classes = estimators.classes_of(estimator)
+        name, scores = estimators.scores_of(estimator, X, response, len(classes))
+        given: dict[str, Any] = {"probs" if name == "predict_proba" else "logits": scores}
+        return cls(
+            **given,
+            labels=torch.from_numpy(estimators.class_numbers(classes, y)),
+            class_names=classes,
+            weights=sample_weight,
+            groups=groups,
+            clusters=clusters,
         )
 
     @property

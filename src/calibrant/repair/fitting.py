@@ -28,7 +28,7 @@ from calibrant.calibrators import (
 from calibrant.calibrators.detection import METHODS
 from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE, held_out
 from calibrant.evaluation.fitting.split import MOST_FITTED, is_wide
-from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly, name_classes
 from calibrant.evaluation.group_repairs import usual_by_group
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.source import Positions, fit_in_passes, fits_in_passes, rows_to_fit
@@ -265,7 +265,7 @@ def _of_samples(
         fitted, said = _warned(lambda: _fitted_by_group(calibrator, rows))
         counts = Counter(rows.groups)
         return FitReport(calibrator=fitted, counts=counts, choice=choice, notes=notes, warnings=said)
-    _name_classes(calibrator, rows.class_names)
+    name_classes(calibrator, rows.class_names)
     return FitReport(calibrator=calibrator, choice=choice, notes=notes)
 
 
@@ -311,11 +311,6 @@ def _chosen(rows: Predictions) -> tuple[Calibrator, tuple[str, ...]]:
         return selection.calibrator, choice
     none = "note: to have a calibrator all the same, temperature scaling was fitted."
     return _fitted(build("temperature"), rows), (*choice, none)
-
-
-def _name_classes(calibrator: Calibrator, names: tuple[str, ...] | None) -> None:
-    number = 2 if calibrator.kind_ == "binary" else calibrator.num_classes_
-    calibrator.class_names_ = names if len(names or ()) == number else None
 
 
 def _fitted_by_group(calibrator: Calibrator, rows: Predictions) -> GroupCalibrator:
@@ -379,7 +374,7 @@ def _of_parts(
         note = _passes(calibrator, "table", some)
     elif method is not None:
         fit_quietly(calibrator, Labelled.of(form))
-    _name_classes(calibrator, RIGHT_OR_WRONG if table.kind == "top_label" else table.class_names)
+    name_classes(calibrator, RIGHT_OR_WRONG if table.kind == "top_label" else table.class_names)
     return FitReport(calibrator=calibrator, choice=choice, notes=(*table.notes, note))
 
 
@@ -403,7 +398,7 @@ def _of_images(dense: DensePredictions, method: str | None, spread: Spread, tell
         )
         warnings.warn(said, CalibrantWarning, stacklevel=2)
         calibrator = _fitted(calibrator, _in_form_of(calibrator, some.loaded(), ""))
-    _name_classes(calibrator, dense.class_names)
+    name_classes(calibrator, dense.class_names)
     return FitReport(calibrator=calibrator, choice=choice, notes=notes)
 
 

@@ -38,7 +38,7 @@ def with_commands(evaluation: Evaluation, *, reading: str = "", applying: str | 
 
 
 def repair_commands(repair: Repair) -> tuple[str, str]:
-    """What fits the calibrator, and what applies it to new predictions.
+    """What fits the calibrator, and what applies it to new predictions; in Python if there is no file.
 
     Example:
         >>> repair = Repair(method="temperature", file="p.csv", all_rows=True, format="csv", space="probs")
@@ -47,6 +47,11 @@ def repair_commands(repair: Repair) -> tuple[str, str]:
         >>> repair_commands(repair)[1]
         'calibrant apply temperature.safetensors NEW.csv --out REPAIRED.csv'
     """
+    if repair.file is None and not repair.by_group:  # from arrays
+        return (
+            f"calibrator = evaluation.arm({repair.method!r}).calibrator",
+            "repaired = calibrant.apply(calibrator, new_predictions)",
+        )
     name = repair.method.partition("(")[0]
     saved = f"{name}-by-group.safetensors" if repair.by_group else f"{name}.safetensors"
     method = shlex.quote(repair.method) + (" --by-group" if repair.by_group else "")

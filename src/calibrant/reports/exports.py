@@ -1,13 +1,30 @@
-"""What CI systems and collectors read: a gate as JUnit XML, a monitor as Prometheus metrics."""
+"""What CI systems and collectors read: Markdown summaries, JUnit XML, Prometheus metrics."""
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
+from typing import Any
 
-from calibrant.evaluation.gate.result import Check, GateResult
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from calibrant.evaluation.gate.check import summed_up
+from calibrant.evaluation.gate.result import Check, GateError, GateResult
 from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.quantities import with_gate
+from calibrant.evaluation.result import Comparison, Evaluation
+from calibrant.evaluation.verdict.words import title as title_within
+from calibrant.reports import tables, words
+from calibrant.reports.commands import with_commands
+from calibrant.reports.sharing import to_share
+
+MARKS = {"pass": "pass", "within noise": "pass, within noise", "fail": "FAIL"}
+TOO_FEW = "pass, too few samples to tell"
+MOST_OF_GROUPS = 5  # checks of groups that have a line each
 
 _HELP = {
     "alarm": "Whether the monitor has raised an alarm.",
@@ -71,6 +88,148 @@ def _labels(labels: dict[str, str]) -> str:
     escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
     inside = ",".join(f'{name}="{value.translate(escapes)}"' for name, value in labels.items())
     return f"{{{inside}}}" if inside else ""
+
+
+def markdown_text(
+    found: Evaluation | Comparison | GateResult | GateError, *, files: Mapping[str, object] | None = None
+) -> str:
+    """A short summary in GitHub's and GitLab's Markdown, for job summaries and comments.
+
+    It has the headline, the tests and the table that the terminal shows. Its first line is a comment by which
+    the commands, or a bot that updates a comment, know it again. Absolute paths are cut to their last part,
+    and names cannot add markup.
+
+    Args:
+        found: What :func:`calibrant.evaluate`, :func:`calibrant.compare` or
+            :func:`calibrant.evaluation.check` returned.
+        files: Further files by what they hold, which a last line names; those that are None are left out.
+
+    Returns:
+        The text, with a newline at its end.
+
+    Example:
+        >>> from calibrant.evaluation import check
+        >>> from calibrant.predictions import Predictions
+        >>> predictions = Predictions(confidence=[0.9] * 50, correct=[1] * 45 + [0] * 5)
+        >>> text = markdown_text(check(predictions, {"ece": 0.03}), files={"JUnit": "checks.xml"})
+        >>> print(text.splitlines()[1], text.splitlines()[-1], sep="; ")
+        ### ✓ The check passes; JUnit: `checks.xml`
+    """
+    match to_share(found):
+        case Evaluation() as shown:
+            content = _of_evaluation(with_commands(shown))
+        case Comparison() as shown:
+            content = _of_comparison(shown)
+        case GateResult() as shown:
+            failing = sum(not each.passed for each in shown.checks)
+            said = f"{failing} of {words.plural(len(shown.checks), 'check')} fail{'s' * (failing == 1)}"
+            content = {
+                "headline": f"✗ {said}" if failing else "✓ The check passes",
+                "name": shown.source and shown.source.name,
+                "points": [*check_lines(shown)],
+            }
+        case shown:
+            content = {"headline": "✗ The check could not run", "said": [shown.error]}
+    named = {what: file for what, file in (files or {}).items() if file is not None}
+    return _summary().render(
+        {"name": None, "points": (), "said": (), "heads": (), "rows": (), "notes": (), "commands": ()}
+        | content
+        | {"files": named}
+    )
+
+
+def _of_evaluation(found: Evaluation) -> dict[str, Any]:
+    verdict, arms = found.verdict, tables.before_and_after(found)
+    after = [f"after {title_within(arm)}" for arm in arms[1:]]
+    return {
+        "headline": f"{words.MARK_OF[verdict.direction]} {verdict.short or verdict.headline}",
+        "name": found.source and found.source.name,
+        "points": [("✓" if each.passed else "✗", f"{each.name}: {each.text}") for each in verdict.checks],
+        "said": [*verdict.line.splitlines(), verdict.caution, *_warned(verdict.warnings)],
+        "heads": (
+            words.plural(found.num_test, "sample"),
+            *(["before", *after] if after else ["value"]),
+            "noise floor",
+        ),
+        "rows": [
+            (row.title, *map(_cell, row.cells), " → ".join(row.floors)) for row in tables.brief_rows(found)
+        ],
+        "notes": [tables.floor_sentence(found), *found.notes],
+        "commands": verdict.commands,
+    }
+
+
+def _of_comparison(found: Comparison) -> dict[str, Any]:
+    titles, rows = tables.brief_models(found)
+    return {
+        "headline": found.short or found.verdict,
+        "said": [tables.tests_sentence(found), *_warned(found.warnings)],
+        "heads": (f"{words.percent(found.settings.level)} intervals", *titles, "noise floor"),
+        "rows": [(row.title, *map(_cell, row.cells), *(row.floors or (words.MISSING,))) for row in rows],
+        "notes": [tables.floor_sentence(found), tables.pairing_sentence(found), *found.notes],
+    }
+
+
+def _warned(warnings: tuple[str, ...]) -> list[str]:
+    return [f"warning: {each}" for each in warnings]
+
+
+def _cell(cell: tables.Brief) -> str:
+    return " ".join(filter(None, (cell.value, cell.interval, cell.mark)))
+
+
+@cache
+def _summary() -> Template:
+    environment = Environment(
+        loader=PackageLoader("calibrant.reports"),
+        finalize=_escaped,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("summary.md")
+
+
+_MARKUP = re.compile(r"[\\`*<|~$]|(?<!\w)_|_(?!\w)|\](?=[(\[])|&(?=#?\w)")
+
+
+def _escaped(value: object) -> str:
+    r"""Text in which names add no markup; what calibrant's sentences quote in backquotes stays code.
+
+    Example:
+        >>> print(_escaped("a|b <c> my_class `--cluster`"))
+        a\|b \<c> my_class `--cluster`
+    """
+    text = " ".join(str(value).split())
+    if isinstance(value, Markup):
+        return str(value)
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0 or any("|" in piece for piece in pieces[1::2]):
+        return _MARKUP.sub(r"\\\g<0>", text)
+    return "`".join(
+        piece if place % 2 else _MARKUP.sub(r"\\\g<0>", piece) for place, piece in enumerate(pieces)
+    )
+
+
+def check_lines(found: GateResult, *, quiet: bool = False) -> Iterator[tuple[str, str]]:
+    """Marks and sentences of a gate, as the terminal and a summary show them.
+
+    Args:
+        found: What :func:`calibrant.evaluation.check` returned.
+        quiet: Leave out checks that pass, and notes.
+
+    Yields:
+        A mark, such as ``FAIL``, ``pass``, ``warning`` or ``note``, and a sentence.
+    """
+    shown, passing = summed_up(found.checks, MOST_OF_GROUPS)
+    yield from (("warning", warning) for warning in found.warnings)
+    for each in shown:
+        if not (quiet and each.passed):
+            mark = "FAIL" if not each.passed else MARKS[each.outcome] if each.conclusive else TOO_FEW
+            yield mark, each.sentence
+    if not quiet:
+        yield from () if passing is None else (("pass", f"{passing}."),)
+        yield from (("note", note) for note in found.notes)
 
 
 def junit_text(found: GateResult) -> str:

@@ -145,6 +145,20 @@ def draw_risk_coverage(request: FigureRequest) -> DrawnFigure:
     return _drawn(figures.risk_coverage_diagram(alone), found)
 
 
+def draw_decisions(request: FigureRequest) -> DrawnFigure:
+    """Net benefit of the positive class, by the threshold from which one acts."""
+    from calibrant.evaluation.judging.diagrams import decisions_of
+
+    files = {name: request.load(path) for name, path in request.files.items()}
+    curves = {
+        name: decisions_of(predictions, request.label or request.positive_class, level=request.level)
+        for name, predictions in files.items()
+    }
+    notes = tuple(f"{name}: {note}" for name, predictions in files.items() for note in predictions.notes)
+    figure = figures.decision_diagram(curves).get_figure(root=True)
+    return DrawnFigure(cast("Figure", figure), notes=notes)
+
+
 def _shapes(
     found: Mapping[str, _Judged], pick: Callable[[Shapes], Picked | None], needs: str
 ) -> dict[str, Picked]:
@@ -275,6 +289,13 @@ OF_FILES = (
         draw_files=draw_risk_coverage,
         several=True,
         options=frozenset({"positive_class"}),
+    ),
+    FileFigure(
+        name="decision-curve",
+        summary="Net benefit of acting on FILE from a threshold on, against treating all or none.",
+        draw_files=draw_decisions,
+        several=True,
+        options=frozenset({"positive_class", "label", "level"}),
     ),
     FileFigure(
         name="classes",

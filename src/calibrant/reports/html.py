@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -31,6 +31,7 @@ from calibrant.reports import monitoring, pictures, tables, words
 from calibrant.reports.commands import mark_of_files, with_commands
 from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.sections import Section
+from calibrant.reports.sharing import to_share
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -107,6 +108,15 @@ def report_text(
         return templates().get_template(page).render(context | given)
 
 
+def first_screen(evaluation: Evaluation) -> str:
+    """The first screen of the report as a piece of HTML that takes the colours of the page around it."""
+    with drawing_style():
+        context = _first_screen_context(with_commands(to_share(evaluation)))
+        page = templates().get_template("notebook.html").render(context)
+    mark = hashlib.sha256(page.encode()).hexdigest()[:8]  # its identifiers are this piece's alone
+    return re.sub(r' id="|url\(#|href="#', rf"\g<0>{mark}-", page)
+
+
 @cache
 def templates() -> Environment:
     """Everything that is filled in is escaped, and a name that is missing is an error."""
@@ -160,28 +170,32 @@ def _day(date: date) -> str:
     return f"{date.day} {MONTHS[date.month - 1]} {date.year}"
 
 
-def _evaluation_context(evaluation: Evaluation, repairs: ByGroup | None) -> dict[str, object]:
-    after, several = tables.recommended(evaluation), evaluation.kind == "multilabel"
-    pairs = tables.class_pairs(evaluation)
-    groups = pictures.diagrams(evaluation)
+def _first_screen_context(evaluation: Evaluation) -> dict[str, object]:
+    groups, several = pictures.diagrams(evaluation), evaluation.kind == "multilabel"
     main, shifts, finding = _main_diagrams(groups, evaluation), pictures.class_shifts(evaluation), ()
     # A finding on classes or labels would not show in a reliability diagram.
     if shifts is not None and (several or evaluation.verdict.about == CLASSWISE_ECE.key):
         main, shifts, finding = None, None, (shifts, pictures.confidence_overlay(evaluation))
     return {
         "evaluation": evaluation,
-        "recommended": after,
-        "why_title": "no repair" if after is None else title_of(after),
+        "recommended": tables.recommended(evaluation),
         "table": tables.metric_table(evaluation),
-        "choice": tables.choice_rows(evaluation),
         "all_diagrams": groups,
         "main_diagrams": main,
         "diagrams": [each for each in groups if each is not main],
         "shifts": shifts,
         "finding": [each for each in finding if each is not None],
+    }
+
+
+def _evaluation_context(evaluation: Evaluation, repairs: ByGroup | None) -> dict[str, object]:
+    after, pairs = tables.recommended(evaluation), tables.class_pairs(evaluation)
+    return _first_screen_context(evaluation) | {
+        "why_title": "no repair" if after is None else title_of(after),
+        "choice": tables.choice_rows(evaluation),
         "shape_groups": pictures.shape_groups(evaluation),
         "detection": pictures.detection_picture(evaluation),
-        "panels": pictures.label_panels(evaluation) if several else [],
+        "panels": pictures.label_panels(evaluation) if evaluation.kind == "multilabel" else [],
         "groups": tables.group_pairs(evaluation),
         "repairs": repairs,
         "all_pairs": pairs,
@@ -222,68 +236,6 @@ def _main_diagrams(groups: list[pictures.Diagrams], evaluation: Evaluation) -> p
     if evaluation.kind == "binary" and about and not about.startswith(EVENT):
         return next((each for each in groups if each.title == "top label"), None)
     return next(iter(groups), None)
-
-
-Found = TypeVar("Found", bound=Evaluation | Comparison | Monitoring)
-
-# Where paths may stand. Arms and models have numbers by the thousand and no paths.
-_TEXTS = ("verdict", "short", "warnings", "notes", "settings", "source", "baseline", "command")
-
-# From a root (/, C:\, \\host) up to the last separator before the name.
-_FOLDERS = re.compile(r"(?<![\w.~/\\-])(?:[A-Za-z]:[\\/]|\\\\|/)(?:[^\s/\\'\"`]+[\\/])+(?=[^\s/\\'\"`])")
-
-# A whole argument that is such a path, or the value of an option that is.
-_PATH = re.compile(r"^(--?[\w-]+=)?(?:[A-Za-z]:[\\/]|\\\\|/).*[\\/](?=[^/\\])")
-
-
-def without_folders(text: str) -> str:
-    r"""A text in which absolute paths are cut to their last part.
-
-    Example:
-        >>> without_folders("in /home/ann/x/p.npz, at 1/2 and a/b.npz; C:\\Users\\ann\\q.csv")
-        'in p.npz, at 1/2 and a/b.npz; q.csv'
-    """
-    return _FOLDERS.sub("", text)
-
-
-def command_to_share(command: str) -> str:
-    """A command line whose absolute paths are cut to their last part, blanks in them or not.
-
-    Example:
-        >>> command_to_share("calibrant evaluate '/home/ann/my data/p.npz' --report=/tmp/r.html")
-        'calibrant evaluate p.npz --report=r.html'
-    """
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return without_folders(command)
-    return shlex.join(_PATH.sub(r"\1", word) for word in words)
-
-
-_HOW = {"command": command_to_share, "commands": command_to_share, "file": lambda path: _PATH.sub("", path)}
-"""How texts of some fields are cut; all others as sentences."""
-
-
-def to_share(found: Found) -> Found:
-    """The same evaluation or comparison, with names of files in place of absolute paths."""
-    changes = {name: _cut(getattr(found, name), name) for name in _TEXTS if hasattr(found, name)}
-    if isinstance(found, Comparison):
-        changes["models"] = tuple(dataclasses.replace(each, name=_cut(each.name)) for each in found.models)
-    return dataclasses.replace(found, **changes)
-
-
-def _cut(value: Any, field: str = "") -> Any:
-    """The value without folders in its texts."""
-    if isinstance(value, str):
-        return _HOW.get(field, without_folders)(value)
-    if isinstance(value, tuple):
-        return tuple(_cut(each, field) for each in value)  # pyright: ignore[reportUnknownVariableType]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.replace(
-            value,
-            **{each.name: _cut(getattr(value, each.name), each.name) for each in dataclasses.fields(value)},
-        )
-    return value
 
 
 def report_date() -> date:

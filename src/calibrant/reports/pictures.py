@@ -134,10 +134,10 @@ def _spoken(title: str, curve: result.Curve) -> str:
 
 def class_shifts(evaluation: result.Evaluation) -> Picture | None:
     """Average probability against actual rate of the classes furthest off; ``None`` if noise is unknown."""
-    pairs = [pair for pair in tables.class_pairs(evaluation) if pair.before.noise_floor]
+    pairs = [pair for pair in tables.furthest_pairs(evaluation) if pair.before.noise_floor]
     if evaluation.kind == "binary" or not pairs:
         return None
-    shown = sorted(pairs, key=lambda pair: -tables.shift(pair.before))[:MOST_SHIFTS]
+    shown = pairs[:MOST_SHIFTS]
     after = tables.recommended(evaluation)
     arms = {"before": [pair.before for pair in shown]}
     if after is not None:

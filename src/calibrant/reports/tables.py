@@ -280,6 +280,11 @@ def shift(row: result.ClassRow) -> float:
     return abs(row.mean_probability - row.prevalence) / row.noise_floor if row.noise_floor else 0.0
 
 
+def furthest_pairs(evaluation: result.Evaluation) -> list[ClassPair]:
+    """The classes, the one whose average probability is furthest from its rate first."""
+    return sorted(class_pairs(evaluation), key=lambda pair: -shift(pair.before))
+
+
 def recommended(evaluation: result.Evaluation) -> result.Arm | None:
     """The arm that is recommended, ``None`` where that is to leave the predictions as they came."""
     name = evaluation.verdict.recommended
@@ -294,6 +299,91 @@ def before_and_after(evaluation: result.Evaluation) -> tuple[result.Arm, ...]:
 def nulls_of(arms: Sequence[result.Arm], key: str) -> list[result.NullError]:
     """The noise floor of an error in each arm."""
     return [null for arm in arms for null in arm.null if null.metric == key]
+
+
+@dataclass(frozen=True)
+class Brief:
+    """A cell with three digits; ``mark`` only if the change shows in them."""
+
+    value: str
+    interval: str
+    mark: Literal["better", "worse"] | None
+    best: bool
+
+
+@dataclass(frozen=True)
+class BriefRow:
+    """A metric before and after the repair, or a model; ``floors`` are noise floors, if there are any."""
+
+    title: str
+    cells: tuple[Brief, ...]
+    floors: tuple[str, ...]
+
+
+def brief_rows(evaluation: result.Evaluation, *, every: bool = False) -> list[BriefRow]:
+    """The rows of the short table: a metric before, after the recommended repair, and its noise floors."""
+    found, arms = metric_table(evaluation), before_and_after(evaluation)
+    rows = found.rows if every else found.main(evaluation.verdict.about, most=None)
+    return [
+        BriefRow(
+            row.words.title if every else row.words.title.removesuffix(", positive class"),
+            tuple(_brief(cell, row.key) for cell in row.cells[: len(arms)]),
+            tuple(dict.fromkeys(_floor(null.upper) for null in nulls_of(arms, row.key))),
+        )
+        for row in rows
+    ]
+
+
+def brief_models(comparison: result.Comparison) -> tuple[list[str], list[BriefRow]]:
+    """Titles of metrics, and for each model their values and the noise floor of the first metric."""
+    found = metric_table(comparison)
+    ranked = sorted((row.words.rank, k) for k, row in enumerate(found.rows) if row.words.rank is not None)
+    rows = [found.rows[k] for _, k in ranked]
+    return [row.words.title for row in rows], [
+        BriefRow(
+            column.title,
+            tuple(_brief(row.cells[place], row.key) for row in rows),
+            tuple(_floor(null.upper) for null in column.null if null.metric == rows[0].key),
+        )
+        for place, column in enumerate(found.columns)
+    ]
+
+
+def _floor(upper: float) -> str:
+    return brief(result.Estimate(value=upper))[0]
+
+
+def _brief(cell: Cell, key: str) -> Brief:
+    value, interval = brief(cell.estimate, key)
+    before = (cell.estimate.value or 0.0) - ((cell.change and cell.change.value) or 0.0)
+    unchanged = brief(result.Estimate(value=before), key)[0] == value
+    return Brief(value, interval, None if unchanged else cell.mark, cell.best)
+
+
+def floor_sentence(found: result.Evaluation | result.Comparison) -> str:
+    """What the noise floors and intervals of the short table mean."""
+    level = percent(found.settings.level)
+    if isinstance(found, result.Comparison):
+        return (
+            f"Noise floor: a perfectly calibrated model's {brief_models(found)[0][0]} stays below it in "
+            f"{level} of samples of this size."
+        )
+    course = " (before → after)" if len(before_and_after(found)) > 1 else ""
+    said = (
+        f"Noise floor{course}: a perfectly calibrated model stays below it in {level} of samples of this "
+        f"size. [ ]: {level} intervals."
+    )
+    if found.settings.intervals == "inverted":
+        said += " Those of calibration errors are corrected for noise, so an error can exceed its interval."
+    return said
+
+
+def pairing_sentence(comparison: result.Comparison) -> str:
+    """Whether the models are compared on the same samples."""
+    first = comparison.models[0].name
+    if comparison.paired:
+        return f"All on the same samples: paired differences from {first}."
+    return f"Unpaired differences from {first}: the samples are not known to be the same."
 
 
 def tests_sentence(comparison: result.Comparison) -> str:

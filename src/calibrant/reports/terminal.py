@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from io import StringIO
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -84,13 +85,8 @@ def render_comparison(comparison: result.Comparison, console: Console, *, verbos
         console: Where to print; its width decides how many metrics the table shows.
         verbose: Also print the verdict in full and how often the intervals contain the true value.
     """
-    first = comparison.models[0].name
-    paired = (
-        f"All on the same samples: paired differences from {first}."
-        if comparison.paired
-        else f"Unpaired differences from {first}: the samples are not known to be the same."
-    )
-    said = [paired, *_holes(tables.metric_table(comparison), len(comparison.models))]
+    table = tables.metric_table(comparison)
+    said = [tables.pairing_sentence(comparison), *_holes(table, len(comparison.models))]
     if verbose:
         outside, coverage = tables.outside_sentence(comparison.models), tables.coverage_sentence(comparison)
         said += [comparison.verdict, outside, coverage]
@@ -104,6 +100,13 @@ def render_comparison(comparison: result.Comparison, console: Console, *, verbos
         *_notes(comparison.notes),
     ]
     _print(console, parts)
+
+
+def as_text(evaluation: result.Evaluation, *, width: int = 80) -> str:
+    """What :func:`render` prints, without colour."""
+    text = StringIO()
+    render(evaluation, Console(file=text, width=width, color_system=None, force_jupyter=False))
+    return "\n".join(map(str.rstrip, text.getvalue().splitlines()))
 
 
 def _dim(sentences: Iterable[str]) -> list[Text]:
@@ -123,33 +126,19 @@ def _checks(checks: Sequence[result.Check]) -> Iterable[RenderableType]:
 
 def _metrics_down(evaluation: result.Evaluation, width: int, *, verbose: bool) -> Iterable[RenderableType]:
     """Metrics as rows: before, after the recommended repair, and the noise floor."""
-    found, arms = tables.metric_table(evaluation), tables.before_and_after(evaluation)
-    samples = words.plural(evaluation.num_test, "sample")
+    arms = tables.before_and_after(evaluation)
     grid = plain_table()
-    grid.add_column(Text(samples, style="dim"))
+    grid.add_column(Text(words.plural(evaluation.num_test, "sample"), style="dim"))
     grid.add_column("before" if len(arms) > 1 else "value", no_wrap=True)
     for arm in arms[1:]:
         grid.add_column(f"after {title_within(arm)}" if width >= ONE_LINE else "after", no_wrap=True)
     grid.add_column("noise floor")
     between = " " if width >= ONE_LINE else "\n"
-    rows = found.rows if verbose else found.main(evaluation.verdict.about, most=None)
-    for row in rows:
-        title = row.words.title if verbose else row.words.title.removesuffix(", positive class")
-        floors = [
-            words.brief(result.Estimate(value=null.upper))[0] for null in tables.nulls_of(arms, row.key)
-        ]
-        floor = f"{between}→ ".join(dict.fromkeys(floors))
-        cells = (_cell(row.cells[place], row.key, between) for place in range(len(arms)))
-        grid.add_row(Text(title), *cells, Text(floor))
+    for row in tables.brief_rows(evaluation, every=verbose):
+        cells = (_cell(cell, between) for cell in row.cells)
+        grid.add_row(Text(row.title), *cells, Text(f"{between}→ ".join(row.floors)))
     yield grid
-    level, course = words.percent(evaluation.settings.level), " (before → after)" if len(arms) > 1 else ""
-    said = (
-        f"Noise floor{course}: a perfectly calibrated model stays below it in {level} of samples of this "
-        f"size. [ ]: {level} intervals."
-    )
-    if evaluation.settings.intervals == "inverted":
-        said += " Those of calibration errors are corrected for noise, so an error can exceed its interval."
-    yield from _dim([said])
+    yield from _dim([tables.floor_sentence(evaluation)])
 
 
 def _labels_down(evaluation: result.Evaluation) -> list[Table | Text]:
@@ -260,36 +249,26 @@ def _candidates(evaluation: result.Evaluation) -> Table:
 
 def _models_down(comparison: result.Comparison, width: int) -> Iterable[RenderableType]:
     """Models as rows, as many metrics as columns as fit, and the noise floor of the first."""
-    found, level = tables.metric_table(comparison), words.percent(comparison.settings.level)
-    ranked = sorted((row.words.rank, k) for k, row in enumerate(found.rows) if row.words.rank is not None)
-    first = found.rows[ranked[0][1]]
-    floors = [next((n.upper for n in each.null if n.metric == first.key), None) for each in found.columns]
-    room = FLOOR if any(floors) and width >= NAME + 3 * CELL + FLOOR else 0
-    rows = [found.rows[k] for _, k in ranked][: max(1, (width - NAME - room) // CELL)]
-    grid = plain_table(Text(f"{level} intervals", style="dim"))
-    for row in rows:
-        grid.add_column(Text(row.words.title), justify="right", width=CELL - 3)
+    titles, rows = tables.brief_models(comparison)
+    room = FLOOR if any(row.floors for row in rows) and width >= NAME + 3 * CELL + FLOOR else 0
+    most = max(1, (width - NAME - room) // CELL)
+    grid = plain_table(Text(f"{words.percent(comparison.settings.level)} intervals", style="dim"))
+    for title in titles[:most]:
+        grid.add_column(Text(title), justify="right", width=CELL - 3)
     if room:
         grid.add_column("noise floor", justify="right", width=FLOOR - 3)
-    for place, column in enumerate(found.columns):
-        cells = [_cell(row.cells[place], row.key, "\n") for row in rows]
-        floor = [Text(words.brief(result.Estimate(value=floors[place]))[0])] if room else []
-        grid.add_row(Text(words.shortened(column.title, most=NAME - 2)), *cells, *floor)
+    for row in rows:
+        cells = [_cell(cell, "\n") for cell in row.cells[:most]]
+        floor = [Text(*row.floors or (words.MISSING,))] if room else []
+        grid.add_row(Text(words.shortened(row.title, most=NAME - 2)), *cells, *floor)
     yield grid
-    said = (
-        f"Noise floor: a perfectly calibrated model's {first.words.title} stays below it in {level} of "
-        "samples of this size."
-    )
-    yield from _dim([said] if room else [])
+    yield from _dim([tables.floor_sentence(comparison)] if room else [])
 
 
-def _cell(cell: tables.Cell, key: str, between: str) -> Text:
-    value, span = words.brief(cell.estimate, key)
-    text = Text(value, style="bold" if cell.best else "")
-    before = (cell.estimate.value or 0.0) - ((cell.change and cell.change.value) or 0.0)
-    mark = None if words.brief(result.Estimate(value=before), key)[0] == value else cell.mark
-    judged = Text(f" {mark}", style="green" if mark == "better" else "red") if mark else Text()
-    shown = Text(f"{between}{span}" if span else "", style="not bold dim")
+def _cell(cell: tables.Brief, between: str) -> Text:
+    text = Text(cell.value, style="bold" if cell.best else "")
+    judged = Text(f" {cell.mark}", style="green" if cell.mark == "better" else "red") if cell.mark else Text()
+    shown = Text(f"{between}{cell.interval}" if cell.interval else "", style="not bold dim")
     return text + (shown + judged if between == " " else judged + shown)
 
 

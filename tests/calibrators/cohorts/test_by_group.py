@@ -8,7 +8,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -21,7 +20,6 @@ from calibrant.calibrators import (
     available,
     build,
     fit_groups,
-    fit_temperatures,
     load_group_calibrator,
 )
 from calibrant.calibrators.file_format import GROUPS_KEY, file_bytes
@@ -35,17 +33,6 @@ def drawn(num_samples: int = 600, seed: int = 0) -> tuple[Tensor, Tensor, list[s
     number = torch.arange(num_samples) % 3
     factors = torch.tensor([3.0, 1.0, 1.5], dtype=torch.float64)[number]
     return truth * factors[:, None], labels, [("a", "b", "c")[each] for each in number.tolist()]
-
-
-def test_without_borrowing_each_group_is_fitted_alone() -> None:
-    """The same as a fit on the group's rows."""
-    logits, labels, groups = drawn()
-    fitted = fit_groups("temperature", logits, labels, groups=groups, borrowed=0)
-    for place, name in enumerate("abc"):
-        alone = TemperatureScaling().fit(logits[place::3], labels[place::3])
-        assert float(fitted.by_group[name].temperature) == pytest.approx(float(alone.temperature), rel=1e-8)
-    pooled = TemperatureScaling().fit(logits, labels)
-    assert float(fitted.pooled.temperature) == float(pooled.temperature)
 
 
 def test_borrowing_is_a_sum_of_objectives() -> None:
@@ -65,19 +52,6 @@ def test_borrowing_is_a_sum_of_objectives() -> None:
     assert slope(found * 0.999) < 0 < slope(found * 1.001)
 
 
-def test_borrowing_draws_towards_the_pooled_fit() -> None:
-    """The more is borrowed, the nearer a group's temperature is to the pooled one."""
-    logits, labels, groups = drawn()
-    distances = []
-    for borrowed in (0.0, 50.0, 500.0, 1e7):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrantWarning)
-            fitted = fit_groups("temperature", logits, labels, groups=groups, borrowed=borrowed)
-        distances.append(abs(float(fitted.by_group["a"].temperature) - float(fitted.pooled.temperature)))
-    assert distances == sorted(distances, reverse=True)
-    assert distances[-1] < 1e-3 < distances[0]
-
-
 def test_rows_are_mapped_by_their_group() -> None:
     """Row by row what the group's calibrator says, in the order of the rows, with gradients."""
     logits, labels, groups = drawn()
@@ -92,16 +66,6 @@ def test_rows_are_mapped_by_their_group() -> None:
     torch.testing.assert_close(mapped.exp().double(), probs, rtol=0, atol=1e-6)
     mapped.sum().backward()
     assert given.grad is not None
-
-
-def test_it_mends_what_one_temperature_cannot() -> None:
-    """On new samples the loss of groups that differ is lower than after a pooled fit."""
-    logits, labels, groups = drawn(3000)
-    fitted = fit_groups("temperature", logits, labels, groups=groups)
-    new, truth, others = drawn(3000, seed=1)
-    own = torch.nn.functional.nll_loss(fitted.predict_proba(new, groups=others).log(), truth)
-    pooled = torch.nn.functional.nll_loss(fitted.pooled.predict_proba(new).log(), truth)
-    assert own < pooled - 0.02
 
 
 @pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
@@ -124,32 +88,6 @@ def test_every_calibrator_has_groups(name: str, tmp_path: Path) -> None:
     for one, other in zip(loaded.by_group.values(), fitted.by_group.values(), strict=True):
         assert one.fit_result_ == other.fit_result_
     assert (loaded.borrowed, loaded.unknown) == (30.0, "error")
-
-
-def test_one_temperature_for_each_group_in_one_call() -> None:
-    """The batch fit, given each group's weights, finds the same temperatures."""
-    logits, labels, groups = drawn(150)
-    fitted = fit_groups("temperature", logits, labels, groups=groups, borrowed=40)
-    own = torch.tensor([[group == name for group in groups] for name in "abc"], dtype=torch.float64)
-    together = fit_temperatures(logits.expand(3, -1, -1), labels, weights=own + 40 / 150)
-    expected = [float(part.temperature) for part in fitted.by_group.values()]
-    np.testing.assert_allclose(together.temperatures.numpy(), expected, rtol=1e-8)
-
-
-def test_weights() -> None:
-    """A weight of k counts like k copies, own samples and borrowed ones alike."""
-    logits, labels, groups = drawn(60)
-    counts = torch.arange(60) // 3 % 3
-    weighted = fit_groups("temperature", logits, labels, groups=groups, weights=counts, borrowed=10)
-    copied = fit_groups(
-        "temperature",
-        logits.repeat_interleave(counts, 0),
-        labels.repeat_interleave(counts),
-        groups=[group for group, count in zip(groups, counts.tolist(), strict=True) for _ in range(count)],
-        borrowed=10,
-    )
-    for name, part in copied.by_group.items():
-        assert float(weighted.by_group[name].temperature) == pytest.approx(float(part.temperature), rel=1e-7)
 
 
 def test_multilabel_and_numbered_groups() -> None:

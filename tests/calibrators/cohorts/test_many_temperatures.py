@@ -122,22 +122,3 @@ def test_bad_input_is_refused(logits: Any, labels: Any, weights: Any, message: s
     """Wrong shapes and values are named, with the model."""
     with pytest.raises(InputError, match=message):
         fit_temperatures(logits, labels, weights=weights)
-
-
-def test_heads_of_one_network(calibrated: Callable[..., Any]) -> None:
-    """Heads that see the same samples and predict different things; one has no label for some of them."""
-    first, labels = calibrated("multiclass", 150)
-    second, others = calibrated("multiclass", 150, seed=8)
-    known = torch.arange(150) < 90
-    fits = fit_temperatures(
-        torch.stack([3 * first, 0.5 * second]),
-        torch.stack([labels, torch.where(known, others, 0)]),
-        weights=torch.stack([torch.ones(150), known.float()]),
-    )
-    alone = [
-        TemperatureScaling().fit(3 * first, labels),
-        TemperatureScaling().fit(0.5 * second[known], others[known]),
-    ]
-    expected = [float(calibrator.temperature) for calibrator in alone]
-    assert fits.temperatures.tolist() == pytest.approx(expected, rel=1e-8)
-    assert expected[0] > 2 * expected[1]

@@ -56,27 +56,6 @@ def test_estimate_is_the_maximum_of_the_likelihood() -> None:
     assert loss(np.log(found.prior[:2]) - np.log(found.prior[2])) <= loss(best) + 1e-6 / weights.sum()
 
 
-def test_true_frequencies_are_found() -> None:
-    """From Bayes' probabilities for equal frequencies those of the data are found within the stated error."""
-    truth = [0.75, 0.05, 0.2]
-    misses = []
-    for seed in range(40):
-        features, _ = normals(truth, 2000, seed)
-        found = estimate_prior(posterior(features, [1 / 3] * 3), source_prior=[1 / 3] * 3)
-        misses.append((np.array(found.prior) - truth) / found.standard_errors)
-    spread = np.sqrt(np.mean(np.square(misses), axis=0))
-    assert (np.abs(np.mean(misses, axis=0)) < 4 / np.sqrt(40)).all()
-    assert ((spread > 0.6) & (spread < 1.5)).all()  # 40 standard normals have 1 ± 0.11
-
-
-def test_absent_classes_are_estimated_as_absent() -> None:
-    """A class without a sample in new data gets a share near zero."""
-    features, _ = normals([0.6, 0.4, 0.0], 4000, 0)
-    found = estimate_prior(posterior(features, [1 / 3] * 3), source_prior=[1 / 3] * 3)
-    assert found.converged
-    assert found.prior[2] < 0.02
-
-
 def test_adjustment_is_bayes_rule() -> None:
     """Adjusted probabilities are those that Bayes' rule gives with the other frequencies."""
     features, _ = normals([0.2, 0.3, 0.5], 100, 0)
@@ -198,20 +177,6 @@ def test_chagas_prevalence_is_found_from_balanced_calibration_data(data_folder: 
     assert best <= after < best + 0.001
     error = metrics.expected_calibration_error
     assert error(adjusted, truth) < 0.01 < 0.25 < error(probs, truth)
-
-
-@pytest.mark.real_data
-def test_chagas_without_class_biases_goes_wrong(data_folder: Path) -> None:
-    """Temperature scaling leaves the network's offset, which the estimate takes for a shift."""
-    data = np.load(data_folder / "probs_ecg_chagas/ecg_chagas.npz")
-    log_odds = torch.logit(torch.from_numpy(data["probs_val"]).double())
-    labels = torch.from_numpy(data["labels_val"]).long()
-    calibrator = TemperatureScaling().fit(log_odds, labels)
-    found = estimate_prior(
-        calibrator.predict_proba(torch.logit(torch.from_numpy(data["probs_test"]).double())),
-        source_prior=source_prior_of(calibrator),
-    )
-    assert found.prior[1] > 0.99  # "everybody is ill"
 
 
 def test_standard_errors_contain_the_calibrator_fit() -> None:

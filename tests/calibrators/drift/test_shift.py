@@ -82,17 +82,6 @@ def test_profile_is_what_numpy_says(kind: str) -> None:
         )
 
 
-def test_profile_is_kept_in_the_file_and_the_state(tmp_path: Path) -> None:
-    """It is saved, loaded, and part of the ``state_dict``."""
-    calibrator = fit("multiclass", draw("multiclass", 300, 0))
-    calibrator.save(tmp_path / "c.safetensors")
-    profile = calibrator.fit_result_.profile
-    assert load_calibrator(tmp_path / "c.safetensors").fit_result_.profile == profile
-    other = TemperatureScaling()
-    other.load_state_dict(calibrator.state_dict())
-    assert other.fit_result_.profile == profile
-
-
 def test_files_of_older_versions_are_read(tmp_path: Path) -> None:
     """A file without a profile loads and predicts; only the comparison is refused, with the remedy."""
     path = tmp_path / "c.safetensors"
@@ -113,16 +102,16 @@ def test_files_of_older_versions_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
 @pytest.mark.parametrize(("num_before", "num_after"), [(100, 100), (1000, 200), (200, 2000)])
 def test_chance_alone_raises_no_alarm(kind: str, num_before: int, num_after: int) -> None:
-    """Of 200 pairs of samples of one origin none counts as shifted, and few exceed the noise."""
+    """Of 60 pairs of samples of one origin none counts as shifted, and few exceed the noise."""
     beyond = [0, 0]
-    for seed in range(200):
+    for seed in range(60):
         found = shift_of(fit(kind, draw(kind, num_before, seed)), draw(kind, num_after, 1000 + seed))
         assert not found.found
         beyond[0] += found.distance > found.noise
         beyond[1] += found.class_distance > found.class_noise
-    # Binomial with p = 1e-3: more than 3 of 200 have a probability of 6e-5.
+    # Binomial with p = 1e-3: more than 2 of 60 have a probability of 3e-5.
     assert FALSE_ALARMS == 1e-3
-    assert max(beyond) <= 3
+    assert max(beyond) <= 2
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass"])

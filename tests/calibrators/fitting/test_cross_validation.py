@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from calibrant import CalibrantWarning, InputError, load_calibrator
+from calibrant import CalibrantWarning, load_calibrator
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
-from calibrant.calibrators import FocalTemperatureScaling, PlattScaling, TemperatureScaling, build
+from calibrant.calibrators import FocalTemperatureScaling, PlattScaling, TemperatureScaling
 from calibrant.calibrators.fitting.data import fold_numbers, over_correction
 
 
@@ -123,13 +123,6 @@ def test_every_calibrator_can_be_checked(calibrated: Callable[..., Any], tmp_pat
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("folds", [1, -1, 11])
-def test_impossible_folds_are_refused(calibrated: Callable[..., Any], folds: int) -> None:
-    """Each fold needs two samples."""
-    with pytest.raises(InputError, match=f"`folds` must be 0, or from 2 to 10, .* got {folds}"):
-        TemperatureScaling().fit(*calibrated("binary", 20), folds=folds)
-
-
 def test_exponent_is_used_where_it_pays(calibrated: Callable[..., Any]) -> None:
     """A planted focal map keeps its exponent; data that a temperature calibrates lose theirs."""
     scores, labels = calibrated("multiclass", 3000)
@@ -167,10 +160,3 @@ def test_few_samples_use_no_exponent() -> None:
     assert calibrator.gamma == 0
     free = FocalTemperatureScaling().fit(logits, [0, 1, 2])
     assert free.gamma == 0 or "gamma needs 10 samples" in calibrator.fit_result_.message
-
-
-def test_selection_is_a_setting() -> None:
-    """It is known to the grammar of names, and unknown choices are refused."""
-    assert build('focal-temperature(selection="cross_validated")').settings["selection"] == "cross_validated"
-    with pytest.raises(InputError, match="`selection` must be one of"):
-        FocalTemperatureScaling(selection="always")

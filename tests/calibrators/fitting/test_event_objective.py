@@ -47,25 +47,3 @@ def test_saturated_log_odds(objective: Objective) -> None:
         assert np.isfinite([found.value, *found.gradient, *found.hessian.ravel()]).all()
     wrong = smooth_objective(Samples(scores[:1], torch.tensor([0]), None), objective, 1.0, 0.0)
     assert wrong.value == pytest.approx(800 if objective == "nll" else 1, rel=1e-15)
-
-
-@pytest.mark.parametrize("objective", ["nll", "brier"])
-def test_derivatives_are_differences(objective: Objective) -> None:
-    """Gradient and Hessian against central differences by log T and gamma."""
-    given, step = samples(2.0), 1e-5
-    place = np.array([np.log(1.3), 0.8])
-
-    def at(shift: np.ndarray) -> tuple[float, np.ndarray]:
-        log_t, gamma = place + shift
-        found = smooth_objective(given, objective, float(np.exp(log_t)), float(gamma))
-        return found.value, found.gradient
-
-    here = smooth_objective(given, objective, float(np.exp(place[0])), float(place[1]))
-    for axis in range(2):
-        shift = np.zeros(2)
-        shift[axis] = step
-        (above, slopes_above), (below, slopes_below) = at(shift), at(-shift)
-        assert here.gradient[axis] == pytest.approx((above - below) / (2 * step), abs=1e-9)
-        np.testing.assert_allclose(
-            here.hessian[axis], (slopes_above - slopes_below) / (2 * step), rtol=1e-6, atol=1e-9
-        )

@@ -103,7 +103,7 @@ def test_some_passes_over_the_scores_are_enough(made: Calibrator, passes: int, m
     assert result.message.endswith(f"; {passes} passes over the scores, and 12.50% of them beside that")
 
 
-@pytest.mark.parametrize("name", ["all-right", "none-right", "noise", "one-wrong", "cosines"])
+@pytest.mark.parametrize("name", ["all-right", "none-right", "noise", "one-wrong", "cosines", "flat"])
 @pytest.mark.parametrize("made", [TemperatureScaling(), FocalTemperatureScaling()])
 def test_odd_data_take_more_passes_and_end_where_they_do_in_memory(made, name, monkeypatch) -> None:
     """Separable ones, those that say nothing, tiny and flat scores: optimum, warnings and certificate."""
@@ -114,9 +114,8 @@ def test_odd_data_take_more_passes_and_end_where_they_do_in_memory(made, name, m
         "none-right": (top + 1) % 12,
         "noise": torch.from_numpy(np.random.default_rng(1).integers(0, 12, 400)),
         "one-wrong": torch.where(torch.arange(400) == 5, (top + 3) % 12, top),
-        "cosines": LABELS,
-    }[name]
-    scores = scores / 300 if name == "cosines" else scores
+    }.get(name, LABELS)
+    scores = scores * {"cosines": 1 / 300, "flat": 0}.get(name, 1)
     found = made.unfitted().fit_in_pieces(Predictions(logits=scores, labels=labels), labels).fit_result_
     wanted = fit_quietly(made.unfitted(), Labelled(scores, labels, None)).fit_result_
     assert found.after <= wanted.after + 1e-12
@@ -182,10 +181,3 @@ def test_samples_without_weight_are_left_out() -> None:
     wanted = TemperatureScaling().fit(SHARP.scores, LABELS, weights=weights).fit_result_
     assert found.parameters == pytest.approx(wanted.parameters, rel=1e-6)
     assert found.num_samples == wanted.num_samples
-
-
-def test_constant_logits_are_said() -> None:
-    """No temperature changes them."""
-    flat = Predictions(logits=np.zeros((20, 3)), labels=[0, 1] * 10)
-    found = TemperatureScaling().fit_in_pieces(flat, torch.tensor([0, 1] * 10)).fit_result_
-    assert any("all equal" in each for each in found.warnings)

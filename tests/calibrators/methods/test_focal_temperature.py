@@ -14,7 +14,7 @@ from torch import Tensor
 
 from calibrant import CalibrantWarning
 from calibrant._math.binning import binned
-from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
+from calibrant._math.focal_map import focal_map_logits
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
 from calibrant.calibrators.fitting import grid as grid_module
 from calibrant.calibrators.fitting.grid import Place, best_on_grid, best_on_line
@@ -59,10 +59,9 @@ def test_never_worse_than_temperature_scaling(objective: Any, search: Any) -> No
 
 @pytest.mark.filterwarnings("ignore:.*is a bound:calibrant.CalibrantWarning")
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("seed", range(2))
-def test_full_search_is_at_least_as_good_as_the_papers_grid(objective: Any, seed: int) -> None:
+def test_full_search_is_at_least_as_good_as_the_papers_grid(objective: Any) -> None:
     """The default search does not lose to the grid that it replaces."""
-    logits, labels = random_problem(seed, 400, 6, 3.0)
+    logits, labels = random_problem(0, 400, 6, 3.0)
     full = FocalTemperatureScaling(objective=objective).fit(logits, labels).fit_result_
     grid = FocalTemperatureScaling(objective=objective, search="grid").fit(logits, labels).fit_result_
     assert full.after <= grid.after + 1e-12
@@ -126,9 +125,7 @@ def test_screening_that_interpolates_badly_is_caught(monkeypatch: pytest.MonkeyP
     assert best_on_grid(samples, "ece", (0.25,), PAPER_TEMPERATURES)[0].value > best.value
 
 
-@pytest.mark.parametrize(
-    "gamma", ["-0.75", "-0.5", "-0.25", "0", "0.05", "0.25", "0.37", "0.5", "0.75", "1", "3", "5"]
-)
+@pytest.mark.parametrize("gamma", ["-0.75", "-0.25", "0", "0.37", "1", "5"])
 def test_objectives_follow_the_papers_curves(golden: Callable[[str], Any], gamma: str) -> None:
     """NLL, the original adaptive error, and the best T of each agree with the authors' code.
 
@@ -182,23 +179,6 @@ def test_objective_and_derivatives_are_autograds(
     # Another implementation, whose logits reach 5 / 0.05: relative to the size of what is summed.
     np.testing.assert_allclose(found.gradient, gradient.numpy(), rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(found.hessian, hessian.numpy(), rtol=1e-8, atol=1e-10)
-
-
-@pytest.mark.parametrize("gamma", [-0.6, 0.0, 1.5])
-@pytest.mark.parametrize("objective", ["nll", "brier"])
-def test_objective_of_events(objective: Any, gamma: float) -> None:
-    """Of log-odds it is the binary cross-entropy, or (p - y)²."""
-    generator = torch.Generator().manual_seed(2)
-    log_odds = 3 * torch.randn(80, generator=generator, dtype=torch.float64)
-    labels = torch.randint(0, 2, (80,), generator=generator)
-    mapped = focal_map_log_odds(log_odds / 1.3, gamma)
-    expected = torch.nn.functional.binary_cross_entropy_with_logits(mapped, labels.double())
-    if objective == "brier":
-        expected = (mapped.sigmoid() - labels).square().mean()
-    found = smooth_objective(Samples(log_odds, labels, None), objective, 1.3, gamma)
-    assert found.value == pytest.approx(expected.item(), rel=1e-12)
-    alone = objective_value(Samples(log_odds, labels, None), objective, 1.3, gamma)
-    assert alone == pytest.approx(expected.item(), rel=1e-12)
 
 
 def test_optimum_has_a_certificate(calibrated: Callable[..., Any]) -> None:

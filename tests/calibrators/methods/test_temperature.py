@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from torch import Tensor
 
-from calibrant import CalibrantWarning, InputError, metrics
+from calibrant import CalibrantWarning, metrics
 from calibrant._math.convex_minimum import best_temperature
-from calibrant._math.focal_map import focal_map_logits
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
 from calibrant.calibrators.fitting.data import with_doubts_of_temperature
-from calibrant.calibrators.fitting.objectives import objective_value, smooth_objective
+from calibrant.calibrators.fitting.objectives import objective_value
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples, likelihood, likelihood_slopes
 
@@ -199,27 +198,6 @@ def test_exhausted_search_says_so(monkeypatch: pytest.MonkeyPatch, calibrated: C
     assert not root.settled
 
 
-@pytest.mark.parametrize("search", ["continuous", "grid"])
-@pytest.mark.parametrize("objective", ["nll", "brier", "ece", "adaptive_ece", "smce", "classwise"])
-def test_result_describes_the_point_returned(
-    calibrated: Callable[..., Any], objective: Any, search: Any
-) -> None:
-    """Objective, gradient and warnings are those of the temperature in the result, also where that is 1."""
-    for scale in (0.0, 1.0, 20.0):
-        scores, labels = calibrated("multiclass", 60)
-        scores = scale * scores
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrantWarning)
-            result = TemperatureScaling(objective=objective, search=search).fit(scores, labels).fit_result_
-        temperature = result.parameters["temperature"]
-        samples = Samples(scores, labels, None)
-        assert result.after == pytest.approx(objective_value(samples, objective, temperature), abs=1e-14)
-        if "gradient" in result.certificate:
-            slope = smooth_objective(samples, objective, temperature, 0.0).gradient[0]
-            assert result.certificate["gradient"] == pytest.approx(abs(slope), abs=1e-12)
-        assert any("is a bound" in text for text in result.warnings) == (temperature in {1e-4, 1e4})
-
-
 def test_brier_is_as_good_as_the_grid_where_descents_miss_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """With starts that all lead elsewhere, the grid's best point is found and descended from."""
     generator = torch.Generator().manual_seed(2)
@@ -382,29 +360,3 @@ def test_classwise_error_of_events_is_theirs(
     assert one.fit_result_.parameters == other.fit_result_.parameters
     assert one.fit_result_.after == other.fit_result_.after
     assert one.fit_result_.objective == "classwise"
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("gamma", [0.0, -0.5, 2.0])
-def test_new_objectives_are_the_metrics(weighted: bool, gamma: float) -> None:
-    """Smooth and classwise error at a point are the metrics of the focal map's probabilities there."""
-    generator = torch.Generator().manual_seed(9)
-    logits = 4 * torch.randn(150, 5, generator=generator, dtype=torch.float64)
-    labels = torch.randint(0, 5, (150,), generator=generator)
-    weights = torch.rand(150, generator=generator, dtype=torch.float64) if weighted else None
-    probs = focal_map_logits(logits / 1.7, gamma).exp()
-    samples = Samples(logits, labels, weights)
-    for name, metric in (
-        ("smce", metrics.smooth_calibration_error),
-        ("classwise", metrics.classwise_calibration_error),
-    ):
-        expected = float(metric(probs, labels, weights=weights))
-        assert objective_value(samples, name, 1.7, gamma) == pytest.approx(expected, rel=1e-10)
-
-
-def test_unknown_settings_are_refused() -> None:
-    """A setting that does not exist is named together with those that do."""
-    with pytest.raises(InputError, match='`objective` must be one of "nll", "ece", "adaptive_ece", "brier"'):
-        TemperatureScaling(objective="log_loss")
-    with pytest.raises(InputError, match='`search` must be one of "continuous", "grid"'):
-        TemperatureScaling(search="full")

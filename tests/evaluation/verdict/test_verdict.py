@@ -464,7 +464,7 @@ def test_arrays_are_told_to_be_wrapped(made: Maker) -> None:
     logits, labels = predictions.scores.numpy(), predictions.labels.numpy()
     for arguments in ((logits, labels), (logits,), (predictions.scores, labels), (logits.tolist(), labels)):
         with pytest.raises(
-            TypeError, match=r"wrap arrays as `calibrant\.Predictions\(logits=logits, labels="
+            TypeError, match=r"name arrays, as in `calibrant\.evaluate\(probs=probs, labels=labels\)`"
         ):
             evaluate(*arguments)
     with pytest.raises(TypeError, match=r"takes one set of predictions; got 2; samples to fit on go as `cal"):

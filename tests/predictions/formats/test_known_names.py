@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-import pyarrow
 import pytest
-import torch
 
 from calibrant._math.errors import InputError
-from calibrant.predictions import ColumnNames, Predictions, load_predictions, predictions_from_frame
+from calibrant.predictions import ColumnNames
 from calibrant.predictions.formats.aliases import (
     CONFIDENCES,
     DECISIONS,
@@ -24,49 +16,11 @@ from calibrant.predictions.formats.aliases import (
     SINGLE,
     WEIGHTS,
 )
+from tables_as_files import given_as
 
 TABLES = ("csv", "csv.gz", "tsv", "json", "jsonl", "parquet", "feather", "pandas", "polars")
 ARRAYS = ("npz", "npy", "pt", "safetensors", "json of arrays", "json of pandas")
 LABELLED, PROBS, WEIGHTS_GIVEN = [1, 0, 1], [0.75, 0.5, 0.25], [1.0, 2.0, 0.5]
-
-
-def given_as(folder: Path, ending: str, cells: dict[str, list[Any]], **options: Any) -> Predictions:
-    """Columns as a file of a format, or as a frame, read."""
-    path = folder / f"p.{ending}"
-    rows = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
-    if ending in {"pandas", "polars"}:
-        return predictions_from_frame(pytest.importorskip(ending).DataFrame(cells), **options)
-    if ending in {"csv", "tsv", "csv.gz"}:
-        mark = "\t" if ending == "tsv" else ","
-        text = "".join(f"{mark.join(map(str, each))}\n" for each in [cells, *(row.values() for row in rows)])
-        path.write_bytes(gzip.compress(text.encode()) if ending == "csv.gz" else text.encode())
-    elif ending in {"parquet", "feather"}:
-        from pyarrow import feather, parquet
-
-        write = parquet.write_table if ending == "parquet" else feather.write_feather
-        write(pyarrow.table(cells), path)
-    elif ending == "npy":
-        path = folder / "arrays"
-        path.mkdir()
-        for name, values in cells.items():
-            np.save(path / f"{name}.npy", np.array(values))
-    elif ending == "npz":
-        np.savez(path, **{name: np.array(values) for name, values in cells.items()})
-    elif ending == "pt":
-        torch.save({name: torch.tensor(values) for name, values in cells.items()}, path)
-    elif ending == "safetensors":
-        from safetensors.torch import save_file
-
-        save_file({name: torch.tensor(values) for name, values in cells.items()}, path)
-    elif ending == "jsonl":
-        path.write_text("\n".join(map(json.dumps, rows)))
-    else:
-        path = folder / "p.json"
-        whole: Any = {"json": rows, "json of arrays": cells}.get(ending)
-        if whole is None:
-            whole = {name: {str(k): each for k, each in enumerate(values)} for name, values in cells.items()}
-        path.write_text(json.dumps(whole))
-    return load_predictions(path, **options)
 
 
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])

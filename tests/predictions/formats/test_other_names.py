@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import re
@@ -26,6 +25,7 @@ from calibrant.predictions import (
 )
 from calibrant.predictions.over_time import load_timed
 from calibrant.predictions.save_like import save_in_form_of
+from tables_as_files import given_as
 
 TABLES = ("csv", "tsv", "json", "jsonl", "parquet", "pandas", "polars")
 
@@ -67,33 +67,14 @@ def test_columns_can_be_named(tmp_path, ending) -> None:
         {"label": 9, "who": "dog", "dog": 0.75, "cat": 0.25, "site": "x"},
         {"label": 9, "who": "cat", "dog": 0.5, "cat": 0.5, "site": "y"},
     ]
-    path = tmp_path / f"p.{ending}"
-    if ending == "parquet":
-        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    else:
-        table = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
-        path.write_text("\n".join(map(json.dumps, rows) if ending == "jsonl" else table))
-    found = load_predictions(path, columns=ColumnNames(label="who", probs=("cat", "dog"), group="site"))
+    columns = ColumnNames(label="who", probs=("cat", "dog"), group="site")
+    found = given_as(tmp_path, ending, rows, columns=columns)
     assert (found.class_names, found.labels.tolist()) == (("cat", "dog"), [1, 0])
     assert found.probs.tolist() == [[0.25, 0.75], [0.5, 0.5]]
     assert found.groups == ("x", "y")
     assert found.notes == ("Not used: `label`.",)
     with pytest.raises(InputError, match=r"no column `wo`; it holds `label`, `who`"):
-        load_predictions(path, columns=ColumnNames(label="wo"))
-
-
-def test_other_names_of_confidences_and_arrays(tmp_path) -> None:
-    """``conf`` with ``is_correct``; ``y_true`` and ``y_prob`` in an archive; decisions are refused."""
-    found = read(tmp_path, "c.csv", "conf,is_correct\n0.75,yes\n0.5,no\n")
-    assert (found.kind, found.correct.tolist()) == ("top_label", [True, False])
-    np.savez(tmp_path / "p.npz", y_true=[1, 0], y_prob=[0.75, 0.5])
-    found = load_predictions(tmp_path / "p.npz")
-    assert (found.labels.tolist(), found.probs.tolist()) == ([1, 0], [0.75, 0.5])
-    assert "Read `y_true` as `labels`, `y_prob` as `probs`." in found.notes
-    with pytest.raises(InputError, match=r"it holds decisions \(`y_pred`\), and no probabilities"):
-        read(tmp_path, "d.csv", "y_true,y_pred\n1,1\n0,0\n")
-    with pytest.raises(InputError, match="found no predictions in `truth`, `cat`, `dog`"):
-        read(tmp_path, "e.csv", "truth,cat,dog\ncat,1,0\ndog,0,1\n")
+        given_as(tmp_path, ending, rows, columns=ColumnNames(label="wo"))
 
 
 def test_which_of_two_columns_is_asked(tmp_path) -> None:
@@ -149,24 +130,10 @@ def test_scales_are_asked(tmp_path, ending, columns, values, beyond) -> None:
     """Numbers of another scale are never divided by a guess: a sentence names the options."""
     truth, score = columns.split(",")
     rows = [{truth: k % 2, score: value} for k, value in enumerate(values)]
-    path = tmp_path / f"p.{ending}"
-    if ending == "npz":
-        names = {"label": "labels", "prob": "probs"}
-        np.savez(path, **{names.get(name, name): [row[name] for row in rows] for name in rows[0]})
-    else:
-        pandas = pytest.importorskip("pandas")
-        frame = pandas.DataFrame(rows)
-        if ending == "parquet":
-            frame.to_parquet(path)
-        elif ending == "csv":
-            frame.to_csv(path, index=False)
-        else:
-            frame.to_json(path, orient="records", lines=ending == "jsonl")
-    with pytest.raises(
-        InputError, match=rf"{beyond} of 4 values exceed 1; .*\(--percent\) .*\(--scale 1:5\)"
-    ):
-        load_predictions(path)
-    given = load_predictions(path, scale=(0, 100))
+    said = rf"{beyond} of 4 values exceed 1; .*\(--percent\) .*\(--scale 1:5\)"
+    with pytest.raises(InputError, match=said):
+        given_as(tmp_path, ending, rows)
+    given = given_as(tmp_path, ending, rows, scale=(0, 100))
     np.testing.assert_allclose(given.values, np.array(values) / 100, rtol=1e-12)
 
 
@@ -513,23 +480,6 @@ def test_decimals_of_parquet_are_numbers(tmp_path) -> None:
         assert found.labels.tolist() == [1, 0]
 
 
-def given_as(folder: Path, ending: str, rows: list[dict[str, Any]], **options: Any) -> Predictions:
-    """Rows as a file of a format, or as a frame, read."""
-    path = folder / f"p.{ending}"
-    if ending in {"pandas", "polars"}:
-        return predictions_from_frame(pytest.importorskip(ending).DataFrame(rows), **options)
-    if ending in {"parquet", "feather"}:
-        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    elif ending in {"csv", "tsv"}:
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]), delimiter="\t" if ending == "tsv" else ",")
-            writer.writeheader()
-            writer.writerows(rows)
-    else:
-        path.write_text(json.dumps(rows) if ending == "json" else lines(*rows))
-    return load_predictions(path, **options)
-
-
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "pandas"])
 @pytest.mark.parametrize(
     "words",
@@ -708,12 +658,8 @@ def test_classes_are_called_as_the_labels_are(tmp_path, ending, names, labels) -
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "npz"])
 def test_the_positive_class_names_the_word_of_a_single_score(tmp_path, ending) -> None:
     """``--positive-class spam``: the score is that of spam; without it the option is told."""
-    if ending == "npz":
-        np.savez(tmp_path / "p.npz", labels=np.array(["spam", "eggs"]), probs=[0.75, 0.5])
-        found = load_predictions(tmp_path / "p.npz", positive_class="spam")
-    else:
-        rows = [{"label": "spam", "prob": 0.75}, {"label": "eggs", "prob": 0.5}]
-        found = given_as(tmp_path, ending, rows, positive_class="spam")
+    rows = [{"label": "spam", "prob": 0.75}, {"label": "eggs", "prob": 0.5}]
+    found = given_as(tmp_path, ending, rows, positive_class="spam")
     assert (found.class_names, found.labels.tolist()) == (("eggs", "spam"), [1, 0])
     with pytest.raises(InputError, match=r"not guessed: name it by `positive_class` \(--positive-class\)"):
         load_predictions(tmp_path / f"p.{ending}")

@@ -50,8 +50,7 @@ def curvature(
         ),
     ] = None,
     json: Annotated[
-        Path | None,
-        typer.Option(help="Write the numbers to this .json file, besides RUN/curvature.json."),
+        Path | None, typer.Option(help="Write the numbers to this .json file, besides RUN/curvature.json.")
     ] = None,
     figure: Annotated[
         Path | None, typer.Option(help="Draw the density to this .svg, .png or .pdf file.")

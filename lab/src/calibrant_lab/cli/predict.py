@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 def predict(
     model: Annotated[
-        str,
-        typer.Argument(help="Network: module:factory, a name such as lenet, or the directory of a run."),
+        str, typer.Argument(help="Network: module:factory, a name such as lenet, or the directory of a run.")
     ],
     data: Annotated[str, typer.Argument(help="Named dataset, file, or folder of images.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Write the predictions to this file.")],
@@ -31,8 +30,7 @@ def predict(
     split: Annotated[
         Literal["train", "calibration", "test", "all"] | None,
         typer.Option(
-            metavar="SPLIT",
-            help="Split: train, calibration, test or all (default: test, if there is one).",
+            metavar="SPLIT", help="Split: train, calibration, test or all (default: test, if there is one)."
         ),
     ] = None,
     calibration: Annotated[

@@ -56,8 +56,7 @@ def sweep(
     ] = None,
     only: Where = None,
     known: Annotated[
-        list[Path] | None,
-        typer.Option(help="Skip runs in this results file of a study (repeatable)."),
+        list[Path] | None, typer.Option(help="Skip runs in this results file of a study (repeatable).")
     ] = None,
     retry: Annotated[
         Literal["failed", "diverged", "all"] | None,
@@ -127,7 +126,7 @@ def sweep(
         count = len(runs.done() & {item.run for item in items})
         errors().print(
             f"calibrant: stopped with {count} of {len(items)} runs finished; what was begun is saved, and "
-            "the same command goes on.",
+            "the same command goes on."
         )
         raise typer.Exit(130)
     if not quiet:

@@ -26,8 +26,7 @@ def table(
         str | None, typer.Argument(help="Folder or address of the runs.", show_default=False)
     ] = None,
     layout: Annotated[
-        str | None,
-        typer.Option(metavar="LAYOUT", help="Layout: a name from --list, or a .toml file."),
+        str | None, typer.Option(metavar="LAYOUT", help="Layout: a name from --list, or a .toml file.")
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the layouts.")] = False,
     form: Annotated[
@@ -40,8 +39,7 @@ def table(
     ] = None,
     output: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file.")] = None,
     against: Annotated[
-        str | None,
-        typer.Option(metavar="ARM", help="Compare all others with this one, e.g. cross-entropy."),
+        str | None, typer.Option(metavar="ARM", help="Compare all others with this one, e.g. cross-entropy.")
     ] = None,
     where: Where = None,
     grid: Annotated[Path | None, typer.Option(help="Grid (.toml) of the runs, to list missing ones.")] = None,
@@ -61,8 +59,7 @@ def table(
         ),
     ] = None,
     x: Annotated[
-        str | None,
-        typer.Option("--x", metavar="SETTING", help="With --figure: setting on the x-axis."),
+        str | None, typer.Option("--x", metavar="SETTING", help="With --figure: setting on the x-axis.")
     ] = None,
     by: Annotated[
         str | None,

@@ -50,11 +50,7 @@ def available() -> tuple[str, ...]:
 
 
 def build(
-    text: str,
-    *,
-    input_shape: tuple[int, ...],
-    num_classes: int,
-    vectors: Float[Tensor, "V D"] | None = None,
+    text: str, *, input_shape: tuple[int, ...], num_classes: int, vectors: Float[Tensor, "V D"] | None = None
 ) -> nn.Module:
     """Make a network from its name, followed by settings in brackets if need be.
 
@@ -97,11 +93,7 @@ def build(
 
 
 def build_trained(
-    text: str,
-    weights: str | os.PathLike[str] | None,
-    *,
-    input_shape: tuple[int, ...],
-    num_classes: int,
+    text: str, weights: str | os.PathLike[str] | None, *, input_shape: tuple[int, ...], num_classes: int
 ) -> nn.Module:
     """Make a network whose predictions mean something: with weights from a file, or its factory's own.
 

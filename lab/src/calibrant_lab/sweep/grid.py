@@ -243,10 +243,7 @@ def _combinations(content: Mapping[str, Any], known: Sequence[str], source: str)
         raise InputError(f"{source}: write [axes], with single brackets, and lists of values below it.")
     columns: list[list[dict[str, Any]]] = []
     seen: list[str] = []
-    for table in [
-        *({name: values} for name, values in flat(axes).items()),
-        *_tables(content, "zip", source),
-    ]:
+    for table in [*({name: values} for name, values in flat(axes).items()), *_tables(content, "zip", source)]:
         check_names(table, known, source)
         for name, values in table.items():
             if not isinstance(values, list) or not values:

@@ -124,11 +124,7 @@ def _wandb(target: str) -> Send:
     return send
 
 
-SINKS: Mapping[str, Callable[[str], Send]] = {
-    "tensorboard": _tensorboard,
-    "mlflow": _mlflow,
-    "wandb": _wandb,
-}
+SINKS: Mapping[str, Callable[[str], Send]] = {"tensorboard": _tensorboard, "mlflow": _mlflow, "wandb": _wandb}
 """By name: takes the place that the runs go to."""
 
 

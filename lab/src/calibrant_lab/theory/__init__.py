@@ -5,10 +5,7 @@ Functions on top of :mod:`calibrant.theory`; values are numbers, or tensors with
 
 from calibrant._math.rosters import public_names
 from calibrant_lab.theory.asymptotics import *
-from calibrant_lab.theory.confidence_region import *
-from calibrant_lab.theory.focal_calibration_claims import *
+from calibrant_lab.theory.claims import *
 from calibrant_lab.theory.generalisation import *
-from calibrant_lab.theory.generalisation_bound import *
-from calibrant_lab.theory.temperature_line import *
 
 __all__ = public_names(globals())  # pyright: ignore[reportUnsupportedDunderAll]

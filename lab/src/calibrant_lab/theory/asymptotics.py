@@ -176,12 +176,8 @@ def asymptotic_fit(
         >>> round(found.test.temperature, 3), round(found.train.temperature, 10)
         (2.611, 1.0)
     """
-    for name, value, at_least in (
-        ("load", load, False),
-        ("signal", signal, False),
-        ("penalty", penalty, True),
-    ):
-        _check_positive(name, value, or_zero=at_least)
+    for name, value in {"load": load, "signal": signal, "penalty": penalty}.items():
+        _check_positive(name, value, or_zero=name == "penalty")
     _check_symmetric(loss)
     of_margins = MarginLoss(loss)
     if penalty == 0:

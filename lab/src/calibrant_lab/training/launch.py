@@ -120,10 +120,7 @@ def train(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seeds.derived(recipe.seed, seeds.WEIGHTS))
         model = build_model(
-            recipe.model,
-            input_shape=input_shape,
-            num_classes=dataset.num_classes,
-            vectors=dataset.vectors,
+            recipe.model, input_shape=input_shape, num_classes=dataset.num_classes, vectors=dataset.vectors
         )
         loss = build_loss(recipe, dataset)
     check_task(recipe, dataset, loss)
@@ -185,10 +182,7 @@ def _fabric(recipe: Recipe) -> Fabric:
     settings: dict[str, Any] = {"precision": recipe.training.precision, "num_nodes": hardware.nodes}
     try:
         return Fabric(
-            accelerator=hardware.accelerator,
-            devices=hardware.devices,
-            strategy=strategy,
-            **settings,
+            accelerator=hardware.accelerator, devices=hardware.devices, strategy=strategy, **settings
         )
     except (ValueError, RuntimeError, TypeError) as error:
         raise InputError(

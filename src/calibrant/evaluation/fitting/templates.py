@@ -82,6 +82,11 @@ def fit_quietly(calibrator: Calibrator, data: Labelled) -> Calibrator:
         return calibrator.fit(data.scores, data.labels, weights=data.weights)
 
 
+def name_classes(calibrator: Calibrator, names: tuple[str, ...] | None) -> None:
+    number = 2 if calibrator.kind_ == "binary" else calibrator.num_classes_
+    calibrator.class_names_ = names if len(names or ()) == number else None
+
+
 def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> list[Template]:
     """The calibrators asked for, or those that are always judged; no two alike."""
     if isinstance(calibrators, (str, Calibrator)):

@@ -5,39 +5,46 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import width_edges
-from calibrant._math.checks import check_at_least, check_level, check_probs
+from calibrant._math.checks import check_at_least, check_choice, check_level, check_probs
+from calibrant._math.errors import InputError
+from calibrant._math.text_form import named
+from calibrant.evaluation.arguments import as_judged, no_labels, test_of
 from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
-from calibrant.evaluation.resampling.clusters import effective_share_number, indicator
+from calibrant.evaluation.resampling.clusters import cluster_codes, effective_share_number, indicator
 from calibrant.evaluation.resampling.event_cells import bin_matrix, weights_by_place
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, pool, width_bins
 from calibrant.evaluation.resampling.intervals import normal_interval, wilson_interval
-from calibrant.evaluation.resampling.null import DrawnSums
+from calibrant.evaluation.resampling.null import DrawnSums, draw_null
 from calibrant.evaluation.resampling.ranking import standard_error
-from calibrant.evaluation.resampling.resamples import Stream, block_bounds, generator
+from calibrant.evaluation.resampling.resamples import Stream, block_bounds, generator, stream_seed
 from calibrant.evaluation.result import Band, Curve, Estimate, SelectiveRisk, Shapes, Witness, between
 from calibrant.metrics import (
+    DecisionCurve,
     RiskCoverageCurve,
     RocCurve,
     corp_reliability_curve,
+    decision_curve,
     selective_risk_curve,
     smooth_calibration_witness,
     smooth_reliability_curve,
 )
 from calibrant.metrics.out_of_distribution import Detection, Ranking
+from calibrant.predictions import Predictions
 
 MOST_IN_ONE = 0.8  # of the mass, in one bin of equal width
 LEAST = 1e-9  # probability that the histogram tells from zero
 FINE_BINS = 45  # about as many in the histogram: a multiple of the diagram's own bins
 EMPTY = (None,) * 6
+NOISE_DRAWS = 1000  # for the band of one diagram
 
 MOST_POINTS = 200  # of one curve
 BAND_POINTS = 101
@@ -104,6 +111,71 @@ def reliability_curve(
         histogram_correct=tuple(_numbers(place, events, size, events.outcomes > 0)),
         histogram_incorrect=tuple(_numbers(place, events, size, events.outcomes == 0)),
     )
+
+
+def event_of(predictions: Predictions, class_: int | str | None = None) -> tuple[str, Events]:
+    """Name and samples of the event of a diagram: of one class against the others, else the main one."""
+    if not predictions.has_labels:
+        raise no_labels(predictions)
+    two = predictions.num_classes == 2 and predictions.kind != "multilabel"
+    test = test_of(as_judged(predictions, class_ if two else None))
+    weights = None if test.weights is None else test.weights.numpy()
+    clusters = None if test.clusters is None else cluster_codes(test.clusters)
+
+    def events(stated: Any, happened: Any) -> Events:
+        return Events(stated.double().numpy(), happened.double().numpy(), weights, clusters)
+
+    if test.kind == "binary":
+        return "positive class", events(test.probs, test.labels)
+    if class_ is None and test.kind != "multilabel":
+        return "top label", events(test.confidence, test.correct)
+    probs, labels = test.probs, test.labels
+    if labels is None:
+        raise no_labels(predictions)
+    if class_ is None:
+        return "all labels", pool(tuple(map(events, probs.T, labels.T)))
+    names = [str(name) for name in test.class_names or range(probs.shape[1])]
+    places = {str(place): place for place in range(len(names))}
+    place = named(str(class_), places | {name: k for k, name in enumerate(names)}, "class")
+    return names[place], events(probs[:, place], labels[:, place] if labels.ndim == 2 else labels == place)
+
+
+def decisions_of(
+    predictions: Predictions,
+    class_: int | str | None = None,
+    *,
+    thresholds: Sequence[float] | None = None,
+    level: float = 0.95,
+) -> DecisionCurve:
+    name, event = event_of(predictions, class_)
+    if name in {"top label", "all labels"}:
+        said = "--positive-class, or --label of several labels"
+        raise InputError(f"a decision curve needs an event; say which class it is: `class_` ({said}).")
+    return decision_curve(
+        event.confidences, event.outcomes, thresholds=thresholds, weights=event.weights, level=level
+    )
+
+
+def curve_of(
+    predictions: Predictions,
+    class_: int | str | None = None,
+    *,
+    num_bins: int = 15,
+    binning: Literal["width", "mass"] | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Curve:
+    """The reliability diagram of :func:`event_of`; of a rare event, by default, in bins of equal mass."""
+    check_at_least("bins", num_bins, 1)
+    check_level(level)
+    if binning is not None:
+        check_choice("binning", binning, ("width", "mass"))
+    name, event = event_of(predictions, class_)
+    drawn = draw_null(event, num_bins, NOISE_DRAWS, stream_seed(seed, Stream.NULL))
+    uneven = name != "top label" and is_uneven(event, num_bins)
+    by_mass = uneven if binning is None else binning == "mass"
+    outcomes = drawn.outcomes_by_mass if by_mass else drawn.outcomes
+    return reliability_curve(name, event, outcomes, num_bins, level, by_mass=by_mass)
 
 
 def _fine_edges(stated: Vector, num_bins: int, *, by_mass: bool) -> Vector:

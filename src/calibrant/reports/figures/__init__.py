@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from calibrant.reports.figures.errors import class_errors as class_errors
     from calibrant.reports.figures.errors import class_shifts as class_shifts
     from calibrant.reports.figures.errors import error_intervals as error_intervals
+    from calibrant.reports.figures.errors import group_gaps as group_gaps
+    from calibrant.reports.figures.ranking import decision_diagram as decision_diagram
     from calibrant.reports.figures.ranking import risk_coverage_diagram as risk_coverage_diagram
     from calibrant.reports.figures.ranking import roc_diagram as roc_diagram
     from calibrant.reports.figures.reliability import confidence_comparison as confidence_comparison

@@ -1,4 +1,4 @@
-"""Calibration errors side by side: of arms or models, and of classes."""
+"""Calibration errors side by side: of arms or models, of classes, and of groups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from calibrant.evaluation.result import Arm, ClassRow, ComparedModel, Estimate, NullError
+from calibrant.evaluation.result import Arm, ClassRow, ComparedModel, Estimate, GroupRow, NullError
+from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION, floats, new_axes
 from calibrant.reports.words import number, shortened
 
@@ -112,6 +113,36 @@ def class_shifts(
         pick(np.concatenate([*shifts, *floors, *(-floor for floor in floors)]), initial=0.0)
         for pick in (np.nanmin, np.nanmax)
     )
+    ax.set_xlim(low - 0.06 * (high - low), high + 0.06 * (high - low))
+    ax.set_xlabel("predicted minus actual rate, points")
+    return ax
+
+
+def group_gaps(
+    before: Sequence[GroupRow],
+    after: Sequence[GroupRow] = (),
+    *,
+    level: float = 0.95,
+    ax: Axes | None = None,
+) -> Axes:
+    """Average prediction minus actual rate of each group, hollow before and filled after a repair.
+
+    Marks are in colour where the interval leaves out zero and the group's calibration error is more than
+    noise, after adjustment for all groups.
+    """
+    ax = new_axes(ax, width=4.2, height=0.7 + 0.3 * len(before))
+    ax.axvline(0, color=ax.xaxis.label.get_color(), linewidth=0.8, zorder=0)
+    ends: list[float] = [0.0]
+    for rows, filled, shift in ((before, "none", -0.14 if after else 0.0), (after, "full", 0.14)):
+        for place, row in enumerate(rows):
+            low, value, high = 100 * floats((row.gap.low, row.gap.value, row.gap.high))
+            real = beyond_chance(row.adjusted_p, level) and low * high > 0
+            colour = VERMILLION if real else ax.xaxis.label.get_color()
+            ax.hlines(place + shift, low, high, color=colour, linewidth=1.2)
+            ax.plot([value], [place + shift], "D" if real else "o", color=colour, ms=5, fillstyle=filled)
+            ends += [low, value, high]
+    _named_rows(ax, [f"{shortened(row.name)} ({row.count:,})" for row in before])
+    low, high = float(np.nanmin(ends)), float(np.nanmax(ends))
     ax.set_xlim(low - 0.06 * (high - low), high + 0.06 * (high - low))
     ax.set_xlabel("predicted minus actual rate, points")
     return ax

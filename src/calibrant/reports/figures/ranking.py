@@ -1,14 +1,15 @@
-"""How well scores rank: risk against coverage, and ROC."""
+"""What a threshold gives: risk against coverage, ROC, and net benefit."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from calibrant.metrics import RiskCoverageCurve, RocCurve
+from calibrant.metrics import DecisionCurve, RiskCoverageCurve, RocCurve
 from calibrant.reports.figures import drawing
 from calibrant.reports.words import number
 
@@ -100,4 +101,30 @@ def roc_diagram(
         )
         entries.append((name or "found", line))
     drawing.unit_square(ax, "false positives: share of negatives", "true positives: share of positives")
+    return drawing.add_legend(ax, entries, shown=legend)
+
+
+def decision_diagram(
+    curves: Mapping[str, DecisionCurve] | DecisionCurve, *, ax: Axes | None = None, legend: bool = True
+) -> Axes:
+    """Net benefit by threshold with its interval, against treating everyone (of the first) and no one."""
+    several = drawing.by_name(curves, DecisionCurve)
+    ax = drawing.new_axes(ax, width=4.2, height=3.2)
+    first = next(iter(several.values()))
+    entries: list[tuple[str, Artist]] = []
+    for position, (name, curve) in enumerate(several.items()):
+        colour = drawing.series(position)[0]
+        ax.fill_between(curve.thresholds, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
+        line = drawing.add_curve(ax, position, curve.thresholds, curve.net_benefit)
+        entries.append((name or "model", line))
+    style: dict[str, Any] = {"color": drawing.GREY, "linewidth": 1.2}
+    (everyone,) = ax.plot(first.thresholds, first.treat_all, linestyle=drawing.DASHED, **style)
+    no_one = ax.axhline(0, **style)
+    top = max(*first.treat_all, *(each for curve in several.values() for each in curve.high), 1e-9)
+    ax.set(
+        xlim=(0, max(curve.thresholds[-1] for curve in several.values())), ylim=(-0.2 * top, 1.35 * top)
+    )  # with room for names
+    ax.set(xlabel="threshold probability", ylabel="net benefit")
+    drawing.open_frame(ax)
+    entries += [("treat everyone", everyone), ("treat no one", no_one)]
     return drawing.add_legend(ax, entries, shown=legend)

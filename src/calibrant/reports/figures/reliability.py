@@ -26,7 +26,9 @@ WITHIN = "within its band"
 BANDS = "bands: noise"
 
 
-def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = True) -> Axes:
+def reliability_diagram(
+    curve: Curve, *, ax: Axes | None = None, legend: bool = True, log: bool | None = None
+) -> Axes:
     """What was stated against what came true, one point per bin.
 
     A point's area grows with the bin's share of the samples, its bar is the interval of the share, and the
@@ -38,6 +40,7 @@ def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = 
         curve: The bins; empty ones are left out.
         ax: Where to draw; a new figure if ``None``.
         legend: Explain the marks inside the diagram.
+        log: Logarithmic axes; if ``None``, where bins of equal mass hold a rare event.
 
     Returns:
         The axes drawn into, both running from 0 to 1; of bins of equal mass, over what they hold, with
@@ -54,7 +57,7 @@ def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = 
     """
     ax = drawing.new_axes(ax, width=4.2, height=4.2)
     ink = ax.xaxis.label.get_color()
-    _square(ax, [curve])
+    _square(ax, [curve], log)
     found = drawing.floats(curve.accuracy)
     low, high = drawing.floats(curve.expected_low), drawing.floats(curve.expected_high)
     _band(ax, curve, drawing.GREY, alpha=0.3)
@@ -76,7 +79,12 @@ def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = 
 
 
 def reliability_comparison(
-    curves: Mapping[str, Curve], *, ax: Axes | None = None, legend: bool = True, bands: bool = False
+    curves: Mapping[str, Curve],
+    *,
+    ax: Axes | None = None,
+    legend: bool = True,
+    bands: bool = False,
+    log: bool | None = None,
 ) -> Axes:
     """Several reliability diagrams in one picture, each with a colour, a shape and a line of its own.
 
@@ -88,6 +96,7 @@ def reliability_comparison(
         ax: Where to draw; a new figure if ``None``.
         legend: Name the curves inside the diagram.
         bands: Draw where the points of each would lie if the model were calibrated, in its colour.
+        log: As in :func:`reliability_diagram`.
 
     Returns:
         The axes drawn into, both running from 0 to 1.
@@ -107,7 +116,7 @@ def reliability_comparison(
     """
     curves = drawing.by_name(curves, Curve)
     ax = drawing.new_axes(ax, width=4.2, height=4.2)
-    _square(ax, list(curves.values()))
+    _square(ax, list(curves.values()), log)
     entries: list[tuple[str, Artist]] = [("calibrated", drawing.diagonal(ax))]
     any_few = False
     for position, (name, curve) in enumerate(curves.items()):
@@ -252,11 +261,11 @@ def _stated(curve: Curve) -> str:
     return "confidence" if _is_top_label(curve) else "predicted probability"
 
 
-def _square(ax: Axes, curves: Sequence[Curve]) -> None:
+def _square(ax: Axes, curves: Sequence[Curve], log: bool | None) -> None:
     found = "accuracy" if _is_top_label(curves[0]) else "actual rate"
     drawing.unit_square(ax, _stated(curves[0]), found)
-    _tick_along(ax, "x", curves)
-    _tick_along(ax, "y", curves)
+    _tick_along(ax, "x", curves, log)
+    _tick_along(ax, "y", curves, log)
 
 
 def _across(ax: Axes, curves: Sequence[Curve]) -> None:
@@ -264,22 +273,21 @@ def _across(ax: Axes, curves: Sequence[Curve]) -> None:
     _tick_along(ax, "x", curves)
 
 
-def _shown(curves: Sequence[Curve]) -> tuple[float, float, bool]:
+def _shown(curves: Sequence[Curve], log: bool | None) -> tuple[float, float, bool]:
     """The ends of the axes, and whether logarithms are shown; from 0 to 1 if bins have equal widths."""
-    if any(np.ptp(np.diff(curve.edges)) < SAME_WIDTH for curve in curves):
+    if not log and any(np.ptp(np.diff(curve.edges)) < SAME_WIDTH for curve in curves):
         return 0.0, 1.0, False
     shown = np.concatenate([drawing.floats((*curve.confidence, *curve.accuracy)) for curve in curves])
     low, high = float(np.nanmin(shown[shown > 0], initial=1.0)), float(np.nanmax(shown, initial=0.0))
-    return (
-        (low / 1.5, min(1.0, 1.5 * high), True)
-        if high <= MOST_RARE
-        else (max(0.0, 1.1 * low - 0.1), 1.0, False)
-    )
+    rare = high <= MOST_RARE
+    if log or (rare and log is None):
+        return low / 1.5, min(1.0, 1.5 * high), True
+    return (0.0, 1.1 * high, False) if rare else (max(0.0, 1.1 * low - 0.1), 1.0, False)
 
 
-def _tick_along(ax: Axes, which: Literal["x", "y"], curves: Sequence[Curve]) -> None:
+def _tick_along(ax: Axes, which: Literal["x", "y"], curves: Sequence[Curve], log: bool | None = None) -> None:
     """The ends of an axis, and six ticks from 0 to 1, or a few round numbers."""
-    low, high, log = _shown(curves)
+    low, high, log = _shown(curves, log)
     axis = ax.xaxis if which == "x" else ax.yaxis
     ax.set(**{f"{which}lim": (low, high)})
     if (low, high) == (0.0, 1.0):

@@ -1,0 +1,87 @@
+"""What a fitted classifier of scikit-learn's form says, without importing scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._math.checks import check_choice
+from calibrant._math.errors import InputError
+
+Response: TypeAlias = Literal["auto", "decision_function", "predict_proba"]
+
+
+def scores_of(
+    estimator: Any, X: Any, response: Response, num_classes: int, *, margins_first: bool = False
+) -> tuple[str, NDArray[np.float64]]:
+    """The method that answered, and its scores: ``(N, C)``, or of a decision between two ``(N,)``.
+
+    Raises:
+        InputError: If the estimator lacks the method, or gives other than one number per class.
+    """
+    check_choice("response", response, get_args(Response))
+    known = ("predict_proba", "decision_function")
+    wanted = (response,) if response != "auto" else known[::-1] if margins_first else known
+    name = next((each for each in wanted if hasattr(estimator, each)), None)
+    if name is None:
+        raise InputError(f"`estimator` must have {' or '.join(wanted)}; {type(estimator).__name__} has not.")
+    respond: Callable[[Any], Any] = getattr(estimator, name)
+    scores = np.asarray(respond(X), dtype=np.float64)
+    _check_scores(name, scores, estimator, num_classes)
+    return name, scores[:, 0] if scores.ndim == 2 and scores.shape[1] == 1 else scores
+
+
+def classes_of(estimator: Any) -> NDArray[Any]:
+    """The classes of a fitted classifier, in the order of its scores."""
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        raise InputError(
+            f"`estimator` must be a fitted classifier, with `classes_`; got {type(estimator).__name__}."
+        )
+    if isinstance(classes, list) or np.ndim(classes) != 1:
+        raise InputError(
+            "`estimator` must have one label per sample; for several give "
+            "`Predictions(probs=probs, labels=labels)`, both (N, C)."
+        )
+    return np.asarray(classes)
+
+
+def class_numbers(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
+    """Labels ``(N,)`` by the place of their class."""
+    number = {name: place for place, name in enumerate(classes.tolist())}
+    labels = np.asarray(y)
+    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if unknown := {each for each in labels.tolist() if each not in number}:
+        raise InputError(f"`y` must hold classes that the estimator knows; got {sorted(unknown, key=str)}.")
+    return np.array([number[name] for name in labels.tolist()], dtype=np.int64)
+
+
+def _innermost(estimator: Any) -> Any:
+    """The classifier that a pipeline or a search ends in."""
+    if hasattr(estimator, "best_estimator_"):
+        return _innermost(estimator.best_estimator_)
+    return _innermost(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
+
+
+def _check_scores(name: str, given: NDArray[np.float64], estimator: Any, num_classes: int) -> None:
+    """Refuse scores that are not one per class, and NaN."""
+    by_pairs = getattr(_innermost(estimator), "decision_function_shape", "ovr") == "ovo"
+    if name == "decision_function" and num_classes > 2 and by_pairs:
+        raise InputError(
+            f"`estimator` must give one score per class; {type(estimator).__name__} gives one per pair of "
+            'classes: set decision_function_shape="ovr".'
+        )
+    num_scores = given.shape[1] if given.ndim == 2 else 1
+    if num_scores != num_classes and (num_classes, num_scores) != (2, 1):
+        raise InputError(
+            f"`estimator` must give one score per class; `{name}` of {type(estimator).__name__} gives "
+            f"{num_scores} for {num_classes} classes: choose another `response`."
+        )
+    if np.isnan(given).any():
+        row = int(np.isnan(given.reshape(len(given), -1)).any(axis=1).argmax())
+        raise InputError(
+            f"`estimator` must give numbers; `{name}` of {type(estimator).__name__} gives nan for row {row}."
+        )

@@ -1,0 +1,121 @@
+"""What single metrics refuse, beyond what all of them do, and the sentence that says so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from calibrant import InputError
+from calibrant import metrics as m
+
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (
+        lambda: m.classwise_calibration_error([[0.5, 0.2]], [[0, 0]], average="weighted"),
+        "where no label ever occurs",
+    ),
+    (
+        lambda: m.classwise_calibration_error([[0.5, 0.5]], [0], average="micro"),
+        '`average` must be one of "macro", "weighted", "none"',
+    ),
+    (
+        lambda: m.expected_calibration_error([0.5], [1], binning="mukhoti", debias=True),
+        '`debias` must be False for binning="mukhoti"',
+    ),
+    (
+        lambda: m.squared_calibration_error([0.5], [1], binning="mukhoti"),
+        '`binning` must be one of "width", "mass"; got \'mukhoti\'',
+    ),
+    (
+        lambda: m.sweep_calibration_error([[0.5, 0.5]], [1], binning="mukhoti"),
+        '`binning` must be one of "mass", "width"; got \'mukhoti\'',
+    ),
+    (lambda: m.monotone_num_bins([[0.5, 0.2]], [[1, 0]]), r"`probs\[:, k\], labels\[:, k\]`"),
+    (
+        lambda: m.top_k_calibration_error([[0.5, 0.5]], [0], k=3),
+        r"`k` must lie in 1\.\.2, the number of classes; got 3",
+    ),
+    (
+        lambda: m.top_k_calibration_error([[0.5, 0.5]], [0], k=1, judge="sum"),
+        '`judge` must be one of "set", "rank"',
+    ),
+    (lambda: m.out_of_distribution_scores(logits=[[0.0, 1.0]], probs=[[0.5, 0.5]]), "got both"),
+    (lambda: m.out_of_distribution_scores(), "got neither"),
+    (lambda: m.out_of_distribution_scores(probs=[[0.5, 0.5]], score="energy"), 'for `probs`; got "energy"'),
+    (lambda: m.out_of_distribution_scores(logits=[0.5], score="max_logit"), "a logit of each class"),
+    (lambda: m.out_of_distribution_scores(logits=[[0.5, 1.0]], score="msp"), "`score` must be one of"),
+    (
+        lambda: m.out_of_distribution_detection([0.0], [0.0, math.nan]),
+        "`out_scores` must not be NaN; row 1 is",
+    ),
+    (lambda: m.out_of_distribution_detection([], [0.0]), "`in_scores` must have shape"),
+    (lambda: m.out_of_distribution_detection([0.0], [1.0], true_positive_rate=0.0), "must lie in"),
+    (lambda: m.roc_curve([0.1, 0.2], [0, 2]), "`outcomes` must be 0 or 1"),
+    (lambda: m.roc_curve([0.1, 0.2], [0, 0]), "must hold positives"),
+    (lambda: m.predictive_entropy([[0.9, 0.1]], [0], among="incorrect"), "no sample is incorrect"),
+    (
+        lambda: m.predictive_entropy([0.9, 0.2], [0, 0], among="correct", weights=[1.0, 0.0]),
+        "no sample is correct",
+    ),
+    (lambda: m.predictive_entropy([[0.9, 0.1]], among="correct"), "`labels` must be given"),
+    (lambda: m.high_confidence([0.5], [1], threshold=99), r"`threshold` must lie in \[0, 1\]; got 99"),
+    (lambda: m.auroc([0.1, 0.9], [0, 1], weights=[1.0, 0.0]), "AUROC is undefined"),
+    (
+        lambda: m.expected_calibration_error([0.5], [1], binning="equal"),
+        '`binning` must be one of "width", "mass", "mukhoti"; got \'equal\'',
+    ),
+    (
+        lambda: m.expected_calibration_error([0.5], [1], norm="max"),
+        '`norm` must be one of "l1", "l2"; got \'max\'',
+    ),
+    (lambda: m.predictive_entropy([0.5], [1], among="wrong"), "`among` must be one of"),
+    (lambda: m.maximum_calibration_error([0.5], [1], num_bins=0), "`num_bins` must be at least 1; got 0"),
+    (lambda: m.reliability_table([0.5], [1], num_bins=1.5), r"`num_bins` must be an integer; got 1\.5"),
+    (lambda: m.reliability_table([[0.5, 0.2]], [[1, 0]]), r"`probs\[:, k\], labels\[:, k\]`"),
+    (lambda: m.accuracy([[0.5, 0.5], [0.7, 0.302]], [0, 1]), r"row 1 sums to 1\.002"),
+    (
+        lambda: m.score_decomposition([0.5], [1], score="log"),
+        '`score` must be one of "brier", "nll"; got \'log\'',
+    ),
+    (lambda: m.score_decomposition([0.5], [1], average="none"), '`average` must be "macro"'),
+    (
+        lambda: m.score_decomposition([[0.5, 0.5]], [1], classwise=True, average="micro"),
+        "`average` must be one of",
+    ),
+    (lambda: m.corp_reliability_curve([[0.5, 0.2]], [[1, 0]]), r"`probs\[:, k\], labels\[:, k\]`"),
+    (
+        lambda: m.refinement_decomposition([[0.5, 0.5]] * 2, [[0.5, 0.25, 0.25]] * 2, [0, 1]),
+        r"`recalibrated` must have the shape of `probs`, \(2, 2\); got",
+    ),
+    (
+        lambda: m.refinement_decomposition([0.0], [0.0], [1]),
+        "`recalibrated` must not give what happened probability zero",
+    ),
+    (lambda: m.refinement_decomposition([0.5], [0.5], [1], score="log"), "`score` must be one of"),
+    (lambda: m.calibration_slope([0.5], [1], interval="exact"), "`interval` must be one of"),
+    (lambda: m.calibration_slope([0.5], [1], level=95), "`level` must lie between 0 and 1"),
+    (
+        lambda: m.calibration_slope([0.5], [1], interval="profile", weights=[1.0]),
+        '`interval` must be "wald" with weights',
+    ),
+    (lambda: m.calibration_slope([[0.5, 0.5]], [[1, 1]]), "pass one column"),
+    (
+        lambda: m.CalibrationError(binning="mass", keep="sketch", norm="l2"),
+        '`norm` must be "l1" for keep="sketch"',
+    ),
+    (lambda: m.CalibrationError(keep="sketch"), '`keep` must be "all" for binning="width"'),
+    (lambda: m.temperature_decomposition([0.5], [1], score="accuracy"), "`score` must be one of"),
+    (
+        lambda: m.canonical_calibration_error([0.2, 0.3], [0, 1], weights=[1.0, 0.0]),
+        "no sample has a neighbour",
+    ),
+    (lambda: m.risk_at_coverage([0.9, 0.6], [1, 0], coverage=80), "`coverage` must"),
+]
+
+
+@pytest.mark.parametrize(("call", "sentence"), REFUSED)
+def test_bad_arguments_are_refused(call: Callable[[], object], sentence: str) -> None:
+    """With the name of the argument, what it must be, and what was given."""
+    with pytest.raises((InputError, TypeError), match=sentence):
+        call()
