@@ -9,6 +9,7 @@ import io
 import os
 import random
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -31,21 +32,25 @@ START = [sys.executable, "-c", "from calibrant.__main__ import start; start()"]
 """Starts the command in a process of its own; its arguments follow."""
 
 
-def call(*arguments: str, folder: Path, closed: bool = False) -> subprocess.CompletedProcess[str]:
+def call(
+    *arguments: str, folder: Path, code: int | None = None, closed: bool = False
+) -> subprocess.CompletedProcess[str]:
     """Run ``calibrant ARGUMENTS`` in a folder, within this process, and undo what it changed here.
 
     A fresh process spends seconds on imports before the command itself begins. What only a process of its own
-    can show (how it starts, its exit code, Ctrl-C) is tested with ``START``. ``closed`` leaves it no
-    output, as ``>&- 2>&-`` does.
+    can show (how it starts, its exit code, Ctrl-C) is tested with ``START``. ``code`` is the exit code that
+    it must have; ``closed`` leaves it no output, as ``>&- 2>&-`` does. A single argument is a whole line.
     """
     output, errors = io.StringIO(), io.StringIO()
+    arguments = tuple(shlex.split(arguments[0])) if len(arguments) == 1 else arguments
     with (
         _surroundings_restored(folder, list(arguments)),
         contextlib.redirect_stdout(None if closed else output),
         contextlib.redirect_stderr(None if closed else errors),
     ):
-        code = _exit_code()
-    return subprocess.CompletedProcess(list(arguments), code, output.getvalue(), errors.getvalue())
+        found = _exit_code()
+    assert code in {None, found}, output.getvalue() + errors.getvalue()
+    return subprocess.CompletedProcess(list(arguments), found, output.getvalue(), errors.getvalue())
 
 
 def one_line(text: str) -> str:

@@ -17,7 +17,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Run ``calibrant ARGUMENTS`` in an empty folder."""
-    return lambda *arguments: call(*arguments, folder=tmp_path)
+    return lambda *arguments, **how: call(*arguments, folder=tmp_path, **how)
 
 
 @pytest.fixture

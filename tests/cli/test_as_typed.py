@@ -62,7 +62,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_foreign_table_is_read_by_every_command(run, asked, tmp_path) -> None:
+def test_a_foreign_table_is_read_by_every_command(run, asked, tmp_path, found) -> None:
     """Names, words and percentages are understood; what is done next reads the file in the same way."""
     rows = [
         f"{word},{percent},{percent // 50}"
@@ -70,17 +70,20 @@ def test_a_foreign_table_is_read_by_every_command(run, asked, tmp_path) -> None:
     ]
     (tmp_path / "mail.csv").write_text("\n".join(["y_true,p_spam,site", *rows]))
     options = ("--group-column", "site", "--label-column", "y_true")
-    assert run("evaluate", "mail.csv", *options).returncode == 0
+    run("evaluate", "mail.csv", *options, code=0)
     given = asked[0]["predictions"]
     assert (given.kind, given.class_names, given.probs[0].item()) == ("binary", ("ham", "spam"), 0.1)
     assert (given.labels[:2].tolist(), given.groups[0]) == ([0, 1], "0")
-    fit = run("fit", "mail.csv", "--all", "--method", "temperature", "-o", "t.safetensors", *options[2:])
-    assert fit.returncode == 0, fit.stderr
+    fit = run("fit mail.csv --all --method temperature -o t.safetensors --label-column y_true", code=0)
     assert "note: `p_spam` holds percentages and was divided by 100." in fit.stdout
-    assert (
-        run("apply", "t.safetensors", "mail.csv", "-o", "out.csv", "--prob-columns", "p_spam").returncode == 0
-    )
-    assert run("check", "mail.csv", "--max-ece", "0.9", "--bootstrap", "20", *options).returncode == 0
+    run("apply t.safetensors mail.csv -o out.csv --prob-columns p_spam", code=0)
+    run("check", "mail.csv", "--max-ece", "0.9", "--bootstrap", "20", *options, code=0)
+    # What ``evaluate`` recommends carries its options.
+    from calibrant.reports.commands import with_commands
+
+    told = with_commands(found, reading="--label-column y")
+    assert told.verdict.commands
+    assert all(command.endswith(" --label-column y") for command in told.verdict.commands)
 
 
 def test_repairs_by_group_are_shown(run, asked, tmp_path) -> None:
@@ -88,8 +91,7 @@ def test_repairs_by_group_are_shown(run, asked, tmp_path) -> None:
     rng = np.random.default_rng(0)
     groups = np.array(["a; c", "b; c"])[np.arange(200) % 2]
     np.savez(tmp_path / "g.npz", logits=rng.normal(size=200), labels=rng.integers(0, 2, 200), groups=groups)
-    done = run("evaluate", "g.npz", "--by-group", "--report", "g.html")
-    assert done.returncode == 0, done.stderr
+    done = run("evaluate", "g.npz", "--by-group", "--report", "g.html", code=0)
     lines = done.stdout.partition("Repairs by group")[2].splitlines()
     firsts = [line.partition(" ")[0] for line in lines]  # the name, and the count below it
     assert [firsts[firsts.index(name) + 1] for name in ("all", "c")] == ["100", "100"]
@@ -98,22 +100,12 @@ def test_repairs_by_group_are_shown(run, asked, tmp_path) -> None:
     assert "Repairs by group: Platt scaling" in (tmp_path / "g.html").read_text()
 
 
-def test_the_next_commands_read_the_file_in_the_same_way(found) -> None:
-    """What ``evaluate`` recommends carries its options."""
-    from calibrant.reports.commands import with_commands
-
-    told = with_commands(found, reading="--label-column y")
-    assert told.verdict.commands
-    assert all(command.endswith(" --label-column y") for command in told.verdict.commands)
-
-
 def test_several_files_one_after_another(run, asked, file, tmp_path) -> None:
     """Each has its verdict and its page, and a row of the last table; a bad one is told, and counts."""
     (tmp_path / "bad.npz").write_bytes(b"PK")
     calibrant.load_predictions(file).rows(slice(0, 30)).save(tmp_path / "part.npz")
     files = ("--report", "pages", "--json", "all.json", "--markdown", "all.md")
-    done = run("evaluate", "part.npz", "bad.npz", "p.npz", *files)
-    assert done.returncode == 2
+    done = run("evaluate", "part.npz", "bad.npz", "p.npz", *files, code=2)
     assert done.stderr.startswith("calibrant: ")
     assert "bad.npz" in one_line(done.stderr)
     assert done.stdout.count("Best fix: temperature scaling") == 2
@@ -132,46 +124,27 @@ def test_files_of_one_name_have_pages_of_their_own(run, asked, file, tmp_path) -
     for name in ("one", "[b]two"):
         (tmp_path / name).mkdir()
         shutil.copy(file, tmp_path / name / "p.npz")
-    done = run("evaluate", "one/p.npz", "[b]two/p.npz", "one/../one/p.npz", "--report", "pages")
-    assert done.returncode == 0, done.stderr
+    done = run("evaluate", "one/p.npz", "[b]two/p.npz", "one/../one/p.npz", "--report", "pages", code=0)
     assert sorted(path.name for path in (tmp_path / "pages").iterdir()) == ["[b]two-p.html", "one-p.html"]
     assert [each for each in done.stdout.split() if each.endswith("two/p.npz")][-1] == "[b]two/p.npz"
     assert len(asked) == 2
-    done = run("compare", "one/p.npz", "one/p.npz")
-    assert "a file is given twice; name each model once." in one_line(done.stderr)
 
 
 def test_patterns_that_the_shell_left(run, asked, file) -> None:
     """``*.npz`` is expanded where the shell does not."""
-    assert run("evaluate", "*.npz").returncode == 0
+    run("evaluate", "*.npz", code=0)
     assert len(asked) == 1
-    assert "*.csv: no such file" in run("evaluate", "*.csv").stderr
 
 
 def test_a_pipe_in_and_json_out(run, asked, file, monkeypatch) -> None:
     """``-`` reads the standard input whatever its format, and ``--json -`` prints nothing else."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
-    done = run("evaluate", "-", "--json", "-")
-    assert done.returncode == 0, done.stderr
+    done = run("evaluate", "-", "--json", "-", code=0)
     assert json.loads(done.stdout)["source"]["name"] == "stdin"
     text = "label\tprob\n" + "1\t0.75\n0\t0.5\n" * 20
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    done = run(
-        "check", "/dev/stdin", "--format", "tsv", "--max-ece", "0.9", "--json", "-", "--bootstrap", "20"
-    )
-    assert done.returncode == 0, done.stderr
+    done = run("check /dev/stdin --format tsv --max-ece 0.9 --json - --bootstrap 20", code=0)
     assert json.loads(done.stdout)["passed"]
-
-
-def test_values_that_were_left_out_or_parted_by_blanks(run, file) -> None:
-    """What went wrong is said, not what the machine made of it."""
-    done = run("evaluate", file.name, "--report", "--quiet")
-    assert done.stderr == "calibrant: --report must have a value; got --quiet, which is an option.\n"
-    done = run("evaluate", file.name, "--prob-columns", "cat", "dog")
-    assert "dog: no such file; columns have commas between, as --prob-columns" in one_line(done.stderr)
-    done = run("evaluate", "my", "dir/my", "preds.csv")
-    assert "my, dir/my, preds.csv: no such files; put quotes around a path" in one_line(done.stderr)
-    assert "; put quotes" in one_line(run("fit", "my", "preds.csv", "-o", "c").stderr)
 
 
 def test_levels_as_people_say_them(run, asked, file) -> None:
@@ -179,9 +152,6 @@ def test_levels_as_people_say_them(run, asked, file) -> None:
     for level in ("95", "95%", "0.95"):
         run("evaluate", file.name, "--level", level)
     assert [each["level"] for each in asked] == [0.95] * 3
-    done = run("evaluate", file.name, "--level", "5")
-    assert done.returncode == 2
-    assert "--level must be between 0.5 and 0.9999" in " ".join(done.stderr.replace("│", " ").split())
 
 
 def test_every_command_knows_quiet_verbose_and_version(run) -> None:
@@ -193,50 +163,37 @@ def test_every_command_knows_quiet_verbose_and_version(run) -> None:
     assert run("fit", "-V").stdout.strip() == f"calibrant {calibrant.__version__}"
 
 
-def test_quiet_and_version_before_the_command(run, asked, file) -> None:
-    """``calibrant -q evaluate`` is what ``calibrant evaluate -q`` is, and holds for that command only."""
+def test_quiet_prints_nothing_and_verbose_the_stages(run, asked, file) -> None:
+    """Before the command and after it: silence where it succeeds; stages with seconds, and tracebacks."""
     done = run("-q", "evaluate", "p.npz")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert "reading p.npz" in run("-v", "evaluate", "p.npz").stderr
-    assert "Best fix" in run("evaluate", "p.npz").stdout
-
-
-def test_quiet_prints_nothing_and_verbose_the_stages(run, asked, file) -> None:
-    """Quiet is silent where it succeeds; verbose tells stages with seconds, and where an error arose."""
+    assert "Best fix" in run("evaluate", "p.npz").stdout  # it holds for that command only
     fit = ("fit", file.name, "--all", "--method", "temperature", "-o", "c.safetensors")
     assert run(*fit, "-q").stdout == ""
     assert " s  fitting temperature on 40 samples" in run(*fit, "-v").stderr
-    done = run("evaluate", file.name, "--by-group", "-v")
-    assert done.returncode == 2
+    done = run("evaluate", file.name, "--by-group", "-v", code=2)
     assert "Traceback" in one_line(done.stderr)
-
-
-def test_errors_name_options(run, file) -> None:
-    """Not the arguments of functions in Python."""
-    done = run("evaluate", file.name, "--positive-class", "7")
-    assert "--positive-class must be 0 or 1; got '7'." in one_line(done.stderr)
-    assert "give a limit (--max-ece 0.03), or a baseline" in run("check", file.name).stderr
 
 
 def test_nothing_is_replaced_by_another_command(run, asked, file, tmp_path) -> None:
     """A report is replaced by another one of its file, a calibrator by an equal one; else by --force."""
     first = ("evaluate", file.name, "--report", "r.html")
-    assert run(*first).returncode == 0
-    assert run(*first).returncode == 0
-    assert run(*first, "--seed", "1").returncode == 0
+    run(*first, code=0)
+    run(*first, code=0)
+    run(*first, "--seed", "1", code=0)
     other = ("evaluate", "other.npz", "--report", "r.html")
     (tmp_path / "other.npz").write_bytes(file.read_bytes())
-    done = run(*other)
-    assert done.returncode == 2
+    done = run(*other, code=2)
     assert "r.html already exists and isn't a report of other.npz; use --force" in one_line(done.stderr)
-    assert run(*other, "--force").returncode == 0
+    run(*other, "--force", code=0)
     fit = ("fit", file.name, "--all", "-o", "c.safetensors", "--method")
-    assert run(*fit, "temperature").returncode == 0
-    assert run(*fit, "temperature").returncode == 0
+    run(*fit, "temperature", code=0)
+    run(*fit, "temperature", code=0)
     kept = (tmp_path / "c.safetensors").read_bytes()
     assert "has other content; use --force to overwrite it" in one_line(run(*fit, "platt").stderr)
     assert (tmp_path / "c.safetensors").read_bytes() == kept
-    assert run(*fit, "platt", "--force").returncode == 0
+    run(*fit, "platt", "--force", code=0)
     (tmp_path / "package.json").write_text('{"name": "page"}')
     assert "already exists" in run("evaluate", file.name, "--json", "package.json").stderr
 
@@ -271,39 +228,27 @@ def test_what_others_wrote_is_kept(run, file, tmp_path, command) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "ours"),
     [
-        '{"measurements": ["my own"]}',
-        '{"checks": []}',
-        '{"schema_version": 1, "versions": {"mine": "1"}}',
-        '{"format": 1, "of": "me", "measurements": ["my own"]}',
-        '[{"schema_version": 1, "versions": {"calibrant": "1"}}, 1]',
-        "[]",
-        "schema_version",
-        "\udcff",
+        ('{"measurements": ["my own"]}', False),
+        ('{"checks": []}', False),
+        ('{"schema_version": 1, "versions": {"mine": "1"}}', False),
+        ('{"format": 1, "of": "me", "measurements": ["my own"]}', False),
+        ('[{"schema_version": 1, "versions": {"calibrant": "1"}}, 1]', False),
+        ("[]", False),
+        ("schema_version", False),
+        ("\udcff", False),
+        ("", True),
+        ('{"schema_version": 1, "versions": {"calibrant": "1"}}', True),
+        ('[{"schema_version": 1, "versions": {"calibrant": "1"}}]', True),
+        ('{"format": 1, "of": "a run", "measurements": [{"trace": 1, "trace_standard_error": 0}]}', True),
     ],
 )
-def test_numbers_of_others_are_kept(tmp_path, text) -> None:
-    """A key that ours have is not enough; neither is a list with one of ours."""
-    path = tmp_path / "mine.json"
+def test_numbers_of_ours_are_told_from_those_of_others(tmp_path, text, ours) -> None:
+    """A key that ours have is not enough, nor a list with one of ours; an empty file holds nothing."""
+    path = tmp_path / "some.json"
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
-    assert not is_our_json(path)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        '{"schema_version": 1, "versions": {"calibrant": "1"}}',
-        '[{"schema_version": 1, "versions": {"calibrant": "1"}}]',
-        '{"format": 1, "of": "a run", "measurements": [{"trace": 1, "trace_standard_error": 0}]}',
-    ],
-)
-def test_numbers_of_ours_are_known(tmp_path, text) -> None:
-    """Of one file and of several, of a network's curvature; and a file that holds nothing."""
-    path = tmp_path / "ours.json"
-    path.write_text(text, encoding="utf-8")
-    assert is_our_json(path)
+    assert is_our_json(path) is ours
 
 
 @pytest.mark.parametrize(
@@ -347,17 +292,7 @@ def test_own_numbers_are_replaced(run, file) -> None:
     check += ("--markdown", "c.md")
     figure = ("figure", "reliability", "p.npz", "-o", "r.svg")
     for command in (check, (*check, "--seed", "1"), figure, figure):
-        done = run(*command)
-        assert done.returncode == 0, done.stderr
-
-
-def test_an_ending_is_refused_by_the_name_that_was_typed(run, file, tmp_path) -> None:
-    """Where a file of that name is there, too, and the new one is made elsewhere at first."""
-    calibrator = ("fit", "p.npz", "--all", "--method", "temperature", "-o", "t.safetensors")
-    assert run(*calibrator).returncode == 0
-    (tmp_path / "out.txt").write_text("mine")
-    done = run("apply", "t.safetensors", "p.npz", "-o", "out.txt")
-    assert done.stderr.startswith("calibrant: out.txt must end in one of .npz"), done.stderr
+        run(*command, code=0)
 
 
 def test_defaults_from_pyproject(run, asked, file, tmp_path) -> None:
@@ -388,8 +323,7 @@ def test_defaults_from_pyproject(run, asked, file, tmp_path) -> None:
 def test_wrong_defaults_are_one_sentence(run, tmp_path, text, words) -> None:
     """Which file, which name, and the nearest that there is."""
     (tmp_path / "pyproject.toml").write_text(text)
-    done = run("evaluate", "p.npz")
-    assert done.returncode == 2
+    done = run("evaluate", "p.npz", code=2)
     assert words in one_line(done.stderr)
     assert str(tmp_path / "pyproject.toml") in one_line(done.stderr)
 
@@ -398,10 +332,8 @@ def test_a_missing_file_is_told_before_anything_heavy_is_imported(run, monkeypat
     """What is not there is said before torch is asked for."""
     monkeypatch.setitem(sys.modules, "calibrant.evaluation.pipeline", None)
     monkeypatch.setitem(sys.modules, "calibrant.predictions", None)  # importing it would fail
-    for command in ("evaluate", "compare", "check"):
-        done = (
-            run(command, "absent.npz", "absent.npz") if command == "compare" else run(command, "absent.npz")
-        )
+    for command in (("evaluate",), ("compare", "absent.npz"), ("check",)):
+        done = run(*command, "absent.npz")
         assert (done.returncode, done.stderr) == (2, "calibrant: absent.npz: no such file.\n")
 
 
@@ -413,14 +345,3 @@ def test_shells_complete_commands_and_options(tmp_path, monkeypatch, run) -> Non
     (tmp_path / "pyproject.toml").write_text("[tool.calibrant]\nbin = 3\n")  # of no interest to the shell
     assert run().stdout.split() == ["--level"]
     assert "_CALIBRANT_COMPLETE" in os.environ
-
-
-def test_options_that_images_would_not_heed_are_refused(run, tmp_path) -> None:
-    """Segmentation holds its own labels, and images are its clusters."""
-    np.savez(tmp_path / "i.npz", logits=np.zeros((3, 2, 4, 4)), labels=np.zeros((3, 4, 4), dtype=int))
-    for options in (("--cluster", "patient"), ("--label-file", "i.npz"), ("--percent",)):
-        done = run("evaluate", "i.npz", *options)
-        assert done.returncode == 2
-        assert f"each image is a cluster; leave out {' '.join(options)}." in one_line(done.stderr)
-    done = run("fit", "i.npz", "-o", "c.safetensors", "--label-column", "y")
-    assert "leave out --label-column y." in one_line(done.stderr)

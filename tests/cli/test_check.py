@@ -1,4 +1,4 @@
-"""``calibrant check`` as a pipeline meets it."""
+"""``calibrant check`` as a pipeline meets it; samples in clusters, and quantities that are asked for."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ def test_a_failure_is_exit_code_one_and_a_sentence(run, boastful, tmp_path) -> N
     assert [case.attrib["name"] for case in cases] == ["ece at most 0.03", "accuracy at least 0.5"]
     assert cases[0].attrib["classname"].endswith("a<b>&c.npz")
     failure = cases[0].find("failure")
-    assert failure is not None
     assert f"FAIL: {failure.attrib['message']}" == first
     assert cases[1].find("failure") is None
 
@@ -48,8 +47,7 @@ def test_a_failure_is_exit_code_one_and_a_sentence(run, boastful, tmp_path) -> N
 def test_too_few_samples_pass_with_a_word_and_fail_where_strict(run, tmp_path) -> None:
     """Three samples: exit code 0 and what they would let through; 1 with ``--strict``."""
     np.savez(tmp_path / "three.npz", confidence=[0.95] * 3, correct=[1, 1, 0])
-    done = run("check", "three.npz", "--max-ece", "0.05")
-    assert done.returncode == 0, done.stderr
+    done = run("check", "three.npz", "--max-ece", "0.05", code=0)
     assert done.stdout.startswith("pass, too few samples to tell: ")
     assert "3 samples are too few: a model with a true error of 0.4 would pass" in done.stdout
     done = run("check", "three.npz", "--max-ece", "0.05", "--strict")
@@ -70,24 +68,13 @@ def test_quiet_prints_only_failures(run, boastful) -> None:
     ("arguments", "words"),
     [
         ((), "there is nothing to check"),
-        (
-            ("--max-classwise-ece", "1"),
-            "classwise_ece cannot be checked: needs the probabilities of all classes",
-        ),
-        (("--max-ece", "-1"), "must be 0 or more"),
-        (("--max-ece", "5%"), "--max-ece must be a number such as 0.03; got '5%'; write 0.05."),
-        (("--min-accuracy", "0,9"), "--min-accuracy must be a number such as 0.03; got '0,9'; write 0.9."),
-        (("--max-nll", "low"), "--max-nll must be a number such as 0.03; got 'low'."),
-        (("--max-ece", "0.1", "--baseline-metric", "ece"), "--baseline-metric go with a --baseline"),
-        (("--baseline", "absent.npz"), "absent.npz: no such file"),
         (("--max-ece", "0.1", "--junit", "found.txt"), "must end in .xml"),
         (("--baseline", "a<b>&c.npz", "--baseline-metric", "f1"), "there is no metric 'f1'"),
     ],
 )
 def test_bad_input_is_exit_code_two_in_every_format(run, boastful, tmp_path, arguments, words) -> None:
     """One sentence on stderr, and in the files that a pipeline reads, if these can be written."""
-    done = run("check", boastful.name, *arguments, "--json", "found.json")
-    assert done.returncode == 2
+    done = run("check", boastful.name, *arguments, "--json", "found.json", code=2)
     assert words in one_line(done.stderr)
     assert len(one_line(done.stderr).strip().splitlines()) == 1
     if "--junit" in arguments:
@@ -107,7 +94,7 @@ def test_a_missing_file_is_an_error_in_junit(run, boastful, tmp_path) -> None:
     assert (suites.attrib["failures"], suites.attrib["errors"]) == ("0", "1")
     (error,) = suites.iter("error")
     assert error.attrib["message"] == "absent.npz: no such file."
-    assert run("check", boastful.name, "--max-ece", "0.9", *files).returncode == 0
+    run("check", boastful.name, "--max-ece", "0.9", *files, code=0)
     assert "error" not in json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
 
 
@@ -126,3 +113,56 @@ def test_a_summary_in_markdown(run, boastful, tmp_path) -> None:
     text = (tmp_path / "found.md").read_text(encoding="utf-8")
     assert text.endswith("### ✗ The check could not run\n\nabsent.npz: no such file.\n")
     assert "must end in .md" in one_line(run(*check[:-1], "found.txt").stderr)
+
+
+@pytest.fixture
+def visits(tmp_path) -> None:
+    """Forty patients of ten visits each, in a table; some patients are to fit on, the others to judge on."""
+    rng = np.random.default_rng(0)
+    p = np.repeat(rng.random(40), 10)
+    label = np.repeat(rng.random(40) < p[::10], 10).astype(int)
+    split = np.repeat(np.arange(40) % 2, 10)
+    lines = [f"{q},{y},p{k // 10},{s}" for k, (q, y, s) in enumerate(zip(p, label, split, strict=True))]
+    (tmp_path / "visits.csv").write_text("\n".join(["prob,label,patient,split", *lines]) + "\n")
+
+
+def test_every_command_takes_the_column(run, visits, tmp_path) -> None:
+    """evaluate, check, compare and fit resample patients, and say so."""
+    evaluate = "evaluate visits.csv --bootstrap 20 --method platt --cluster patient"
+    done = run(f"{evaluate} --json found.json", code=0)
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert found["settings"]["clusters"] == 20
+    assert "20 clusters of 10 samples" in done.stdout
+    assert "20 clusters" in run(f"{evaluate} --group-column patient", code=0).stdout  # which may be both
+    plain = run("check", "visits.csv", "--max-ece", "0.05", "--bootstrap", "99")
+    whole = run("check", "visits.csv", "--max-ece", "0.05", "--bootstrap", "99", "--cluster", "patient")
+    assert (plain.returncode, whole.returncode) == (1, 0)
+    (tmp_path / "other.csv").write_text((tmp_path / "visits.csv").read_text())
+    both = run("compare visits.csv other.csv --group-column patient --cluster patient --bootstrap 40", code=0)
+    assert "all models: Samples count as dependent within 20 clusters" in " ".join(both.stdout.split())
+    run("fit", "visits.csv", "--cluster", "patient", "--out", "c.safetensors", code=0)
+
+
+def test_a_quantity_is_added_by_name(run, over_confident, tmp_path) -> None:
+    """Terminal and JSON have it with its interval; other quantities that were not asked for stay away."""
+    few = {name: array[:1000] for name, array in np.load(over_confident).items()}
+    np.savez(tmp_path / "few.npz", **few)
+    few = "few.npz --bootstrap 20 --method temperature"
+    done = run(f"evaluate {few} --metric smooth_ece --json found.json", code=0)
+    assert "smECE" in done.stdout
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    first, repaired = found["arms"]
+    estimate = first["metrics"]["smooth_ece"]
+    assert estimate["low"] < estimate["value"] < estimate["high"]
+    assert repaired["change"]["smooth_ece"]["high"] < 0
+    assert "debiased_ece" not in first["metrics"]
+
+
+def test_a_baseline_can_be_held_by_such_a_quantity(run, over_confident, tmp_path) -> None:
+    """On the same samples; a model that is sharper still is worse beyond noise."""
+    arrays = dict(np.load(over_confident))
+    np.savez(tmp_path / "sharper.npz", **(arrays | {"logits": 2 * arrays["logits"]}))
+    done = run("check", "sharper.npz", "--baseline", over_confident.name, "--baseline-metric", "smooth_ece",
+               "--bootstrap", "50")  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("FAIL: The kernel-smoothed calibration error (smECE) is 0.")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from calibrant._math.errors import InputError
 from calibrant.cli.main import app
 from calibrant.reports import file_figures
 from calibrant.reports.figures.drawing import drawing_style
@@ -24,46 +23,26 @@ def test_list_names_every_figure() -> None:
     assert names == [figure.name for figure in all_figures()]
 
 
-@pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """One figure in every format."""
-    folder, found = tmp_path_factory.mktemp("drawn"), {}
-    for ending in (".svg", ".png", ".pdf"):
-        path = folder / f"once{ending}"
-        result = CliRunner().invoke(app, ["figure", "focal-decomposition", "-o", str(path)])
-        assert result.exit_code == 0, result.output
-        found[ending] = path.read_bytes()
-    return found
+def test_the_ending_says_what(tmp_path) -> None:
+    """SVG, PNG and PDF; drawn again it is the same file."""
+    for ending, start in ((".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")):
+        path, made = tmp_path / f"once{ending}", set[bytes]()
+        for _ in range(1 if ending == ".png" else 2):
+            result = CliRunner().invoke(app, ["figure", "focal-decomposition", "-o", str(path), "--force"])
+            assert result.exit_code == 0, result.output
+            made.add(path.read_bytes())
+            path.unlink()
+        assert len(made) == 1
+        assert made.pop().startswith(start)
 
 
-@pytest.mark.parametrize(("ending", "start"), [(".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")])
-def test_the_ending_says_what(drawn: dict[str, bytes], ending: str, start: bytes) -> None:
-    """SVG, PNG and PDF."""
-    assert drawn[ending].startswith(start)
-
-
-def test_what_the_caption_gets_wrong_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_caption_gets_wrong_is_said(tmp_path, monkeypatch) -> None:
     """A figure that differs from the published one says where."""
     regions, quicker = (figure_named(name) for name in ("confidence-regions", "focal-decomposition"))
     quick = replace(regions, panels=quicker.panels)
     monkeypatch.setattr(file_figures, "all_figures", lambda: (quick,))
     noted = CliRunner().invoke(app, ["figure", "confidence-regions", "-o", str(tmp_path / "drawn.svg")])
     assert "proposition 5" in noted.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["figure"], "NAME is missing"),
-        (["figure", "nothing"], "there is no figure 'nothing'"),
-        (["figure", "focal-arrows", "-o", "x.gif"], r"--out must end in .svg, .png, .pdf; got 'x.gif'"),
-    ],
-)
-def test_refusals_are_sentences(arguments: list[str], message: str) -> None:
-    """No name, a wrong name, a wrong ending."""
-    result = CliRunner().invoke(app, arguments)
-    assert isinstance(result.exception, InputError)
-    assert message in str(result.exception)
 
 
 @pytest.fixture
@@ -80,14 +59,6 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("ending", [".svg", ".pdf"])
-def test_the_same_bytes_again(tmp_path: Path, drawn: dict[str, bytes], ending: str) -> None:
-    """A figure drawn twice is the same file, so a committed one changes only if what it shows does."""
-    path = tmp_path / f"once{ending}"
-    assert CliRunner().invoke(app, ["figure", "focal-decomposition", "-o", str(path)]).exit_code == 0
-    assert path.read_bytes() == drawn[ending]
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -102,7 +73,7 @@ def test_the_same_bytes_again(tmp_path: Path, drawn: dict[str, bytes], ending: s
         (["classes", "several.npz"], ""),
     ],
 )
-def test_figures_of_files(files: Path, arguments: list[str], said: str) -> None:
+def test_figures_of_files(files, arguments, said) -> None:
     """Of all rows where there is no split; several files are laid over one another, each under its name."""
     given = [str(files / each) if each.endswith(".npz") else each for each in arguments]
     out = files / "drawn.svg"
@@ -115,38 +86,7 @@ def test_figures_of_files(files: Path, arguments: list[str], said: str) -> None:
         assert ">other" in drawn
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["reliability"], "the figure reliability needs a file: `calibrant figure reliability FILE`"),
-        (["classes", "one.npz", "other.npz"], "the figure classes takes one file; got 2"),
-        (
-            ["reliability", "one.npz", "top.npz"],
-            "must be of one kind; one is multiclass and top is top_label",
-        ),
-        (["reliability", "one.npz", "--label", "b"], "--label is for multilabel files; one is multiclass"),
-        (["reliability", "several.npz", "--label", "d"], "several has no label 'd'"),
-        (["roc", "one.npz"], "the figure roc needs an event"),
-        (["roc", "event.npz", "--bins", "5"], "does not take --bins; of such options it takes --positive-cl"),
-        (["classes", "top.npz"], "the figure classes needs the scores of all classes"),
-        (["reliability", "bare.npz"], "labels"),
-        (["focal-arrows", "one.npz"], "the figure focal-arrows shows theory and takes no file; got "),
-        (
-            ["focal-arrows", "--label", "b", "--all"],
-            "the figure focal-arrows does not take --label, --all; of such options it takes none of these",
-        ),
-        (["confidence", "one.npz", "one.npz"], "once each"),
-    ],
-)
-def test_figures_of_files_refuse(files: Path, arguments: list[str], message: str) -> None:
-    """Files that do not go together or with the figure, and options that it would not heed."""
-    given = [str(files / each) if each.endswith(".npz") else each for each in arguments]
-    result = CliRunner().invoke(app, ["figure", *given, "-o", str(files / "x.svg")])
-    assert isinstance(result.exception, InputError), result.output
-    assert message in str(result.exception)
-
-
-def test_figures_read_files_as_evaluate_does(tmp_path: Path) -> None:
+def test_figures_read_files_as_evaluate_does(tmp_path) -> None:
     """A label column and a column of probabilities by any names; a figure of the theory reads nothing."""
     rows = "".join(f"{k % 2},{0.2 + 0.6 * (k % 2)}\n" for k in range(40))
     (tmp_path / "odd.csv").write_text(f"ill,risk\n{rows}")
@@ -154,11 +94,9 @@ def test_figures_read_files_as_evaluate_does(tmp_path: Path) -> None:
     arguments = ["figure", "confidence", str(tmp_path / "odd.csv"), "-o", str(tmp_path / "drawn.svg")]
     result = CliRunner().invoke(app, arguments + names)
     assert result.exit_code == 0, result.output
-    theory = CliRunner().invoke(app, ["figure", "focal-arrows", "--label-column", "ill"])
-    assert "leave out --label-column ill" in str(theory.exception)
 
 
-def test_figures_are_as_wide_and_called_as_asked(files: Path) -> None:
+def test_figures_are_as_wide_and_called_as_asked(files) -> None:
     """``--width`` in inches, ``--names`` in the legend; too few names, and those of theory, are refused."""
     given = ["figure", "confidence", str(files / "one.npz"), str(files / "other.npz"), "--width", "3"]
     out = files / "drawn.svg"
@@ -167,15 +105,10 @@ def test_figures_are_as_wide_and_called_as_asked(files: Path) -> None:
     drawn = out.read_text(encoding="utf-8")
     assert all(f">{name}" in drawn for name in ("before", "after"))
     assert 'width="216pt"' in drawn  # 72 points an inch
-    for names in ("before", "a,a", "a,"):
-        refused = CliRunner().invoke(app, [*given, "--names", names, "-o", str(out)])
-        assert "a name for each of the 2 files, no two alike" in str(refused.exception)
-    theory = CliRunner().invoke(app, ["figure", "focal-arrows", "--names", "a"])
-    assert "shows theory and takes no --names" in str(theory.exception)
 
 
 @pytest.mark.parametrize("width", [2.0, 3.3, 6.5])
-def test_the_legend_lies_beside_what_is_drawn(files: Path, width: float) -> None:
+def test_the_legend_lies_beside_what_is_drawn(files, width) -> None:
     """Above the axes, within the figure, at any width; it says what the coloured bands are."""
     request = FigureRequest(files={name: files / f"{name}.npz" for name in ("one", "other")}, width=width)
     with drawing_style():

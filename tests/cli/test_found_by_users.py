@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-import torch
 
 import calibrant
 from calibrant.calibrators.selection import usual_candidates
@@ -18,33 +15,13 @@ from command_line import call, one_line
 FEW = {"bootstrap": 100, "null_draws": 60}
 
 
-def test_three_samples_get_a_calibrator_and_a_warning(tmp_path: Path) -> None:
+def test_three_samples_get_a_calibrator_and_a_warning(tmp_path) -> None:
     """Too few to choose by: temperature scaling, and the option that takes another."""
     np.savez(tmp_path / "p.npz", logits=[[1.0, 2, 0], [2, 0, 0], [0, 1, 4]], labels=[0, 0, 1])
-    done = call("fit", "p.npz", "--all", "-o", "c.safetensors", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = call("fit", "p.npz", "--all", "-o", "c.safetensors", folder=tmp_path, code=0)
     assert "3 samples are too few to choose a calibrator by (at least 20): temperature" in done.stdout
     assert "--method takes another" in done.stdout
     assert calibrant.load_calibrator(tmp_path / "c.safetensors").name == "temperature"
-
-
-@pytest.mark.parametrize(
-    ("bad", "remedy"),
-    [
-        (-np.inf, "give probabilities as `probs`, which may be 0"),
-        (np.inf, "float64"),
-        (np.nan, "leave that row out"),
-    ],
-)
-def test_logits_that_are_not_finite_get_a_remedy(tmp_path: Path, bad: float, remedy: str) -> None:
-    """One sentence with the row and what to do."""
-    logits = np.zeros((4, 3))
-    logits[2, 1] = bad
-    np.savez(tmp_path / "p.npz", logits=logits, labels=[0, 1, 2, 0])
-    done = call("evaluate", "p.npz", folder=tmp_path)
-    assert done.returncode == 2
-    assert f"row 2 holds {bad}" in one_line(done.stderr)
-    assert remedy in one_line(done.stderr)
 
 
 def model(seed: int, *, sharpness: float, accurate: float) -> Predictions:
@@ -87,7 +64,7 @@ def test_few_wrong_decisions_fit_few_numbers() -> None:
 
 def test_nearly_separable_data_are_not_made_worse() -> None:
     """Whatever is recommended has no worse NLL on the test samples, unless an error is clearly better."""
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         labels = rng.integers(0, 5, 600)
         logits = rng.normal(size=(600, 5))
@@ -109,57 +86,8 @@ def test_cross_fitting_tells_how_far_it_is() -> None:
     assert told == [0.25, 0.5, 0.75, 1.0]
 
 
-def test_a_damaged_table_is_named(tmp_path: Path) -> None:
-    """Which file it is stands first, also of the kind whose size is looked at before."""
-    (tmp_path / "p.parquet").write_bytes(b"PAR1")
-    done = call("evaluate", "p.parquet", folder=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.startswith("calibrant: p.parquet: it cannot be read as a .parquet file, perhaps")
-
-
 LOGITS = np.log([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.1, 0.3, 0.6], [0.4, 0.3, 0.3]])
 SHARES = np.exp(LOGITS)
-
-
-@pytest.mark.parametrize(
-    ("arrays", "words"),
-    [
-        ({"probs": SHARES.astype(complex)}, "`probs` must hold numbers; got dtype complex128."),
-        ({"probs": np.where(SHARES == 0.5, np.nan, SHARES)}, "row 1 holds nan; leave that row out"),
-        (
-            {"probs": np.stack([SHARES, SHARES], 1)},
-            "for samples that are not images, `probs` must have shape (N, C).",
-        ),
-        ({"logits": LOGITS[:, 0], "labels": [-1, 1, 1, -1]}, "do they say -1 for 0? Write 0."),
-        ({"logits": LOGITS, "labels": [0, 1, -100, 2]}, "row 2 holds -100; does that say that there is no"),
-        (
-            {"logits": LOGITS, "weights": np.full(4, 1e200)},
-            "divide all of them by the same number.",
-        ),
-        (
-            {"logits": LOGITS, "weights": np.full(4, 1e-200)},
-            "divide all of them by the same number.",
-        ),
-    ],
-)
-def test_bad_arrays_get_a_remedy(tmp_path: Path, arrays: dict[str, object], words: str) -> None:
-    """One sentence that names the file, what is wrong with it and what to do."""
-    np.savez(tmp_path / "p.npz", **{"labels": [0, 1, 2, 0]} | arrays)
-    done = call("evaluate", "p.npz", folder=tmp_path)
-    assert done.returncode == 2
-    assert words in one_line(done.stderr)
-
-
-def test_tensors_without_plain_numbers_are_refused(tmp_path: Path) -> None:
-    """Sparse ones, and those that have only a shape."""
-    for logits, words in (
-        (torch.tensor(LOGITS).to_sparse(), "got a sparse one: call `.to_dense()` first."),
-        (torch.empty(4, 3, device="meta"), "got a tensor on the device meta, which has none."),
-    ):
-        torch.save({"logits": logits, "labels": torch.tensor([0, 1, 2, 0])}, tmp_path / "p.pt")
-        done = call("evaluate", "p.pt", folder=tmp_path)
-        assert done.returncode == 2
-        assert words in one_line(done.stderr)
 
 
 def test_large_weights_change_nothing() -> None:
@@ -169,31 +97,6 @@ def test_large_weights_change_nothing() -> None:
         for weight in (1.0, 1e60, 1e-60)
     ]
     assert float(max(values) - min(values)) < 1e-15
-
-
-def test_labels_that_are_missing_beside_an_array(tmp_path: Path) -> None:
-    """The file is named, and where labels are looked for."""
-    np.save(tmp_path / "logits.npy", LOGITS)
-    done = call("evaluate", "logits.npy", folder=tmp_path)
-    assert done.returncode == 2
-    assert "logits.npy has none: add them beside it, in labels.npy." in one_line(done.stderr)
-
-
-def test_the_option_for_labels_of_another_name_is_named(tmp_path: Path) -> None:
-    """And the column that may hold them."""
-    (tmp_path / "p.csv").write_text("diagnosis,prob\n" + "0,0.25\n1,0.75\n" * 20)
-    done = call("check", "p.csv", "--max-ece", "0.1", folder=tmp_path)
-    assert done.returncode == 2
-    assert "(in a table: `label`, or --label-column says which). Not used: `diagnosis`." in done.stderr
-
-
-def test_a_baseline_of_other_classes_is_refused(tmp_path: Path) -> None:
-    """Models of three and of four classes do not answer the same question."""
-    np.savez(tmp_path / "p.npz", logits=LOGITS, labels=[0, 1, 2, 0])
-    np.savez(tmp_path / "q.npz", logits=np.eye(4), labels=[0, 1, 2, 0])
-    done = call("check", "p.npz", "--baseline", "q.npz", folder=tmp_path)
-    assert done.returncode == 2
-    assert "must have the same number of classes; got 4 and 3; `calibrant" in one_line(done.stderr)
 
 
 def test_huge_logits_are_not_called_silent() -> None:
@@ -206,20 +109,11 @@ def test_huge_logits_are_not_called_silent() -> None:
     assert float(fitted.temperature) > 1e12
 
 
-def test_one_odd_time_is_named(tmp_path: Path) -> None:
-    """Among numbers it is the odd cell that is wrong, not the first row."""
-    (tmp_path / "t.csv").write_text("when,label,prob\n1,1,.5\n2,0,.4\nsoon,1,.4\n")
-    done = call("monitor", "t.csv", "--time", "when", folder=tmp_path)
-    assert done.returncode == 2
-    assert "line 4 holds 'soon'" in one_line(done.stderr)
-
-
-def test_a_store_is_no_folder_of_other_things(tmp_path: Path) -> None:
+def test_a_store_is_no_folder_of_other_things(tmp_path) -> None:
     """A sweep does not mix its files with those of another kind; a store that was begun is one."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
-    done = call("sweep", "digits-losses", "--store", "mine", folder=tmp_path)
-    assert done.returncode == 2
+    done = call("sweep", "digits-losses", "--store", "mine", folder=tmp_path, code=2)
     assert "mine is no store of runs and holds other things, such as thesis.tex" in one_line(done.stderr)
     assert [each.name for each in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
     for names in (
@@ -232,28 +126,3 @@ def test_a_store_is_no_folder_of_other_things(tmp_path: Path) -> None:
         for name in names:
             (begun / name).mkdir(parents=True)
         assert Store(begun).fingerprints() is not None
-
-
-def test_random_weights_predict_nothing(tmp_path: Path) -> None:
-    """A network by its name needs a file of weights."""
-    done = call("predict", "mlp", "digits", "-o", "p.npz", folder=tmp_path)
-    assert done.returncode == 2
-    assert "mlp would predict with random weights; give a file of trained ones" in one_line(done.stderr)
-
-
-def test_an_empty_recipe_is_refused(tmp_path: Path) -> None:
-    """It says nothing of what to train on."""
-    (tmp_path / "empty.toml").touch()
-    done = call("train", "empty.toml", folder=tmp_path)
-    assert done.returncode == 2
-    assert "empty.toml sets nothing; a recipe must at least say what to train on, such as" in one_line(
-        done.stderr
-    )
-
-
-def test_columns_of_a_file_are_not_called_by_options(tmp_path: Path) -> None:
-    """Columns may be named as options are; what the library calls its arguments is still translated."""
-    (tmp_path / "other.csv").write_text("seed,bins,age\n1,2,3\n")
-    done = call("evaluate", "other.csv", folder=tmp_path)
-    assert "found no predictions in `seed`, `bins`, `age`; name columns" in one_line(done.stderr)
-    assert "--label-column and --prob-columns say which they are" in done.stderr

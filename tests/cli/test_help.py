@@ -41,10 +41,7 @@ def test_the_first_help_groups_the_commands(run) -> None:
     assert titles == ["Examples:", "Evaluate", "Fix", "Watch", "Look", "Lab", "Options"]
     shown = re.findall(r"^  ([a-z]+)  ", text, flags=re.MULTILINE)
     assert sorted(shown) == sorted(set(COMMANDS) - {"help"})
-
-
-def test_values_are_called_by_one_word_in_capitals() -> None:
-    """No ``<path>``, no ``{file}``."""
+    # No ``<path>``, no ``{file}``.
     for name, command in COMMANDS.items():
         for param in command.params:
             if param.param_type_name == "option" and not param.is_flag and param.name != "help":
@@ -101,41 +98,3 @@ def test_methods_are_listed_in_one_place(run, monkeypatch) -> None:
         shown = run(command, "--help").stdout
         assert "calibrant methods" in shown
         assert "isotonic" not in shown
-
-
-@pytest.mark.parametrize(
-    ("typed", "said"),
-    [
-        ("evaluate missing.npz", "missing.npz: no such file.\n"),
-        (
-            "evaluate over.npz --group-column site",
-            "--group-column works only with tables (CSV, Parquet), and ",
-        ),
-        ("evaluate over.npz --bins 0", "--bins must be at least 1; got 0.\n"),
-        ("evaluate over.npz --bins x", "--bins must be a whole number; got 'x'.\n"),
-        (
-            "evaluate over.npz --kind foo",
-            "--kind must be binary, multiclass, multilabel or top_label; got 'foo'.\n",
-        ),
-        ("evaluate over.npz --method temprature", "'temprature'.\nDid you mean 'temperature'?"),
-        ("figure nosuch", "there is no figure 'nosuch'.\nChoose 'reliability', 'confidence', 'roc', "),
-        ("check over.npz --max-ece 2", "--max-ece must be between 0 and 1; got 2.\nUse 0.02 for 2%.\n"),
-        (
-            "evaluate over.npz --positive-class cat",
-            "--positive-class needs two classes, and there are 4 classes.\nLeave it out.\n",
-        ),
-        ("evaluate over.npz --report note.html", "exists and isn't a report of over.npz.\nUse --force"),
-        ("fit over.npz", "--out is missing.\nSee `calibrant fit --help`.\n"),
-        ("evalute over.npz", "there is no command 'evalute'.\nDid you mean evaluate?\n"),
-        ("evaluate over.npz --reprot x.html", "there is no option --reprot.\nDid you mean --report?\n"),
-    ],
-)
-def test_errors_have_one_form(run, over_confident, tmp_path, typed, said) -> None:
-    """What is wrong and where, then what to do, on a line of its own; never more than five alternatives."""
-    (tmp_path / "note.html").write_text("a note")
-    done = run(*typed.split())
-    assert done.returncode == 2
-    assert done.stderr.startswith("calibrant: ")
-    assert said in done.stderr
-    assert "Usage" not in done.stderr
-    assert done.stderr.count("'") <= 12

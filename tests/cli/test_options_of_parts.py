@@ -90,22 +90,6 @@ def test_no_option_of_reading_is_passed_over(folder, capsys) -> None:
             opened_alike([path, path], Reading(), engine=engine, ignore_index=1)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("check", "t", "--max-ece", "0.9", "--jobs", "2"), "Add --engine pool"),
-        (("fit", "t/a.parquet", "-o", "o.safetensors", "--jobs", "2"), "Add --engine pool"),
-        (("check", "t/a.parquet", "--max-ece", "0.9", "--iou", "0.7"), "--iou is for COCO detections"),
-        (("check", "t/a.parquet", "--max-ece", "0.9", "--ignore-index", "1"), "are for segmentation"),
-    ],
-)
-def test_in_memory_neither(arguments, said, folder) -> None:
-    """Options that nothing heeds are refused of samples in memory, too."""
-    done = call(*arguments, folder=folder)
-    assert done.returncode == 2
-    assert said in " ".join(done.stderr.split())
-
-
 def test_groups_that_are_clusters_stay_groups(folder) -> None:
     """The column that holds both is one of groups, too, in parts as in memory."""
     reading = Reading(group_column=("site",), cluster="site")

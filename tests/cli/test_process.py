@@ -60,7 +60,7 @@ def start(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_command_starts_and_ends(folder: Path, name: str) -> None:
+def test_every_command_starts_and_ends(folder, name) -> None:
     """The process ends with the command's exit code, prints results on stdout and failures on stderr."""
     arguments, code, words = CALLS[name]
     done = start(folder, *START, *arguments)
@@ -77,28 +77,34 @@ def test_the_installed_command_is_this_one() -> None:
     assert command.value == "calibrant.__main__:start"
 
 
-def test_the_keyboard_waits_for_imports(folder: Path) -> None:
-    """Modules that swallow Ctrl-C, or die of it, are imported to their end; then the command stops.
+INTERRUPT = "os.kill(os.getpid(), signal.SIGINT)"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"try:\n    {INTERRUPT}\n    [0] * 9\nexcept BaseException:\n    pass\n",
+        f"for _ in range(2):\n    {INTERRUPT}\n    time.sleep(0.2)\ntime.sleep(400)\n",
+    ],
+    ids=["once", "twice"],
+)
+def test_the_keyboard_waits_for_imports(folder, source) -> None:
+    """Modules that swallow Ctrl-C are imported to their end; who presses it twice does not wait for it.
 
     The sleep after it is longer than the process may live: the signal must end it.
     """
-    interrupt = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    [0] * 9\n"
-    (folder / "swallows.py").write_text(interrupt + "except BaseException:\n    pass\n")
-    done = stopped_at(folder, "swallows")
+    (folder / "pressed.py").write_text("import os, signal, time\n" + source)
+    code = (
+        HEARS + "import calibrant.cli.evaluate as command;"
+        "command.check_inputs = lambda *_: (__import__('pressed'), __import__('time').sleep(400));"
+        "from calibrant.__main__ import start; start()"
+    )
+    done = start(folder, sys.executable, "-c", code, "evaluate", "p.npz")
     assert done.returncode == 130, done.stderr
     assert done.stderr.startswith("calibrant: stopped; ")
 
 
-def test_the_keyboard_ends_an_import_that_hangs(folder: Path) -> None:
-    """Whoever presses Ctrl-C twice does not wait for it."""
-    twice = "import os, signal, time\nfor _ in range(2):\n    os.kill(os.getpid(), signal.SIGINT)\n"
-    (folder / "hangs.py").write_text(twice + "    time.sleep(0.2)\ntime.sleep(400)\n")
-    done = stopped_at(folder, "hangs")
-    assert done.returncode == 130, done.stderr
-    assert done.stderr.startswith("calibrant: stopped; ")
-
-
-def test_the_keyboard_stops_it_before_it_is_imported(folder: Path) -> None:
+def test_the_keyboard_stops_it_before_it_is_imported(folder) -> None:
     """Ctrl-C while the command itself is imported: the same sentence."""
     code = (
         HEARS + "import sys;"
@@ -115,7 +121,7 @@ def test_the_keyboard_stops_it_before_it_is_imported(folder: Path) -> None:
     assert done.stderr == "calibrant: stopped; nothing half-written is left behind.\n"
 
 
-def test_the_second_interrupt_is_the_last(folder: Path) -> None:
+def test_the_second_interrupt_is_the_last(folder) -> None:
     """What ended the import by a second Ctrl-C is not interrupted a third time while it says so."""
     (folder / "hangs.py").write_text(
         "import signal\nfor _ in range(2):\n    signal.raise_signal(signal.SIGINT)\n"
@@ -130,17 +136,7 @@ def test_the_second_interrupt_is_the_last(folder: Path) -> None:
     assert done.stdout == "undisturbed\n", done.stderr
 
 
-def stopped_at(folder: Path, module: str) -> subprocess.CompletedProcess[str]:
-    """Run a command that imports a module and then sleeps."""
-    code = (
-        HEARS + "import calibrant.cli.evaluate as command;"
-        f"command.check_inputs = lambda *_: (__import__({module!r}), __import__('time').sleep(400));"
-        "from calibrant.__main__ import start; start()"
-    )
-    return start(folder, sys.executable, "-c", code, "evaluate", "p.npz")
-
-
-def test_the_keyboard_stops_it_in_one_sentence(folder: Path) -> None:
+def test_the_keyboard_stops_it_in_one_sentence(folder) -> None:
     """Ctrl-C while a command works: one sentence, exit code 130, no traceback."""
     code = (
         HEARS + "import calibrant.cli.evaluate as command;"

@@ -1,4 +1,4 @@
-"""The command where its surroundings are odd: one sentence and the exit code 2."""
+"""The command where its surroundings are odd, its reader has left, or the fault is ours."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
+import calibrant
 from calibrant import InputError
 from calibrant._math.memory import bounded_memory
+from calibrant.cli.streams import outlet
+from command_line import call, one_line
 
 TABLE = "label,prob\n1,0.7\n0,0.5\n1,0.6\n0,0.2\n"
 
@@ -107,3 +111,54 @@ def test_memory_that_runs_short_later_is_told_with_what_is_left() -> None:
             raise error
     with pytest.raises(RuntimeError, match="another"), bounded_memory():
         raise RuntimeError("another")
+
+
+@pytest.mark.parametrize("text", ["pass", 100_000 * "pass"], ids=["flushed", "written"])
+def test_a_reader_that_leaves_ends_nothing(text) -> None:
+    """What goes into a pipe that nobody reads is dropped, as often as written; the pipe itself raises."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with pytest.raises(BrokenPipeError, match="Broken pipe"):
+        os.write(writing, text.encode())
+    with os.fdopen(writing, "w") as bare:
+        stream = outlet(bare)
+        for _ in range(2):
+            assert stream.write(text) == len(text)
+            stream.flush()
+        assert not stream.isatty()
+
+
+@pytest.mark.parametrize(("words", "code"), [(["--version"], 0), (["check", "absent.csv"], 2)])
+def test_without_any_output_the_exit_code_stays(tmp_path, words, code) -> None:
+    """Python has None for a stream that was closed before it began, and flushes nothing at its end."""
+    assert outlet(None) is None
+    assert call(*words, folder=tmp_path, closed=True).returncode == code
+
+
+def test_a_fault_is_not_a_failed_gate(monkeypatch, tmp_path) -> None:
+    """The exit code is 3, stdout stays empty, and stderr has the traceback, then what to report."""
+    (tmp_path / "p.npz").write_bytes(b"predictions")
+    mistaken = Mock(side_effect=KeyError("[red]absent[/red]"))
+    monkeypatch.setattr("calibrant.predictions.open_predictions", mistaken)
+    done = call("check", "p.npz", "--max-ece", "0.05", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    last = done.stderr.splitlines()[-5:]
+    assert last[0] == "calibrant: this is a fault of calibrant, not of your input."
+    assert last[1] == "Please report it with the traceback above and these lines:"
+    assert last[2].startswith("  KeyError: '[red]absent[/red]' (cli/reading.py, line ")
+    assert last[3] == "  calibrant check p.npz --max-ece 0.05"
+    assert f"calibrant {calibrant.__version__}, Python 3." in last[4]
+    assert "torch 2." in last[4]
+    assert "numba 0." in last[4]
+    assert "Traceback (most recent call last):" in one_line(done.stderr)
+    assert "\nKeyError: '[red]absent[/red]'\n" in one_line(done.stderr)
+
+
+def test_an_error_in_the_users_code_is_not_a_fault(tmp_path) -> None:
+    """A network of the user's that fails: 2, one sentence with the file and the line."""
+    own = "import torch\nclass Own(torch.nn.Module):\n    def forward(self, _):\n        return 1 / 0\n"
+    (tmp_path / "own_of_fault.py").write_text(own)
+    done = call("predict", "own_of_fault:Own", "digits", "-o", "p.npz", folder=tmp_path)
+    assert done.returncode == 2
+    said = "your code fails: ZeroDivisionError: division by zero (own_of_fault.py, line 4)"
+    assert done.stderr == f"calibrant: {said}.\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,10 @@ from calibrant.cli.main import app
 from calibrant.evaluation import check, compare, evaluate
 from calibrant.predictions import Predictions
 
-Maker = Callable[..., Predictions]
 QUICK: dict[str, Any] = {"bootstrap": 200, "null_draws": 50}
 
 
-def test_the_same_samples_are_paired(made: Maker) -> None:
+def test_the_same_samples_are_paired(made) -> None:
     """Two statements on one sample: differences are paired, far narrower than apart, and zero where equal."""
     honest, sharp = made("multiclass", 800), made("multiclass", 800, sharpness=1.5)
     found = compare([("honest", honest), ("sharp", sharp)], **QUICK)
@@ -37,7 +35,7 @@ def test_the_same_samples_are_paired(made: Maker) -> None:
     assert "beyond noise" in found.verdict
 
 
-def test_other_samples_are_not_paired(made: Maker) -> None:
+def test_other_samples_are_not_paired(made) -> None:
     """With other labels, or another number of them, differences are wide as if judged apart."""
     found = compare([("a", made("binary", 500)), ("b", made("binary", 500, seed=1))], **QUICK)
     assert not found.paired
@@ -48,9 +46,12 @@ def test_other_samples_are_not_paired(made: Maker) -> None:
     )  # two quantiles of 200 resamples
     assert "noise could explain the difference" in found.verdict
     assert not compare([("a", made("binary", 500)), ("b", made("binary", 400))], **QUICK).paired
+    # Different numbers of classes are compared all the same.
+    found = compare([("a", made("multiclass", 60, 3)), ("b", made("multiclass", 60, 5))], **QUICK)
+    assert found.notes == ("Models with different numbers of classes are compared (a 3, b 5).",)
 
 
-def test_a_model_is_judged_as_evaluate_judges_it(made: Maker) -> None:
+def test_a_model_is_judged_as_evaluate_judges_it(made) -> None:
     """The first model's metrics, nulls and curves are those of the uncalibrated arm on its test split."""
     predictions = made("multiclass", 300, split=np.arange(300) % 2, sharpness=2)
     first = compare([("a", predictions), ("b", predictions)], **QUICK).models[0]
@@ -71,7 +72,7 @@ def test_the_same_setting_has_the_same_default_everywhere() -> None:
         assert len(defaults[name]) == 1, name
 
 
-def test_top_label_models_are_compared_by_what_they_have(made: Maker) -> None:
+def test_top_label_models_are_compared_by_what_they_have(made) -> None:
     """Their NLL is that of being right; what needs all classes gives a reason."""
     models = [("a", made("top_label", 900)), ("b", made("top_label", 900, sharpness=3))]
     found = compare(models, **QUICK)
@@ -81,7 +82,7 @@ def test_top_label_models_are_compared_by_what_they_have(made: Maker) -> None:
     assert "Lowest calibration error: a with " in found.verdict
 
 
-def test_top_label_samples_that_are_evidently_the_same_are_paired(made: Maker) -> None:
+def test_top_label_samples_that_are_evidently_the_same_are_paired(made) -> None:
     """By their true classes where both know them, else by the rows that are right, unless by chance."""
     first, sharper = made("top_label", 900), made("top_label", 900, sharpness=3)
     found = compare([("a", first), ("b", sharper)], **QUICK)
@@ -104,7 +105,7 @@ def test_top_label_samples_that_are_evidently_the_same_are_paired(made: Maker) -
     assert not compare([("a", few), ("b", few)], **QUICK).paired
 
 
-def test_too_few_resamples_are_noted(made: Maker) -> None:
+def test_too_few_resamples_are_noted(made) -> None:
     """Below a hundred, or where less than one lies beyond each end, the intervals mean nothing."""
     models = [("a", made("binary", 50)), ("b", made("binary", 50, sharpness=2))]
     note = "With 2 resamples the intervals mean nothing; take 100 or more."
@@ -116,7 +117,7 @@ def test_too_few_resamples_are_noted(made: Maker) -> None:
     assert not any("resamples" in note for note in compare(models, **QUICK).notes)
 
 
-def test_it_is_deterministic_and_json(made: Maker) -> None:
+def test_it_is_deterministic_and_json(made) -> None:
     """The same seed gives the same text, without NaN."""
     models = [("a", made("binary", 200)), ("b", made("binary", 200, sharpness=2)), ("c", made("binary", 90))]
     found = compare(models, **QUICK)
@@ -126,35 +127,11 @@ def test_it_is_deterministic_and_json(made: Maker) -> None:
         raise AssertionError(f"{name} in JSON")
 
     json.loads(found.to_json(), parse_constant=refuse)
-
-
-def test_progress_is_told(made: Maker) -> None:
-    """One stage per model, then done."""
+    # One stage per model, then done.
     told: list[tuple[str, float]] = []
     models = [("a", made("binary", 50)), ("b", made("binary", 50))]
     compare(models, progress=lambda stage, share: told.append((stage, share)), **QUICK)
     assert told == [("evaluating a", 0.0), ("evaluating b", 0.5), ("done", 1.0)]
-
-
-def test_what_cannot_be_compared(made: Maker) -> None:
-    """One model, two of one name, two kinds, or no labels: one sentence each."""
-    binary = made("binary", 30)
-    with pytest.raises(InputError, match="two models or more; got 1"):
-        compare([("a", binary)])
-    with pytest.raises(InputError, match="different names; 'a' is given 2 times"):
-        compare([("a", binary), ("a", binary)])
-    with pytest.raises(
-        InputError, match=r"one kind; 'a' is binary and 'b' is multiclass|'b' is multiclass and"
-    ):
-        compare([("a", binary), ("b", made("multiclass", 30))])
-    with pytest.raises(InputError, match="`labels` must be given"):
-        compare([("a", Predictions(logits=np.zeros(5))), ("b", Predictions(logits=np.zeros(5)))])
-
-
-def test_different_numbers_of_classes_are_noted(made: Maker) -> None:
-    """They are compared all the same."""
-    found = compare([("a", made("multiclass", 60, 3)), ("b", made("multiclass", 60, 5))], **QUICK)
-    assert found.notes == ("Models with different numbers of classes are compared (a 3, b 5).",)
 
 
 def named(predictions: Predictions, *names: str) -> Predictions:
@@ -174,7 +151,7 @@ def named(predictions: Predictions, *names: str) -> Predictions:
         (("cat", "dog", "fox", "owl"), r"a and c must have the same classes; 'owl' is one of c only"),
     ],
 )
-def test_classes_must_be_the_same_in_the_same_order(made: Maker, names: tuple[str, ...], words: str) -> None:
+def test_classes_must_be_the_same_in_the_same_order(made, names, words) -> None:
     """Where two name them; a model that does not is compared with either."""
     first, bare = made("multiclass", 60, 3), made("multiclass", 60, 3, sharpness=2)
     other = named(made("multiclass", 60, len(names)), *names)
@@ -186,7 +163,7 @@ def test_classes_must_be_the_same_in_the_same_order(made: Maker, names: tuple[st
     assert compare([("a", given), ("b", bare), ("c", named(bare, "cat", "dog", "fox"))], **QUICK).paired
 
 
-def test_nobody_wins_a_tie(made: Maker) -> None:
+def test_nobody_wins_a_tie(made) -> None:
     """Equal models are called equal, whoever comes first; a third that is worse loses to both."""
     honest, sharp = made("multiclass", 800), made("multiclass", 800, sharpness=2)
     found = compare([("a", honest), ("b", honest)], **QUICK)
@@ -199,10 +176,10 @@ def test_nobody_wins_a_tie(made: Maker) -> None:
     )
 
 
-def test_few_samples_alone_make_no_model_worse(made: Maker) -> None:
+def test_few_samples_alone_make_no_model_worse(made) -> None:
     """On samples of their own a small and a large file of one model differ by what chance gives."""
     many = made("binary", 4000, seed=0)
-    for seed in range(1, 6):
+    for seed in range(1, 4):
         verdict = compare([("many", many), ("few", made("binary", 60, seed=seed))], **QUICK).verdict
         assert (
             "Lowest calibration error of the positive class: many" not in verdict or "noise could" in verdict

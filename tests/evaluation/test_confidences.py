@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,6 @@ from calibrant.predictions import Predictions
 from command_line import call, one_line
 
 FEW = {"bootstrap": 40, "null_draws": 60}
-METHODS = ("platt", "beta", "isotonic", "histogram", "scaling-binning", "temperature")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +38,6 @@ def test_calibrators_are_fitted_to_being_right(stated) -> None:
         assert arm["ece"].value == pytest.approx(float(expected), abs=1e-12)
         assert arm["mean_confidence"].value == pytest.approx(float(repaired.mean()), abs=1e-12)
         assert arm["accuracy"].value == found.arms[0].metrics["accuracy"].value
-    assert found.verdict.repair is not None
     assert found.verdict.repair.space == "confidence"
 
 
@@ -57,29 +53,16 @@ def test_certainty_is_told_in_the_words_of_confidences() -> None:
         "infinite: 8 samples are wrong with a confidence of 1, or right with one of 0"
     )
     said = found.arm("temperature").fit
-    assert said is not None
     assert "8 probabilities of exactly 0 or 1 were counted as 1e-12 or 1 - 1e-12" in said.warnings
 
 
-def test_samples_without_a_split_are_judged_in_turn(stated) -> None:
-    """No answer is repaired by a calibrator that was fitted on it."""
-    few = Predictions(**{name: values[:300] for name, values in stated.items() if name != "split"})
-    found = calibrant.evaluate(few, calibrators=["platt"], **FEW)
-    assert (found.num_calibration, found.num_test) == (300, 300)
-    whole = build("platt").fit(few.as_binary().scores, few.correct.long())
-    mean = float(whole.predict_proba(few.as_binary().scores).mean())
-    assert found.arm("platt").metrics["mean_confidence"].value != pytest.approx(mean, abs=1e-9)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_file_of_confidences_is_repaired(stated, tmp_path: Path, method: str) -> None:
+@pytest.mark.parametrize("method", ["platt", "isotonic", "scaling-binning"])
+def test_a_file_of_confidences_is_repaired(stated, tmp_path, method) -> None:
     """Fit, apply and check in the shell: a file of the same kind, in which stated and right agree."""
     np.savez(tmp_path / "said.npz", **stated)
     assert call("check", "said.npz", "--max-ece", "0.03", folder=tmp_path).returncode == 1
-    fitted = call("fit", "said.npz", "--method", method, "-o", "c.safetensors", folder=tmp_path)
-    assert fitted.returncode == 0, fitted.stderr
-    applied = call("apply", "c.safetensors", "said.npz", "-o", "mended.npz", folder=tmp_path)
-    assert applied.returncode == 0, applied.stderr
+    call("fit", "said.npz", "--method", method, "-o", "c.safetensors", folder=tmp_path, code=0)
+    call("apply", "c.safetensors", "said.npz", "-o", "mended.npz", folder=tmp_path, code=0)
     before, after = (calibrant.load_predictions(tmp_path / f"{name}.npz") for name in ("said", "mended"))
     assert (after.kind, after.groups, after.correct.tolist()) == (
         "top_label",
@@ -92,31 +75,27 @@ def test_a_file_of_confidences_is_repaired(stated, tmp_path: Path, method: str) 
         abs(float((each.test.confidence - each.test.correct.double()).mean())) for each in (before, after)
     ]
     assert gaps[1] < max(gaps[0], 0.04)
-    assert call("check", "mended.npz", "--max-ece", "0.10", folder=tmp_path).returncode == 0
+    call("check", "mended.npz", "--max-ece", "0.10", folder=tmp_path, code=0)
 
 
-def test_new_answers_need_no_outcome(stated, tmp_path: Path) -> None:
+def test_new_answers_need_no_outcome(stated, tmp_path) -> None:
     """``apply`` takes a table of confidences alone, by group, and writes a table of confidences."""
     np.savez(tmp_path / "said.npz", **stated)
     (tmp_path / "new.csv").write_text("confidence,group\n0.5,code\n0.5,maths\n", encoding="utf-8")
-    done = call("fit", "said.npz", "--by-group", "--method", "platt", "-o", "c.safetensors", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert call("apply", "c.safetensors", "new.csv", "-o", "out.csv", folder=tmp_path).returncode == 0
+    call("fit", "said.npz", "--by-group", "--method", "platt", "-o", "c.safetensors", folder=tmp_path, code=0)
+    call("apply", "c.safetensors", "new.csv", "-o", "out.csv", folder=tmp_path, code=0)
     code, maths = calibrant.load_predictions(tmp_path / "out.csv").confidence.tolist()
     assert code < 0.45 < 0.55 < maths
     refused = call("check", "new.csv", "--max-ece", "0.1", folder=tmp_path)
     assert (refused.returncode, "without `correct`" in one_line(refused.stderr)) == (2, True)
 
 
-def test_a_calibrator_of_confidences_is_for_confidences(stated, tmp_path: Path) -> None:
+def test_a_calibrator_of_confidences_is_for_confidences(stated, tmp_path) -> None:
     """It is refused for the probabilities of an event, theirs for confidences, and one of classes."""
     np.savez(tmp_path / "said.npz", **stated)
     np.savez(tmp_path / "event.npz", probs=stated["confidence"], labels=stated["correct"])
-    for file, out in (("said", "said"), ("event", "event")):
-        done = call(
-            "fit", f"{file}.npz", "--all", "--method", "platt", "-o", f"{out}.safetensors", folder=tmp_path
-        )
-        assert done.returncode == 0, done.stderr
+    for name in ("said", "event"):
+        call(f"fit {name}.npz --all --method platt -o {name}.safetensors", folder=tmp_path, code=0)
     first = call("apply", "said.safetensors", "event.npz", "-o", "out.npz", folder=tmp_path)
     other = call("apply", "event.safetensors", "said.npz", "-o", "out.npz", folder=tmp_path)
     third = call("fit", "said.npz", "--method", "vector", "-o", "out.safetensors", folder=tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,15 +22,18 @@ ROUGH = {"slope", "intercept", "adaptive_ece", "smce", "brier_skill"}
 """Made of cells of confidence, 300 in all; everything else is exact."""
 
 
-def outputs(num_classes: int, *, num_images: int = 24, size: int = 8, seed: int = 0) -> dict[str, np.ndarray]:
+def outputs(
+    num_classes: int, *, num_images: int = 24, seed: int = 0, split: int | None = 2
+) -> dict[str, Any]:
     """Logits twice too large, labels that hang together within images, one row of each image ignored."""
     rng = np.random.default_rng(seed)
-    logits = rng.normal(size=(num_images, num_classes, size, size))
+    logits = rng.normal(size=(num_images, num_classes, 8, 8))
     logits += rng.normal(size=(num_images, num_classes, 1, 1))
     probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    labels = (probs.cumsum(axis=1) < rng.random((num_images, 1, size, size))).sum(axis=1)
+    labels = (probs.cumsum(axis=1) < rng.random((num_images, 1, 8, 8))).sum(axis=1)
     labels[:, 0] = 255
-    return {"logits": 2 * logits, "labels": labels, "split": np.arange(num_images) % 2}
+    marked = {} if split is None else {"split": np.arange(num_images) % split}
+    return {"logits": 2 * logits, "labels": labels, **marked}
 
 
 @pytest.fixture(scope="module", params=[3, 2])
@@ -83,16 +87,13 @@ def test_a_resample_of_every_image_has_the_class_wise_error() -> None:
     """Whether it holds each once or twice."""
     dense = DensePredictions(**outputs(3), ignore_index=255)
     reduced = samples_of(dense, 15).reduced(())
-    assert reduced.classwise is not None
-    assert reduced.clusters is not None
     counts = np.ones((2, len(reduced.clusters))) * [[1], [2]]
     assert reduced.classwise(counts) == pytest.approx([reduced.values["classwise_ece"]] * 2)
 
 
 def test_images_without_a_position_that_counts_are_not_counted(tmp_path) -> None:
     """One of six images is ignored throughout: five clusters; of a pair one is too few."""
-    given = outputs(3, num_images=6)
-    del given["split"]
+    given = outputs(3, num_images=6, split=None)
     given["labels"][2] = 255
     found = evaluate(DensePredictions(**given, ignore_index=255), calibrators=[], bootstrap=20, null_draws=20)
     assert found.settings.clusters == 5
@@ -104,8 +105,7 @@ def test_images_without_a_position_that_counts_are_not_counted(tmp_path) -> None
 
 def test_gates_and_comparisons_take_images(tmp_path) -> None:
     """As of the flattened positions with images as clusters; the same images are paired, others are not."""
-    given = outputs(3)
-    del given["split"]
+    given = outputs(3, split=None)
     flat = predictions_of_positions(**given, groups=np.arange(24), ignore_index=255)
     dense = DensePredictions(**given, ignore_index=255)
     limits = {"ece": 0.02, "accuracy": 0.2, "nll": 3.0}
@@ -124,17 +124,14 @@ def test_gates_and_comparisons_take_images(tmp_path) -> None:
         np.save(tmp_path / name / "logits.npy", logits)
         np.save(tmp_path / name / "labels.npy", given["labels"])
     asked = ("a", "b", "--ignore-index", "255", "--bootstrap", "20")
-    assert call("compare", *asked, folder=tmp_path).returncode == 0
-    done = call(
-        "check", "b", "--baseline", "a", "--ignore-index", "255", "--bootstrap", "20", folder=tmp_path
-    )
+    call("compare", *asked, folder=tmp_path, code=0)
+    done = call("check b --baseline a --ignore-index 255 --bootstrap 20", folder=tmp_path)
     assert (done.returncode, "(same samples)" in done.stdout) == (0, True)
 
 
 def test_rows_of_images_are_the_metrics_of_each() -> None:
     """Each image's row is what judging it alone gives, as it came and calibrated."""
-    given = outputs(3, num_images=3)
-    del given["split"]
+    given = outputs(3, num_images=3, split=None)
     fitted = TemperatureScaling().fit(given["logits"], given["labels"], ignore_index=255)
     for calibrator in (None, fitted):
         rows = image_rows(DensePredictions(**given, ignore_index=255), calibrator=calibrator)
@@ -152,12 +149,6 @@ def test_rows_of_images_are_the_metrics_of_each() -> None:
             found = [row.ece, row.nll, row.brier, row.accuracy, row.gap]
             assert found == pytest.approx([float(each) for each in wanted])
             assert row.count == alone.num_samples == 56
-
-
-def test_an_event_at_one_half_is_not_predicted() -> None:
-    """As everywhere: of two equally probable classes the lower one counts."""
-    (row,) = image_rows(DensePredictions(logits=np.zeros((1, 2, 2, 2)), labels=np.array([[[0, 1], [1, 1]]])))
-    assert (row.accuracy, row.mean_confidence) == (0.25, 0.5)
 
 
 def test_calibrators_take_positions() -> None:
@@ -210,6 +201,16 @@ def test_files_are_read_one_image_at_a_time(tmp_path) -> None:
     command = ("check", "all.npz", "--max-ece", "0.9", "--ignore-index", "255", "--engine", "serial")
     refused = call(*command, folder=tmp_path)
     assert "packed, and read in order. Leave out --engine" in " ".join(refused.stderr.split())
+    # An archive whose numbers were changed is refused by its name, without a trace.
+    given = outputs(3, num_images=2)
+    path = tmp_path / "some.npz"
+    np.savez(path, logits=given["logits"], labels=given["labels"])
+    content = bytearray(path.read_bytes())
+    at = content.find(given["logits"][1].tobytes()[-64:])
+    content[at] ^= 255
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"some\.npz is damaged: Bad CRC-32"):
+        list(load_dense(path, ignore_index=255).images())
 
 
 @pytest.mark.parametrize("form", ["one file", "a file for each image", "archive"])
@@ -304,6 +305,8 @@ def test_a_score_of_one_class_is_an_event(space, tmp_path) -> None:
         assert (dense.kind, dense.num_classes) == ("binary", 2)
         assert image_rows(dense) == wanted
     assert image_rows(load_dense(tmp_path)) == wanted
+    (even,) = image_rows(DensePredictions(logits=np.zeros((1, 2, 2, 2)), labels=np.array([[[0, 1], [1, 1]]])))
+    assert (even.accuracy, even.mean_confidence) == (0.25, 0.5)  # of two equally probable classes the lower
 
 
 @pytest.mark.parametrize("channel", [(), (1,)])
@@ -315,8 +318,7 @@ def test_images_of_an_event_are_repaired_in_their_form(channel, tmp_path) -> Non
     np.save(tmp_path / "images" / "logits.npy", 2 * odds)
     np.save(tmp_path / "images" / "labels.npy", rng.random(odds.shape) < 1 / (1 + np.exp(-odds)))
     call("fit", "images", "--method", "temperature", "--all", "--out", "c.safetensors", folder=tmp_path)
-    done = call("apply", "c.safetensors", "images", "--out", "repaired", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
+    call("apply", "c.safetensors", "images", "--out", "repaired", folder=tmp_path, code=0)
     temperature = float(load_calibrator(tmp_path / "c.safetensors").temperature)
     wanted = 1 / (1 + np.exp(-2 * odds / temperature))
     np.testing.assert_allclose(np.load(tmp_path / "repaired" / "probs.npy"), wanted, atol=1e-12)
@@ -324,8 +326,7 @@ def test_images_of_an_event_are_repaired_in_their_form(channel, tmp_path) -> Non
 
 def test_large_images_of_probabilities_are_calibrated_like_small_ones(monkeypatch) -> None:
     """An image that is read in several blocks gives what one block gives, of logits and of probabilities."""
-    given = outputs(3, num_images=2)
-    del given["split"]
+    given = outputs(3, num_images=2, split=None)
     probs = torch.from_numpy(given["logits"]).softmax(dim=1).numpy()
     fitted = TemperatureScaling().fit(given["logits"], given["labels"], ignore_index=255)
     dense = DensePredictions(probs=probs, labels=given["labels"], ignore_index=255)
@@ -345,35 +346,14 @@ def test_images_without_positions_and_single_images() -> None:
         DensePredictions(logits=given["logits"], labels=given["labels"] * 0).sample(0)
 
 
-def test_a_damaged_archive_is_named(tmp_path) -> None:
-    """An archive whose numbers were changed is refused by its name, without a trace."""
-    given = outputs(3, num_images=2)
-    path = tmp_path / "some.npz"
-    np.savez(path, logits=given["logits"], labels=given["labels"])
-    content = bytearray(path.read_bytes())
-    at = content.find(given["logits"][1].tobytes()[-64:])
-    content[at] ^= 255
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=r"some\.npz is damaged: Bad CRC-32"):
-        list(load_dense(path, ignore_index=255).images())
-
-
-def test_options_that_images_do_not_have_are_refused() -> None:
-    """Clusters are the images; a second source to fit on is named by the split."""
-    dense = DensePredictions(**outputs(3, num_images=4), ignore_index=255)
-    with pytest.raises(InputError, match="mark images to fit on by `split`"):
-        evaluate(dense, cluster=["a"] * 4)
-
-
 def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path, monkeypatch) -> None:
     """``evaluate FOLDER --ignore-index``; the table of images; other files refuse these options."""
     given = outputs(3, num_images=8)
     (tmp_path / "streets").mkdir()
     for name in ("logits", "labels"):
         np.save(tmp_path / "streets" / f"{name}.npy", given[name])
-    done = call("evaluate", "streets", "--ignore-index", "255", "--images", "images.csv", "--bootstrap", "20",
-                "--method", "temperature", "--json", "found.json", folder=tmp_path)  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    line = "evaluate streets --ignore-index 255 --images images.csv --bootstrap 20 --method temperature"
+    call(f"{line} --json found.json", folder=tmp_path, code=0)
     with (tmp_path / "images.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["name"] for row in rows] == list("01234567")
@@ -381,9 +361,8 @@ def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path, m
     for name, message in (("images.csv", "already exists"), ("images.txt", "must end in .csv")):
         again = call("evaluate", "streets", "--images", name, folder=tmp_path)
         assert (again.returncode, message in again.stderr) == (2, True)
-    fitted = call("fit", "streets", "--all", "--ignore-index", "255", "--method", "temperature", "-o",
-                  "c.safetensors", folder=tmp_path)  # fmt: skip
-    assert fitted.returncode == 0, fitted.stderr
+    line = "fit streets --all --ignore-index 255 --method temperature -o c.safetensors"
+    call(line, folder=tmp_path, code=0)
     dense = DensePredictions(logits=given["logits"], labels=given["labels"], ignore_index=255)
     pixels = dense.sample(1000)
     expected = TemperatureScaling().fit(pixels.scores, pixels.labels)

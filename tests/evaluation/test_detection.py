@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant import InputError
 from calibrant.evaluation import detection_calibration_error
 
 
@@ -52,23 +51,3 @@ def test_copies_in_an_image_count_once() -> None:
     whole = detection_calibration_error(stated[copies], right[copies], images=images, num_draws=99)
     assert alone.value == whole.value
     assert (alone.p_value, whole.p_value > 0.05, whole.low) == (0.01, True, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"covariates": [[0.1], [300.0], [0.2]]}, "take shares of the image"),
-        ({"covariates": [[0.1]]}, r"must have shape \(3, k\)"),
-        ({"correct": [1, 0]}, "one for each of 3 detections"),
-        ({"confidences": [0.1], "correct": [0]}, "two detections or more; got 1"),
-        ({"num_bins": [2, 2]}, "one for each of 1 axes"),
-        ({"least": 9}, "none holds 9"),
-        ({"num_bins": 0}, "`num_bins` must be at least 1"),
-        ({"images": ["a", "b", "c", "d"]}, "each of 3 detections; got 4"),
-    ],
-)
-def test_what_is_wrong_is_said(changed, message) -> None:
-    """Pixels in place of shares, shapes, bins and thresholds."""
-    given = {"confidences": [0.1, 0.5, 0.9], "correct": [0, 1, 1], "num_draws": 9} | changed
-    with pytest.raises(InputError, match=message):
-        detection_calibration_error(**given)

@@ -8,19 +8,20 @@ import numpy as np
 import pytest
 
 from calibrant import evaluate, fit
-from calibrant._math.errors import InputError
 from calibrant.evaluation.group_repairs import (
     ARMS,
+    ByGroup,
     group_repairs,
     said_of,
     title_of,
     with_repairs_by_group,
 )
-from calibrant.evaluation.result import Repair
+from calibrant.evaluation.result import Evaluation, Repair
 from calibrant.evaluation.verdict.words import bad_groups
 from calibrant.predictions import Predictions
 from calibrant.reports.commands import repair_commands
 from calibrant.reports.html import report_text
+from undrawn import drawing_no_diagrams
 
 
 def biased(count: int = 3000, *, columns: int = 1) -> Predictions:
@@ -47,11 +48,17 @@ def test_only_repairs_by_group_mend_groups_that_differ(columns) -> None:
         assert several < 0.05
 
 
-def test_the_sentence_counts_groups_that_are_clearly_off() -> None:
-    """By intervals: both differing groups before, none after multicalibration."""
-    predictions = biased()
-    found = evaluate(predictions, calibrators=["platt"], bootstrap=50)
-    _, repairs = with_repairs_by_group(found, predictions, level=0.95, seed=0)
+@pytest.fixture(scope="module")
+def repaired() -> tuple[Evaluation, Evaluation, ByGroup]:
+    """The evaluation of two groups that differ, its answer after repairs by group, and these."""
+    found = evaluate(biased(), calibrators=["platt"], bootstrap=50)
+    return found, *with_repairs_by_group(found, biased(), level=0.95, seed=0)
+
+
+@drawing_no_diagrams()
+def test_the_sentence_counts_groups_that_are_clearly_off(repaired) -> None:
+    """By intervals: both before, none after multicalibration; the report shows a row for each."""
+    found, answer, repairs = repaired
     start = (
         "Groups whose average probability is off on these 1,500 samples, of 3: uncalibrated 2, one for all 2"
     )
@@ -61,6 +68,14 @@ def test_the_sentence_counts_groups_that_are_clearly_off() -> None:
     assert ("The verdict finds" in text) is (len(bad_groups(found.arms[0].groups, 0.95)) != 2)
     said = "Repairs by group: Platt scaling, fitted on 1,500 samples and tested on 1,500 others."
     assert title_of(repairs).startswith(said)
+    assert answer.verdict.line.startswith("Best fix: Platt scaling per group. Log loss falls from")
+    section = (
+        report_text(answer, by_group=repairs).partition('<h2 id="groups">')[2].partition("</section>")[0]
+    )
+    table = section.partition(title_of(repairs))[2]
+    assert table.count('<th scope="row"') == len(repairs.rows) == 4
+    assert said_of(repairs, answer) in table
+    assert "Repairs by group" not in report_text(answer)
 
 
 def two_channels() -> Predictions:
@@ -108,33 +123,18 @@ def test_fit_takes_the_method_that_was_tested() -> None:
     assert {part.name for part in fitted.by_group.values()} == {"platt"}
 
 
-def test_the_report_shows_repairs_by_group() -> None:
-    """In its section of groups: the samples, a row for each group and the count."""
-    predictions = biased()
-    found = evaluate(predictions, calibrators=["platt"], bootstrap=50)
-    answer, repairs = with_repairs_by_group(found, predictions, level=0.95, seed=0)
-    assert answer.verdict.line.startswith("Best fix: Platt scaling per group. Log loss falls from")
-    page = report_text(answer, by_group=repairs)
-    section = page.partition('<h2 id="groups">')[2].partition("</section>")[0]
-    table = section.partition(title_of(repairs))[2]
-    assert table.count('<th scope="row"') == len(repairs.rows) == 4
-    assert said_of(repairs, answer) in table
-    assert "Repairs by group" not in report_text(answer)
-
-
-def test_a_calibrator_for_each_group_is_recommended_where_it_clearly_helps() -> None:
+def test_a_calibrator_for_each_group_is_recommended_where_it_clearly_helps(repaired) -> None:
     """Two groups that differ get their own; where groups are drawn at random, nothing is said of them."""
     differing = biased()
     random = np.random.default_rng(1).choice(["a", "b"], size=differing.num_samples)
     alike = Predictions(
         logits=differing.scores, labels=differing.labels, groups=random, split=differing.split
     )
-    for predictions, recommended in ((differing, True), (alike, False)):
-        found = evaluate(predictions, calibrators=["platt"], bootstrap=50)
-        answer, repairs = with_repairs_by_group(found, predictions, level=0.95, seed=0)
+    found = evaluate(alike, calibrators=["platt"], bootstrap=50)
+    unhelped = with_repairs_by_group(found, alike, level=0.95, seed=0)
+    for (answer, repairs), recommended in ((repaired[1:], True), (unhelped, False)):
         assert (answer.verdict.repair is not None and answer.verdict.repair.by_group) is recommended
-        lost = repairs.rows[0].behind[0]
-        assert (lost.low > 0) is recommended
+        assert (repairs.rows[0].behind[0].low > 0) is recommended
     fit, _ = repair_commands(
         Repair(method="platt", file="p.csv", all_rows=True, format="csv", space="probs", by_group=True)
     )
@@ -153,13 +153,3 @@ def test_platt_scaling_by_group_is_tried_where_a_temperature_is_best_for_all() -
         assert "The method is platt" in answer.verdict.reason
         old = next(row for row in repairs.rows if row.name == "old")
         assert abs(old.gaps[2].value) < 0.05 < abs(old.gaps[1].value)
-
-
-def test_what_cannot_be_judged_is_refused() -> None:
-    """No groups, several labels, or a handful of samples."""
-    with pytest.raises(InputError, match="`groups` must be given"):
-        group_repairs(Predictions(logits=[0.0, 1.0], labels=[0, 1]))
-    with pytest.raises(InputError, match="one label per sample"):
-        group_repairs(Predictions(logits=[[0.0, 1.0]] * 2, labels=[[0, 1]] * 2, groups=["a", "b"]))
-    with pytest.raises(InputError, match="need 20 samples or more; got 4"):
-        group_repairs(Predictions(logits=[0.0] * 4, labels=[0, 1] * 2, groups=["a", "b"] * 2))

@@ -12,7 +12,12 @@ import pytest
 
 from calibrant import Predictions, compare, evaluate, load_predictions, metrics
 from calibrant.evaluation import check, monitor
+from calibrant.evaluation.measured_coverage import FILE, coverage_of
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.result import Intervals
 from calibrant.evaluation.stages import judged_as_it_is
+from papers.analysis import content
+from papers.coverage.run import packaged
 
 SIZE = 240
 Values = dict[str, Any]
@@ -85,7 +90,7 @@ def found(request: pytest.FixtureRequest, tmp_path: Path) -> Predictions:
     return load_predictions(path)
 
 
-def test_every_door_gives_the_same_numbers(found: Predictions) -> None:
+def test_every_door_gives_the_same_numbers(found) -> None:
     """Values, intervals and p-values of the whole file, by the keys of an evaluation."""
     evaluation = evaluate(found, calibrators=(), bootstrap=100)
     arm = evaluation.arms[0]
@@ -112,3 +117,24 @@ def test_every_door_gives_the_same_numbers(found: Predictions) -> None:
     stated, truth = (found.confidence, found.correct) if found.labels is None else (found.probs, found.labels)
     value = metrics.expected_calibration_error(stated, truth, weights=found.weights)
     assert float(value) == pytest.approx(arm.metrics[main].value, abs=1e-12)
+
+
+def procedure(intervals: Intervals = "inverted", level: float = 0.95) -> Procedure:
+    """Of binary predictions."""
+    return Procedure(
+        kind="binary", num_bins=15, num_resamples=20, num_draws=20, level=level, seed=0, intervals=intervals
+    )
+
+
+def test_the_package_says_what_the_study_found() -> None:
+    """The file in the package is the summary of the page's numbers; the study renews both."""
+    assert packaged(content("coverage")) == {FILE: json.loads(FILE.read_text(encoding="utf-8"))}
+
+
+def test_coverage_is_told_of_what_was_measured_alone() -> None:
+    """The forms of an error and its debiased one share it; means and other kinds of interval have none."""
+    found = coverage_of(procedure(), ["event_ece", "ece", "debiased_ece", "nll", "no_such_metric"])
+    assert list(found.values) == ["event_ece", "ece", "debiased_ece"]
+    assert found.values["event_ece"] == found.values["debiased_ece"]
+    assert coverage_of(procedure("centred"), ["ece"]) is None
+    assert coverage_of(procedure(level=0.9), ["ece"]) is None

@@ -17,6 +17,7 @@ from calibrant.evaluation.arguments import GROUPS_NOTE
 from calibrant.evaluation.fitting.templates import Labelled, cross_fit, templates
 from calibrant.evaluation.quantities import display_order, quantities
 from calibrant.predictions import Kind, Predictions
+from evaluation_values import further_values, public_values
 
 Maker = Callable[..., Predictions]
 CALIBRATORS: dict[Kind, tuple[str, ...]] = {
@@ -41,52 +42,6 @@ def evaluations(made: Maker) -> dict[Kind, tuple[Predictions, Evaluation]]:
     return found
 
 
-def lines(probs: torch.Tensor, labels: torch.Tensor) -> tuple[float, float]:
-    """Calibration slope, and intercept at slope one; means over the labels where there are several."""
-    if labels.ndim == 1:
-        found = metrics.calibration_slope(probs, labels)
-        return found.slope.value, found.in_the_large.value
-    each = [metrics.calibration_slope(probs[:, k], labels[:, k]) for k in range(probs.shape[1])]
-    return np.mean([one.slope.value for one in each]), np.mean([one.in_the_large.value for one in each])
-
-
-def public_values(kind: Kind, probs: torch.Tensor, labels: torch.Tensor) -> dict[str, Any]:
-    """Every metric by the public functions."""
-    top = torch.stack([1 - probs, probs], dim=1) if kind == "binary" else probs
-    confident = metrics.high_confidence(probs, labels)
-    values: dict[str, Any] = {
-        "accuracy": metrics.accuracy(probs, labels),
-        "nll": metrics.negative_log_likelihood(probs, labels),
-        "brier": metrics.brier_score(probs, labels),
-        "ece": metrics.expected_calibration_error(top, labels),
-        "adaptive_ece": metrics.adaptive_calibration_error(top, labels),
-        "smce": metrics.smooth_calibration_error(top, labels),
-        "l2_ece": metrics.expected_calibration_error(top, labels, norm="l2"),
-        "mce": metrics.maximum_calibration_error(top, labels),
-        "classwise_ece": metrics.classwise_calibration_error(probs, labels),
-        "auroc": metrics.auroc(probs, labels),
-        "entropy": metrics.predictive_entropy(probs, labels),
-        "entropy_correct": metrics.predictive_entropy(probs, labels, among="correct"),
-        "entropy_incorrect": metrics.predictive_entropy(probs, labels, among="incorrect"),
-        "high_confidence_share": confident.share,
-        "high_confidence_accuracy": confident.accuracy,
-    }
-    confidence = top.amax(dim=1) if kind != "multilabel" else torch.maximum(probs, 1 - probs)
-    values["mean_confidence"] = confidence.mean()
-    values["gap"] = values["mean_confidence"] - values["accuracy"]
-    if kind != "multiclass":
-        values |= {"mean_probability": probs.mean(), "prevalence": labels.double().mean()}
-    if kind == "binary":
-        values["event_ece"] = metrics.expected_calibration_error(probs, labels)
-        values["event_adaptive_ece"] = metrics.adaptive_calibration_error(probs, labels)
-        values["event_smce"] = metrics.smooth_calibration_error(probs, labels)
-        rate = labels.double().mean()
-        values["brier_skill"] = 1 - ((probs - labels) ** 2).mean() / (rate * (1 - rate))
-        values["event_slope"], values["event_intercept"] = lines(probs, labels)
-    values["slope"], values["intercept"] = lines(top, labels)
-    return {name: None if value is None else float(value) for name, value in values.items()}
-
-
 def test_by_default_a_richer_calibrator_is_found_where_it_pays() -> None:
     """Logits whose classes are shifted against each other: vector scaling is judged and recommended."""
     generator = torch.Generator().manual_seed(4)
@@ -104,9 +59,7 @@ def test_by_default_a_richer_calibrator_is_found_where_it_pays() -> None:
     "ignore::calibrant.CalibrantWarning"
 )  # of the fits made here; evaluate() has none
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
-def test_every_value_is_that_of_the_public_metric_on_the_test_samples(
-    evaluations: dict[Kind, tuple[Predictions, Evaluation]], kind: Kind
-) -> None:
+def test_every_value_is_that_of_the_public_metric_on_the_test_samples(evaluations, kind) -> None:
     """As the predictions came, and after each calibrator, which is fitted here on calibration samples."""
     predictions, found = evaluations[kind]
     test, calibration = predictions.test, predictions.calibration
@@ -118,7 +71,7 @@ def test_every_value_is_that_of_the_public_metric_on_the_test_samples(
         if arm.fit is not None:
             calibrator = build(arm.name).fit(calibration.scores, calibration.labels)
             probs = calibrator.predict_proba(test.scores)
-        expected = public_values(kind, probs, test.labels)
+        expected = public_values(kind, probs, test.labels) | further_values(kind, probs, test.labels)
         values = {name: estimate.value for name, estimate in arm.metrics.items()}
         assert values == pytest.approx(expected, abs=1e-12), arm.name
 
@@ -132,10 +85,8 @@ EVERYWHERE = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_names_order_and_completeness(
-    evaluations: dict[Kind, tuple[Predictions, Evaluation]], kind: Kind
-) -> None:
-    """Every metric is there in its order, with a value or a reason; so is every null, curve and class."""
+def test_names_order_and_completeness(evaluations, kind) -> None:
+    """Every metric in its order, with a value or a reason; every null, curve and class; JSON keeps all."""
     _, found = evaluations[kind]
     more = {
         "binary": {
@@ -163,12 +114,6 @@ def test_names_order_and_completeness(
     assert (found.num_calibration, found.num_test) == (200, 200)
     few_draws = [note for note in found.notes if note.startswith("With 40 draws")]
     assert len(found.notes) - len(few_draws) == 0
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_json_there_and_back(evaluations: dict[Kind, tuple[Predictions, Evaluation]], kind: Kind) -> None:
-    """JSON text without NaN or infinity, and the same evaluation read back from it."""
-    _, found = evaluations[kind]
     text = found.to_json()
 
     def refuse(name: str) -> None:
@@ -180,7 +125,7 @@ def test_json_there_and_back(evaluations: dict[Kind, tuple[Predictions, Evaluati
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_seed_decides_every_bit(made: Maker, kind: Kind) -> None:
+def test_the_seed_decides_every_bit(made, kind) -> None:
     """The same seed gives the same text, another seed other intervals, also where it draws the split."""
     predictions = made(kind, 100, 3, sharpness=2)
     calibrators = ["temperature"][: len(CALIBRATORS[kind])]
@@ -194,7 +139,7 @@ def test_the_seed_decides_every_bit(made: Maker, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
-def test_nothing_is_fitted_or_chosen_on_test_samples(made: Maker, kind: Kind) -> None:
+def test_nothing_is_fitted_or_chosen_on_test_samples(made, kind) -> None:
     """With the test labels scrambled, parameters, fits and the recommendation stay; calibration's do not."""
     predictions = made(kind, 400, 3, sharpness=2.5, split=HALVES)
     labels = predictions.labels
@@ -224,7 +169,7 @@ def test_nothing_is_fitted_or_chosen_on_test_samples(made: Maker, kind: Kind) ->
     assert choice(other_calibration) != choice(found)
 
 
-def test_changes_are_paired(made: Maker) -> None:
+def test_changes_are_paired(made) -> None:
     """The interval of a change is far narrower than independent resampling would make it."""
     found = evaluate(made("binary", 400, sharpness=1.2, split=HALVES), bootstrap=300, null_draws=40)
     arm, first = found.arm("temperature"), found.arms[0]
@@ -260,7 +205,7 @@ def test_infinite_nll_has_no_value_but_a_reason() -> None:
     assert Evaluation.from_json(found.to_json()) == found
 
 
-def test_weights_are_kept_in_resamples(made: Maker) -> None:
+def test_weights_are_kept_in_resamples(made) -> None:
     """Values equal the weighted public metrics, and a sample of weight zero can be infinite without harm."""
     rng = np.random.default_rng(1)
     weights = rng.choice([0.0, 1.0, 2.5], size=400)
@@ -283,10 +228,7 @@ def test_weights_are_kept_in_resamples(made: Maker) -> None:
     probs[silent] = torch.eye(4, dtype=torch.float64)[(test.labels[silent] + 1) % 4]
     judged = Predictions(probs=probs, labels=test.labels, weights=test.weights)
     assert evaluate(judged, calibration=predictions.calibration, **QUICKER).arms[0].metrics["nll"].value
-
-
-def test_doubled_weights_are_as_good_as_single_ones(made: Maker) -> None:
-    """Weights of two everywhere change neither values nor intervals nor p-values."""
+    # Weights of two everywhere change neither values nor intervals nor p-values.
     plain, doubled = (
         evaluate(made("binary", 300, split=np.arange(300) % 2, weights=weights), **QUICKER)
         for weights in (None, np.full(300, 2.0))
@@ -299,10 +241,10 @@ def test_doubled_weights_are_as_good_as_single_ones(made: Maker) -> None:
     assert [null.p_value for null in plain.arms[0].null] == [null.p_value for null in doubled.arms[0].null]
 
 
-@pytest.mark.parametrize("num_samples", [2, 3, 4, 5, 10])
+@pytest.mark.parametrize("num_samples", [2, 3, 5])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_smallest_samples(made: Maker, kind: Kind, num_samples: int) -> None:
-    """Two to ten samples give an evaluation that never calls itself certain, and that JSON can hold."""
+def test_the_smallest_samples(made, kind, num_samples) -> None:
+    """A handful of samples give an evaluation that never calls itself certain, and that JSON can hold."""
     calibrators = None if num_samples == 5 else ["temperature"][: len(CALIBRATORS[kind])]
     found = evaluate(made(kind, num_samples, 3, seed=num_samples), calibrators=calibrators, **QUICK)
     assert found.verdict.direction != "calibrated"
@@ -311,7 +253,7 @@ def test_the_smallest_samples(made: Maker, kind: Kind, num_samples: int) -> None
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
-def test_one_class_only(kind: Kind) -> None:
+def test_one_class_only(kind) -> None:
     """All labels alike: no AUROC, a reason for it, and an answer all the same."""
     rng = np.random.default_rng(0)
     shape = (60,) if kind == "binary" else (60, 3)
@@ -323,16 +265,6 @@ def test_one_class_only(kind: Kind) -> None:
     never = found.arms[0].classes if kind == "multilabel" else found.arms[0].classes[1:]
     assert all(row.accuracy is None and row.count == 0 for row in never)
     assert Evaluation.from_json(found.to_json()) == found
-
-
-def test_one_class_recommends_nothing() -> None:
-    """Calibration samples of one class do not tell how often it is wrong, and the reason says so."""
-    logits = torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
-    found = evaluate(
-        Predictions(logits=logits, labels=torch.zeros(400, dtype=torch.int64)), bootstrap=20, null_draws=20
-    )
-    assert found.verdict.recommended == "uncalibrated"
-    assert "only one class" in (found.verdict.reason or "")
 
 
 def test_a_class_missing_from_the_calibration_samples_is_named() -> None:
@@ -348,9 +280,16 @@ def test_a_class_missing_from_the_calibration_samples_is_named() -> None:
     )
     assert any("Class rare does not occur" in note for note in found.notes)
     assert found.verdict.recommended in {"uncalibrated", "temperature", "focal-temperature"}
+    # Calibration samples of one class do not tell how often it is wrong, and the reason says so.
+    logits = torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
+    found = evaluate(
+        Predictions(logits=logits, labels=torch.zeros(400, dtype=torch.int64)), bootstrap=20, null_draws=20
+    )
+    assert found.verdict.recommended == "uncalibrated"
+    assert "only one class" in (found.verdict.reason or "")
 
 
-def test_a_class_that_never_occurs(made: Maker) -> None:
+def test_a_class_that_never_occurs(made) -> None:
     """It has a row without recall and AUROC, and is left out of the mean AUROC."""
     predictions = made("multiclass", 200, 3)
     logits = np.concatenate([predictions.scores, np.full((200, 1), -4.0)], axis=1)
@@ -373,18 +312,7 @@ def test_all_right_and_all_wrong() -> None:
     assert wrong["accuracy"].value == 0
 
 
-def test_without_a_split_the_reader_is_told(made: Maker, monkeypatch) -> None:
-    """All samples are judged, of very large files half; settings and notes both say so."""
-    monkeypatch.setattr("calibrant.evaluation.fitting.split.MOST_CROSS_FITTED", 2000)
-    few = evaluate(made("multiclass", 200), **QUICKER)
-    many = evaluate(made("multiclass", 1000), **QUICKER)
-    assert (few.num_calibration, few.num_test) == (200, 200)
-    assert (many.num_calibration, many.num_test) == (500, 500)
-    for found in (few, many):
-        assert found.notes == (f"Calibrators were fitted on {found.settings.calibration}.",)
-
-
-def test_cross_fitting_never_judges_a_sample_by_its_own_label(made: Maker) -> None:
+def test_cross_fitting_never_judges_a_sample_by_its_own_label(made) -> None:
     """Flipping one label leaves the probabilities of its own fold alone and moves those of the others."""
     predictions = made("binary", 60, sharpness=2)
     folds = np.arange(60) % 5
@@ -399,17 +327,7 @@ def test_cross_fitting_never_judges_a_sample_by_its_own_label(made: Maker) -> No
     assert (before[folds != 2] != after[folds != 2]).all()
 
 
-def test_calibration_from_other_predictions(made: Maker) -> None:
-    """The parameters are those of a fit on all the other predictions, and the first are judged in full."""
-    other = made("multiclass", 150, seed=9, sharpness=2)
-    found = evaluate(made("multiclass", 80, sharpness=2), calibration=other, **QUICKER)
-    fitted = TemperatureScaling().fit(other.scores, other.labels)
-    assert found.arm("temperature").parameters == fitted.fit_result_.parameters
-    assert (found.num_calibration, found.num_test) == (150, 80)
-    assert found.settings.calibration == "all 150 samples of other predictions"
-
-
-def test_calibrators_by_name_and_as_objects(made: Maker) -> None:
+def test_calibrators_by_name_and_as_objects(made) -> None:
     """Names with settings, objects, or none at all; objects are copied, and titles tell settings apart."""
     predictions = made("multiclass", 300, split=np.arange(300) % 2)
     mine = TemperatureScaling(objective="brier")
@@ -439,7 +357,7 @@ class Giving(TemperatureScaling):
         raise ConvergenceError(f"{samples.num_samples} samples were too many.")
 
 
-def test_a_calibrator_that_cannot_be_fitted_is_left_out_and_named(made: Maker) -> None:
+def test_a_calibrator_that_cannot_be_fitted_is_left_out_and_named(made) -> None:
     """The others are judged, and a note has the name and the reason."""
     predictions = made("multiclass", 300, split=np.arange(300) % 2)
     found = evaluate(predictions, calibrators=["temperature", Giving()], **QUICK)
@@ -447,23 +365,7 @@ def test_a_calibrator_that_cannot_be_fitted_is_left_out_and_named(made: Maker) -
     assert "giving-up could not be fitted: 150 samples were too many." in found.notes
 
 
-def test_progress_rises_to_one(made: Maker) -> None:
-    """Stages are named, and the share that is done never falls."""
-    told: list[tuple[str, float]] = []
-    evaluate(made("binary", 100), progress=lambda stage, share: told.append((stage, share)), **QUICKER)
-    shares = [share for _, share in told]
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
-    stages = {stage for stage, _ in told}
-    assert {
-        "fitting temperature",
-        "evaluating temperature",
-        "evaluating the predictions",
-        "done",
-    } <= stages
-
-
-def test_what_is_recorded(made: Maker) -> None:
+def test_what_is_recorded(made) -> None:
     """Settings, versions, class names and the command; no time of day anywhere."""
     predictions = made("multiclass", 100, 3, class_names=["a", "b", "c"])
     found = evaluate(predictions, num_bins=7, level=0.9, seed=3, command="calibrant evaluate x", **QUICKER)
@@ -478,9 +380,17 @@ def test_what_is_recorded(made: Maker) -> None:
     assert (settings.seed, settings.null_draws) == (3, 60)
     assert [row.name for row in found.arms[0].classes] == ["a", "b", "c"]
     assert len(found.arms[0].curves[0].counts) == 7
+    # Stages are named, and the share that is done never falls.
+    told: list[tuple[str, float]] = []
+    evaluate(made("binary", 100), progress=lambda stage, share: told.append((stage, share)), **QUICKER)
+    shares = [share for _, share in told]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    stages = {stage for stage, _ in told}
+    assert {"fitting temperature", "evaluating temperature", "evaluating the predictions", "done"} <= stages
 
 
-def test_too_few_draws_to_call_an_error_real(made: Maker) -> None:
+def test_too_few_draws_to_call_an_error_real(made) -> None:
     """The smallest p-value of 19 draws is 1/20, not below 0.05: the reader is told; 20 suffice."""
     predictions = made("top_label", 500, sharpness=3)
     few, enough = (evaluate(predictions, bootstrap=20, null_draws=draws) for draws in (19, 20))
@@ -490,43 +400,7 @@ def test_too_few_draws_to_call_an_error_real(made: Maker) -> None:
     assert enough.verdict.direction == "over-confident"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_bins": 0}, "`num_bins` must be at least 1; got 0"),
-        ({"bootstrap": 1}, "`bootstrap` must be at least 2; got 1"),
-        ({"null_draws": 0}, "`null_draws` must be at least 1; got 0"),
-        ({"seed": -1}, "`seed` must be at least 0; got -1"),
-        ({"level": 1.0}, "`level` must lie between 0 and 1"),
-        ({"calibrators": ["temprature"]}, "temperature"),
-    ],
-)
-def test_bad_options_are_refused(made: Maker, options: dict[str, Any], message: str) -> None:
-    """One sentence each."""
-    with pytest.raises(InputError, match=message):
-        evaluate(made("multiclass", 60), **options)
-
-
-def test_a_calibration_split_that_is_not_used_is_noted(made: Maker) -> None:
-    """Where other predictions are given to fit on, the split's own part is left out, and that is said."""
-    predictions = made("multiclass", 100, split=np.arange(100) % 4 > 0)
-    other = made("multiclass", 60, seed=1)
-    found = evaluate(predictions, calibration=other, **QUICKER)
-    assert found.num_test == 75
-    note = "The 25 samples marked as calibration split are not used: `calibration` takes their place."
-    assert note in found.notes
-    assert note not in evaluate(made("multiclass", 100), calibration=other, **QUICKER).notes
-
-
-def test_labels_are_needed() -> None:
-    """Predictions without labels cannot be judged."""
-    with pytest.raises(InputError, match=r"^`labels` must be given to evaluate predictions; got none"):
-        evaluate(Predictions(logits=np.zeros((5, 3))))
-
-
-def test_top_label_predictions_say_what_is_missing(
-    evaluations: dict[Kind, tuple[Predictions, Evaluation]],
-) -> None:
+def test_top_label_predictions_say_what_is_missing(evaluations) -> None:
     """The metrics that need all classes have no value but a reason; the others are the public ones."""
     predictions, found = evaluations["top_label"]
     values = found.arms[0].metrics
@@ -538,24 +412,27 @@ def test_top_label_predictions_say_what_is_missing(
     assert values["ece"].value == pytest.approx(expected, abs=1e-15)
     for name, function in (("nll", metrics.negative_log_likelihood), ("brier", metrics.brier_score)):
         assert values[name].value == pytest.approx(function(test.confidence, test.correct).item(), abs=1e-12)
-    with pytest.raises(InputError, match="got top_label ones; for confidences take platt"):
-        evaluate(predictions, calibrators=["vector"])
 
 
-def test_the_split_of_other_predictions_is_kept(made: Maker) -> None:
-    """Only what is marked 0 in ``calibration`` is fitted on; settings, notes and the repair say so."""
+def test_calibration_from_other_predictions(made) -> None:
+    """All of them are fitted on, or only what is marked 0; settings, notes and the repair say so."""
+    other = made("multiclass", 150, seed=9, sharpness=2)
+    found = evaluate(made("multiclass", 80, sharpness=2), calibration=other, **QUICKER)
+    fitted = TemperatureScaling().fit(other.scores, other.labels)
+    assert found.arm("temperature").parameters == fitted.fit_result_.parameters
+    assert (found.num_calibration, found.num_test) == (150, 80)
+    assert found.settings.calibration == "all 150 samples of other predictions"
     other = made("multiclass", 900, seed=9, sharpness=3, split=np.arange(900) % 3 == 0)
     found = evaluate(made("multiclass", 600, sharpness=3), calibration=other, **QUICKER)
     fitted = TemperatureScaling().fit(other.calibration.scores, other.calibration.labels)
     assert found.arm("temperature").parameters == fitted.fit_result_.parameters
     assert found.settings.calibration == "the 600 samples of other predictions marked as calibration split"
     assert found.notes == (f"Calibrators were fitted on {found.settings.calibration}.",)
-    assert found.verdict.repair is not None
     assert not found.verdict.repair.all_rows
 
 
-def test_what_is_not_used_or_cannot_be_learned_is_noted(made: Maker) -> None:
-    """Groups, and calibration samples that are all of one class."""
+def test_what_is_not_used_or_cannot_be_learned_is_noted(made) -> None:
+    """Groups, calibration samples that are all of one class, and a calibration split beside other samples."""
     grouped = made("binary", 60, groups=[f"g{row % 3}" for row in range(60)])
     note = GROUPS_NOTE
     assert note in evaluate(grouped, **QUICKER).notes
@@ -563,24 +440,18 @@ def test_what_is_not_used_or_cannot_be_learned_is_noted(made: Maker) -> None:
     one_class = Predictions(logits=np.linspace(-1, 1, 60), labels=np.zeros(60))
     assert any("hold one class only" in note for note in evaluate(one_class, **QUICKER).notes)
     assert not any("one class only" in note for note in evaluate(grouped, **QUICKER).notes)
-
-
-def test_a_path_is_not_predictions(made: Maker) -> None:
-    """The error says how to read the file."""
-    remedy = r"must be Predictions; got str; to read a file use `calibrant.load_predictions\(path\)`"
-    wrong: Any = "model.npz"
-    with pytest.raises(TypeError, match=f"`predictions` {remedy}"):
-        evaluate(wrong)
-    with pytest.raises(TypeError, match=f"`calibration` {remedy}"):
-        evaluate(made("binary", 30), calibration=wrong)
-    with pytest.raises(TypeError, match=f"`a` {remedy}"):
-        compare([("a", wrong), ("b", wrong)])
-    with pytest.raises(TypeError, match="pairs of a name and Predictions; got str"):
-        compare([wrong, wrong])
+    # Where other predictions are given to fit on, the split's own part is left out.
+    predictions = made("multiclass", 100, split=np.arange(100) % 4 > 0)
+    other = made("multiclass", 60, seed=1)
+    found = evaluate(predictions, calibration=other, **QUICKER)
+    assert found.num_test == 75
+    note = "The 25 samples marked as calibration split are not used: `calibration` takes their place."
+    assert note in found.notes
+    assert note not in evaluate(made("multiclass", 100), calibration=other, **QUICKER).notes
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
-def test_the_log_loss_of_huge_logits_is_finite(made: Any, kind: str) -> None:
+def test_the_log_loss_of_huge_logits_is_finite(made, kind) -> None:
     """Where a probability vanishes in float64 the log-probability of a logit does not."""
     given = made(kind, 300)
     logits, labels = 500 * given.values.to(torch.float64), given.labels
@@ -598,7 +469,7 @@ def test_the_log_loss_of_huge_logits_is_finite(made: Any, kind: str) -> None:
     assert stated.arms[0].metrics["nll"].value is None
 
 
-def test_where_nothing_is_fitted_all_samples_are_judged(made: Maker) -> None:
+def test_where_nothing_is_fitted_all_samples_are_judged(made) -> None:
     """None is put aside, with or without a split of one part; of two parts the test split is judged."""
     marked = np.arange(1200) % 3 == 0
     few: dict[str, Any] = {"calibrators": [], "bootstrap": 2, "null_draws": 2}
@@ -612,9 +483,9 @@ def test_where_nothing_is_fitted_all_samples_are_judged(made: Maker) -> None:
 
 
 @pytest.mark.parametrize("weights", ["one", "beta"])
-def test_uneven_weights_make_no_slope_and_no_choice(weights: str) -> None:
+def test_uneven_weights_make_no_slope_and_no_choice(weights) -> None:
     """Calibrated data of an effective size near one are not called miscalibrated, and nothing is chosen."""
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         probs = 1 / (1 + np.exp(-2 * rng.normal(size=200)))
         labels = (rng.random(200) < probs).astype(int)

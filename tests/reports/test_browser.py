@@ -103,7 +103,7 @@ def shown(
 
 @pytest.mark.browser
 @pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel", "compared"])
-def test_reports_fit_phones_and_desktops(kind: str, shown: Any) -> None:
+def test_reports_fit_phones_and_desktops(kind, shown) -> None:
     """Only tables scroll sideways, the verdict is on the first screen, and figures have legible letters."""
     _, seen = shown[kind]
     assert [frame["width"] for frame in seen] == list(WIDTHS)
@@ -122,9 +122,7 @@ def test_reports_fit_phones_and_desktops(kind: str, shown: Any) -> None:
 
 
 @pytest.mark.browser
-def test_reports_are_dark_where_the_reader_prefers_it(
-    measure: Callable[..., list[list[dict[str, Any]]]], evaluation_of: Callable[..., Evaluation]
-) -> None:
+def test_reports_are_dark_where_the_reader_prefers_it(measure, evaluation_of) -> None:
     """The preference of the browser reaches the page."""
     (seen,) = measure(evaluation_of(), dark=True)
     assert {frame["ground"] for frame in seen} == {"rgb(17, 20, 23)"}
@@ -176,7 +174,7 @@ def test_the_piece_for_notebooks_is_legible_in_every_theme(
 
 
 @pytest.mark.browser
-def test_classes_can_be_sorted(shown: Any) -> None:
+def test_classes_can_be_sorted(shown) -> None:
     """A click on a heading sorts the table by that column, numbers as numbers."""
     found, (frame, *_) = shown["multiclass"]
     assert frame["buttons"] == 16  # of the worst classes and of the others

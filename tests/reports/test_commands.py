@@ -72,14 +72,10 @@ def test_predictions_from_memory_are_repaired_in_python() -> None:
     assert repair_commands(replace(repair, by_group=True))[0].startswith("calibrant fit FILE --all --method")
 
 
-def test_a_file_that_begins_with_a_hyphen_is_no_option(repair: Repair) -> None:
+def test_a_file_that_begins_with_a_hyphen_is_no_option(repair) -> None:
     """The command names it as ``./-x.npz``."""
     fit, _ = repair_commands(replace(repair, file="-x y.npz"))
     assert fit.startswith("calibrant fit './-x y.npz' --method")
-
-
-def test_settings_are_quoted_for_a_shell(repair: Repair) -> None:
-    """The calibrator's file is called by its name alone."""
     fit, _ = repair_commands(replace(repair, method='temperature(objective="ece")'))
     assert (
         fit == """calibrant fit p.npz --method 'temperature(objective="ece")' --out temperature.safetensors"""
@@ -96,7 +92,7 @@ def test_settings_are_quoted_for_a_shell(repair: Repair) -> None:
         ("a form of one's own", "NEW.npz --out REPAIRED.npz"),
     ],
 )
-def test_files_are_named_as_the_user_has_them(repair: Repair, form: str, new: str) -> None:
+def test_files_are_named_as_the_user_has_them(repair, form, new) -> None:
     """After a CSV file new predictions are CSV; ``.npy`` files say what they hold, and are not written."""
     apply = repair_commands(replace(repair, format=form))[1]
     assert apply == f"calibrant apply temperature.safetensors {new}"

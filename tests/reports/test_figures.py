@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import matplotlib as mpl
 import numpy as np
@@ -13,7 +12,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 
-from calibrant.evaluation.result import Arm, ClassRow, Comparison, Curve, Estimate, Evaluation, NullError
+from calibrant.evaluation.result import Arm, ClassRow, Curve, Estimate, Evaluation, NullError
 from calibrant.reports import (
     class_errors,
     class_shifts,
@@ -57,7 +56,7 @@ def expected_points(curve: Curve) -> set[tuple[float, float]]:
     }
 
 
-def test_the_diagram_draws_every_bin_that_holds_samples(curve: Curve) -> None:
+def test_the_diagram_draws_every_bin_that_holds_samples(curve) -> None:
     """Points are (stated, found) of the bins with samples, bars their intervals, the band is the data's."""
     assert 0 in curve.counts, "the curve of this test must have an empty bin"
     ax = reliability_diagram(curve)
@@ -96,7 +95,7 @@ def test_points_outside_the_band_have_shapes_of_their_own() -> None:
     assert len(entries) == 5
 
 
-def test_larger_bins_have_larger_points(curve: Curve) -> None:
+def test_larger_bins_have_larger_points(curve) -> None:
     """The area of a point grows with the samples of its bin."""
     ax = reliability_diagram(curve)
     sizes: dict[float, float] = {}
@@ -112,7 +111,7 @@ def test_larger_bins_have_larger_points(curve: Curve) -> None:
     assert len({area for _, area in counted}) > 3
 
 
-def test_a_curve_without_a_band_or_intervals_is_drawn(curve: Curve) -> None:
+def test_a_curve_without_a_band_or_intervals_is_drawn(curve) -> None:
     """Where chance was not drawn, the points stand alone and none is called out."""
     nothing = (None,) * len(curve.counts)
     bare = dataclasses.replace(curve, low=nothing, high=nothing, expected_low=nothing, expected_high=nothing)
@@ -120,11 +119,7 @@ def test_a_curve_without_a_band_or_intervals_is_drawn(curve: Curve) -> None:
     assert points(ax) == expected_points(curve)
     assert segments(ax) == set()
     ax.figure.canvas.draw()
-
-
-def test_a_curve_without_samples_is_drawn(curve: Curve) -> None:
-    """An empty curve gives empty axes, not an error."""
-    nothing = (None,) * len(curve.counts)
+    # Without samples: empty axes, not an error.
     none = (0,) * len(curve.histogram_correct)
     empty = dataclasses.replace(
         curve,
@@ -137,7 +132,7 @@ def test_a_curve_without_samples_is_drawn(curve: Curve) -> None:
         draw(empty).figure.canvas.draw()
 
 
-def test_the_histogram_draws_the_counts(curve: Curve) -> None:
+def test_the_histogram_draws_the_counts(curve) -> None:
     """Right answers upwards, wrong ones downwards, in samples; both halves have one scale."""
     ax = confidence_histogram(curve)
     right, wrong = (patch.get_data() for patch in steps(ax))
@@ -156,7 +151,7 @@ def test_the_histogram_draws_the_counts(curve: Curve) -> None:
     assert ((top - middle) / (middle - bottom)) ** 2 == pytest.approx(ratio, rel=1e-9)
 
 
-def test_the_comparison_draws_every_curve_under_its_name(curve: Curve) -> None:
+def test_the_comparison_draws_every_curve_under_its_name(curve) -> None:
     """One line per model with its bins; names are shown as they are, mathematics and underscores included."""
     shifted = dataclasses.replace(curve, accuracy=tuple(None if y is None else y / 2 for y in curve.accuracy))
     names = {"_resnet": curve, "$x$ & <b>": shifted}
@@ -180,20 +175,13 @@ def test_the_comparison_draws_every_curve_under_its_name(curve: Curve) -> None:
     assert points(ax) == expected_points(curve) | expected_points(shifted)
     shapes = [artist.get_paths()[0] for artist in ax.collections if isinstance(artist, PathCollection)]
     assert len({shape.vertices.tobytes() for shape in shapes}) == 2
-
-
-def test_many_curves_can_be_told_apart() -> None:
-    """Colour, shape and dashes together differ for 42 curves."""
+    with pytest.raises(ValueError, match=r"`curves` must hold at least one curve"):
+        reliability_comparison({})
+    # Colour, shape and dashes together differ for 42 curves.
     assert len({series(position) for position in range(42)}) == 42
 
 
-def test_nothing_to_compare_is_refused() -> None:
-    """A comparison of no curves says so."""
-    with pytest.raises(ValueError, match=r"`curves` must hold at least one curve"):
-        reliability_comparison({})
-
-
-def test_error_intervals_draw_errors_and_chance(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_error_intervals_draw_errors_and_chance(evaluation_of) -> None:
     """Each arm's error stands at its value, its interval and its chance band at theirs."""
     arms = evaluation_of().arms
     ax = error_intervals(arms)
@@ -212,7 +200,7 @@ def test_error_intervals_draw_errors_and_chance(evaluation_of: Callable[..., Eva
     assert ax.get_ylim()[0] > ax.get_ylim()[1]
 
 
-def test_error_intervals_take_models_and_missing_values(comparison_of: Callable[..., Comparison]) -> None:
+def test_error_intervals_take_models_and_missing_values(comparison_of) -> None:
     """Models of a comparison are named, and an unknown error is said rather than drawn."""
     ax = error_intervals(comparison_of(num_models=4).models)
     assert len(ax.get_yticklabels()) == 4
@@ -232,7 +220,7 @@ def test_error_intervals_take_models_and_missing_values(comparison_of: Callable[
     assert not ax.lines
 
 
-def test_class_errors_draw_the_worst(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_class_errors_draw_the_worst(evaluation_of) -> None:
     """Only the largest errors are drawn, the largest first, under their own names."""
     rows = evaluation_of(num_classes=40).arms[0].classes
     ax = class_errors(rows, most=5)
@@ -274,15 +262,7 @@ def every_figure(ax: Axes | None, curve: Curve, evaluation: Evaluation) -> list[
     ]
 
 
-def test_figures_return_the_axes_they_were_given(
-    curve: Curve, evaluation_of: Callable[..., Evaluation]
-) -> None:
-    """Axes in, the same Axes out."""
-    ax = Figure().add_subplot()
-    assert all(drawn is ax for drawn in every_figure(ax, curve, evaluation_of()))
-
-
-def test_figures_leave_the_world_alone(curve: Curve, evaluation_of: Callable[..., Evaluation]) -> None:
+def test_figures_leave_the_world_alone(curve, evaluation_of) -> None:
     """No figure enters pyplot's registry, and no setting of matplotlib changes."""
     import matplotlib.pyplot as plt
 
@@ -291,3 +271,5 @@ def test_figures_leave_the_world_alone(curve: Curve, evaluation_of: Callable[...
         ax.figure.canvas.draw()
     assert plt.get_fignums() == known
     assert dict(mpl.rcParams) == before
+    ax = Figure().add_subplot()
+    assert all(drawn is ax for drawn in every_figure(ax, curve, evaluation_of()))

@@ -13,6 +13,7 @@ from calibrant.evaluation import Evaluation
 from calibrant.reports import render, words
 from calibrant.reports.html import report_text
 from calibrant.reports.tables import group_pairs
+from undrawn import drawing_no_diagrams
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,7 @@ def test_the_terminal_shows_them(found, width) -> None:
     assert "?: too few samples to show an error of 5 points." in flat
 
 
+@drawing_no_diagrams()
 def test_the_report_shows_them(found) -> None:
     """Names are escaped; the small group is tagged; without groups there is no section."""
     text = report_text(found)

@@ -113,13 +113,42 @@ def faults(page: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("case", EVERY)
-def test_reports_are_valid_and_accessible(case: str, report_on: Any) -> None:
-    """Tags are balanced, ids unique, references resolve, headings descend, headers and pictures are named."""
+def test_every_report(case, report_on) -> None:
+    """Valid, accessible, without a network, dark where the page is, its contents and names complete."""
     made = report_on(case)
+    found, page = made.found, made.page
     assert made.text.startswith('<!DOCTYPE html>\n<html lang="en">')
-    assert faults(made.page) == []
-    assert made.page.all("title")[0].text
-    assert [element.attributes["name"] for element in made.page.all("meta") if "name" in element.attributes]
+    assert faults(page) == []
+    assert page.all("title")[0].text
+    assert [element.attributes["name"] for element in page.all("meta") if "name" in element.attributes]
+    # No address, no import of styles, and a policy that forbids loading anything.
+    assert not re.search(r"https?:|//cdn|@import|@font-face|xlink|xmlns", made.text)
+    assert re.search(r"Content-Security-Policy\" content=\"default-src 'none'", made.text)
+    # Every colour of every picture is one of the page's own, so that the dark variant reaches it.
+    pictures = "".join(re.findall(r"<svg.*?</svg>", made.text, flags=re.DOTALL))
+    assert not re.search(r"#[0-9a-fA-F]{6}|rgb\(", pictures)
+    style = made.text[made.text.index("<style>") : made.text.index("</style>")]
+    light, _, dark = style.partition("prefers-color-scheme: dark")
+    for name in re.findall(r"var\((--[a-z]+)\)", pictures):
+        assert f"{name}: #" in light
+        assert f"{name}: #" in dark
+    (contents,) = page.all("nav")
+    headings = [heading.attributes.get("id") for heading in page.all("h2")]
+    assert [link.attributes["href"][1:] for link in contents.all("a")] == headings
+    # What can be downloaded as CSV has the same number of cells in every row.
+    figures = [each for each in page.all("figure") if each.all("svg")]
+    assert figures
+    for figure in figures:
+        rows = list(csv.reader(figure.attributes["data-csv"].splitlines()))
+        assert len(rows) > 1
+        assert {len(row) for row in rows} == {len(rows[0])}
+    # Names with markup appear as text; the only script and the only styles are the report's own.
+    assert len(page.all("script")) == len(page.all("style")) == 1
+    assert not any(element.text == "markup" for element in page.walk())
+    names = [model.name for model in found.models] if isinstance(found, Comparison) else []
+    if isinstance(found, Evaluation) and found.kind != "binary":
+        names = [" ".join(name.split()) for name in found.class_names or ()]
+    assert [name for name in (*names, *found.notes) if name not in page.text] == []
 
 
 @pytest.mark.parametrize(
@@ -134,37 +163,13 @@ def test_reports_are_valid_and_accessible(case: str, report_on: Any) -> None:
         ("<p><div>x</div></p>", "holds a block"),
     ],
 )
-def test_the_check_of_pages_bites(planted: str, fault: str, report_on: Any, page_of: Any) -> None:
+def test_the_check_of_pages_bites(planted, fault, report_on, page_of) -> None:
     """A planted fault of each kind is found."""
     made = report_on("multiclass")
     page = page_of(made.text.replace("<main>", f"<main>{planted}"))
     assert any(fault in found for found in faults(page))
-
-
-def test_the_reader_of_pages_bites(page_of: Any) -> None:
-    """Unbalanced tags are an error of the reader itself."""
-    with pytest.raises(AssertionError, match="</div> closes <p>"):
+    with pytest.raises(AssertionError, match="</div> closes <p>"):  # of the reader itself
         page_of("<div><p></div>")
-
-
-@pytest.mark.parametrize("case", EVERY)
-def test_reports_need_no_network(case: str, report_on: Any) -> None:
-    """No address, no import of styles, and a policy that forbids loading anything."""
-    made = report_on(case)
-    assert not re.search(r"https?:|//cdn|@import|@font-face|xlink|xmlns", made.text)
-    assert re.search(r"Content-Security-Policy\" content=\"default-src 'none'", made.text)
-
-
-@pytest.mark.parametrize("case", EVERY)
-def test_figures_follow_the_page_in_the_dark(case: str, report_on: Any) -> None:
-    """Every colour of every picture is one of the page's own, so that the dark variant reaches it."""
-    made = report_on(case)
-    pictures = "".join(re.findall(r"<svg.*?</svg>", made.text, flags=re.DOTALL))
-    assert not re.search(r"#[0-9a-fA-F]{6}|rgb\(", pictures)
-    properties = set(re.findall(r"var\((--[a-z]+)\)", pictures))
-    style = made.text[made.text.index("<style>") : made.text.index("</style>")]
-    light, _, dark = style.partition("prefers-color-scheme: dark")
-    assert all(f"{name}: #" in light and f"{name}: #" in dark for name in properties)
 
 
 def luminance(colour: str) -> float:
@@ -181,26 +186,16 @@ def test_colours_can_be_read_in_light_and_dark() -> None:
     for theme in (light, dark[: dark.index("*, *::before")]):
         colour = dict(re.findall(r"(--[a-z-]+): (#[0-9a-f]{6})", theme))
         for ground in ("--page", "--panel"):
-            for name in (
-                "--ink",
-                "--soft",
-                "--vermillion",
-                "--green",
-                "--blue",
-                "--pink",
-                "--ochre",
-                "--sky",
-                "--grey",
-            ):
-                pair = sorted((luminance(colour[ground]), luminance(colour[name])))
-                least = 4.5 if name in {"--ink", "--soft", "--vermillion", "--green", "--blue"} else 3
+            for name in ("ink", "soft", "vermillion", "green", "blue", "pink", "ochre", "sky", "grey"):
+                pair = sorted((luminance(colour[ground]), luminance(colour[f"--{name}"])))
+                least = 4.5 if name in {"ink", "soft", "vermillion", "green", "blue"} else 3
                 contrast = (pair[1] + 0.05) / (pair[0] + 0.05)
                 if ground == "--page" or least == 4.5:
                     assert contrast >= least, (name, ground, contrast)
 
 
 @pytest.mark.parametrize("case", [case for case in EVERY if case != "from Python"])
-def test_the_table_of_metrics_says_what_the_data_say(case: str, report_on: Any) -> None:
+def test_the_table_of_metrics_says_what_the_data_say(case, report_on) -> None:
     """Value, interval, change, its interval and its judgement stand in the cell of their metric and arm."""
     made = report_on(case)
     found = made.found
@@ -232,7 +227,7 @@ def test_the_table_of_metrics_says_what_the_data_say(case: str, report_on: Any) 
             assert (estimate.reason or "") in cell.text
 
 
-def test_the_best_of_a_row_is_named_and_not_by_colour_alone(report_on: Any) -> None:
+def test_the_best_of_a_row_is_named_and_not_by_colour_alone(report_on) -> None:
     """Exactly the arm with the best value as shown carries the word; metrics without a good end have none."""
     made = report_on("multilabel")
     found = made.found
@@ -250,7 +245,7 @@ def test_the_best_of_a_row_is_named_and_not_by_colour_alone(report_on: Any) -> N
             assert named == ([] if len(set(values)) == 1 else [p for p, v in enumerate(values) if v == best])
 
 
-def test_missing_values_say_why(report_on: Any) -> None:
+def test_missing_values_say_why(report_on) -> None:
     """A metric that no arm has stands below the table with its reason, a missing interval in its cell."""
     made = report_on("top label")
     missing = made.page.all("p", class_="missing")[0].text
@@ -264,9 +259,8 @@ def test_missing_values_say_why(report_on: Any) -> None:
     assert "0.1331 too few samples for an interval" in row.all("td")[0].text
 
 
-def test_a_value_that_one_arm_lacks_keeps_its_cell(
-    evaluation_of: Callable[..., Evaluation], page_of: Any
-) -> None:
+@drawing_no_diagrams()
+def test_a_value_that_one_arm_lacks_keeps_its_cell(evaluation_of, page_of) -> None:
     """Where the others have a value, the cell of the one that has none says why."""
     found = evaluation_of("multilabel")
     lacking = dataclasses.replace(
@@ -301,7 +295,7 @@ def bin_rows(curve: Curve) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("case", ["multiclass", "binary", "top label", "compared", "compared binary"])
-def test_every_bin_of_every_diagram_is_a_number_too(case: str, report_on: Any) -> None:
+def test_every_bin_of_every_diagram_is_a_number_too(case, report_on) -> None:
     """Below each diagram stand the counts, shares and bands that it draws; empty bins say so."""
     made = report_on(case)
     found = made.found
@@ -318,7 +312,7 @@ def test_every_bin_of_every_diagram_is_a_number_too(case: str, report_on: Any) -
 
 
 @pytest.mark.parametrize("case", ["multiclass", "many classes", "binary", "multilabel", "nothing to repair"])
-def test_the_table_of_classes_holds_every_class(case: str, report_on: Any) -> None:
+def test_the_table_of_classes_holds_every_class(case, report_on) -> None:
     """Every class stands in it once with its numbers, the largest error first; long tables fold their end."""
     made = report_on(case)
     found = made.found
@@ -349,7 +343,7 @@ def test_the_table_of_classes_holds_every_class(case: str, report_on: Any) -> No
 
 
 @pytest.mark.parametrize("case", ["multiclass", "binary", "compared"])
-def test_chance_is_answered_in_words_and_numbers(case: str, report_on: Any) -> None:
+def test_chance_is_answered_in_words_and_numbers(case, report_on) -> None:
     """For every error that chance was drawn for: found, mean, upper bound and p, of every arm."""
     made = report_on(case)
     found = made.found
@@ -379,14 +373,7 @@ def test_chance_is_answered_in_words_and_numbers(case: str, report_on: Any) -> N
         ) in section.text
 
 
-def test_nothing_is_drawn_after_where_nothing_is_recommended(report_on: Any) -> None:
-    """The calibrators that were tried are in the diagrams below only."""
-    (header,) = report_on("nothing to repair").page.all("header")
-    assert [each.text for each in header.all("figcaption")] == ["Before"]
-    assert "With:" not in header.text
-
-
-def test_the_first_screen_answers(report_on: Any) -> None:
+def test_the_first_screen_answers(report_on) -> None:
     """Verdict, one line, the diagrams, three numbers with intervals and a command come before all else."""
     made = report_on("multiclass")
     found = made.found
@@ -403,27 +390,20 @@ def test_the_first_screen_answers(report_on: Any) -> None:
         "calibrant fit model.npz --method temperature --out temperature.safetensors",
         "calibrant apply temperature.safetensors",
     ]
-
-
-def test_the_whole_verdict_is_on_the_page(report_on: Any) -> None:
-    """The long headline and every sentence, also where they are folded."""
-    made = report_on("multiclass")
     text = made.page.text.replace(" , ", ", ")  # a blank stands around every element
-    for said in (made.found.verdict.headline, *made.found.verdict.sentences):
+    for said in (found.verdict.headline, *found.verdict.sentences):  # also where they are folded
         assert " ".join(said.replace("`", " ").split()).replace(" , ", ", ") in text
+    (header,) = report_on("nothing to repair").page.all("header")
+    assert [each.text for each in header.all("figcaption")] == ["Before"]
+    assert "With:" not in header.text
 
 
-def test_the_main_rows_are_open_and_all_are_folded(report_on: Any) -> None:
+def test_the_main_rows_are_open_and_all_are_folded(report_on) -> None:
     """What the verdict is about first, and AUROC for a rare event; the full table is one click away."""
     made = report_on("binary")
     (main,) = made.page.all("table", class_="main")
-    assert [row.attributes["data-main"] for row in main.all("tbody")[0].all("tr")] == [
-        "event_ece",
-        "nll",
-        "accuracy",
-        "brier",
-        "auroc",
-    ]
+    shown = [row.attributes["data-main"] for row in main.all("tbody")[0].all("tr")]
+    assert shown == ["event_ece", "nll", "accuracy", "brier", "auroc"]
     assert [head.text for head in main.all("th", scope="col")][1:3] == ["Uncalibrated", "Platt scaling"]
     folded = [row for fold in made.page.all("details", class_="more") for row in fold.all("tr")]
     assert sum("data-metric" in row.attributes for row in folded) > 12
@@ -449,12 +429,12 @@ def shared(evaluation_of: Callable[..., Evaluation]) -> str:
         verdict=dataclasses.replace(found.verdict, commands=(), repair=repair),
         choice=Choice(chosen="temperature", candidates=candidates, num_samples=900, folds=5),
     )
-    with pytest.MonkeyPatch.context() as patch:
+    with drawing_no_diagrams(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOURCE_DATE_EPOCH", "86400")
         return report_text(found, title="<Model> 7")
 
 
-def test_the_choice_is_a_table(shared: str, page_of: Any) -> None:
+def test_the_choice_is_a_table(shared, page_of) -> None:
     """Every candidate with the numbers it fits and its loss, the one taken named, as ``fit`` prints it."""
     (table,) = page_of(shared).all("table", class_="choice")
     assert [row.text for row in table.all("tbody")[0].all("tr")] == [
@@ -463,9 +443,7 @@ def test_the_choice_is_a_table(shared: str, page_of: Any) -> None:
     ]
 
 
-def test_a_page_that_is_shared_shows_no_folders(
-    shared: str, comparison_of: Callable[..., Comparison]
-) -> None:
+def test_a_page_that_is_shared_shows_no_folders(shared, comparison_of) -> None:
     """Absolute paths are cut to the name, in commands, notes and names of models."""
     assert "secret" not in shared
     plain = re.sub("</?span>", "", shared)
@@ -477,7 +455,7 @@ def test_a_page_that_is_shared_shows_no_folders(
     assert (compared.models[0].name, compared.short) == ("b.npz", "b.npz leads.")
 
 
-def test_pages_are_titled_and_dated(shared: str, page_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_are_titled_and_dated(shared, page_of, monkeypatch) -> None:
     """A title of one's own stands at the top and in the tab; the day is that of SOURCE_DATE_EPOCH."""
     page = page_of(shared)
     assert page.all("title")[0].text == "Calibration of <Model> 7: over-confident"
@@ -489,27 +467,7 @@ def test_pages_are_titled_and_dated(shared: str, page_of: Any, monkeypatch: pyte
         report_date()
 
 
-@pytest.mark.parametrize("case", EVERY)
-def test_contents_name_every_section(case: str, report_on: Any) -> None:
-    """Each link of the contents leads to a heading, and every section with a heading is among them."""
-    page = report_on(case).page
-    (contents,) = page.all("nav")
-    headings = [heading.attributes.get("id") for heading in page.all("h2")]
-    assert [link.attributes["href"][1:] for link in contents.all("a")] == headings
-
-
-@pytest.mark.parametrize("case", EVERY)
-def test_figures_carry_their_numbers(case: str, report_on: Any) -> None:
-    """What can be downloaded as CSV has the same number of cells in every row."""
-    figures = [each for each in report_on(case).page.all("figure") if each.all("svg")]
-    assert figures
-    for figure in figures:
-        rows = list(csv.reader(figure.attributes["data-csv"].splitlines()))
-        assert len(rows) > 1
-        assert {len(row) for row in rows} == {len(rows[0])}
-
-
-def test_the_numbers_of_a_figure_are_those_of_their_names(report_on: Any) -> None:
+def test_the_numbers_of_a_figure_are_those_of_their_names(report_on) -> None:
     """Errors against chance, whichever arm stands second: each under the title of its arm."""
     made = report_on("binary")
     (section,) = made.page.all("section", aria_labelledby="chance")
@@ -519,7 +477,7 @@ def test_the_numbers_of_a_figure_are_those_of_their_names(report_on: Any) -> Non
             assert float(row["value"]) == pytest.approx(titles[row["name"]].metrics[key].value, rel=1e-5)
 
 
-def test_what_is_recommended_stands_beside_what_was(report_on: Any) -> None:
+def test_what_is_recommended_stands_beside_what_was(report_on) -> None:
     """Before and after are the first two pictures; further calibrators are folded away."""
     made = report_on("binary")
     captions = [caption.text for caption in made.page.all("header")[0].all("figcaption")]
@@ -534,7 +492,7 @@ def test_what_is_recommended_stands_beside_what_was(report_on: Any) -> None:
         assert any(each in list(fold.walk()) for fold in section.all("details", class_="more"))
 
 
-def test_labels_are_small_multiples(report_on: Any) -> None:
+def test_labels_are_small_multiples(report_on) -> None:
     """Each label has its own small picture, the largest error first, with its error before and after."""
     made = report_on("multilabel")
     found = made.found
@@ -550,25 +508,7 @@ def test_labels_are_small_multiples(report_on: Any) -> None:
     assert "the 24 worst of 40 labels are drawn" in section.text
 
 
-@pytest.mark.parametrize("case", EVERY)
-def test_names_are_shown_as_they_are(case: str, report_on: Any) -> None:
-    """Names with markup appear as text; the only script and the only styles are the report's own."""
-    made = report_on(case)
-    found = made.found
-    assert len(made.page.all("script")) == len(made.page.all("style")) == 1
-    assert not any(element.text == "markup" for element in made.page.walk())
-    for note in found.notes:
-        assert note in made.page.text
-    if isinstance(found, Comparison):
-        for model in found.models:
-            assert model.name in made.page.text
-    else:
-        for name in found.class_names or ():
-            if found.kind != "binary":
-                assert " ".join(name.split()) in made.page.text
-
-
-def test_how_it_was_made_can_be_repeated(report_on: Any) -> None:
+def test_how_it_was_made_can_be_repeated(report_on) -> None:
     """Command, file, hash, split, seed, draws, versions and the fits with their warnings are there."""
     made = report_on("multiclass")
     found = made.found
@@ -612,7 +552,7 @@ def make_predictions(kind: str, *, sharpness: float = 2.5, num_samples: int = 24
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel", "top_label"])
-def test_real_evaluations_and_comparisons_are_reported(kind: str, page_of: Any) -> None:
+def test_real_evaluations_and_comparisons_are_reported(kind, page_of) -> None:
     """What ``evaluate`` and ``compare`` return is drawn as a valid page and fits a narrow terminal."""
     predictions = make_predictions(kind)
     # One kind with all the calibrators that are tried by default, which are most of the time.
@@ -631,9 +571,7 @@ def test_real_evaluations_and_comparisons_are_reported(kind: str, page_of: Any) 
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "multilabel"])
-def test_a_thousand_classes_stay_below_two_megabytes(
-    kind: str, evaluation_of: Callable[..., Evaluation], page_of: Any
-) -> None:
+def test_a_thousand_classes_stay_below_two_megabytes(kind, evaluation_of, page_of) -> None:
     """All thousand rows are in the file, and it is small."""
     text = report_text(evaluation_of(kind, num_classes=1000))
     assert len(text.encode()) < 2_000_000
@@ -645,7 +583,7 @@ def test_a_thousand_classes_stay_below_two_megabytes(
     assert len(rows) == 1000
 
 
-def test_a_table_of_some_classes_says_of_how_many(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_a_table_of_some_classes_says_of_how_many(evaluation_of) -> None:
     """Of very many classes few are listed, which the table itself says."""
     found = evaluation_of()
     with drawing_no_diagrams():
@@ -656,7 +594,7 @@ def test_a_table_of_some_classes_says_of_how_many(evaluation_of: Callable[..., E
     assert "Every class against the rest" not in text
 
 
-def test_the_same_data_give_the_same_bytes(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_the_same_data_give_the_same_bytes(evaluation_of) -> None:
     """Nothing random and no date but the day's enters, and the user's own style does not show."""
     plain = report_text(evaluation_of())
     with mpl.rc_context(
@@ -667,7 +605,8 @@ def test_the_same_data_give_the_same_bytes(evaluation_of: Callable[..., Evaluati
         assert dict(mpl.rcParams) == before
 
 
-def test_reports_are_written_whole(tmp_path: Path, evaluation_of: Callable[..., Evaluation]) -> None:
+@drawing_no_diagrams()
+def test_reports_are_written_whole(tmp_path, evaluation_of) -> None:
     """The file holds the text as UTF-8, and nothing else is left in the folder."""
     path = tmp_path / "report.html"
     path.write_text("old", encoding="utf-8")
@@ -676,36 +615,22 @@ def test_reports_are_written_whole(tmp_path: Path, evaluation_of: Callable[..., 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_report_that_fails_leaves_what_was_there(
-    tmp_path: Path, evaluation_of: Callable[..., Evaluation]
-) -> None:
-    """An error while drawing keeps the old file and leaves no other."""
-    path = tmp_path / "report.html"
+@drawing_no_diagrams()
+def test_a_report_that_fails_leaves_what_was_there(tmp_path, evaluation_of) -> None:
+    """An error while drawing keeps the old file and leaves no other; what cannot be written is a sentence."""
+    path, found = tmp_path / "report.html", evaluation_of()
     path.write_text("old", encoding="utf-8")
-    found = evaluation_of()
     broken = dataclasses.replace(found, verdict=dataclasses.replace(found.verdict, recommended="nonsense"))
-    with pytest.raises(InputError, match="no arm called 'nonsense'"):
-        write_report(broken, path)
+    for given, place, said in (
+        (broken, "report.html", "no arm called 'nonsense'"),
+        (found, "report.pdf", r"`path` must end in \.html; got 'report"),
+        (found, "report", r"`path` must end in \.html; got 'report"),
+        (found, "report.html.gz", r"`path` must end in \.html; got 'report"),
+        (found, "reports/report.html", "there is no folder .*reports"),
+    ):
+        with pytest.raises((InputError, OSError), match=said):
+            write_report(given, tmp_path / place)
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("name", ["report.pdf", "report", "report.html.gz"])
-def test_another_ending_is_refused(
-    name: str, tmp_path: Path, evaluation_of: Callable[..., Evaluation]
-) -> None:
-    """Only .html is written, and the sentence says so."""
-    with pytest.raises(InputError, match=r"`path` must end in \.html; got 'report"):
-        write_report(evaluation_of(), tmp_path / name)
-
-
-def test_a_missing_folder_is_named(tmp_path: Path, evaluation_of: Callable[..., Evaluation]) -> None:
-    """One sentence says which folder there is not."""
-    with pytest.raises(OSError, match=r"there is no folder .*reports"):
-        write_report(evaluation_of(), tmp_path / "reports" / "report.html")
-
-
-def test_only_evaluations_and_comparisons_are_reported() -> None:
-    """Anything else is a TypeError that says what it was."""
     with pytest.raises(TypeError, match="an Evaluation, a Comparison or a Monitoring; got dict"):
         report_text({})

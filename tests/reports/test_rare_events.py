@@ -22,7 +22,7 @@ def events(base: float, *, size: int = 2000, seed: int = 0) -> Predictions:
 
 
 @pytest.mark.parametrize(("base", "rare"), [(-3.5, True), (3.5, True), (0.0, False)])
-def test_ranking_is_shown_if_one_class_is_rare(base: float, rare: bool) -> None:
+def test_ranking_is_shown_if_one_class_is_rare(base, rare) -> None:
     """AUROC and Brier skill are always in the JSON, and in the terminal's table if one class is rare."""
     found = evaluate(events(base), **FEW)
     assert {"auroc", "brier_skill"} <= set(found.arms[0].metrics)

@@ -81,9 +81,5 @@ def test_the_roc_diagram_draws_the_rates() -> None:
     """From (0, 0) to (1, 1) through every threshold."""
     curve = m.roc_curve([0.1, 0.4, 0.4, 0.8], [0, 0, 1, 1])
     assert lines(roc_diagram(curve))[1] == [(0, 0), (0, 0.5), (0.5, 1), (1, 1)]
-
-
-def test_figures_draw_into_the_axes_given() -> None:
-    """Axes in, the same Axes out."""
     ax = roc_diagram(m.roc_curve(PROBS, LABELS))
     assert witness_diagram(m.smooth_calibration_witness(PROBS, LABELS), ax=ax) is ax

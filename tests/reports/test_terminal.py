@@ -1,8 +1,9 @@
-"""What the terminal shows, at every width."""
+"""What the terminal shows, at every width, and what holds of the verdict, here and in the report."""
 
 from __future__ import annotations
 
 import dataclasses
+import html
 import io
 import re
 from collections.abc import Callable
@@ -10,11 +11,15 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from calibrant.evaluation import evaluate, phrases
-from calibrant.evaluation.result import Check, Comparison, Coverage, Coverages, Estimate, Evaluation
+from calibrant.evaluation.result import Check, Comparison, Coverage, Coverages, Estimate, Evaluation, Part
 from calibrant.predictions import Predictions
 from calibrant.reports import render, render_comparison, tables, words
+from calibrant.reports.html import report_text
+from calibrant.reports.terminal_table import Name
+from undrawn import drawing_no_diagrams
 
 FOUR = ("uncalibrated", "temperature", "focal-temperature", "platt")
 
@@ -40,9 +45,7 @@ def flat(text: str) -> str:
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel", "top_label"])
-def test_an_evaluation_fits_the_terminal(
-    width: int, kind: str, evaluation_of: Callable[..., Evaluation]
-) -> None:
+def test_an_evaluation_fits_the_terminal(width, kind, evaluation_of) -> None:
     """No line is longer than the terminal, no number is cut, and what matters is there."""
     arms = ("uncalibrated",) if kind == "top_label" else FOUR
     found = evaluation_of(kind, arms=arms, recommended=arms[-1])
@@ -63,7 +66,7 @@ def test_an_evaluation_fits_the_terminal(
     assert len(text.splitlines()) <= 45
 
 
-def test_the_table_shows_the_numbers(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_the_table_shows_the_numbers(evaluation_of) -> None:
     """Every row holds the value, the interval and the judgement before and after the repair."""
     found = evaluation_of("multilabel")
     lines = printed(found, 120).splitlines()
@@ -76,7 +79,7 @@ def test_the_table_shows_the_numbers(evaluation_of: Callable[..., Evaluation]) -
         assert flat(line).startswith(flat(f"{title} {' '.join(expected)}"))
 
 
-def test_only_the_recommended_repair_has_a_column(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_only_the_recommended_repair_has_a_column(evaluation_of) -> None:
     """The other candidates follow with --verbose, on a line each, whatever the width."""
     found = evaluation_of(arms=FOUR, recommended="platt")
     for width in (60, 120):
@@ -84,9 +87,12 @@ def test_only_the_recommended_repair_has_a_column(evaluation_of: Callable[..., E
         text = printed(found, width, verbose=True)
         assert "Candidate" in text
         assert "Focal temperature scaling" in flat(text)
+    warning = "Focal temperature scaling: gamma lies on its bound"
+    assert warning in flat(printed(found, 120, verbose=True))
+    assert warning not in flat(printed(found, 120))
 
 
-def test_what_the_verdict_names_has_a_row(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_what_the_verdict_names_has_a_row(evaluation_of) -> None:
     """A metric that a test's line names is in the table; others of its kind need --verbose."""
     found = evaluation_of()
     assert "Classwise ECE" not in printed(found, 120)
@@ -97,7 +103,7 @@ def test_what_the_verdict_names_has_a_row(evaluation_of: Callable[..., Evaluatio
     assert "✗ Classes 7 of 10 are off" in flat(named)
 
 
-def test_the_commands_can_be_copied(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_the_commands_can_be_copied(evaluation_of) -> None:
     """A shell reads the same words whatever the width, and a narrow terminal breaks before an option only."""
     found = evaluation_of()
     for width in (60, 80):
@@ -110,15 +116,21 @@ def test_the_commands_can_be_copied(evaluation_of: Callable[..., Evaluation]) ->
         ]
 
 
-def test_missing_metrics_say_why(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_missing_metrics_say_why(evaluation_of) -> None:
     """A metric that could not be computed is named with its reason instead of a row of dashes."""
     text = flat(printed(evaluation_of("multiclass")))
     assert "Not computed: Log loss (infinite: 3 samples have probability 0 for their label)." in text
     text = flat(printed(evaluation_of("top_label", arms=("uncalibrated",))))
     assert "Not computed: Log loss, Brier score (needs the probabilities of all classes)." in text
+    found = evaluation_of("binary")
+    first = found.arms[0]
+    hole = Estimate(value=None, reason="infinite: 3 samples give their true class probability 0")
+    first = dataclasses.replace(first, metrics={**first.metrics, "nll": hole})
+    text = flat(printed(dataclasses.replace(found, arms=(first, *found.arms[1:]))))
+    assert f"Log loss, Uncalibrated: {hole.reason}" in text
 
 
-def test_leaving_it_alone_is_a_recommendation(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_leaving_it_alone_is_a_recommendation(evaluation_of) -> None:
     """If no calibrator is recommended, there is one column of values and no command."""
     found = evaluation_of(recommended="uncalibrated")
     text = printed(with_verdict(found, line="Leave the probabilities as they are.", commands=()))
@@ -128,7 +140,7 @@ def test_leaving_it_alone_is_a_recommendation(evaluation_of: Callable[..., Evalu
     assert "Next" not in text
 
 
-def test_an_unclear_verdict_hints_at_groups(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_an_unclear_verdict_hints_at_groups(evaluation_of) -> None:
     """Columns that were not read may name groups; where all is decided nothing is said of that."""
     found = dataclasses.replace(evaluation_of(recommended="uncalibrated"), notes=("Not used: `channel`.",))
     assert "test them with --group-column" not in flat(printed(found))
@@ -138,9 +150,7 @@ def test_an_unclear_verdict_hints_at_groups(evaluation_of: Callable[..., Evaluat
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel"])
-def test_a_comparison_fits_the_terminal(
-    width: int, kind: str, comparison_of: Callable[..., Comparison]
-) -> None:
+def test_a_comparison_fits_the_terminal(width, kind, comparison_of) -> None:
     """Every model has its row, with as many metrics as fit, and no line is too long."""
     found = comparison_of(kind, num_models=5)
     text = printed(found, width)
@@ -157,9 +167,7 @@ def test_a_comparison_fits_the_terminal(
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
-def test_terminals_without_unicode_get_plain_letters(
-    encoding: str, evaluation_of: Callable[..., Evaluation], comparison_of: Callable[..., Comparison]
-) -> None:
+def test_terminals_without_unicode_get_plain_letters(encoding, evaluation_of, comparison_of) -> None:
     """No character that the encoding lacks is sent; numbers keep their dashes as hyphens."""
     text = printed(evaluation_of(), encoding=encoding)
     assert text.startswith("v Overconfident: average confidence")
@@ -172,26 +180,12 @@ def test_terminals_without_unicode_get_plain_letters(
     assert "??" in printed(strange, encoding=encoding)
 
 
-def test_nothing_is_read_as_markup(evaluation_of: Callable[..., Any]) -> None:
-    """Square brackets in notes and names are printed, not obeyed."""
-    found = dataclasses.replace(evaluation_of(), notes=("see [bold]x[/bold] and [link=y]z[/link]",))
-    assert "see [bold]x[/bold] and [link=y]z[/link]" in flat(printed(found))
-
-
-def test_fit_warnings_of_the_arms_shown(evaluation_of: Callable[..., Evaluation]) -> None:
-    """Each stands below the table with its calibrator's title; other candidates' with --verbose."""
-    found = evaluation_of(arms=FOUR, recommended="platt")
-    warning = "Focal temperature scaling: gamma lies on its bound"
-    assert warning in flat(printed(found, 120, verbose=True))
-    assert warning not in flat(printed(found, 120))
-
-
 def with_verdict(found: Evaluation, **changes: Any) -> Evaluation:
     """The evaluation with something else in its verdict."""
     return dataclasses.replace(found, verdict=dataclasses.replace(found.verdict, **changes))
 
 
-def test_the_next_step_says_on_what_it_depends(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_the_next_step_says_on_what_it_depends(evaluation_of) -> None:
     """Condition, caution and commands are printed whatever their words; without them nothing is."""
     found = with_verdict(
         evaluation_of(),
@@ -203,19 +197,12 @@ def test_the_next_step_says_on_what_it_depends(evaluation_of: Callable[..., Eval
     assert "Next, if it rains calibrant one calibrant two" in text
     assert text.index("Mind the step.") < text.index("noise floor")
     assert "Next calibrant fit" in flat(printed(evaluation_of()))
+    # Square brackets are printed, not obeyed.
+    found = dataclasses.replace(evaluation_of(), notes=("see [bold]x[/bold] and [link=y]z[/link]",))
+    assert "see [bold]x[/bold] and [link=y]z[/link]" in flat(printed(found))
 
 
-def test_a_hole_in_the_table_says_why(evaluation_of: Callable[..., Evaluation]) -> None:
-    """An infinite NLL of one arm, where others have one, is explained below the table."""
-    found = evaluation_of("binary")
-    first = found.arms[0]
-    hole = Estimate(value=None, reason="infinite: 3 samples give their true class probability 0")
-    first = dataclasses.replace(first, metrics={**first.metrics, "nll": hole})
-    text = flat(printed(dataclasses.replace(found, arms=(first, *found.arms[1:]))))
-    assert f"Log loss, Uncalibrated: {hole.reason}" in text
-
-
-def test_it_says_how_often_the_intervals_cover(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_it_says_how_often_the_intervals_cover(evaluation_of) -> None:
     """Of errors in the table, from the lowest cell to the highest, or on average; and of their changes."""
     ece = Coverage(average=0.97, lowest=0.94, highest=0.996, cells=72, sets=36_000)
     smce = Coverage(average=0.961, lowest=None, highest=None, cells=72, sets=144)
@@ -231,7 +218,7 @@ def test_it_says_how_often_the_intervals_cover(evaluation_of: Callable[..., Eval
     assert "contained the true value" not in flat(printed(without, verbose=True))
 
 
-def test_a_value_outside_its_interval_is_explained(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_a_value_outside_its_interval_is_explained(evaluation_of) -> None:
     """Only if one is, with --verbose."""
     found = evaluation_of(arms=("uncalibrated",))
     first = found.arms[0]
@@ -243,7 +230,7 @@ def test_a_value_outside_its_interval_is_explained(evaluation_of: Callable[..., 
     assert "lie above its interval" in flat(printed(dataclasses.replace(found, arms=(above,)), verbose=True))
 
 
-def test_several_labels_are_named_the_worst_first(evaluation_of: Callable[..., Evaluation]) -> None:
+def test_several_labels_are_named_the_worst_first(evaluation_of) -> None:
     """Five of them at most, by calibration error; other kinds have no such table."""
     found = evaluation_of("multilabel", num_classes=8)
     rows = sorted(found.arms[0].classes, key=lambda row: -row.ece)
@@ -264,3 +251,110 @@ def test_what_several_fits_warn_of_is_said_once() -> None:
     )
     said = flat(printed(found))
     assert said.count("of exactly zero were counted") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "lines"),
+    [
+        ("cross-entropy", 13, ["cross-entropy"]),
+        ("cross-entropy", 11, ["cross-", "entropy"]),
+        ("focal(gamma=2.5, alpha=1)", 17, ["focal(gamma=2.5,", "alpha=1)"]),
+        ("runs/weight_decay/predictions.csv", 16, ["runs/weight_", "decay/", "predictions.csv"]),
+        ("[bold]", 6, ["[bold]"]),
+        ("abcdefgh", 5, ["abcde", "fgh"]),
+        ("", 5, [""]),
+    ],
+)
+def test_lines_end_after_parts(name, width, lines) -> None:
+    """Within a word only where it is wider than the column; nothing is left out, markup is text."""
+    table = Table.grid()
+    table.add_column(width=width)
+    table.add_row(Name(name))
+    out = io.StringIO()
+    Console(file=out, width=80).print(table)
+    assert [line.rstrip() for line in out.getvalue().splitlines()] == lines
+
+
+HOLDS = Part(name="top label", holds=True, p_value=0.4, adjusted_p=0.4, num_draws=1000)
+FAILS = Part(name="classes", holds=False, p_value=0.000999, adjusted_p=0.003, num_draws=1000)
+
+
+@pytest.fixture
+def in_part(evaluation_of: Callable[..., Evaluation]) -> Evaluation:
+    """Calibrated in part."""
+    found = evaluation_of("multiclass")
+    first = dataclasses.replace(found.arms[0], parts=(HOLDS, FAILS))
+    rows = tuple(
+        dataclasses.replace(row, adjusted_p=0.004 if place else 0.5, mean_probability=0.2 + place / 100)
+        for place, row in enumerate(first.classes[:2])
+    )
+    verdict = dataclasses.replace(
+        found.verdict,
+        direction="calibrated in part",
+        headline="Partly miscalibrated: overall confidence is fine, class probabilities are not.",
+    )
+    arms = tuple(dataclasses.replace(arm, classes=arm.classes[:2]) for arm in found.arms[1:])
+    return dataclasses.replace(found, arms=(dataclasses.replace(first, classes=rows), *arms), verdict=verdict)
+
+
+@drawing_no_diagrams()
+def test_the_report_says_what_holds(in_part) -> None:
+    """Below the first screen, each part with mark, words and p-value; the verdict's mark has its colour."""
+    text = report_text(in_part)
+    top, _, rest = text.partition("</header>")
+    assert '<header class="calibrated-in-part">' in top
+    assert "◐</span>" in top
+    assert re.search(r"✓</span> top label <[^>]*>passes, p = 0.4<", rest)
+    assert re.search(r"✗</span> classes <[^>]*>fails, p ≤ 0.003<", rest)
+    assert re.search(r'title="[^"]*Holm[^"]*">p adjusted for 2 tests<', rest)
+    assert ".calibrated-in-part .mark" in text
+
+
+@drawing_no_diagrams()
+def test_classes_that_are_off_stand_out(in_part) -> None:
+    """Their mean probability is bold in the table, and below it stands what that means."""
+    text = report_text(in_part)
+    assert "<td><strong>0.2100</strong></td>" in text
+    assert "<td>0.2000</td>" in text
+    assert "Average probabilities in bold differ from the actual rate by more than noise" in text
+
+
+def test_the_terminal_has_three_states(in_part) -> None:
+    """Yellow for what is calibrated in part, green for all of it, and marks that differ without colour."""
+    first_lines: dict[Any, str] = {}
+    for direction in ("calibrated", "calibrated in part", "undecided"):
+        found = dataclasses.replace(
+            in_part, verdict=dataclasses.replace(in_part.verdict, direction=direction)
+        )
+        out = io.StringIO()
+        render(found, Console(file=out, width=100, force_terminal=True, color_system="standard"))
+        first_lines[direction] = out.getvalue().splitlines()[0]
+    assert "\x1b[1;32m● " in first_lines["calibrated"]
+    assert "\x1b[1;33m◐ " in first_lines["calibrated in part"]
+    assert "\x1b[1m? " in first_lines["undecided"]
+
+
+@drawing_no_diagrams()
+def test_comparisons_say_who_errs_beyond_chance(comparison_of) -> None:
+    """Each model with the parts that do not hold; where none is known, nothing is said."""
+    comparison = comparison_of("multiclass")
+
+    def said(*parts: tuple[Part, ...]) -> tuple[str, str]:
+        models = tuple(
+            dataclasses.replace(model, parts=each)
+            for model, each in zip(comparison.models, parts, strict=False)
+        )
+        found = dataclasses.replace(comparison, models=models)
+        out = io.StringIO()
+        render_comparison(found, Console(file=out, width=300))
+        return out.getvalue(), report_text(found)
+
+    names = [model.name for model in comparison.models]
+    for text in said((HOLDS, FAILS), (HOLDS,)):
+        shown = html.unescape(text).replace("<wbr>", "")
+        assert f"Fails the calibration test: {names[0]} (class probabilities). Passes: {names[1]}." in shown
+    for text in said((HOLDS,), (HOLDS,)):
+        assert "Every model passes the calibration test on all samples together." in text
+    for text in said((), ()):
+        assert "the calibration test:" not in text.lower()
+        assert "passes the calibration test" not in text

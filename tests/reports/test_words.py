@@ -16,7 +16,7 @@ FINITE = st.floats(-1e6, 1e6)
 
 
 @given(FINITE)
-def test_numbers_keep_four_decimals(value: float) -> None:
+def test_numbers_keep_four_decimals(value) -> None:
     """What is written reads back to within half a unit of the fourth decimal, with and without a sign."""
     for signed in (False, True):
         text = words.number(value, signed=signed).replace("−", "-")
@@ -44,9 +44,7 @@ def test_numbers_keep_four_decimals(value: float) -> None:
         ("something_new", 0.02, -0.03, -0.04, -0.02, None),
     ],
 )
-def test_a_change_is_judged_by_its_interval_and_direction(
-    key: str, value: float | None, change: float, low: float | None, high: float | None, expected: str | None
-) -> None:
+def test_a_change_is_judged_by_its_interval_and_direction(key, value, change, low, high, expected) -> None:
     """Better or worse needs an interval without zero and a metric of which one end is good."""
     verdict = words.mark_of_change(
         key, "multiclass", Estimate(value=value), Estimate(value=change, low=low, high=high)
@@ -54,22 +52,15 @@ def test_a_change_is_judged_by_its_interval_and_direction(
     assert verdict == expected
 
 
-def test_without_a_change_there_is_no_judgement() -> None:
-    """The uncalibrated arm is neither better nor worse."""
-    assert words.mark_of_change("ece", "binary", Estimate(value=0.1), None) is None
-
-
 def test_binary_metrics_name_what_they_judge() -> None:
     """Both calibration errors of a binary model say which they are; others have one name in every kind."""
     assert words.metric("adaptive_ece", "binary").title == "Adaptive ECE, top label"
     assert words.metric("event_adaptive_ece", "binary").title == "Adaptive ECE, positive class"
     assert words.metric("nll", "binary").title == words.metric("nll", "multiclass").title == "Log loss"
-
-
-def test_an_unknown_metric_is_shown_by_its_key() -> None:
-    """A metric that is added elsewhere appears, last, without an explanation."""
+    # A metric that is added elsewhere appears, last, without an explanation.
     assert words.metric("smooth_ece_of_tomorrow", "multiclass").title == "smooth ece of tomorrow"
     assert sorted(["zzz", "nll", "ece", "event_ece"], key=display_order) == ["event_ece", "ece", "nll", "zzz"]
+    assert words.mark_of_change("ece", "binary", Estimate(value=0.1), None) is None
 
 
 def test_small_texts() -> None:

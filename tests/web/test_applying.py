@@ -29,7 +29,7 @@ def sent(client: Client, fitted: Path, name: str, content: bytes, **fields: str)
 @pytest.mark.parametrize(
     "ending", ["csv", "csv.gz", "tsv", "jsonl", "json", "parquet", "npz", "pt", "safetensors"]
 )
-def test_the_file_is_as_the_command_writes_it(client: Client, tmp_path: Path, ending: str) -> None:
+def test_the_file_is_as_the_command_writes_it(client, tmp_path, ending) -> None:
     """In its own format, with the calibrated probabilities and the mark; labels are not needed."""
     platt = PlattScaling().fit(LOGITS, LABELS)
     platt.save(tmp_path / "c.safetensors")
@@ -48,7 +48,7 @@ def test_the_file_is_as_the_command_writes_it(client: Client, tmp_path: Path, en
     assert (again.status_code, "is calibrated already" in again.json()["error"]) == (422, True)
 
 
-def test_columns_stay_and_notes_come(client: Client, tmp_path: Path) -> None:
+def test_columns_stay_and_notes_come(client, tmp_path) -> None:
     """Columns of other names are said in fields; what differs from the fit is in a header."""
     PlattScaling().fit(LOGITS, LABELS).save(tmp_path / "c.safetensors")
     rows = "\n".join(["id,risk,age", *(f"{k},0.999,{k}" for k in range(300))]).encode()
@@ -66,7 +66,7 @@ def notes_of(answer) -> list[str]:
     return json.loads(answer.headers["calibrant-notes"])
 
 
-def test_what_does_not_fit_is_one_sentence(client: Client, tmp_path: Path) -> None:
+def test_what_does_not_fit_is_one_sentence(client, tmp_path) -> None:
     """Another kind of predictions; a file that is no calibrator."""
     logits = RNG.normal(size=(60, 3))
     TemperatureScaling().fit(logits, (logits + RNG.gumbel(size=(60, 3))).argmax(1)).save(

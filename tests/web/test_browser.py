@@ -65,7 +65,6 @@ def address(folder: Path) -> Iterator[str]:
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    assert server.stdout is not None
     try:
         line = server.stdout.readline()
         found = re.search(r"http://\S+", line)
@@ -96,7 +95,7 @@ def check_page(browser: Browser, address: str) -> None:
 
 
 @pytest.mark.parametrize(("width", "dark"), WIDTHS)
-def test_predictions(width: int, dark: bool, browser: Browser, address: str, folder: Path) -> None:
+def test_predictions(width, dark, browser, address, folder) -> None:
     """A file that is chosen shows its report with downloads, a wrong one its sentence, two a comparison."""
     browser.show(address + "#predictions", width=width, dark=dark)
     browser.wait("document.getElementById('version').textContent")
@@ -121,9 +120,7 @@ def test_predictions(width: int, dark: bool, browser: Browser, address: str, fol
     check_page(browser, address)
 
 
-def test_columns_are_chosen_and_the_file_is_judged_again(
-    browser: Browser, address: str, folder: Path
-) -> None:
+def test_columns_are_chosen_and_the_file_is_judged_again(browser, address, folder) -> None:
     """An error names fields of the page; their lists hold the columns, and a change judges again."""
     browser.show(address + "#predictions")
     browser.wait("document.getElementById('version').textContent")
@@ -155,7 +152,7 @@ def test_columns_are_chosen_and_the_file_is_judged_again(
 
 
 @pytest.mark.parametrize(("width", "dark"), WIDTHS)
-def test_image(width: int, dark: bool, browser: Browser, address: str, folder: Path) -> None:
+def test_image(width, dark, browser, address, folder) -> None:
     """An image shows probabilities and a map; threshold, band, opacity and class do what they say."""
     browser.show(address, width=width, dark=dark)
     browser.wait("document.getElementById('image-file')")
@@ -195,9 +192,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize(("width", "dark"), WIDTHS)
-def test_nothing_keeps_people_out(
-    width: int, dark: bool, browser: Browser, address: str, folder: Path, axe: str
-) -> None:
+def test_nothing_keeps_people_out(width, dark, browser, address, folder, axe) -> None:
     """axe-core finds nothing on either view, before and after an answer, in light and dark."""
 
     def check(what: str) -> None:
@@ -228,7 +223,7 @@ def test_nothing_keeps_people_out(
     check("a report")
 
 
-def test_keyboard(browser: Browser, address: str) -> None:
+def test_keyboard(browser, address) -> None:
     """The tab key reaches everything, in the order of the page, and every control has a name."""
     browser.show(address)
     browser.wait("document.getElementById('image-file')")

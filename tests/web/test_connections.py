@@ -48,7 +48,7 @@ class Long(Here):
 
 
 @pytest.mark.parametrize("kind", ["application/json", LINES])
-def test_workers_are_free_when_the_answer_is_there(kind: str) -> None:
+def test_workers_are_free_when_the_answer_is_there(kind) -> None:
     """What computes is ended when it has said all, or the visitor has left, not some time later."""
 
     async def asked() -> int:
@@ -77,7 +77,7 @@ class Endless(Long):
 
 
 @pytest.mark.parametrize("kind", [b"application/json", LINES.encode()])
-def test_work_ends_when_the_client_leaves(kind: bytes) -> None:
+def test_work_ends_when_the_client_leaves(kind) -> None:
     """Whatever was asked for, and though nothing is written that would fail."""
 
     async def asked() -> int:
@@ -169,7 +169,7 @@ class Wire(asyncio.Transport):
         (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999999\r\n\r\n", b"x" * 65_536, False),
     ],
 )
-def test_headers_have_an_end(head: bytes, rest: bytes, refused: bool) -> None:
+def test_headers_have_an_end(head, rest, refused) -> None:
     """Headers, one header or an address without an end are cut off; a long content is not."""
 
     async def sent() -> Wire:
@@ -198,7 +198,6 @@ def test_a_stalled_upload_does_not_keep_the_server(tmp_path) -> None:
     serving = subprocess.Popen(
         [*START, "serve", "--port", "0", "--jobs", "1"], stdout=subprocess.PIPE, cwd=tmp_path, text=True
     )
-    assert serving.stdout is not None
     with serving:
         port = int(serving.stdout.readline().split("/ (")[0].rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port)) as client:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ def over_confident(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_evaluation_is_that_of_the_file(client: Client, over_confident: Path, tmp_path: Path) -> None:
+def test_the_evaluation_is_that_of_the_file(client, over_confident, tmp_path) -> None:
     """Line by line: progress, the JSON of ``evaluate``, the report, and the calibrator of the commands."""
     file = (over_confident.name, over_confident.read_bytes())
     *progress, last = lines(client, "/evaluate", {"file": file}, bins="7", seed="3")
@@ -59,7 +58,7 @@ def test_the_evaluation_is_that_of_the_file(client: Client, over_confident: Path
     assert fitted.class_names_ == ("a", "b", "c")
 
 
-def test_two_files_are_compared(client: Client) -> None:
+def test_two_files_are_compared(client) -> None:
     """``/compare`` puts the files side by side, under their names."""
     files = [("file", (f"{name}.csv", EXAMPLE_CSV)) for name in ("first", "second")]
     answer = client.post("/compare", files=files, data={"bootstrap": "2"})
@@ -69,7 +68,7 @@ def test_two_files_are_compared(client: Client) -> None:
     }
 
 
-def test_calibrators_are_fitted_on_the_other_file(client: Client, over_confident: Path) -> None:
+def test_calibrators_are_fitted_on_the_other_file(client, over_confident) -> None:
     """The field ``calibration`` names the predictions to fit on."""
     files = {  # of another kind, which is refused
         "file": ("new.csv", EXAMPLE_CSV),
@@ -78,31 +77,3 @@ def test_calibrators_are_fitted_on_the_other_file(client: Client, over_confident
     answer = client.post("/evaluate", files=files, data=QUICK)
     assert answer.status_code == 422
     assert "calibration" in answer.json()["error"]
-
-
-@pytest.mark.parametrize(
-    "ending", ["npz", "csv", "csv.gz", "tsv", "jsonl", "json", "parquet", "safetensors", "pt"]
-)
-def test_formats(ending: str, over_confident: Path, tmp_path: Path) -> None:
-    """Every format is read from memory as it is from a disk."""
-    from calibrant.web.limits import Limits
-    from calibrant.web.uploads import Upload
-    from calibrant.web.work import predictions_of
-
-    p, path = load_predictions(over_confident), tmp_path / f"p.{ending}"
-    if "json" in ending:
-        rows = [
-            {"label": int(label), "logits": row.tolist()}
-            for row, label in zip(p.scores, p.labels, strict=True)
-        ]
-        text = json.dumps(rows) if ending == "json" else "\n".join(map(json.dumps, rows))
-        path.write_text(text, encoding="utf-8")
-    else:
-        p.save(path.with_name("p.tsv") if ending == "tsv.gz" else path)
-    if ending == "tsv.gz":
-        path.write_bytes(gzip.compress(path.with_name("p.tsv").read_bytes()))
-    found = predictions_of(Upload(path.name, path.read_bytes()), Limits())
-    assert found.num_samples == 400
-    assert (found.labels == p.labels).all()
-    assert found.source is not None
-    assert found.source.name == path.name

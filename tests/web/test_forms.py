@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pandas
@@ -33,7 +32,6 @@ def test_columns_of_other_names() -> None:
     assert found.class_names == ("no", "yes")
     assert [str(each) for each in found.groups or ()] == list("nsnsnsns")
     assert [str(each) for each in found.clusters or ()] == list("00112233")
-    assert found.labels is not None
     assert found.labels.tolist() == [0, 1] * 4
     same = predictions_of(file, Limits(), EvaluateForm(**{**vars(wanted), "cluster": "site"}))
     assert [str(each) for each in same.clusters or ()] == list("nsnsnsns")
@@ -46,7 +44,7 @@ def test_columns_of_other_names() -> None:
         predictions_of(file, Limits(), EvaluateForm(format="npy"))
 
 
-def test_every_field_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_field_arrives(monkeypatch) -> None:
     """Each option is taken by ``/evaluate`` as it was sent; comparisons take all but methods."""
     asked, seen = Client(create_app(Here(), limits=Limits())), list[EvaluateForm]()
 
@@ -85,7 +83,7 @@ def test_commands_of_a_report_read_the_file_alike() -> None:
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet", "feather"])
-def test_errors_speak_of_fields_and_list_the_columns(client: Client, tmp_path: Path, ending: str) -> None:
+def test_errors_speak_of_fields_and_list_the_columns(client, tmp_path, ending) -> None:
     """No option of the command line; the columns come with the error and with the answer."""
     rows = [{"died": k % 2, "risk": 0.25 + k % 2 / 2, "age": k} for k in range(40)]
     frame = pandas.DataFrame(rows)

@@ -21,7 +21,6 @@ from calibrant.web.forms import EXAMPLE_CSV
 from calibrant.web.limits import Limits
 from calibrant.web.uploads import Upload
 from calibrant.web.work import Answer, predictions_of
-from web_client import Client
 
 
 def archive(count: int, **arrays: np.ndarray) -> bytes:
@@ -104,7 +103,7 @@ HOSTILE: dict[str, tuple[str, bytes, int, str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_files(name: str, client: Client) -> None:
+def test_hostile_files(name, client) -> None:
     """The answer is a sentence about the file, with a status from 400 on, and no path of the server's."""
     file, content, status, said = HOSTILE[name]
     answer = client.post("/evaluate", files={"file": (file, content)}, data={"bootstrap": "2"})
@@ -124,69 +123,40 @@ async def in_pieces() -> AsyncIterator[bytes]:
     yield bytes(1 << 20)
 
 
+def form(content: Any, kind: str = "multipart/form-data; boundary=b") -> dict[str, Any]:
+    """A request with this content."""
+    return {"content": content, "headers": {"content-type": kind}}
+
+
+def beside(**data: str) -> dict[str, Any]:
+    """A file, and fields."""
+    return {"files": {"file": ("a.csv", EXAMPLE_CSV)}, "data": data}
+
+
+PART = b"--b\r\nContent-Disposition: form-data"
 REQUESTS: dict[str, tuple[dict[str, Any], int, str]] = {
-    "no form": ({"content": b"{}", "headers": {"content-type": "application/json"}}, 415, "multipart"),
+    "no form": (form(b"{}", "application/json"), 415, "multipart"),
     "no type": ({"content": b"x"}, 415, "no content type"),
-    "no boundary": ({"content": b"x", "headers": {"content-type": "multipart/form-data"}}, 400, "boundary"),
-    "no parts": (
-        {"content": b"junk", "headers": {"content-type": "multipart/form-data; boundary=b"}},
-        400,
-        "request",
-    ),
-    "cut off": (
-        {
-            "content": b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\nlabel',
-            "headers": {"content-type": "multipart/form-data; boundary=b"},
-        },
-        400,
-        "cut off",
-    ),
-    "no name": (
-        {
-            "content": b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--\r\n",
-            "headers": {"content-type": "multipart/form-data; boundary=b"},
-        },
-        400,
-        "every part must have a name",
-    ),
-    "long header": (
-        {
-            "content": b"--b\r\nX: " + b"y" * 9000 + b"\r\n\r\nx\r\n--b--\r\n",
-            "headers": {"content-type": "multipart/form-data; boundary=b"},
-        },
-        400,
-        "well-formed",
-    ),
-    "long field": ({"data": {"bins": "1" * 70_000}, "files": {"file": ("a.csv", b"x")}}, 413, "file name"),
+    "no boundary": (form(b"x", "multipart/form-data"), 400, "boundary"),
+    "no parts": (form(b"junk"), 400, "request"),
+    "cut off": (form(PART + b'; name="file"; filename="a.csv"\r\n\r\nlabel'), 400, "cut off"),
+    "no name": (form(PART + b"\r\n\r\nx\r\n--b--\r\n"), 400, "every part must have a name"),
+    "long header": (form(b"--b\r\nX: " + b"y" * 9000 + b"\r\n\r\nx\r\n--b--\r\n"), 400, "well-formed"),
+    "long field": (beside(bins="1" * 70_000), 413, "file name"),
     "no file": ({"files": {"other": ("a.csv", b"x")}}, 422, "`file` must hold one file; got none."),
     "two files": ({"files": [("file", ("a.csv", b"x"))] * 2}, 422, "got 2"),
     "many files": ({"files": [("file", ("a.csv", b"x"))] * 9}, 413, "at most 4 files"),
     "large": ({"files": {"file": ("a.csv", bytes(2 << 20))}}, 413, "at most 1 MiB"),
-    "large, unsaid": (
-        {
-            "content": in_pieces(),
-            "headers": {"content-type": "multipart/form-data; boundary=b"},
-        },
-        413,
-        "at most 1 MiB",
-    ),
-    "bins": ({"files": {"file": ("a.csv", b"x")}, "data": {"bins": "0"}}, 422, "`bins` must be an integer"),
-    "level": (
-        {"files": {"file": ("a.csv", b"x")}, "data": {"level": "nan"}},
-        422,
-        "`level` must be a number",
-    ),
-    "field": ({"files": {"file": ("a.csv", b"x")}, "data": {"bin": "3"}}, 422, "no field 'bin'"),
-    "method": (
-        {"files": {"file": ("a.csv", EXAMPLE_CSV)}, "data": {"method": "magic"}},
-        422,
-        "magic",
-    ),
+    "large, unsaid": (form(in_pieces()), 413, "at most 1 MiB"),
+    "bins": (beside(bins="0"), 422, "`bins` must be an integer"),
+    "level": (beside(level="nan"), 422, "`level` must be a number"),
+    "field": (beside(bin="3"), 422, "no field 'bin'"),
+    "method": (beside(method="magic"), 422, "magic"),
 }
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_hostile_requests(name: str, client: Client) -> None:
+def test_hostile_requests(name, client) -> None:
     """A request that is wrong in itself is refused in one sentence, too."""
     given, status, said = REQUESTS[name]
     answer = client.post("/evaluate", **given)
@@ -194,7 +164,7 @@ def test_hostile_requests(name: str, client: Client) -> None:
     assert answer.status_code == status
 
 
-def test_other_sites_and_paths(client: Client) -> None:
+def test_other_sites_and_paths(client) -> None:
     """Pages of other sites, other names of the server, unknown paths and methods are refused."""
     for origin in ("https://evil.example", "null", "http://["):
         assert client.get("/health", headers={"origin": origin}).status_code == 403, origin
@@ -208,7 +178,7 @@ def test_other_sites_and_paths(client: Client) -> None:
         assert "default-src 'self'; script-src 'self';" in policy
 
 
-def test_uploads_are_never_files(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uploads_are_never_files(client, monkeypatch) -> None:
     """An upload larger than the megabyte from which on others write files is read without one."""
     opened: list[str] = []
     plain = builtins.open
@@ -230,7 +200,7 @@ def test_uploads_are_never_files(client: Client, monkeypatch: pytest.MonkeyPatch
     assert opened == []
 
 
-def test_nothing_is_held_afterwards(client: Client) -> None:
+def test_nothing_is_held_afterwards(client) -> None:
     """Bytes count as held only while a request is answered, whatever the answer; all answers are counted."""
     client.post("/evaluate", files={"file": ("a.csv", bytes(2 << 20))})
     text = client.get("/metrics").text

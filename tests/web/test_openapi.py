@@ -26,11 +26,19 @@ def sent(client: Client, path: str, method: str, described: dict[str, Any]) -> A
     return client.post(path, files=files, data=fields)
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_examples(path: str, client: Client) -> None:
-    """The example of every path is answered as its example says."""
+def test_refusals_are_described_and_every_path_is_asked(client) -> None:
+    """The statuses of refusals stand in the description of what refuses so."""
     paths = client.get("/openapi.json").json()["paths"]
     assert set(paths) == {*PATHS, "/predict", "/apply"}  # which test_model.py and test_applying.py ask
+    described = paths["/evaluate"]["post"]["responses"]
+    refused = client.post("/evaluate", files={"file": ("a.csv", b"x")}, data={"bins": "0"})
+    assert described[str(refused.status_code)]["content"]["application/json"]["example"] == refused.json()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_examples(path, client) -> None:
+    """The example of every path is answered as its example says."""
+    paths = client.get("/openapi.json").json()["paths"]
     ((method, described),) = paths[path].items()
     answer = sent(client, path, method, described)
     assert answer.status_code == 200, answer.text
@@ -41,10 +49,3 @@ def test_examples(path: str, client: Client) -> None:
         assert expected.items() <= answer.json().items()
     else:
         assert expected in answer.text
-
-
-def test_refusals_are_described(client: Client) -> None:
-    """The statuses of refusals stand in the description of what refuses so."""
-    described = client.get("/openapi.json").json()["paths"]["/evaluate"]["post"]["responses"]
-    refused = client.post("/evaluate", files={"file": ("a.csv", b"x")}, data={"bins": "0"})
-    assert described[str(refused.status_code)]["content"]["application/json"]["example"] == refused.json()

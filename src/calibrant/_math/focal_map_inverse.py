@@ -38,7 +38,7 @@ def _steps_unseen(gamma: float | Tensor) -> int:
     return 24 if isinstance(gamma, Tensor) else 8 + int(max(gamma, 0) // 2)
 
 
-def _slope(probs: Tensor, misses: Tensor, ratio: Tensor, gamma: Tensor) -> Tensor:
+def slope_by_log_odds(probs: Tensor, misses: Tensor, ratio: Tensor, gamma: float | Tensor) -> Tensor:
     """Derivative of u by the log-odds of ``probs``; ``misses`` is one minus ``probs``, ``ratio`` its R."""
     return misses + gamma * (2 * probs - ratio + gamma * probs * ratio) / (1 + gamma * ratio)
 
@@ -60,9 +60,9 @@ def _linearise(split: TopSplit, gamma: Tensor) -> _Linearised:
     probs = split.probs_of_others()
     ratio = entropy_ratio(probs, split.gaps - split.odds.log1p())
     ratio_of_top = entropy_ratio_of_top(split.odds)
-    slopes = _slope(probs, 1 - probs, ratio, gamma) / (1 - probs)
+    slopes = slope_by_log_odds(probs, 1 - probs, ratio, gamma) / (1 - probs)
     top_share = 1 / (1 + split.odds)
-    top_slope = _slope(top_share, split.odds * top_share, ratio_of_top, gamma)
+    top_slope = slope_by_log_odds(top_share, split.odds * top_share, ratio_of_top, gamma)
     weights = split.shares_of_others() / slopes
     norm = top_share + top_slope * weights.sum(-1, keepdim=True)
     return _Linearised(split, ratio, ratio_of_top, weights, slopes, top_share, top_slope, norm)

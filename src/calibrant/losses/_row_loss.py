@@ -18,6 +18,7 @@ The gradient of the first two terms by logit j is :math:`f (p_j - 1[j = t])` wit
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,6 +28,7 @@ from torch import Tensor
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant._math.true_class import focal_power, focal_value, softplus
+from calibrant.losses._closed_form import BLOCK, Pull, by_closed_form, is_traced, times_rows
 from calibrant.losses._rows import Layout, Reduction, Rows
 
 GammaRule: TypeAlias = Callable[[Tensor], Tensor]
@@ -49,17 +51,20 @@ def row_loss(rows: Rows, terms: Terms) -> Tensor:
     """The loss described by ``terms``, with everything that cross-entropy takes."""
     if terms == _CROSS_ENTROPY:
         return rows.layout.finish(rows.cross_entropy())
-    closed = callable(terms.gamma) or terms.gamma is None or terms.gamma >= 0
-    if closed and not rows.soft and not torch.compiler.is_compiling():
-        try:
-            loss: Tensor = _ClosedForm.apply(rows.logits, rows[1:], terms)
-        except (RuntimeError, IndexError):
-            rows.name_wrong_label()
-            # The transforms of torch.func and forward-mode differentiation take no closed form; they take the
-            # plain one, which also repeats the complaint if other arguments are to blame.
-        else:
-            return rows.layout.finish(loss)
-    return rows.reduce(row_values(rows, terms))
+    if rows.soft or not (callable(terms.gamma) or terms.gamma is None or terms.gamma >= 0):
+        return rows.reduce(row_values(rows, terms))
+
+    def closed(logits: Tensor) -> tuple[Tensor, Pull]:
+        loss, scratch = closed_form(logits, rows[1:], terms)
+        return loss, partial(_pull_back, scratch)
+
+    def plain(logits: Tensor) -> Tensor:
+        # As the closed form leaves it: in the type that is computed in.
+        layout = Layout(rows.layout.reduction, rows.labels.shape, logits.dtype)
+        seen = rows._replace(logits=logits, layout=layout)
+        return seen.reduce(row_values(seen, terms))
+
+    return rows.layout.finish(by_closed_form(rows.logits, closed, plain))
 
 
 def row_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
@@ -104,7 +109,7 @@ def _soft_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
 
 
 _NLL = torch.ops.aten.nll_loss_forward.default
-_FEW = 1 << 13  # logits; of more, operations take longer than their calls
+FEW = 1 << 13  # logits; of more, operations take longer than their calls
 _MODERATE = 39.0  # logits; the odds of all against one neither overflow nor vanish in float32
 # How aten writes a reduction.
 _CODES: dict[Reduction, int] = {"none": 0, "mean": 1, "sum": 2}
@@ -119,7 +124,7 @@ def _split(
     lost = true < _LOST * torch.finfo(true.dtype).tiny
     # Where p_t underflows, its logarithm comes from the largest probability. Whether there is such a row can
     # be asked without waiting on a CPU only.
-    needed = logits.device.type != "cpu" or _is_traced() or bool(lost.any())
+    needed = logits.device.type != "cpu" or is_traced() or bool(lost.any())
     exact = None
     if needed:
         top = logits.argmax(1, keepdim=True)
@@ -135,11 +140,6 @@ def _focal_part(gamma: Any, base: Any, misfit: Any, true: Any, over: Any) -> tup
     power = base ** abs(gamma)
     values = misfit * power
     return values, power + gamma * (values * true) / over
-
-
-def _is_traced() -> bool:
-    """Whether someone follows the operations, and would take what is looked at for what always is."""
-    return torch._C._len_torch_dispatch_stack() > 0  # pyright: ignore[reportPrivateUsage]
 
 
 # Labels, weight, ignore_index and layout of the rows.
@@ -162,8 +162,8 @@ def _small_arrays(logits: Float[Tensor, "R C"], request: _Request) -> tuple[Any,
     Values are looked at here: on a CPU nothing waits for them.
     """
     labels, weight, ignore_index, layout = request
-    few = 0 < logits.numel() <= _FEW and weight is None and logits.device.type == "cpu"
-    if not few or layout.reduction == "none" or ignore_index >= 0 or _is_traced():
+    few = 0 < logits.numel() <= FEW and weight is None and logits.device.type == "cpu"
+    if not few or layout.reduction == "none" or ignore_index >= 0 or is_traced():
         return None
     scores, classes = logits.detach().numpy(), labels.numpy()
     # A negative number without its sign is a huge one; wrong labels are refused by torch.
@@ -190,11 +190,13 @@ def _small_form(scores: Any, classes: Any, gamma: float, reduction: Reduction) -
     return loss, _Scratch(torch.from_numpy(odds), torch.from_numpy(slope[:, None]))
 
 
-def _closed_form(logits: Float[Tensor, "R C"], request: _Request, terms: Terms) -> tuple[Tensor, _Scratch]:
+def closed_form(
+    logits: Float[Tensor, "R C"], request: _Request, terms: Terms, *, few: bool = True
+) -> tuple[Tensor, _Scratch]:
     """The reduced loss, and what its gradient takes."""
     labels, weight, ignore_index, layout = request
     gamma, l1, l2 = terms
-    if not (gamma is None or callable(gamma) or l1 or l2):
+    if few and not (gamma is None or callable(gamma) or l1 or l2):
         small = _small_arrays(logits, request)
         if small is not None:
             return _small_form(*small, gamma, layout.reduction)
@@ -240,56 +242,24 @@ def _closed_form(logits: Float[Tensor, "R C"], request: _Request, terms: Terms) 
     return loss, _Scratch(probs, scaled(slope), scaled(curve), scaled(at_true), place)
 
 
+def _times_itself(probs: Tensor, curve: Tensor, slope: Tensor) -> Float[Tensor, "R C"]:
+    """The probabilities times curve times themselves plus slope, in their place."""
+    size = max(1, BLOCK // probs.shape[1]) if probs.device.type == "cpu" else max(1, len(probs))
+    try:
+        for block, steep, flat in zip(*(each.split(size) for each in (probs, curve, slope)), strict=True):
+            block.mul_(torch.mul(block, steep).add_(flat))
+    except RuntimeError:  # many gradients at once (is_grads_batched) do not fit into the scratch
+        return probs * (probs * curve + slope)
+    return probs
+
+
 def _pull_back(scratch: _Scratch, grad: Tensor) -> Float[Tensor, "R C"]:
     """The gradient, in place of the probabilities."""
     probs, slope, curve, at_true, place = scratch
     if grad.ndim:
         grad = grad.unsqueeze(1)
     slope = slope * grad
-    if curve is not None:
-        slope = (probs * (curve * grad)).add_(slope)
-    try:
-        gradient = probs.mul_(slope)
-    except RuntimeError:  # many gradients at once (is_grads_batched) do not fit into the scratch
-        gradient = probs * slope
+    gradient = times_rows(probs, slope) if curve is None else _times_itself(probs, curve * grad, slope)
     if place is None or at_true is None:
         return gradient
     return gradient.scatter_(1, place, at_true * grad)
-
-
-class _ClosedForm(torch.autograd.Function):
-    """One softmax forward, one pass backward.
-
-    The gradient is built in the scratch of the forward pass; a second backward pass makes itself a new one.
-    Where the gradient is to be differentiated, the plain form takes over.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, logits: Float[Tensor, "R C"], request: _Request, terms: Terms) -> Tensor:
-        loss, ctx.scratch = _closed_form(logits, request, terms)
-        ctx.save_for_backward(logits)
-        ctx.arguments = request, terms
-        return loss
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
-        (grad,) = grad_outputs
-        scratch: _Scratch | None = ctx.scratch
-        ctx.scratch = None
-        if torch.is_grad_enabled():
-            gradient = _differentiable_gradient(*ctx.saved_tensors, *ctx.arguments, grad=grad)
-        else:
-            if scratch is None:
-                _, scratch = _closed_form(*ctx.saved_tensors, *ctx.arguments)
-            gradient = _pull_back(scratch, grad)
-        return gradient, None, None
-
-
-def _differentiable_gradient(
-    logits: Float[Tensor, "R C"], request: _Request, terms: Terms, grad: Tensor
-) -> Float[Tensor, "R C"]:
-    labels, weight, ignore_index, layout = request
-    # As the closed form leaves it: in rows, in the type that is computed in.
-    rows = Rows(logits, labels, weight, ignore_index, Layout(layout.reduction, labels.shape, logits.dtype))
-    loss = rows.reduce(row_values(rows, terms))
-    return torch.autograd.grad(loss, logits, grad, create_graph=True)[0]

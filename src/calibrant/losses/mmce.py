@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.checks import check_at_least
 from calibrant._math.shapes import Bool, Float, Integer
+from calibrant.losses._confidence import confidence_loss, right_and_counted
 from calibrant.losses._module import BatchLossModule, properness
 from calibrant.losses._rows import as_rows, check_mean, check_not_negative
 
 __all__ = ["MMCELoss", "mmce_loss"]
+
+Vector: TypeAlias = NDArray[np.float64]
+Matrix: TypeAlias = NDArray[np.float64]
 
 # Below it exp(1 / bandwidth) nears the end of float32.
 _NARROWEST = 0.02
@@ -98,18 +106,15 @@ def mmce_loss(
     check_mean("MMCE", reduction)
     _check(penalty=penalty, bandwidth=bandwidth)
     rows = as_rows(logits, labels, None, weight, ignore_index, reduction)
-    entropy = rows.cross_entropy()
     if penalty == 0:
-        return rows.layout.finish(entropy)
-    counted = ~rows.ignored()
-    confidences = torch.softmax(rows.logits, -1).amax(-1)
-    right = (rows.logits.argmax(-1) == rows.labels) & counted
-    # Where the logits of an ignored row are NaN, so is its confidence: the sum must not see it.
-    confidences = confidences.masked_fill(~counted, 0)
-    error = _error(
-        confidences, right, counted, weighted=weighted, as_published=as_published, bandwidth=bandwidth
-    )
-    return rows.layout.finish(entropy + penalty * error)
+        return rows.layout.finish(rows.cross_entropy())
+    settings: dict[str, Any] = {"weighted": weighted, "as_published": as_published, "bandwidth": bandwidth}
+
+    def plain(logits: Tensor) -> Tensor:
+        seen = rows._replace(logits=logits)
+        return seen.cross_entropy() + penalty * _error(*right_and_counted(seen), **settings)
+
+    return confidence_loss(rows, penalty, partial(_error_and_gradient, **settings), plain)
 
 
 def _error(
@@ -140,6 +145,57 @@ def _error(
     else:
         square = pairs(missed - claimed)
     return torch.where(right.any() & wrong.any(), _root(square), 0)
+
+
+def _error_and_gradient(
+    confidences: Float[Tensor, " R"],
+    right: Bool[Tensor, " R"],
+    counted: Bool[Tensor, " R"],
+    *,
+    weighted: bool,
+    as_published: bool,
+    bandwidth: float,
+) -> tuple[Float[Tensor, ""], Float[Tensor, " R"]]:
+    r"""As :func:`_error`, :math:`\sum_{ab} F_{ab} w_a^T K w_b` or its root, with the derivative."""
+    order = np.argsort(confidences.numpy())
+    points, hits, known = (each.numpy()[order].astype(float) for each in (confidences, right, counted))
+    misses = known - hits
+    num_right, num_wrong = hits.sum(), misses.sum()
+    if weighted:
+        hits, misses = hits / max(num_right, 1), misses / max(num_wrong, 1)
+        weights, slopes = np.stack([hits * (1 - points), misses * points]), np.stack([-hits, misses])
+        counts = np.array([num_right, num_wrong])
+        pairs = np.outer(counts, counts) + _UNDER_COUNT if as_published else 1
+        form = np.array([[1, -1], [-1, 1]]) / pairs
+    else:
+        weights, slopes = ((hits - known * points) / known.sum())[None], (-known / known.sum())[None]
+        form = np.ones((1, 1))
+    pulled, moved = laplacian_products(points, weights, bandwidth=bandwidth)
+    square = (weights * (form @ pulled)).sum()
+    gradient = np.empty_like(points)
+    gradient[order] = 2 * (slopes * (form @ pulled) + (form @ weights) * moved).sum(0)
+    if weighted or not as_published:
+        root = math.sqrt(max(square, 0) + _UNDER_ROOT) if square == square else math.nan
+        gradient *= 0 if square < 0 else 0.5 / root
+        square = root
+    if weighted and not (num_right and num_wrong):
+        square, gradient = 0.0, np.zeros_like(gradient)
+    return confidences.new_tensor(square), torch.from_numpy(gradient).to(confidences)
+
+
+def laplacian_products(points: Vector, weights: Matrix, *, bandwidth: float) -> tuple[Matrix, Matrix]:
+    r""":math:`\sum_j w_j e^{-|x_i - x_j| / h}` at ascending points, and its derivative by :math:`x_i`.
+
+    As :func:`laplacian_pair_sum`, for several rows of weights at once.
+    """
+    first, last = (np.searchsorted(points, points, side=side) for side in ("left", "right"))
+    growth = np.exp((points - points[:1]) / bandwidth)
+    nothing = np.zeros((len(weights), 1))
+    below = np.hstack([nothing, (weights * growth).cumsum(1)])[:, first] / growth
+    # Summed from the other end: no difference of sums that are far larger.
+    above = np.hstack([(weights / growth)[:, ::-1].cumsum(1)[:, ::-1], nothing])[:, last] * growth
+    sums = np.hstack([nothing, weights.cumsum(1)])
+    return below + above + sums[:, last] - sums[:, first], (above - below) / bandwidth
 
 
 def laplacian_pair_sum(

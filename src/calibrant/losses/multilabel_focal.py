@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from calibrant._math.shapes import Float, Shaped
-from calibrant.losses._entries import as_entries
+from calibrant.losses._entries import EntryTerms, as_entries, entry_loss
 from calibrant.losses._module import MultilabelLossModule, properness
 from calibrant.losses._rows import Reduction, check_gamma, check_number
 
@@ -63,8 +63,7 @@ def multilabel_focal_loss(
     """
     _check(gamma=gamma, alpha=alpha)
     entries = as_entries(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
-    values = entries.focal(gamma)
-    return entries.reduce(values if alpha is None else entries.share(alpha) * values)
+    return entry_loss(entries, EntryTerms(gamma, alpha))
 
 
 def _check(*, gamma: float, alpha: float | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from calibrant._math.shapes import Float, Shaped
-from calibrant.losses._entries import as_entries
+from calibrant.losses._entries import EntryTerms, as_entries, entry_loss
 from calibrant.losses._module import MultilabelLossModule, properness
 from calibrant.losses._rows import Reduction, check_not_negative
 
@@ -65,10 +65,7 @@ def multilabel_focal_calibration_loss(
     """
     check_not_negative(gamma=gamma, calibration_weight=calibration_weight)
     entries = as_entries(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
-    values = entries.focal(gamma)
-    if calibration_weight:
-        values = values + calibration_weight * entries.squared_distance()
-    return entries.reduce(values)
+    return entry_loss(entries, EntryTerms(gamma, distance=calibration_weight))
 
 
 class MultilabelFocalCalibrationLoss(

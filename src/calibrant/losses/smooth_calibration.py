@@ -10,6 +10,7 @@ from torch import Tensor
 
 from calibrant._math.errors import DerivativeError
 from calibrant._math.shapes import Float, Integer
+from calibrant.losses._confidence import confidence_loss, right_and_counted
 from calibrant.losses._module import BatchLossModule, properness
 from calibrant.losses._rows import as_rows, check_mean, check_not_negative
 
@@ -192,18 +193,21 @@ def smooth_calibration_loss(
     check_mean("the smooth calibration error", reduction)
     check_not_negative(penalty=penalty)
     rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
-    entropy = rows.cross_entropy()
     if penalty == 0:
-        return rows.layout.finish(entropy)
-    confidences, predicted = torch.softmax(rows.logits, -1).amax(-1), rows.logits.argmax(-1, keepdim=True)
-    if rows.soft:
-        right, counted = rows.labels.gather(-1, predicted).squeeze(-1), torch.ones_like(confidences)
-    else:
-        confidences = confidences.masked_fill(rows.ignored(), 0)
-        right = (predicted.squeeze(-1) == rows.labels).to(confidences.dtype)
-        counted = (~rows.ignored()).to(confidences.dtype)
-    error = smooth_calibration_penalty(confidences, right, weights=counted)
-    return rows.layout.finish(entropy + penalty * error)
+        return rows.layout.finish(rows.cross_entropy())
+
+    def plain(logits: Tensor) -> Tensor:
+        seen = rows._replace(logits=logits)
+        if rows.soft:
+            confidences, predicted = torch.softmax(logits, -1).amax(-1), logits.argmax(-1, keepdim=True)
+            right, counted = rows.labels.gather(-1, predicted).squeeze(-1), torch.ones_like(confidences)
+        else:
+            confidences, *seen_as = right_and_counted(seen)
+            right, counted = (each.to(confidences.dtype) for each in seen_as)
+        error = smooth_calibration_penalty(confidences, right, weights=counted)
+        return seen.cross_entropy() + penalty * error
+
+    return confidence_loss(rows, penalty, _solve, plain)
 
 
 class SmoothCalibrationLoss(BatchLossModule, function=smooth_calibration_loss, check=check_not_negative):

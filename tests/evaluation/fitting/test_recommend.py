@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 from calibrant.evaluation.fitting.recommend import Recommendation, recommend
 from calibrant.evaluation.fitting.templates import Template, templates
 from calibrant.predictions import Predictions
-
-Maker = Callable[..., Predictions]
 
 
 def chosen(predictions: Predictions, *names: str) -> Recommendation:
@@ -20,7 +16,7 @@ def chosen(predictions: Predictions, *names: str) -> Recommendation:
     return recommend(found, predictions, 0)
 
 
-def test_the_simplest_within_one_standard_error_wins(made: Maker) -> None:
+def test_the_simplest_within_one_standard_error_wins(made) -> None:
     """Temperature where the model is too sharp, Platt where it is shifted too, nothing where it is honest."""
     options = ("temperature", "platt")
     assert chosen(made("binary", 3000), *options).name == "uncalibrated"
@@ -28,7 +24,7 @@ def test_the_simplest_within_one_standard_error_wins(made: Maker) -> None:
     assert chosen(made("binary", 3000, sharpness=2, shift=1), *options).name == "platt"
 
 
-def test_a_gain_within_noise_changes_nothing(made: Maker) -> None:
+def test_a_gain_within_noise_changes_nothing(made) -> None:
     """Honest models of which a calibrator happens to have the best NLL, by less than a standard error."""
     close = 0
     for seed in range(12):
@@ -40,7 +36,7 @@ def test_a_gain_within_noise_changes_nothing(made: Maker) -> None:
     assert close > 0
 
 
-def test_candidates_tell_why(made: Maker) -> None:
+def test_candidates_tell_why(made) -> None:
     """The best is behind by nothing, the chosen by at most one standard error, all simpler ones by more."""
     found = chosen(made("multiclass", 1000, sharpness=1.5), "temperature", "focal-temperature")
     names = [each.name for each in found.choice.candidates]
@@ -51,7 +47,7 @@ def test_candidates_tell_why(made: Maker) -> None:
     assert all(each.behind > each.standard_error for each in found.choice.candidates[:place])
 
 
-def test_a_probability_of_zero_does_not_decide_alone(made: Maker) -> None:
+def test_a_probability_of_zero_does_not_decide_alone(made) -> None:
     """One certain mistake among honest predictions counts 27.6 nats in every arm, and no NLL is infinite."""
     honest = made("multiclass", 2000)
     probs = honest.probs.clone()
@@ -65,16 +61,13 @@ def test_a_probability_of_zero_does_not_decide_alone(made: Maker) -> None:
     )  # less that row's NLL
 
 
-def test_large_calibration_sets_are_sampled(made: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_calibration_sets_are_sampled(made, monkeypatch) -> None:
     """No more rows than the choice needs, the same ones for the same seed."""
     monkeypatch.setattr("calibrant.evaluation.fitting.recommend.MOST_ELEMENTS", 400)
     found = chosen(made("multiclass", 1000), "temperature")
     assert found.choice.num_samples == 100
     assert found == chosen(made("multiclass", 1000), "temperature")
-
-
-def test_weights_count(made: Maker) -> None:
-    """Samples of weight zero do not matter to the NLL."""
+    # Samples of weight zero do not matter to the NLL.
     predictions = made("binary", 400)
     weights = (np.arange(400) % 2).astype(float)
     weighted = Predictions(logits=predictions.scores, labels=predictions.labels, weights=weights)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
@@ -11,13 +9,17 @@ import torch
 from calibrant import InputError
 from calibrant.evaluation.fitting import split as split_module
 from calibrant.evaluation.fitting.split import choose_split, stratified_folds
-from calibrant.predictions import Kind, Predictions, Source
-
-Maker = Callable[..., Predictions]
+from calibrant.predictions import Predictions, Source
 
 
-def test_a_given_split_is_taken(made: Maker) -> None:
-    """Fitted on what is marked 0, judged on what is marked 1, and nothing to announce."""
+def test_a_given_split_is_taken(made) -> None:
+    """Fitted on what is marked 0, judged on what is marked 1, and nothing is announced; or other ones."""
+    other = made("multiclass", 50, seed=1)
+    with_split = choose_split(made("multiclass", 100, split=np.arange(100) % 4 == 0), other, 0)
+    without = choose_split(made("multiclass", 100), other, 0)
+    assert (with_split.num_calibration, with_split.test.num_samples) == (50, 25)
+    assert (without.num_calibration, without.test.num_samples) == (50, 100)
+    assert with_split.words == "all 50 samples of other predictions"
     split = np.arange(100) % 3 == 0
     chosen = choose_split(made("multiclass", 100, split=split), None, 0)
     assert chosen.calibration is not None
@@ -27,22 +29,19 @@ def test_a_given_split_is_taken(made: Maker) -> None:
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
-def test_without_a_split_all_samples_are_judged(made: Maker, kind: Kind) -> None:
+def test_without_a_split_all_samples_are_judged(made, kind) -> None:
     """Each with calibrators fitted on the other folds, which hold each class alike; the reader is told."""
     predictions = made(kind, 1501, seed=3)
     chosen = choose_split(predictions, None, 0)
     assert chosen.announce
     assert "5-fold cross-fitting" in chosen.words
     assert chosen.calibration is chosen.test is predictions
-    assert chosen.folds is not None
     sizes = np.bincount(chosen.folds)
     assert sizes.max() - sizes.min() <= 1
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
-def test_large_files_without_a_split_are_halved_within_each_class(
-    made: Maker, kind: Kind, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_files_without_a_split_are_halved_within_each_class(made, kind, monkeypatch) -> None:
     """Each class is halved, the halves are disjoint and together everything, and the reader is told."""
     monkeypatch.setattr(split_module, "MOST_CROSS_FITTED", 1000)
     predictions = made(kind, 1501, seed=3)
@@ -51,7 +50,6 @@ def test_large_files_without_a_split_are_halved_within_each_class(
     assert chosen.announce
     assert "seed 0" in chosen.words
     assert "calibration split" not in chosen.words
-    assert chosen.calibration is not None
     assert (chosen.num_calibration, chosen.test.num_samples) == (751, 750)
     assert torch.equal(chosen.calibration.scores, predictions.scores[torch.from_numpy(folds == 0)])
     assert torch.equal(chosen.test.scores, predictions.scores[torch.from_numpy(folds == 1)])
@@ -61,14 +59,7 @@ def test_large_files_without_a_split_are_halved_within_each_class(
             assert abs(2 * of_label.sum() - len(of_label)) <= 1
 
 
-def test_the_seed_decides(made: Maker) -> None:
-    """The same seed draws the same halves, another one others."""
-    predictions = made("multiclass", 1200)
-    assert np.array_equal(stratified_folds(predictions, 2, 1), stratified_folds(predictions, 2, 1))
-    assert not np.array_equal(stratified_folds(predictions, 2, 1), stratified_folds(predictions, 2, 2))
-
-
-def test_rare_labels_are_spread(made: Maker) -> None:
+def test_rare_labels_are_spread(made) -> None:
     """Each of five folds holds one or two of the seven samples that have the rarest label."""
     rng = np.random.default_rng(0)
     labels = (rng.random((400, 3)) < [0.5, 0.3, 0.0]).astype(int)
@@ -79,47 +70,18 @@ def test_rare_labels_are_spread(made: Maker) -> None:
 
 
 @pytest.mark.parametrize("split", [None, np.ones(300), np.zeros(300)])
-def test_few_samples_are_fitted_and_judged_in_turn(made: Maker, split: np.ndarray | None) -> None:
-    """Below 1000 samples: five folds over all, also where a split has one part only."""
+def test_few_samples_are_fitted_and_judged_in_turn(made, split) -> None:
+    """Below 1000 samples: five folds over all, also where a split has one part; none of two samples."""
+    none = choose_split(made("multiclass", 2), None, 0)
+    assert (none.calibration, none.words.startswith("none: 2 samples are too few")) == (None, True)
     chosen = choose_split(made("multiclass", 300, split=split), None, 0)
-    assert chosen.folds is not None
     assert np.bincount(chosen.folds).tolist() == [60] * 5
     assert (chosen.num_calibration, chosen.test.num_samples) == (300, 300)
     assert "5-fold cross-fitting" in chosen.words
     assert chosen.announce
 
 
-def test_other_predictions_to_fit_on(made: Maker) -> None:
-    """All of them are fitted on; the test split of the first is judged, or all where there is none."""
-    other = made("multiclass", 50, seed=1)
-    with_split = choose_split(made("multiclass", 100, split=np.arange(100) % 4 == 0), other, 0)
-    without = choose_split(made("multiclass", 100), other, 0)
-    assert (with_split.num_calibration, with_split.test.num_samples) == (50, 25)
-    assert (without.num_calibration, without.test.num_samples) == (50, 100)
-    assert with_split.words == "all 50 samples of other predictions"
-
-
-def test_other_predictions_must_fit(made: Maker) -> None:
-    """Another kind, another number of classes, other names, or no labels: one sentence each."""
-    predictions = made("multiclass", 40, 3, class_names=["a", "b", "c"])
-    with pytest.raises(InputError, match=r"must be multiclass with 3 classes, .* got binary with 2 classes"):
-        choose_split(predictions, made("binary", 40), 0)
-    with pytest.raises(InputError, match="got multiclass with 4 classes"):
-        choose_split(predictions, made("multiclass", 40, 4), 0)
-    with pytest.raises(InputError, match="same class names in the same order"):
-        choose_split(predictions, made("multiclass", 40, 3, class_names=["a", "c", "b"]), 0)
-    with pytest.raises(InputError, match="`calibration` must have labels"):
-        choose_split(predictions, Predictions(logits=np.zeros((5, 3))), 0)
-
-
-def test_two_samples_are_judged_without_calibrators(made: Maker) -> None:
-    """Nothing can be fitted on one of two samples."""
-    chosen = choose_split(made("multiclass", 2), None, 0)
-    assert chosen.calibration is None
-    assert chosen.words.startswith("none: 2 samples are too few")
-
-
-def test_top_label_predictions_are_divided_alike(made: Maker) -> None:
+def test_top_label_predictions_are_divided_alike(made) -> None:
     """By their split, in turn, or in halves that are right alike; fitted on is that they are right."""
     marked = choose_split(made("top_label", 60, split=np.arange(60) % 2), None, 0)
     assert (marked.num_calibration, marked.test.num_samples) == (30, 30)
@@ -132,7 +94,7 @@ def test_top_label_predictions_are_divided_alike(made: Maker) -> None:
     assert fitted.labels.tolist() == halves.calibration.correct.int().tolist()
 
 
-def test_the_file_that_is_judged_is_not_fitted_on(made: Maker) -> None:
+def test_the_file_that_is_judged_is_not_fitted_on(made) -> None:
     """The same file, or the same object, is refused as ``calibration``."""
     files = [Source(name=name, sha256=digit * 64, format="npz") for name, digit in (("a", "0"), ("b", "1"))]
     first, same, other = (made("binary", 50, source=files[place]) for place in (0, 0, 1))
@@ -142,7 +104,7 @@ def test_the_file_that_is_judged_is_not_fitted_on(made: Maker) -> None:
     assert choose_split(first, other, 0).words == "all 50 samples of b"
 
 
-def test_parts_of_one_file_may_be_fitted_on_and_judged(made: Maker) -> None:
+def test_parts_of_one_file_may_be_fitted_on_and_judged(made) -> None:
     """Taken apart by the caller they hold other samples; with a split left in one, the file is refused."""
     file = Source(name="a", sha256="0" * 64, format="npz")
     first, second = (made("binary", 50, source=file, seed=seed) for seed in (0, 1))

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from calibrant import Predictions, evaluate
+from calibrant import Predictions
 from calibrant._math.errors import InputError
 from calibrant.evaluation import check
 from calibrant.evaluation.parts import source
@@ -40,23 +40,20 @@ def test_a_bad_group_fails_what_all_samples_pass() -> None:
     assert check(predictions, {"ece": 0.05}, groups="none").passed
     assert check(predictions, {"ece": 0.05}, groups=["direct"]).passed
     assert 'name="ece at most 0.05 in group reseller"' in junit_text(found)
-
-
-def test_a_group_without_a_name_is_checked() -> None:
-    """An empty cell names a group like any other."""
+    # An empty cell names a group like any other.
     predictions = table(gap=0.14, sizes={"direct": 1000, "": 500}, bad="")
     failed = [each.group for each in check(predictions, {"ece": 0.05}).checks if not each.passed]
     assert "" in failed
 
 
 def test_calibrated_groups_rarely_fail() -> None:
-    """Of 60 tables with eight calibrated groups, about 5% of a limit of zero fail in any; 9 is too many."""
+    """Of 30 tables with eight calibrated groups, about 5% of a limit of zero fail in any; 6 is too many."""
     failed = 0
-    for seed in range(60):
+    for seed in range(30):
         predictions = table(gap=0.0, sizes=dict.fromkeys("abcdefgh", 60), bad="", seed=seed)
-        checks = check(predictions, {"ece": 0.0}, bootstrap=200).checks
+        checks = check(predictions, {"ece": 0.0}, bootstrap=60).checks
         failed += not all(each.passed for each in checks if each.group is not None)
-    assert failed <= 8
+    assert failed <= 5
 
 
 def test_small_groups_are_checked_together() -> None:
@@ -80,47 +77,11 @@ def test_a_group_of_one_sample_is_refused_or_said() -> None:
     assert "Group one was not checked: it holds one sample." in found.notes
     with pytest.raises(InputError, match="'one' holds one"):
         check(predictions, {"ece": 0.2}, groups=["one"], bootstrap=100)
-
-
-def test_groups_that_nothing_holds_are_refused() -> None:
-    """No name, and names beside limits that are not for groups."""
-    predictions = table(gap=0.0, sizes={"a": 50, "b": 50}, bad="")
-    with pytest.raises(InputError, match="must name groups"):
-        check(predictions, {"ece": 0.2}, groups=[], bootstrap=100)
-    with pytest.raises(InputError, match="need a limit of a calibration error"):
-        check(predictions, {"accuracy": 0.2}, groups=["a"], bootstrap=100)
-
-
-def test_one_group_is_no_check_of_its_own() -> None:
-    """It is all samples again; a group that is asked for is checked all the same."""
+    # One group alone is all samples again; if it is asked for it is checked all the same.
     predictions = table(gap=0.0, sizes={"all": 100}, bad="")
     assert [each.group for each in check(predictions, {"ece": 0.3}).checks] == [None]
     asked = check(predictions, {"ece": 0.3}, groups=["all"])
     assert [each.group for each in asked.checks] == [None, "all"]
-
-
-def test_groups_that_do_not_exist_are_refused() -> None:
-    """A name that no sample has, and any name where there are no groups."""
-    predictions = table(gap=0.0, sizes={"a": 50, "b": 50}, bad="")
-    with pytest.raises(InputError, match="got 'c'; there are a, b"):
-        check(predictions, {"ece": 0.3}, groups=["c"])
-    plain = Predictions(probs=predictions.probs, labels=predictions.labels)
-    with pytest.raises(InputError, match="the predictions have none"):
-        check(plain, {"ece": 0.3}, groups=["a"])
-
-
-@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "top_label"])
-def test_a_check_and_an_evaluation_give_one_number(made, kind) -> None:
-    """The value under a check's key, and its p-value at a limit of zero, are the evaluation's."""
-    predictions = made(kind, 700, sharpness=1.3)
-    metrics = ["ece", "adaptive_ece", "smce"]
-    found = check(predictions, dict.fromkeys(metrics, 0.0), bootstrap=300, seed=3)
-    arm = evaluate(predictions, calibrators=[], null_draws=300, bootstrap=20, seed=3).arms[0]
-    nulls = {each.metric: each.p_value for each in arm.null}
-    for each in found.checks:
-        assert each.value == arm.metrics[each.key].value
-        assert each.p_value == nulls[each.key]
-        assert each.key == (f"event_{each.metric}" if kind == "binary" else each.metric)
 
 
 def test_groups_of_a_table_in_parts_are_checked(tmp_path, monkeypatch) -> None:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 from calibrant.evaluation import check
-from calibrant.predictions import Kind, Predictions
 
-Maker = Callable[..., Predictions]
 KEY = "classwise_ece"
 
 
-def test_the_classes_are_gated(made: Maker) -> None:
+def test_the_classes_are_gated(made) -> None:
     """Calibrated classes keep a limit that chance alone exceeds; those that are off do not."""
     honest, off = made("multiclass", 1500), made("multiclass", 1500, shift=np.array([1.5, 0, 0, 0]))
     (passed,) = check(honest, {KEY: 0.01}, bootstrap=200).checks
@@ -28,7 +24,7 @@ def test_the_classes_are_gated(made: Maker) -> None:
     assert check(off, {KEY: 0.3}, bootstrap=50).checks[0].outcome == "pass"
 
 
-def test_models_at_no_error_fail_as_rarely_as_promised(made: Maker) -> None:
+def test_models_at_no_error_fail_as_rarely_as_promised(made) -> None:
     """At 80 % confidence and a limit of zero about one calibrated model in five fails."""
     failed = sum(
         not check(made("multiclass", 150, seed=seed), {KEY: 0.0}, confidence=0.8, bootstrap=49).passed
@@ -37,14 +33,14 @@ def test_models_at_no_error_fail_as_rarely_as_promised(made: Maker) -> None:
     assert 3 <= failed <= 24  # 12 expected, with a standard deviation of 3
 
 
-def test_few_samples_cannot_tell(made: Maker) -> None:
+def test_few_samples_cannot_tell(made) -> None:
     """Twelve samples of four classes: a model far beyond the limit would pass."""
     (found,) = check(made("multiclass", 12), {KEY: 0.2}, bootstrap=200).checks
     assert not found.conclusive
     assert found.would_pass is None or found.would_pass > 0.2
 
 
-def test_what_passes_is_told_from_the_draws_that_are_kept(made: Maker) -> None:
+def test_what_passes_is_told_from_the_draws_that_are_kept(made) -> None:
     """Of classes in clusters 400 draws are kept, however many are asked for: twelve samples tell no more."""
     few, clusters = made("multiclass", 12), np.arange(12) // 3
     for draws in (400, 1000):
@@ -53,7 +49,7 @@ def test_what_passes_is_told_from_the_draws_that_are_kept(made: Maker) -> None:
 
 
 @pytest.mark.parametrize(("kind", "like"), [("binary", "event_ece"), ("multilabel", "ece")])
-def test_without_classes_of_their_own(made: Maker, kind: Kind, like: str) -> None:
+def test_without_classes_of_their_own(made, kind, like) -> None:
     """The class-wise error is that of the positive class, or of the labels; so is what chance gives."""
     predictions = made(kind, 800, sharpness=2.0)
     both = check(predictions, {KEY: 0.02, "ece": 0.02}, bootstrap=100).checks
@@ -61,7 +57,7 @@ def test_without_classes_of_their_own(made: Maker, kind: Kind, like: str) -> Non
     assert both[0].p_value == both[1].p_value
 
 
-def test_against_a_baseline_of_other_samples(made: Maker) -> None:
+def test_against_a_baseline_of_other_samples(made) -> None:
     """What resampling calls worse must also be more than a model as good as the baseline shows by chance."""
     off = made("multiclass", 1500, shift=np.array([1.5, 0, 0, 0]))
     found = check(off, baseline=made("multiclass", 900, seed=1), baseline_metrics=[KEY], bootstrap=100)

@@ -61,9 +61,7 @@ def test_where_half_the_level_is_out_of_reach_the_own_interval_decides() -> None
 @pytest.mark.parametrize(
     ("low", "p_value", "reaches"), [(0.0, 0.2, True), (0.1, 0.026, True), (0.1, 0.024, False)]
 )
-def test_if_one_error_is_zero_the_change_may_be_all_of_the_other(
-    low: float, p_value: float, reaches: bool
-) -> None:
+def test_if_one_error_is_zero_the_change_may_be_all_of_the_other(low, p_value, reaches) -> None:
     """So the interval reaches to the other's end, further than the root where chance adds to the first.
 
     Zero is ruled out here at half of the 5 % at which the error's own interval leaves it out.

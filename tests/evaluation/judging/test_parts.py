@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.result import Part
 from calibrant.predictions import Kind, Predictions
 
-Maker = Callable[..., Predictions]
 KINDS: dict[Kind, list[str]] = {
     "binary": ["positive class"],
     "multiclass": ["top label", "classes"],
@@ -35,7 +33,7 @@ def chance_of(predictions: Predictions, *, num_draws: int = 100, seed: int = 0) 
     return against_chance(draw_noise(reduce_predictions(predictions, 15), procedure), names)
 
 
-def test_as_many_draws_are_kept_as_the_level_needs(made: Maker, monkeypatch) -> None:
+def test_as_many_draws_are_kept_as_the_level_needs(made, monkeypatch) -> None:
     """Of the noise of many labels, too, two beyond each end of an interval at 99.8 %."""
     monkeypatch.setattr(noise, "MOST_KEPT", 0)
     reduced = reduce_predictions(made("multilabel", 20, 2), 15)
@@ -67,7 +65,7 @@ def confused(num_samples: int, share: float, *, seed: int = 0, **more: Any) -> P
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_has_its_parts(made: Maker, kind: Kind) -> None:
+def test_each_kind_has_its_parts(made, kind) -> None:
     """Adjusted p-values are Holm's: never below those of the parts alone, and equal for the largest."""
     parts = chance_of(made(kind, 400)).parts
     assert [part.name for part in parts] == KINDS[kind]
@@ -76,14 +74,14 @@ def test_each_kind_has_its_parts(made: Maker, kind: Kind) -> None:
 
 
 def test_calibrated_models_rarely_fail() -> None:
-    """Of 60 calibrated models of five classes at most eight fail any part: more has a chance of 1 in 500."""
+    """Of 40 calibrated models of five classes at most six fail any part: more has a chance of 1 in 300."""
     rng = np.random.default_rng(0)
     failed = 0
-    for seed in range(60):
+    for seed in range(40):
         logits = 1.5 * rng.normal(size=(200, 5))
         labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
         failed += bool(failing(Predictions(logits=logits, labels=labels), seed=seed))
-    assert failed <= 8
+    assert failed <= 6
 
 
 def test_only_the_classes_fail_where_only_they_are_off() -> None:

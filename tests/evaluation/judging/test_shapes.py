@@ -1,22 +1,31 @@
-"""Diagrams without bins: their numbers, their bands and intervals."""
+"""Diagrams with bins and without: their numbers, their bands and intervals."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from calibrant import metrics
 from calibrant._math.isotonic import isotonic_blocks
+from calibrant.evaluation import smooth_consistency_band
 from calibrant.evaluation.judging import diagrams
 from calibrant.evaluation.judging.diagrams import (
     MOST_POINTS,
     area_influences,
     consistency_band,
+    is_uneven,
+    reliability_curve,
     selection,
     shapes_of,
 )
 from calibrant.evaluation.resampling.events import Events
+from calibrant.evaluation.resampling.intervals import wilson_interval
 from calibrant.evaluation.resampling.kernels import isotonic_curves
+from calibrant.evaluation.resampling.null import draw_null
+from calibrant.evaluation.result import Curve
+from calibrant.metrics import smooth_reliability_curve
+from calibrant.reports import smooth_diagram
 
 
 def events(seed: int, num_samples: int, sharpness: float = 1.0, *, weighted: bool = False) -> Events:
@@ -29,7 +38,7 @@ def events(seed: int, num_samples: int, sharpness: float = 1.0, *, weighted: boo
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_influences_are_what_a_little_weight_does(weighted: bool) -> None:
+def test_influences_are_what_a_little_weight_does(weighted) -> None:
     """Moving weight onto one sample moves either area by its influence; influences average to zero."""
     event = events(0, 40, weighted=weighted)
     confidences, losses = np.round(event.confidences, 1), 1 - event.outcomes
@@ -52,8 +61,6 @@ def test_intervals_of_the_area_are_as_wide_as_the_area_varies() -> None:
     """The half-width at 95 % is about twice the spread of the area over fresh samples."""
     areas = np.array([selection(events(seed, 500), 0.95).area.value for seed in range(60)], dtype=float)
     one = selection(events(99, 500), 0.95).area
-    assert one.low is not None
-    assert one.high is not None
     assert (one.high - one.low) / 2 / 1.96 == pytest.approx(areas.std(ddof=1), rel=0.4)  # 4 / sqrt(2 * 60)
 
 
@@ -74,7 +81,7 @@ def test_the_band_holds_calibrated_curves_and_not_others() -> None:
     assert inside[1] < 0.3
 
 
-def test_bands_drawn_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bands_drawn_in_blocks(monkeypatch) -> None:
     """Where samples of many weights are drawn in blocks, the band is as wide and stands where it did."""
     event = events(3, 400, weighted=True)
     whole = consistency_band(event, level=0.9, seed=0)
@@ -91,7 +98,6 @@ def test_long_curves_are_thinned_and_keep_their_ends() -> None:
     event = events(2, 3000)
     found = shapes_of("top label", event, event, level=0.95, seed=0)
     assert found.roc is None
-    assert found.selection is not None
     whole = metrics.selective_risk_curve(event.confidences, 1 - event.outcomes)
     thinned = found.selection.curve
     assert len(thinned.coverage) <= MOST_POINTS
@@ -103,7 +109,6 @@ def test_long_curves_are_thinned_and_keep_their_ends() -> None:
     witness = metrics.smooth_calibration_witness(event.confidences, event.outcomes)
     assert found.witness.value == witness.value
     roc = shapes_of("positive class", event, None, level=0.95, seed=0).roc
-    assert roc is not None
     assert (roc.true_positive_rate[0], roc.true_positive_rate[-1]) == (0.0, 1.0)
 
 
@@ -137,3 +142,130 @@ def test_curves_of_a_band_are_those_of_the_diagram() -> None:
     curves = isotonic_curves(points, weights, sums, positions)
     alone = [isotonic_blocks(points, each / weights, weights).at(positions) for each in sums]
     np.testing.assert_allclose(curves, alone, atol=1e-12)
+
+
+def test_band_has_the_width_of_binomial_noise() -> None:
+    """Of one stated probability p the curve is the mean outcome: its spread is sqrt(p (1 - p) / N)."""
+    band = smooth_consistency_band(np.full(400, 0.3), bandwidth=0.05, num_points=11, num_draws=600)
+    half = 1.96 * np.sqrt(0.3 * 0.7 / 400)
+    assert np.allclose(np.subtract(band.high, band.low) / 2, half, rtol=0.08)  # quantiles of 600 draws
+    assert np.allclose(band.positions, 0.3, atol=1e-6)
+
+
+def test_calibrated_curves_lie_in_the_band_and_others_do_not() -> None:
+    """About 95 % of the positions for outcomes drawn from the probabilities; far fewer for distorted ones."""
+    rng = np.random.default_rng(0)
+    probs = rng.uniform(size=3000)
+
+    def share_inside(truth: np.ndarray) -> float:
+        curve = smooth_reliability_curve(probs, (rng.random(3000) < truth).astype(int), num_points=101)
+        band = smooth_consistency_band(probs, bandwidth=curve.bandwidth, num_draws=60)
+        found = np.array(curve.outcome, dtype=float)
+        return float(np.mean((found >= band.low) & (found <= band.high)))
+
+    assert np.mean([share_inside(probs) for _ in range(4)]) > 0.8
+    assert share_inside(probs**2) < 0.3
+
+
+def test_top_labels_and_weights() -> None:
+    """Classes give their largest probability; a weight of zero removes a sample."""
+    probs = np.array([[0.7, 0.3], [0.1, 0.9], [0.5, 0.5]] * 50)
+    weights = np.array([1.0, 1.0, 0.0] * 50)
+    band = smooth_consistency_band(probs, bandwidth=0.02, weights=weights)
+    assert min(band.positions) == pytest.approx(0.7, abs=0.01)
+    assert smooth_diagram(
+        smooth_reliability_curve(probs.max(axis=1), np.ones(150, dtype=int)), band=band
+    ).get_legend()
+
+
+def curve_of(given: Events, num_bins: int = 15, *, level: float = 0.95, num_draws: int = 400) -> Curve:
+    """The diagram of some events with its band."""
+    drawn = draw_null(given, num_bins, num_draws, (0,))
+    return reliability_curve("top label", given, drawn.outcomes, num_bins, level)
+
+
+def calibrated_events(
+    rng: np.random.Generator, num_samples: int, weights: np.ndarray | None = None
+) -> Events:
+    """Events that happen as often as is stated."""
+    confidences = rng.uniform(0.3, 1, size=num_samples)
+    return Events(confidences, (rng.random(num_samples) < confidences).astype(float), weights)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_points_are_those_of_the_reliability_table(rng, weighted) -> None:
+    """Edges, mean confidence and share agree with the public table, empty bins included."""
+    given = calibrated_events(rng, 200, rng.choice([0.5, 1.0, 3.0], size=200) if weighted else None)
+    found = curve_of(given)
+    table = metrics.reliability_table(
+        given.confidences, torch.from_numpy(given.outcomes), num_bins=15, weights=given.weights
+    )
+    assert found.edges == table.edges
+    assert found.confidence[0] is None
+    assert found.confidence == pytest.approx(table.confidence, abs=1e-15)
+    assert found.accuracy == pytest.approx(table.accuracy, abs=1e-15)
+    assert sum(found.counts) == 200
+
+
+def test_histograms_hold_every_sample_once(rng) -> None:
+    """Right and wrong together, and each bin of the diagram is three bins of the histogram."""
+    given = calibrated_events(rng, 300)
+    found = curve_of(given)
+    both = np.add(found.histogram_correct, found.histogram_incorrect)
+    assert both.reshape(15, 3).sum(axis=1).tolist() == list(found.counts)
+    assert sum(found.histogram_correct) == given.outcomes.sum()
+    assert len(found.histogram_edges) == 46
+    assert set(found.edges) <= set(found.histogram_edges)
+
+
+def test_the_band_holds_calibrated_shares(rng) -> None:
+    """Of the bins of 40 calibrated_events models 95 % lie in their bands; |z| < 4, discreteness only adds."""
+    inside, total = 0, 0
+    for model in range(40):
+        found = curve_of(calibrated_events(np.random.default_rng(model), 2000), 10)
+        for share, low, high in zip(found.accuracy, found.expected_low, found.expected_high, strict=True):
+            if share is not None:
+                total += 1
+                inside += low <= share <= high
+    assert total > 250
+    assert inside / total > 0.95 - 4 * np.sqrt(0.95 * 0.05 / total)
+    # Shares of an over-confident model lie below their bands.
+    honest = calibrated_events(rng, 5000)
+    found = curve_of(Events(np.minimum(1, honest.confidences + 0.1), honest.outcomes), 10)
+    below = [a < low for a, low in zip(found.accuracy, found.expected_low, strict=True) if a is not None]
+    assert all(below)
+
+
+def test_intervals_are_wilsons_with_the_effective_number(rng) -> None:
+    """Two copies at half the weight are as precise as one: the interval is that of the unweighted half."""
+    confidences = np.full(40, 0.7)
+    outcomes = (np.arange(40) < 25).astype(float)
+    plain = curve_of(Events(confidences, outcomes))
+    halves = curve_of(Events(confidences, outcomes, np.full(40, 0.5)))
+    assert (plain.low[10], plain.high[10]) == wilson_interval(25 / 40, 40, 0.95)
+    assert (halves.low[10], halves.high[10]) == pytest.approx((plain.low[10], plain.high[10]))
+
+
+def rare_events(rng: np.random.Generator, num_samples: int, *, digits: int = 12) -> Events:
+    """A rare_events event that is stated as often as it occurs; with few digits there are ties."""
+    stated = np.round(1 / (1 + np.exp(4.5 - rng.normal(size=num_samples))), digits)
+    return Events(stated, (rng.random(num_samples) < stated).astype(float))
+
+
+@pytest.mark.parametrize("digits", [12, 2])
+def test_bins_of_equal_mass_where_one_of_equal_width_holds_nearly_all(rng, digits) -> None:
+    """Each holds a fifteenth, though ties are shared out; what they sum to is what all samples sum to."""
+    given = rare_events(rng, 3000, digits=digits)
+    assert is_uneven(given, 15)
+    assert not is_uneven(calibrated_events(rng, 3000), 15)
+    drawn = draw_null(given, 15, 200, (0,))
+    found = reliability_curve("positive class", given, drawn.outcomes_by_mass, 15, 0.95, by_mass=True)
+    assert sum(found.counts) == pytest.approx(3000, abs=8)
+    assert max(found.counts) - min(found.counts) <= 1
+    for means, values in ((found.confidence, given.confidences), (found.accuracy, given.outcomes)):
+        assert np.mean(np.array(means, dtype=float)) == pytest.approx(values.mean(), abs=1e-12)
+    assert list(found.edges) == sorted(found.edges)
+    inside = [low <= share <= high for low, share, high in zip(
+        found.expected_low, found.accuracy, found.expected_high, strict=True)]  # fmt: skip
+    assert np.mean(inside) > 0.8
+    assert sum(found.histogram_correct) + sum(found.histogram_incorrect) == 3000

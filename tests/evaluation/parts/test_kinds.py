@@ -41,12 +41,8 @@ def answers(number: int = ROWS, *, seed: int = 0) -> dict[str, np.ndarray]:
     sure = rng.beta(3, 1.5, number).astype(np.float32)
     correct = rng.random(number) < sure**1.7
     group = rng.choice(["a", "b", "c"], number)
-    return {
-        "confidence": sure,
-        "correct": correct,
-        "group": group,
-        "split": np.arange(number) % (ROWS // FITTED) > 0,
-    }
+    split = np.arange(number) % (ROWS // FITTED) > 0
+    return {"confidence": sure, "correct": correct, "group": group, "split": split}
 
 
 def two_classes(number: int = ROWS, *, seed: int = 0, scale: float = 1.5) -> dict[str, np.ndarray]:
@@ -82,14 +78,19 @@ def assert_alike(mine: Evaluation, theirs: Evaluation) -> None:
             assert found.ece.value == pytest.approx(known.ece.value, rel=1e-6)
 
 
+def judged(folder, columns, **how) -> tuple[PartitionedPredictions, Predictions, Evaluation, Evaluation]:
+    """A table and its rows in memory, and the evaluations of both, which are alike."""
+    table, memory = written(folder / "a.parquet", columns), load_predictions(folder / "a.parquet")
+    mine, theirs = (evaluate(each, **QUICK | how) for each in (table, memory))
+    assert_alike(mine, theirs)
+    return table, memory, mine, theirs
+
+
 def test_confidences_are_judged_as_in_memory(tmp_path) -> None:
     """Values, groups and reasons are the same; calibrators are fitted on the log-odds of being right."""
-    table = written(tmp_path / "a.parquet", answers())
-    how = QUICK | {"calibrators": ["platt"]}
-    mine, theirs = (evaluate(each, **how) for each in (table, load_predictions(tmp_path / "a.parquet")))
+    _, _, mine, theirs = judged(tmp_path, answers(), calibrators=["platt"])
     assert mine.kind == theirs.kind == "top_label"
     assert mine.num_test == theirs.num_test == ROWS - FITTED
-    assert_alike(mine, theirs)
     assert len(mine.arms[0].groups) == 3
 
 
@@ -120,9 +121,7 @@ def test_confidences_pass_gates_are_compared_and_repaired(tmp_path) -> None:
         for k, each in enumerate((given, better))
     ]
     assert not are_paired(*all_right)
-    done = call(
-        "fit", "a.parquet", "--method", "platt", "-o", "p.safetensors", "--engine", "serial", folder=tmp_path
-    )
+    done = call("fit a.parquet --method platt -o p.safetensors --engine serial", folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     call("fit", "a.parquet", "--method", "platt", "-o", "q.safetensors", folder=tmp_path)
     fitted, known = (load_calibrator(tmp_path / f"{name}.safetensors") for name in "pq")
@@ -137,11 +136,7 @@ def test_either_of_two_classes_may_be_positive(single, tmp_path) -> None:
     if single:
         logits = {"logit": given.pop("logit_dog") - given.pop("logit_cat")}
         given |= logits | {"negative_class": ["cat"] * ROWS, "positive_class": ["dog"] * ROWS}
-    table = written(tmp_path / "a.parquet", given)
-    memory = load_predictions(tmp_path / "a.parquet")
-    how = QUICK | {"calibrators": [], "positive_class": "cat"}
-    mine, theirs = (evaluate(each, **how) for each in (table, memory))
-    assert_alike(mine, theirs)
+    table, memory, mine, theirs = judged(tmp_path, given, calibrators=[], positive_class="cat")
     assert mine.class_names == theirs.class_names
     said = [[note for note in each.notes if "is positive" in note] for each in (mine, theirs)]
     assert said[0] == said[1]
@@ -227,11 +222,7 @@ def largest(number: int = ROWS, *, seed: int = 0) -> dict[str, list[object]]:
 def test_the_largest_logits_are_judged_as_in_memory(tmp_path) -> None:
     """Also where a temperature acts on whole rows, and where rows list tokens by name."""
     given = largest()
-    table = written(tmp_path / "a.parquet", given)
-    memory = load_predictions(tmp_path / "a.parquet")
-    how = QUICK | {"calibrators": ["temperature"]}
-    mine, theirs = (evaluate(each, **how) for each in (table, memory))
-    assert_alike(mine, theirs)
+    _, _, mine, theirs = judged(tmp_path, given, calibrators=["temperature"])
     assert mine.arms[1].parameters["temperature"] == pytest.approx(theirs.arms[1].parameters["temperature"])
     tokens = [
         [{"token": f"t{k}", "logprob": value} for k, value in zip(*row, strict=True)][: 3 + place % 3]
@@ -246,8 +237,7 @@ def test_the_largest_logits_are_judged_as_in_memory(tmp_path) -> None:
     assert are_paired(by_name, by_name)
     for engine in ([], ["--engine", "serial"]):
         name = f"{len(engine)}.safetensors"
-        done = call("fit", "a.parquet", "--method", "temperature", "-o", name, *engine, folder=tmp_path)
-        assert done.returncode == 0
+        call("fit", "a.parquet", "--method", "temperature", "-o", name, *engine, folder=tmp_path, code=0)
     one, other = (load_calibrator(tmp_path / f"{k}.safetensors") for k in (0, 2))
     assert float(one.temperature) == pytest.approx(float(other.temperature))
 
@@ -286,12 +276,8 @@ def several(number: int = ROWS, *, seed: int = 0) -> dict[str, np.ndarray]:
 
 def test_several_labels_are_judged_as_in_memory(tmp_path) -> None:
     """Each label is an event; errors are means over the labels, and shares are of all decisions."""
-    table = written(tmp_path / "a.parquet", several())
-    memory = load_predictions(tmp_path / "a.parquet")
-    how = QUICK | {"calibrators": ["platt"]}
-    mine, theirs = (evaluate(each, **how) for each in (table, memory))
+    table, memory, mine, theirs = judged(tmp_path, several(), calibrators=["platt"])
     assert mine.kind == theirs.kind == "multilabel"
-    assert_alike(mine, theirs)
     for found, known in zip(mine.arms[1].classes, theirs.arms[1].classes, strict=True):
         for key in ("mean_probability", "prevalence", "ece", "accuracy"):
             assert getattr(found, key) == pytest.approx(getattr(known, key), rel=1e-9), key

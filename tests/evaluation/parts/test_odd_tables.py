@@ -170,21 +170,8 @@ def test_too_many_groups_are_said_and_groups_may_be_clusters(tmp_path) -> None:
     assert (judged.arms[0].groups, sum("more than 200" in note for note in judged.notes)) == ((), 1)
     assert found.has_groups
     assert PartitionedPredictions(tmp_path / "a.parquet", columns=ColumnNames(cluster="group")).has_clusters
-    done = call(
-        *(
-            "check",
-            "a.parquet",
-            "--max-ece",
-            "0.9",
-            "--cluster",
-            "group",
-            "--engine",
-            "serial",
-            "--json",
-            "-",
-        ),
-        folder=tmp_path,
-    )
+    line = "check a.parquet --max-ece 0.9 --cluster group --engine serial --json -"
+    done = call(line, folder=tmp_path)
     assert "A cluster is in one batch" in json.loads(done.stdout)["notes"][0]
 
 
@@ -209,6 +196,12 @@ def test_other_weights_are_other_samples(tmp_path) -> None:
         seen.append(summed(found, Deal.of(found, 15, fits=False), 15, (None,))[0][0].fingerprint)
     assert seen[1] == seen[3]
     assert len(set(seen)) == 3
+    # Files of one name and size, with other scores, are other predictions.
+    hashes: set[str] = set()
+    for seed in (0, 1, 1):
+        table(tmp_path / "a.parquet", columns(50, seed=seed))
+        hashes.add(PartitionedPredictions(tmp_path).source.sha256)
+    assert len(hashes) == 2
 
 
 def test_few_clusters_are_said_and_one_is_refused(tmp_path) -> None:
@@ -248,15 +241,6 @@ def test_all_files_have_the_columns_that_are_read(tmp_path) -> None:
     assert next(found.pieces(found.parts[1])).scores[:, 1].tolist() == finer["logit_1"].tolist()
 
 
-def test_other_content_has_another_hash(tmp_path) -> None:
-    """Files of one name and size, with other scores, are other predictions."""
-    hashes: set[str] = set()
-    for seed in (0, 1, 1):
-        table(tmp_path / "a.parquet", columns(50, seed=seed))
-        hashes.add(PartitionedPredictions(tmp_path).source.sha256)
-    assert len(hashes) == 2
-
-
 def test_a_large_file_is_read_whole_where_it_must_be(tmp_path, monkeypatch) -> None:
     """Options that sums do not know, and a partner in memory are no reason to refuse a large file."""
     monkeypatch.setattr(opening, "MOST_HELD", 100)
@@ -291,31 +275,20 @@ def test_a_large_file_is_read_whole_where_it_must_be(tmp_path, monkeypatch) -> N
 
 @pytest.mark.parametrize("num_bins", [10, 15])
 def test_values_on_edges_of_bins_stay_in_their_bins(num_bins, tmp_path) -> None:
-    """Tenths, and thousandths about them, are in the bins by parts that they are in in memory."""
+    """Tenths, thousandths about them, and where all are equal: in the bins that they are in in memory."""
     rng = np.random.default_rng(0)
     ones = rng.beta(3, 1.5, 600)
     probs = np.append(np.round(ones[:400], 1), np.round(ones[400:], 3))
     occurs, weight = (rng.random(600) < probs).astype(int), rng.random(600)
     answers = {"confidence": probs, "correct": occurs == 1, "weight": weight}
-    for place, given in enumerate([answers, {"prob_0": 1 - probs, "prob_1": probs, "label": occurs}]):
+    right = np.arange(600) % 3
+    alike = {f"prob_{k}": np.full(600, 0.3) for k in range(2)}
+    alike |= {f"label_{k}": (right == k).astype(int) for k in range(2)}
+    sure = [{"confidence": np.full(600, each), "correct": right > 0} for each in (1.0, 0.5)]
+    event = {"prob_0": 1 - probs, "prob_1": probs, "label": occurs}
+    for place, given in enumerate([answers, event, alike, *sure]):
         found = table(tmp_path / f"{place}.parquet", given)
         there = evaluate(found, **QUICK, num_bins=num_bins).arms[0].metrics
         here = evaluate(load_predictions(tmp_path / f"{place}.parquet"), **QUICK, num_bins=num_bins)
         for key, each in here.arms[0].metrics.items():
-            assert there[key].value == pytest.approx(each.value, abs=1e-12), key
-
-
-@pytest.mark.parametrize("stated", [1.0, 0.5])
-def test_one_value_of_confidence_is_judged(stated, tmp_path) -> None:
-    """Where all confidences are equal there is one cell, and the values are those in memory."""
-    right = np.arange(60) % 3 > 0
-    found = table(tmp_path / "a.parquet", {"confidence": np.full(60, stated), "correct": right})
-    assert evaluate(found, **QUICK).arms[0].metrics["smce"].value == pytest.approx(abs(stated - 2 / 3))
-
-
-def test_labels_at_one_probability_are_judged(tmp_path) -> None:
-    """Of several labels, too, each may be at one value."""
-    given = {f"prob_{k}": np.full(60, 0.3) for k in range(2)}
-    given |= {f"label_{k}": (np.arange(60) % 3 == k).astype(int) for k in range(2)}
-    found = table(tmp_path / "a.parquet", given)
-    assert evaluate(found, **QUICK).arms[0].metrics["ece"].value == pytest.approx(1 / 30)
+            assert there[key].value == (each.value and pytest.approx(each.value, abs=1e-12)), key

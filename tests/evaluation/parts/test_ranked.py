@@ -7,14 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from calibrant._math.fine_cells import (
-    NUM_COARSE,
-    add_to_cells,
-    coarse_of,
-    folded,
-    num_fine,
-    rank_in_cells,
-)
+from calibrant._math.fine_cells import NUM_COARSE, add_to_cells, coarse_of, folded, num_fine, rank_in_cells
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.parts import ranked as module
 from calibrant.evaluation.parts.ranked import BinnedScores, ExactScores, ranks_of, top_of

@@ -31,9 +31,9 @@ def rejected(base: float, spread: float, size: int, truth: Truth, *, sets: int =
 
 
 @pytest.mark.parametrize(("base", "spread", "size"), [(0, 1.5, 1000), (-3.6, 0.9, 4000), (-3, 1, 60)])
-def test_calibrated_events_are_rarely_accused(base: float, spread: float, size: int) -> None:
-    """In 5% of sets; of 200 sets, 11% is more than four standard errors above that."""
-    assert rejected(base, spread, size, lambda z: z, sets=200) < 0.11
+def test_calibrated_events_are_rarely_accused(base, spread, size) -> None:
+    """In 5% of sets; of 100 sets, 14% is more than four standard errors above that."""
+    assert rejected(base, spread, size, lambda z: z, sets=100) < 0.14
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_calibrated_events_are_rarely_accused(base: float, spread: float, size: 
         (0, 1.5, 1000, lambda z: z + 0.3 * np.sign(z), 0.55),  # two halves that cancel
     ],
 )
-def test_planted_errors_are_found(base: float, spread: float, size: int, truth: Truth, power: float) -> None:
+def test_planted_errors_are_found(base, spread, size, truth, power) -> None:
     """Each with at least this power; `docs/results` has the measured ones."""
     assert rejected(base, spread, size, truth) >= power
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_network_that_is_nearly_always_sure_is_accused(seed: int) -> None:
+def test_a_network_that_is_nearly_always_sure_is_accused(seed) -> None:
     """Draws have single misses where hardly any is expected; these do not hide that too many are wrong."""
     rng = np.random.default_rng(seed)
     stated = sigmoid(rng.normal(9, 4, 2000)).clip(1e-12, 1 - 1e-12)
@@ -69,8 +69,6 @@ def test_rows_in_any_order_and_copies_give_the_same_range() -> None:
     order = rng.permutation(300)
     assert furthest_range(Events(stated[order], outcomes[order])) == found
     double = furthest_range(Events(stated, outcomes, np.full(300, 2.0)))
-    assert found is not None
-    assert double is not None
     assert (double.low, double.high) == (found.low, found.high)
     assert found.low > 0.6
     inside = (stated >= found.low) & (stated <= found.high)
@@ -105,12 +103,12 @@ def test_weights_decide_what_counts() -> None:
     alone = calibration_test(Events(stated, outcomes), DRAWS, (0,))
     assert calibration_test(events, DRAWS, (0,)).p_value == alone.p_value
     accused = 0
-    for seed in range(200):
+    for seed in range(100):
         rng = np.random.default_rng(seed)
         stated, mass = rng.random(200), rng.lognormal(size=200)
         outcomes = (rng.random(200) < stated).astype(float)
         accused += calibration_test(Events(stated, outcomes, mass), DRAWS, (seed,)).p_value <= LEVEL
-    assert accused <= 22
+    assert accused <= 13
 
 
 def test_clusters_that_agree_are_not_evidence() -> None:

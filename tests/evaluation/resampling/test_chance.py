@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant import InputError, metrics
+from calibrant import metrics
 from calibrant.evaluation import null_distribution, paired_test
 
 
-def test_one_bin_has_a_closed_form(rng: np.random.Generator) -> None:
+def test_one_bin_has_a_closed_form(rng) -> None:
     """With one bin the ECE of an event is the absolute mean residual: half-normal; |z| < 4."""
     probs = rng.beta(4, 1.5, size=800)
     null = null_distribution(
@@ -25,7 +25,7 @@ def test_one_bin_has_a_closed_form(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("multilabel", [False, True])
-def test_labels_are_drawn_from_the_probabilities(rng: np.random.Generator, multilabel: bool) -> None:
+def test_labels_are_drawn_from_the_probabilities(rng, multilabel) -> None:
     """Over 2000 draws every class of every row occurs as often as stated; |z| < 4.5 for 24 entries."""
     probs = rng.dirichlet([1, 1, 1, 0.2], size=6)
     probs[0] = [0, 1, 0, 0]
@@ -41,19 +41,19 @@ def test_labels_are_drawn_from_the_probabilities(rng: np.random.Generator, multi
 
 
 def test_p_values_of_calibrated_models_are_uniform() -> None:
-    """Of a metric that `evaluate` does not know, over 200 models: |z| < 4 in every fifth."""
+    """Of a metric that `evaluate` does not know, over 100 models: |z| < 4 in every fifth."""
     found: list[float] = []
-    for model in range(200):
+    for model in range(100):
         rng = np.random.default_rng(model)
         probs = rng.random(60)
         labels = (rng.random(60) < probs).astype(int)
         null = null_distribution(metrics.brier_score, probs, num_draws=99, seed=model)
         found.append(null.p_value(metrics.brier_score(probs, labels)))
     counts = np.histogram(found, bins=5, range=(0, 1))[0]
-    assert np.abs(counts - 40).max() < 4 * math.sqrt(200 * 0.2 * 0.8)
+    assert np.abs(counts - 20).max() < 4 * math.sqrt(100 * 0.2 * 0.8)
 
 
-def test_weights_reach_the_metric_and_the_seed_decides(rng: np.random.Generator) -> None:
+def test_weights_reach_the_metric_and_the_seed_decides(rng) -> None:
     """A row that alone has weight decides the metric; equal seeds give equal draws."""
     probs, weights = rng.random(5), [0.0, 0.0, 1.0, 0.0, 0.0]
     null = null_distribution(metrics.brier_score, probs, weights=weights, num_draws=40)
@@ -100,7 +100,7 @@ def test_unlike_models_are_told_apart() -> None:
     assert (back.low, back.high) == pytest.approx((-found.high, -found.low), abs=1e-12)
 
 
-def test_equal_models_and_classes(rng: np.random.Generator) -> None:
+def test_equal_models_and_classes(rng) -> None:
     """A model against itself: difference zero, p-value one; tables of classes and weights are taken."""
     probs = rng.dirichlet([1, 1, 1], size=40)
     labels = rng.integers(0, 3, size=40)
@@ -109,24 +109,3 @@ def test_equal_models_and_classes(rng: np.random.Generator) -> None:
     assert (same.difference, same.low, same.high, same.p_value) == (0, 0, 0, 1)
     one = paired_test(metrics.brier_score, [0.5], [0.5], [1], num_resamples=5)
     assert one.p_value == 1
-
-
-def test_bad_arguments_are_refused(rng: np.random.Generator) -> None:
-    """No draws, no number, NaN, unlike shapes, a level out of range."""
-    probs, labels = rng.random(5), [0, 1, 0, 1, 1]
-    with pytest.raises(InputError, match="`num_draws` must be at least 1; got 0"):
-        null_distribution(metrics.brier_score, probs, num_draws=0)
-    with pytest.raises(InputError, match="`metric` must return a number; got str"):
-        null_distribution(lambda _p, _y: "much", probs)
-    with pytest.raises(InputError, match="`metric` must return a number; got NaN"):
-        null_distribution(lambda _p, _y: math.nan, probs)
-    with pytest.raises(InputError, match="`probs` must be multilabel; got binary"):
-        null_distribution(metrics.brier_score, probs, multilabel=True)
-    with pytest.raises(InputError, match="`num_resamples` must be at least 2; got 1"):
-        paired_test(metrics.brier_score, probs, probs, labels, num_resamples=1)
-    with pytest.raises(InputError, match="`level` must lie between 0 and 1"):
-        paired_test(metrics.brier_score, probs, probs, labels, level=95)
-    two = np.array([[0.2, 0.8]] * 5)
-    three = np.array([[0.2, 0.7, 0.1]] * 5)
-    with pytest.raises(InputError, match="`second` must have the shape of `first`"):
-        paired_test(metrics.brier_score, two, three, labels)

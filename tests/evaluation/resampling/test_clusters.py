@@ -127,25 +127,12 @@ def test_a_share_of_clusters_counts_as_that_of_fewer_samples() -> None:
     codes = np.repeat(np.arange(80), 5)
     assert effective_share_number(np.repeat(right, 5), None, codes) == pytest.approx(79, rel=1e-9)
     assert effective_share_number(np.ones(400), None, codes) == pytest.approx(80)
-
-
-def test_rows_that_stand_for_many_are_worth_as_many() -> None:
-    """Sums of batches of independent samples tell as much as these, not as the few rows of sums."""
+    # Sums of batches of independent samples tell as much as these, not as the few rows of sums.
     rng = np.random.default_rng(0)
     right = rng.binomial(1000, 0.8, 200).astype(float)  # of a thousand in each batch
     outcomes, codes = np.repeat([1.0, 0.0], 200), np.tile(np.arange(200), 2)
     counts = np.concatenate([right, 1000 - right])
     assert effective_share_number(outcomes, counts, codes, counts) == pytest.approx(200_000, rel=0.2)
-
-
-def test_whole_clusters_are_drawn_and_left_out() -> None:
-    """Each draw takes the rows of a cluster equally often, as many clusters as there are."""
-    codes = np.array([0, 0, 0, 1, 2, 2])
-    counts = next(Resamples(6, 50, (0,), codes).blocks())
-    assert (counts[:, 0] == counts[:, 2]).all()
-    assert (counts[:, [0, 3, 4]].sum(axis=1) == 3).all()
-    left_out = next(Deletions(6, (0,), codes).blocks())
-    assert sorted(left_out.sum(axis=1).tolist()) == [3, 4, 5]
 
 
 def test_no_cluster_is_on_both_sides_of_a_split() -> None:
@@ -156,6 +143,13 @@ def test_no_cluster_is_on_both_sides_of_a_split() -> None:
     folds = stratified_folds(given, 2, 0)
     assert all(len(set(folds[clusters == each])) == 1 for each in range(60))
     assert abs(int(folds.sum()) - 600) < 60
+    # Each draw takes the rows of a cluster equally often, as many clusters as there are.
+    codes = np.array([0, 0, 0, 1, 2, 2])
+    counts = next(Resamples(6, 50, (0,), codes).blocks())
+    assert (counts[:, 0] == counts[:, 2]).all()
+    assert (counts[:, [0, 3, 4]].sum(axis=1) == 3).all()
+    left_out = next(Deletions(6, (0,), codes).blocks())
+    assert sorted(left_out.sum(axis=1).tolist()) == [3, 4, 5]
 
 
 def test_choosing_judges_whole_clusters() -> None:
@@ -228,15 +222,3 @@ def test_models_are_compared_in_the_same_clusters(visits) -> None:
     others = sharper.with_clusters(list(range(400)))
     with pytest.raises(InputError, match="the same clusters"):
         compare([("one", visits.with_clusters(visits.groups)), ("other", others)], bootstrap=60)
-
-
-def test_wrong_clusters_are_refused(visits) -> None:
-    """One cluster, the wrong number of names and groups that are not there each give a sentence."""
-    with pytest.raises(InputError, match="at least two clusters"):
-        evaluate(visits, cluster=["a"] * 400, calibrators=[])
-    with pytest.raises(InputError, match="`clusters` must hold 400 names, one per sample; got 3"):
-        evaluate(visits, cluster=["a", "b", "c"])
-    with pytest.raises(
-        InputError, match='or be "groups" where there are some; got predictions without groups'
-    ):
-        evaluate(visits.without_groups(), cluster="groups")

@@ -41,7 +41,7 @@ def test_as_many_draws_are_kept_as_the_level_needs() -> None:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_labels_follow_the_probabilities(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_follow_the_probabilities(weighted, monkeypatch) -> None:
     """Each class occurs in each bin as often as is stated there; every draw gives each sample one label."""
     monkeypatch.setattr(drawn_labels, "MOST_SUMS", 12 * 15 * 150)  # so that there are several walks
     classes = class_table(num_classes=12, weighted=weighted)
@@ -57,7 +57,7 @@ def test_labels_follow_the_probabilities(weighted: bool, monkeypatch: pytest.Mon
     assert (excess <= NEAR * error + 1e-9 + 0.01 * (error == 0)).all()
 
 
-def test_rare_labels_follow_the_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rare_labels_follow_the_probabilities(monkeypatch) -> None:
     """Where only exceptions are drawn too: one in fifty or fewer, also where their steps run out midway."""
     rng = np.random.default_rng(5)
     rest = rng.dirichlet([0.5, 1.0, 2.0], size=60) * np.linspace(0.0, 0.02, 60)[:, None]
@@ -96,10 +96,7 @@ def test_distances_of_common_and_rare_classes() -> None:
     np.testing.assert_allclose(rare, [-np.sqrt(0.02), 2.69, 5.31], atol=0.01)
     certain = class_scores(np.array([0.0, 1.0]), np.array([0.0, 0.0]), np.array([0.0, 0.0]))
     np.testing.assert_array_equal(certain, [0.0, np.inf])
-
-
-def test_the_farthest_class_is_that_of_all_distances() -> None:
-    """Those that do not occur in a draw included; one of these is the farthest in the second."""
+    # Those that do not occur in a draw included; one of these is the farthest in the second.
     occurs = np.array([[3.0, 3.0, -0.5], [0.0, 1.0, 0.0], [9.0, 0.0, 0.0]])
     expected, variance = np.array([3.0, 0.2, 4.0]), np.array([2.0, 0.2, 3.0])
     distances = np.abs(class_scores(occurs, expected, variance))
@@ -119,10 +116,7 @@ def test_a_joint_p_value_is_uniform() -> None:
         for level in (0.05, 0.2, 0.5):
             share = float(np.mean(np.array(found) <= level + 1e-9))
             assert abs(share - level) < NEAR * np.sqrt(level * (1 - level) / 400)
-
-
-def test_a_far_value_counts_once_among_many() -> None:
-    """What no draw reaches: as unlikely as the largest draw of the other statistic, in either of the two."""
+    # What no draw reaches is as unlikely as the largest draw of the other statistic.
     draws = np.arange(99.0)
     assert joint_p_value([(200.0, draws), (0.0, draws)]) == 0.02
     assert joint_p_value([(0.0, draws), (200.0, draws)]) == 0.02

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import NormalDist
 from typing import get_args
 
@@ -10,9 +11,16 @@ import pytest
 
 from calibrant import Predictions, evaluate
 from calibrant.evaluation import check
-from calibrant.evaluation.resampling.event_cells import BIN_KINDS, BinnedEvents, Kernel, joined
+from calibrant.evaluation.resampling.event_cells import BIN_KINDS, BinnedEvents, Kernel, ResidualSums, joined
 from calibrant.evaluation.resampling.events import Events, binned_error
-from calibrant.evaluation.resampling.inversion import Inverted, _between, invert, rising_root, upper_tail
+from calibrant.evaluation.resampling.inversion import (
+    Inverted,
+    _between,
+    invert,
+    rising_root,
+    upper_tail,
+    widest_gaps,
+)
 from calibrant.evaluation.resampling.null import draw_null
 
 KERNELS: tuple[Kernel, ...] = get_args(Kernel)
@@ -36,20 +44,25 @@ def interval(given: Events, kernel: Kernel, num_draws: int = 200, seed: int = 0)
 
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel != "kernel"])
-def test_zero_is_left_out_exactly_where_the_error_is_beyond_chance(kernel: Kernel) -> None:
-    """Of 24 samples, some far off and some calibrated, none is called real and given zero, or the reverse."""
+def test_zero_is_left_out_exactly_where_the_error_is_beyond_chance(kernel) -> None:
+    """Of 12 samples, some far off and some calibrated, none is called real and given zero, or the reverse."""
     rng = np.random.default_rng(1)
     seen = set()
-    for model in range(24):
+    for model in range(12):
         found, p_value = interval(events(rng, 150, (1, 1.4, 2)[model % 3])[0], kernel, 99, model)
         assert (found.low > 0) == (p_value < 0.05)
         assert 0 <= found.low <= found.without_chance <= found.high
         seen.add(found.low > 0)
     assert seen == {True, False}
+    cells = BinnedEvents(events(np.random.default_rng(4), 120, 1.0)[0], 15)
+    drawn = draw_null(cells, 15, 50, (0,), num_kept=50)
+    noise = np.ascontiguousarray(drawn.sums[:, cells.rows(BIN_KINDS[kernel])])
+    low = [invert(cells.cells(kernel), noise, 0.95, real=real).low for real in (True, False)]
+    assert low[0] > 0 == low[1]  # also where the draws of the search do not say so, but others called it real
 
 
 @pytest.mark.parametrize(("kernel", "factor"), [("width l1", 1.0), ("width l1", 1.2), ("smooth", 1.2)])
-def test_true_errors_are_covered(kernel: Kernel, factor: float) -> None:
+def test_true_errors_are_covered(kernel, factor) -> None:
     """In 30 samples the true error lies in at least 25 intervals; of true 95 % fewer do in 1 case of 300."""
     rng = np.random.default_rng(2)
     true = BinnedEvents(events(rng, 100_000, factor)[1], 15).cells(kernel).observed
@@ -67,10 +80,7 @@ def test_a_model_that_is_certain_and_wrong_has_an_interval() -> None:
     found, _ = interval(Events(np.ones(200), outcomes), "width l1")
     assert 0.01 < found.low < 0.05 < found.high < 0.10
     assert found.without_chance == pytest.approx(0.05, abs=0.003)
-
-
-def test_a_large_error_has_the_interval_of_a_share() -> None:
-    """One bin, far off: the binomial standard error, to 3.5 standard errors of a quantile of 1000 draws."""
+    # One bin, far off: the binomial standard error, to 3.5 standard errors of a quantile of 1000 draws.
     rng = np.random.default_rng(3)
     outcomes = (rng.random(1000) < 0.5).astype(float)
     found, _ = interval(Events(np.full(1000, 0.8), outcomes), "width l1", 1000)
@@ -79,14 +89,8 @@ def test_a_large_error_has_the_interval_of_a_share() -> None:
     assert found.high == pytest.approx(gap + reach, abs=0.15 * reach)
 
 
-def test_nothing_to_tell_is_an_interval_of_nothing() -> None:
-    """Certain and right in every case: no gap, no noise, zero."""
-    found, _ = interval(Events(np.ones(20), np.ones(20)), "width l1")
-    assert (found.low, found.without_chance, found.high) == (0, 0, 0)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
-def test_errors_of_sums_are_those_of_samples(weighted: bool) -> None:
+def test_errors_of_sums_are_those_of_samples(weighted) -> None:
     """With ties that the ends of bins divide, the sums over bins give the errors of the samples."""
     rng = np.random.default_rng(4)
     stated = np.round(rng.random(200), 1)
@@ -147,22 +151,9 @@ def test_intervals_gate_and_chance_agree() -> None:
         arm = evaluate(predictions, calibrators=[], bootstrap=2, null_draws=99).arms[0]
         gate = check(predictions, {"ece": 0.0}, bootstrap=99)  # as many draws
         low = arm.metrics["ece"].low
-        assert low is not None
         assert (low > 0) == (gate.checks[0].outcome == "fail") == (arm.null[0].p_value <= 0.05)
         seen.add(low > 0)
     assert seen == {True, False}
-
-
-@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel != "kernel"])
-def test_what_is_real_has_a_low_end_above_zero(kernel: Kernel) -> None:
-    """Also where the draws of the search do not say so: here the error was called real by others."""
-    given = events(np.random.default_rng(4), 120, 1.0)[0]
-    cells = BinnedEvents(given, 15)
-    drawn = draw_null(cells, 15, 50, (0,), num_kept=50)
-    noise = np.ascontiguousarray(drawn.sums[:, cells.rows(BIN_KINDS[kernel])])
-    part = cells.cells(kernel)
-    assert invert(part, noise, 0.95, real=True).low > 0
-    assert invert(part, noise, 0.95, real=False).low == 0
 
 
 def test_a_search_that_finds_nothing_ends() -> None:
@@ -171,10 +162,7 @@ def test_a_search_that_finds_nothing_ends() -> None:
     assert start + (end - start) < end
     assert rising_root(lambda _: -1.0, start, end) == end
     assert rising_root(lambda place: place - 5.0, start, end) == pytest.approx(5.0)
-
-
-def test_a_bend_far_away_moves_no_root() -> None:
-    """Where no draw is left the function is flat: a line from there misses a root that is near."""
+    # Where no draw is left the function is flat: a line from there misses a root that is near.
     for place in (0.01, 0.03, 0.2):
 
         def function(at: float, place: float = place) -> float:
@@ -182,3 +170,54 @@ def test_a_bend_far_away_moves_no_root() -> None:
 
         found = _between(function, (0.0, place), (-12.7, -2.8), 0.05)
         assert found == pytest.approx(-place, abs=0.02)
+
+
+def residual_sums(
+    stated: list[float], outcomes: list[float], weights: list[float] | None = None
+) -> ResidualSums:
+    """Bins of equal width."""
+    given = None if weights is None else np.array(weights)
+    return BinnedEvents(Events(np.array(stated), np.array(outcomes), given), 15).cells("width max")
+
+
+def test_each_bin_has_its_exact_interval() -> None:
+    """Clopper and Pearson's of 3 in 10 is 0.0667 to 0.6525, of 1 in 1 is 0.025 to 1; empty bins have none."""
+    found = widest_gaps(residual_sums([0.5] * 10 + [0.9], [1.0] * 3 + [0.0] * 7 + [1.0]), 0.95)
+    assert sorted(found[found != 0]) == pytest.approx([0.025 - 0.9, 0.0667395 - 0.5], abs=1e-6)
+
+
+def test_copies_count_and_scale_does_not() -> None:
+    """Weights that are all twice as large change nothing; unequal ones count as fewer samples."""
+    stated, outcomes = [0.5] * 10, [1.0] * 3 + [0.0] * 7
+    alone = np.abs(widest_gaps(residual_sums(stated, outcomes), 0.95)).max()
+    assert np.abs(widest_gaps(residual_sums(stated, outcomes, [2.0] * 10), 0.95)).max() == pytest.approx(
+        alone
+    )
+    unequal = residual_sums(stated, outcomes, [0.1, 0.1, 2.8, *([0.1] * 5), 3.5, 3.0])
+    assert np.abs(widest_gaps(unequal, 0.95)).max() > alone + 0.02
+
+
+def test_a_rare_bin_may_hide_any_gap() -> None:
+    """One sample that came true leaves the interval wide; without it, it is narrow."""
+    rng = np.random.default_rng(0)
+    outcomes = (rng.random(2000) < 0.8).astype(float)
+
+    def high(extra: list[float]) -> float:
+        given = Events(np.append(np.full(2000, 0.9), extra), np.append(outcomes, np.ones(len(extra))))
+        place = BinnedEvents(given, 15)
+        draws = draw_null(place, 15, 99, (0,), num_kept=99)
+        sums = np.ascontiguousarray(draws.sums[:, place.rows("width")])
+        return invert(place.cells("width max"), sums, 0.95).high
+
+    assert high([]) == pytest.approx(0.1, abs=0.04)
+    assert high([0.6]) == pytest.approx(0.575, abs=1e-6)
+
+
+def test_clusters_count_as_fewer_samples() -> None:
+    """Where the residuals of a cluster are alike, so many samples tell less."""
+    given = Events(np.full(60, 0.5), np.repeat([1.0, 0.0, 0.0], 20), clusters=np.repeat(np.arange(6), 10))
+    place = BinnedEvents(given, 15)
+    draws = draw_null(place, 15, 20, (0,), num_kept=20)
+    clustered = replace(place.cells("width max"), clustered=draws.clustered["width"])
+    alone = replace(clustered, clustered=None)
+    assert np.abs(widest_gaps(clustered, 0.95)).max() > np.abs(widest_gaps(alone, 0.95)).max() + 0.1

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
 
 from calibrant import Predictions, evaluate, metrics
 from calibrant.evaluation.resampling.ranking import auroc_influence, standard_error
-
-Maker = Callable[..., Predictions]
 
 
 def delong_variance(scores: np.ndarray, positive: np.ndarray) -> tuple[float, float]:
@@ -22,7 +18,7 @@ def delong_variance(scores: np.ndarray, positive: np.ndarray) -> tuple[float, fl
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_area_and_standard_error_are_delongs(rng: np.random.Generator, ties: bool) -> None:
+def test_area_and_standard_error_are_delongs(rng, ties) -> None:
     """Against the definition over all pairs, with and without ties."""
     scores = np.round(rng.normal(size=90), 0 if ties else 12)
     positive = rng.random(90) < 0.3
@@ -32,30 +28,24 @@ def test_area_and_standard_error_are_delongs(rng: np.random.Generator, ties: boo
     assert standard_error(influence, None) == pytest.approx(np.sqrt(variance), abs=1e-14)
 
 
-def test_the_area_is_the_metric(rng: np.random.Generator) -> None:
+def test_the_area_is_the_metric(rng) -> None:
     """Also with weights."""
     scores, positive = rng.random(80), rng.random(80) < 0.4
     weights = rng.choice([0.0, 0.5, 2.0], size=80)
     area = (auroc_influence(scores, positive, weights) or (0,))[0]
     expected = metrics.auroc(scores, torch.from_numpy(positive), weights=weights).item()
     assert area == pytest.approx(expected, abs=1e-12)
-
-
-def test_equal_weights_change_nothing(rng: np.random.Generator) -> None:
-    """Weights of two everywhere leave area and standard error as they are."""
-    scores, positive = rng.random(60), rng.random(60) < 0.4
-    plain = auroc_influence(scores, positive, None)
-    weighted = auroc_influence(scores, positive, np.full(60, 2.0))
-    assert plain is not None
-    assert weighted is not None
-    assert weighted[0] == pytest.approx(plain[0], abs=1e-14)
-    assert standard_error(weighted[1], np.full(60, 2.0)) == pytest.approx(standard_error(plain[1], None))
+    # Without positives, without negatives, or where one side has weight zero.
+    scores = np.array([0.1, 0.2, 0.3])
+    assert auroc_influence(scores, np.zeros(3, bool), None) is None
+    assert auroc_influence(scores, np.ones(3, bool), None) is None
+    assert auroc_influence(scores, np.array([True, False, False]), np.array([0.0, 1.0, 1.0])) is None
 
 
 def test_the_paired_standard_error_is_the_spread_of_the_difference() -> None:
-    """Over 600 samples of two related scores, the difference spreads as the influences say; |z| < 4."""
+    """Over 300 samples of two related scores, the difference spreads as the influences say; |z| < 4."""
     differences, errors = [], []
-    for sample in range(600):
+    for sample in range(300):
         rng = np.random.default_rng(sample)
         truth = rng.normal(size=200)
         positive = rng.random(200) < 1 / (1 + np.exp(-2 * truth))
@@ -66,18 +56,10 @@ def test_the_paired_standard_error_is_the_spread_of_the_difference() -> None:
         differences.append(first - second)
         errors.append(standard_error(one - other, None))
     ratio = np.std(differences) / np.mean(errors)
-    assert abs(ratio - 1) < 4 / np.sqrt(2 * 600)
+    assert abs(ratio - 1) < 4 / np.sqrt(2 * 300)
 
 
-def test_one_side_alone_has_no_area() -> None:
-    """Without positives, without negatives, or where one side has weight zero."""
-    scores = np.array([0.1, 0.2, 0.3])
-    assert auroc_influence(scores, np.zeros(3, bool), None) is None
-    assert auroc_influence(scores, np.ones(3, bool), None) is None
-    assert auroc_influence(scores, np.array([True, False, False]), np.array([0.0, 1.0, 1.0])) is None
-
-
-def test_the_mean_area_of_labels_that_are_alike_is_as_certain_as_one(made: Maker) -> None:
+def test_the_mean_area_of_labels_that_are_alike_is_as_certain_as_one(made) -> None:
     """An event that stands as three labels has its AUROC, and the same interval."""
     one = made("binary", 200)
     three = Predictions(logits=one.scores[:, None].repeat(1, 3), labels=one.labels[:, None].repeat(1, 3))

@@ -32,9 +32,14 @@ def channels(*, seed: int = 0, gap: float = 0.11) -> Predictions:
     )
 
 
-def test_a_bad_group_is_in_the_headline() -> None:
+@pytest.fixture(scope="module")
+def found() -> Evaluation:
+    """Of the two channels."""
+    return evaluate(channels(), **FEW)
+
+
+def test_a_bad_group_is_in_the_headline(found) -> None:
     """The group is named with its predicted and its actual rate; the model is not called calibrated."""
-    found = evaluate(channels(), **FEW)
     verdict, row = found.verdict, found.arms[0].groups[1]
     assert row.name == "reseller"
     given = channels()
@@ -46,16 +51,6 @@ def test_a_bad_group_is_in_the_headline() -> None:
     assert "1 of 2 groups is off" in verdict.short
     assert "reseller: 4" in verdict.checks[1].text
     assert "groups" in {part.name for part in found.arms[0].parts if not part.holds}
-
-
-def test_calibrated_groups_leave_the_verdict_alone() -> None:
-    """Of twenty calibrated tables with two groups, at most four are accused of anything."""
-    accused = 0
-    for seed in range(20):
-        parts = evaluate(channels(seed=seed, gap=0.0), **FEW).arms[0].parts
-        assert [part.name for part in parts] == ["positive class", "groups"]
-        accused += not all(part.holds for part in parts)
-    assert accused <= 4
 
 
 def test_errors_of_two_groups_that_cancel_are_found() -> None:
@@ -77,7 +72,6 @@ def test_a_rare_event_that_is_off_in_places_is_found() -> None:
     found = evaluate(Predictions(probs=sigmoid(log_odds), labels=rng.random(20_000) < true), **FEW)
     assert found.verdict.direction not in {"calibrated", "undecided"}
     where = found.arms[0].parts[0].where
-    assert where is not None
     assert 0 < where.low < where.high < 0.5
     assert any(re.match(r"Furthest off between .* actual\.$", each) for each in found.verdict.sentences)
 
@@ -101,9 +95,7 @@ def test_a_group_with_too_few_samples_is_called_untested() -> None:
     rng = np.random.default_rng(1)
     probs = 0.1 + 0.6 * rng.random(3050)
     given = Predictions(
-        probs=probs,
-        labels=rng.random(3050) < probs,
-        groups=np.repeat(["direct", "reseller"], [3000, 50]),
+        probs=probs, labels=rng.random(3050) < probs, groups=np.repeat(["direct", "reseller"], [3000, 50])
     )
     verdict = evaluate(given, **{**FEW, "calibrators": ["temperature"]}).verdict
     assert verdict.direction == "calibrated"
@@ -115,9 +107,8 @@ def test_a_group_with_too_few_samples_is_called_untested() -> None:
     assert re.match(r"1 of 3 are off: reseller: .*; too few samples to test web$", verdict.checks[1].text)
 
 
-def test_an_evaluation_of_schema_version_2_is_read() -> None:
+def test_an_evaluation_of_schema_version_2_is_read(found) -> None:
     """Its groups' accuracy and mean confidence are what is now called actual and predicted."""
-    found = evaluate(channels(), **FEW)
     old = json.loads(found.to_json())
     old["schema_version"] = 2
     for row in old["arms"][0]["groups"]:
@@ -131,7 +122,7 @@ def test_an_evaluation_of_schema_version_2_is_read() -> None:
 
 
 @pytest.mark.parametrize("event", [0, 1])
-def test_no_event_of_a_rare_one_says_little(event: int) -> None:
+def test_no_event_of_a_rare_one_says_little(event) -> None:
     """80 samples at 1.6% in which none occurs, and the reverse: an average that is off, and a test passed."""
     probs = np.random.default_rng(0).beta(1, 60, 80)
     given = Predictions(probs=probs if event == 0 else 1 - probs, labels=np.full(80, event))

@@ -1,12 +1,13 @@
-"""An error that is beyond chance, and too small to matter."""
+"""An error that is beyond chance, and too small to matter; the table by group in one sentence."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from calibrant import Predictions, evaluate
-from calibrant._math.errors import InputError
+from calibrant.evaluation.result import Estimate, GroupRow, NullError
+from calibrant.evaluation.thresholds import significance
+from calibrant.evaluation.verdict.words import group_sentence
 from calibrant.repair import apply, fit
 
 FEW = {"bootstrap": 20, "null_draws": 200, "calibrators": []}
@@ -21,7 +22,7 @@ def slightly_off(size: int = 600_000, *, shift: float = 0.013) -> Predictions:
 
 
 def test_a_small_error_is_within_the_tolerance() -> None:
-    """Its whole interval lies below half a point: calibrated within that, and not without tolerance."""
+    """Its whole interval lies below half a point: calibrated within that."""
     found = evaluate(slightly_off(), **FEW)
     assert not found.arms[0].parts[0].holds
     assert 0 < found.arms[0].metrics["event_ece"].high < 0.005
@@ -29,14 +30,14 @@ def test_a_small_error_is_within_the_tolerance() -> None:
     assert found.verdict.short == "Nearly calibrated: the error is real, but below 0.5 points."
     assert found.verdict.headline == found.verdict.short
     assert any("below 0.5%" in each for each in found.verdict.sentences)
-    assert evaluate(slightly_off(), tolerance=0, **FEW).verdict.direction == "over-predicting"
-    assert evaluate(slightly_off(), tolerance=0.001, **FEW).verdict.direction == "over-predicting"
 
 
 def test_the_cost_of_a_small_error_is_said() -> None:
-    """In log-loss, by the best of the repairs tried: about half of 0.08 squared times p (1 - p), 0.0007."""
+    """In log-loss, by the best repair: about half of 0.08 squared times p (1 - p); with tolerance only."""
     given = slightly_off(50_000, shift=0.08)
     found = evaluate(given, bootstrap=20, null_draws=200, calibrators=["platt"], tolerance=0.03)
+    for tolerance in (0, 0.005):
+        assert evaluate(given, tolerance=tolerance, **FEW).verdict.direction == "over-predicting"
     said = next(each for each in found.verdict.sentences if "below 3.0%" in each)
     cost = said.partition("; no repair lowers log loss by more than ")[2]
     assert 0.0002 < float(cost.removesuffix(".")) < 0.0012
@@ -74,8 +75,46 @@ def test_the_tolerance_of_a_rare_event_is_a_tenth_of_its_rate() -> None:
     assert found.verdict.direction == "over-predicting"
 
 
-@pytest.mark.parametrize("tolerance", [-0.1, 1, float("nan")])
-def test_a_tolerance_is_a_share(tolerance: float) -> None:
-    """Below zero or not below one it is refused."""
-    with pytest.raises(InputError, match="`tolerance` must be a fraction from 0 to 1"):
-        evaluate(slightly_off(100), tolerance=tolerance, **FEW)
+LEVEL = 0.95
+
+
+def row(name: str, actual: float, adjusted_p: float) -> GroupRow:
+    """A group for which 80% are predicted."""
+    return GroupRow(
+        name=name,
+        count=100,
+        actual=Estimate(value=actual),
+        predicted=Estimate(value=0.8),
+        gap=Estimate(value=0.8 - actual),
+        ece=Estimate(value=abs(0.8 - actual)),
+        null=NullError(metric="ece", mean=0.03, upper=0.06, p_value=adjusted_p, num_draws=1000),
+        p_value=adjusted_p,
+        adjusted_p=adjusted_p,
+        vague=False,
+    )
+
+
+def test_the_worst_groups_are_named_first_whichever_way_they_err() -> None:
+    """By the size of the gap; of four the three worst are named."""
+    rows = [row(name, accuracy, 0.001) for name, accuracy in zip("abcd", (0.7, 0.99, 0.5, 0.68), strict=True)]
+    assert group_sentence(rows, 4, LEVEL) == (
+        "4 of 4 groups are miscalibrated beyond noise (c: 80.0% predicted, 50.0% actual; "
+        "b: 80.0% predicted, 99.0% actual; d: 80.0% predicted, 68.0% actual; and 1 more), "
+        "corrected for 4 tests (Holm)."
+    )
+
+
+def test_a_p_value_at_the_level_is_not_beyond_chance() -> None:
+    """As everywhere, it must be below."""
+    rows = [row("a", 0.7, significance(LEVEL, 1)), row("b", 0.8, 0.9)]
+    said = "None of 2 groups are miscalibrated beyond noise, corrected for 2 tests (Holm)."
+    assert group_sentence(rows, 2, LEVEL) == said
+
+
+def test_one_group_is_not_adjusted_for() -> None:
+    """A single look needs no adjustment, and is not called one of one."""
+    assert (
+        group_sentence([row("a", 0.8, 0.9)], 1, LEVEL) == "The only group is not miscalibrated beyond noise."
+    )
+    off = group_sentence([row("a", 0.7, 0.001)], 1, LEVEL)
+    assert off == "The only group is miscalibrated beyond noise (a: 80.0% predicted, 70.0% actual)."

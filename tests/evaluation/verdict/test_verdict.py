@@ -71,8 +71,10 @@ def in_short(verdict: Verdict) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_planted_over_confidence_is_named(made: Maker, kind: Kind) -> None:
-    """Logits three times too large: over-confident, and with all scores at hand a temperature repairs it."""
+def test_planted_over_and_under_confidence_are_named(made, kind) -> None:
+    """Logits at a third of their size: under-confident; three times too large: a temperature repairs it."""
+    under = made(kind, 3000, sharpness=0.33, split=np.arange(3000) % 2)
+    assert evaluate(under, calibrators=[], **QUICK).verdict.direction == "under-confident"
     found = judged(made(kind, 3000, sharpness=3, split=np.arange(3000) % 2))
     verdict = found.verdict
     assert verdict.direction == "over-confident"
@@ -85,25 +87,21 @@ def test_planted_over_confidence_is_named(made: Maker, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_planted_under_confidence_is_named(made: Maker, kind: Kind) -> None:
-    """Logits at a third of their true size: under-confident."""
-    found = judged(made(kind, 3000, sharpness=0.33, split=np.arange(3000) % 2))
-    assert found.verdict.direction == "under-confident"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_honest_models_are_left_alone(made: Maker, kind: Kind) -> None:
+def test_honest_models_are_left_alone(made, kind) -> None:
     """Of five honest models of each kind, four at least are called calibrated and none over-confident."""
-    directions = [
-        judged(made(kind, 3000, seed=seed, split=np.arange(3000) % 2)).verdict.direction for seed in range(5)
-    ]
+    honest = (made(kind, 3000, seed=seed, split=np.arange(3000) % 2) for seed in range(5))
+    directions = [evaluate(each, calibrators=[], **QUICK).verdict.direction for each in honest]
     assert directions.count("calibrated") >= 4
     assert not {"over-confident", "under-confident"} & set(directions)
 
 
-def test_a_calibrated_headline_says_what_chance_gives(made: Maker) -> None:
-    """No error above noise, with the noise floor next to the error; and every test passes."""
-    found = judged(made("multiclass", 3000, split=np.arange(3000) % 2))
+def test_a_calibrated_headline_says_what_chance_gives(made) -> None:
+    """No error above noise, with the noise floor next to the error; every test passes."""
+    honest = made("multiclass", 3000, split=np.arange(3000) % 2)
+    said = evaluate(honest, calibrators=[], bootstrap=20, null_draws=200).verdict.sentences[-1]
+    assert said == "No calibrator was tried."
+    found = judged(honest)
+    assert found.verdict.sentences[-1] == "Nothing needs to be done."
     assert found.verdict.headline.startswith("Calibrated: no test finds an error on 1,500 samples.")
     assert re.match(r"ECE 0\.\d+, noise floor 0\.\d+\.", found.verdict.line)
     assert all(check.passed for check in found.verdict.checks)
@@ -125,27 +123,20 @@ def confused(num_samples: int, *, seed: int = 1, **more: Any) -> Predictions:
 
 def test_calibrated_means_all_of_it() -> None:
     """Its winners are as likely as it says, its classes are not: calibrated in part, and a class is named."""
-    verdict = judged(confused(4000, split=np.arange(4000) % 2)).verdict
+    names = ["River", "Forest", "Road", "Sea", "Town"]
+    verdict = judged(confused(4000, class_names=names, split=np.arange(4000) % 2)).verdict
     assert verdict.direction == "calibrated in part"
     assert verdict.short == "Partly miscalibrated: overall confidence is fine, class probabilities are not."
     assert [check.passed for check in verdict.checks] == [True, False]
-    assert "most of all class 0: " in verdict.checks[1].text
+    assert "most of all River: " in verdict.checks[1].text
     assert "classwise_ece" in verdict.checks[1].metrics
     assert "lasswise ECE " in verdict.line
     assert verdict.sentences[0].startswith("Classwise ECE is 0.")
     assert "The error is real" in verdict.sentences[0]
     assert verdict.sentences[1].startswith("ECE is 0.")
-    assert "Worst: class 0 gets " in verdict.sentences[2]
+    assert "Worst: River gets " in verdict.sentences[2]
     assert "overall confidence passes (p = " in verdict.sentences[3]
     assert "class probabilities fail (p ≤ " in verdict.sentences[3]
-
-
-def test_classes_are_called_by_their_names() -> None:
-    """In the test's line and where the classes are counted."""
-    names = ["River", "Forest", "Road", "Sea", "Town"]
-    verdict = judged(confused(4000, class_names=names, split=np.arange(4000) % 2)).verdict
-    assert "most of all River: " in verdict.checks[1].text
-    assert "Worst: River gets " in verdict.sentences[2]
 
 
 def test_few_samples_that_show_a_fault_of_the_classes() -> None:
@@ -181,16 +172,10 @@ def test_a_slope_alone_is_told() -> None:
     assert "slope" in found.verdict.checks[0].metrics
 
 
-def test_where_no_calibrator_is_tried_that_is_said(made: Maker) -> None:
-    """Nothing is recommended to leave or to do; with one that does not help, nothing needs to be done."""
-    honest = made("multiclass", 3000, split=np.arange(3000) % 2)
-    said = evaluate(honest, calibrators=[], bootstrap=20, null_draws=200).verdict.sentences[-1]
-    assert said == "No calibrator was tried."
-    assert judged(honest).verdict.sentences[-1] == "Nothing needs to be done."
-
-
-def test_few_samples_stay_undecided(made: Maker) -> None:
-    """60 honest samples could hide a gap of 5 points, and the verdict says so."""
+def test_few_samples_stay_undecided(made) -> None:
+    """60 honest samples could hide a gap of 5 points; five right answers at 100 % prove nothing."""
+    certain = judged(Predictions(confidence=np.ones(5), correct=np.ones(5)))
+    assert certain.verdict.direction == "undecided"
     found = judged(made("multiclass", 60, seed=1))
     assert found.verdict.direction == "undecided"
     assert found.verdict.headline.startswith("Too few samples to tell: ")
@@ -200,13 +185,7 @@ def test_few_samples_stay_undecided(made: Maker) -> None:
     )
 
 
-def test_few_certain_samples_are_not_called_calibrated() -> None:
-    """Five right answers at 100 % prove nothing, although no resample shows an error."""
-    found = judged(Predictions(confidence=np.ones(5), correct=np.ones(5)))
-    assert found.verdict.direction == "undecided"
-
-
-def test_errors_that_cancel_are_miscalibration(made: Maker) -> None:
+def test_errors_that_cancel_are_miscalibration(made) -> None:
     """Too sure where it is sure, too modest where it is not: right on average, and yet not calibrated."""
     rng = np.random.default_rng(0)
     confidences = np.repeat([0.6, 0.9], 2000)
@@ -221,7 +200,7 @@ def test_errors_that_cancel_are_miscalibration(made: Maker) -> None:
 
 
 @pytest.mark.parametrize("kind", ["binary", "multilabel"])
-def test_a_prior_shift_is_no_matter_of_temperature(made: Maker, kind: Kind) -> None:
+def test_a_prior_shift_is_no_matter_of_temperature(made, kind) -> None:
     """Log-odds too high by two: events are overstated, Platt scaling is recommended, temperature fails."""
     predictions = made(kind, 3000, shift=2.0, split=np.arange(3000) % 2)
     found = judged(predictions)
@@ -239,15 +218,7 @@ def test_a_prior_shift_is_no_matter_of_temperature(made: Maker, kind: Kind) -> N
     assert "Not fully repaired: " in " ".join(only.verdict.sentences)
 
 
-def test_a_binary_verdict_is_about_the_event(made: Maker) -> None:
-    """The positive class has the first sentence, its slope the second; the top label has a row only."""
-    verdict = judged(made("binary", 2000, sharpness=3, split=np.arange(2000) % 2)).verdict
-    assert verdict.sentences[0].startswith("ECE is 0.")
-    assert verdict.sentences[1].startswith("The calibration slope is 0.")
-    assert not any("top label" in sentence for sentence in verdict.sentences)
-
-
-def test_a_multilabel_verdict_counts_labels(made: Maker) -> None:
+def test_a_multilabel_verdict_counts_labels(made) -> None:
     """One label of four is overstated, one understated, and the worst is named."""
     honest = made("multilabel", 3000, 4, class_names=["a", "b", "c", "d"])
     logits = np.add(honest.scores.numpy(), [0.0, 2.0, 0.0, -0.7])
@@ -257,7 +228,7 @@ def test_a_multilabel_verdict_counts_labels(made: Maker) -> None:
     assert "Worst: b gets " in verdict.sentences[1]
 
 
-def test_a_repair_that_harms_is_called_that(made: Maker) -> None:
+def test_a_repair_that_harms_is_called_that(made) -> None:
     """Fitted on samples of another world, temperature scaling harms on the test samples: not recommended."""
     elsewhere = made("multiclass", 2000, sharpness=3, seed=1)
     verdict = judged(made("multiclass", 2000), calibration=elsewhere).verdict
@@ -271,7 +242,7 @@ def test_a_repair_that_harms_is_called_that(made: Maker) -> None:
     assert "calibrant fit" not in said
 
 
-def test_one_class_to_fit_on_recommends_nothing(made: Maker) -> None:
+def test_one_class_to_fit_on_recommends_nothing(made) -> None:
     """Calibration labels all alike, the test normal: what errs on the test samples is not recommended."""
     predictions = made("binary", 800)
     split = np.arange(800) % 2
@@ -282,16 +253,6 @@ def test_one_class_to_fit_on_recommends_nothing(made: Maker) -> None:
     assert "No calibrator is recommended" in " ".join(found.verdict.sentences)
 
 
-def test_too_few_to_choose_is_the_reason_given(made: Maker) -> None:
-    """Four calibration samples: not that no calibrator is better, but that none can be chosen."""
-    predictions = made("multiclass", 604, sharpness=4, split=np.arange(604) >= 4)
-    verdict = judged(predictions).verdict
-    said = "No calibrator is recommended: 4 calibration samples are too few to choose one."
-    assert said in verdict.line
-    assert "No calibrator tried" not in verdict.line
-    assert verdict.sentences[-1] == said
-
-
 def test_a_p_value_at_its_floor_is_a_bound() -> None:
     """Where no draw reached the error, more draws could make p smaller."""
     values: dict[str, Any] = {"metric": "ece", "mean": 0.01, "upper": 0.02, "num_draws": 1000}
@@ -300,7 +261,7 @@ def test_a_p_value_at_its_floor_is_a_bound() -> None:
     assert (p_value(above), p_number(above)) == ("p = 0.002", "0.002")
 
 
-def test_the_verdict_says_as_data_what_its_sentences_say(made: Maker) -> None:
+def test_the_verdict_says_as_data_what_its_sentences_say(made) -> None:
     """Reason and condition are sentences, or parts of them; what to fit on what is data."""
     verdict = judged(made("multiclass", 2000, sharpness=3, split=np.arange(2000) % 2)).verdict
     assert verdict.reason in verdict.sentences
@@ -316,15 +277,17 @@ def test_the_verdict_says_as_data_what_its_sentences_say(made: Maker) -> None:
     assert refuted.reason in refuted.sentences
     few = judged(made("multiclass", 604, sharpness=4, split=np.arange(604) >= 4)).verdict
     assert (few.reason, few.repair) == (few.sentences[-1], None)
+    said = "No calibrator is recommended: 4 calibration samples are too few to choose one."
+    assert said == few.sentences[-1]  # not that no calibrator is better
+    assert said in few.line
+    assert "No calibrator tried" not in few.line
 
 
 @pytest.mark.parametrize(
     ("sign", "name", "other", "threshold"),
     [(1, "positive", "negative", "lower"), (-1, "negative", "positive", "higher")],
 )
-def test_accuracy_bought_by_calling_a_class_no_more_is_called_that(
-    sign: int, name: str, other: str, threshold: str
-) -> None:
+def test_accuracy_bought_by_calling_a_class_no_more_is_called_that(sign, name, other, threshold) -> None:
     """A rare class stated far too often: the repair moves it below one half, and the accuracy up."""
     rng = np.random.default_rng(1)
     true = rng.normal(size=4000) - 4
@@ -341,9 +304,12 @@ def test_accuracy_bought_by_calling_a_class_no_more_is_called_that(
     assert "ccuracy" not in verdict.line
 
 
-def test_a_repair_that_keeps_decisions_needs_no_caution(made: Maker) -> None:
-    """Temperature scaling moves no probability across one half."""
+def test_a_binary_verdict_is_about_the_event(made) -> None:
+    """The positive class, then its slope; a temperature keeps decisions and needs no caution."""
     verdict = judged(made("binary", 3000, sharpness=3)).verdict
+    assert verdict.sentences[0].startswith("ECE is 0.")
+    assert verdict.sentences[1].startswith("The calibration slope is 0.")
+    assert not any("top label" in sentence for sentence in verdict.sentences)
     assert (verdict.recommended, verdict.caution) == ("temperature", None)
     assert any(sentence.endswith("accuracy does not change.") for sentence in verdict.sentences)
 
@@ -363,7 +329,7 @@ def test_the_calibration_error_never_chooses() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_headline_is_one_plain_sentence(made: Maker, kind: Kind) -> None:
+def test_the_headline_is_one_plain_sentence(made, kind) -> None:
     """No jargon, no missing number, one full stop at the end."""
     for sharpness, num_samples in ((1.0, 40), (3.0, 1200), (1.0, 1200)):
         verdict = judged(made(kind, num_samples, sharpness=sharpness)).verdict
@@ -429,9 +395,7 @@ def _another(arm: Arm, metrics: Mapping[str, Estimate], beside: Mapping[str, flo
         ({"ece": 0.31}, None),
     ],
 )
-def test_the_highest_error_of_those_tried_is_explained(
-    made: Maker, beside: dict[str, float], said: str | None
-) -> None:
+def test_the_highest_error_of_those_tried_is_explained(made, beside, said) -> None:
     """Whichever of the errors that the verdict speaks of it is; it was not the error that chose."""
     verdict = told(made, beside=beside, ece=(0.4, -0.1), classwise_ece=(0.3, -0.1), nll=(0.9, -0.2))
     found = [sentence for sentence in verdict.sentences if "highest of those tried" in sentence]
@@ -439,7 +403,7 @@ def test_the_highest_error_of_those_tried_is_explained(
     assert said is None or said in found[0]
 
 
-def test_the_line_names_the_measures_that_moved(made: Maker) -> None:
+def test_the_line_names_the_measures_that_moved(made) -> None:
     """The loss by which the calibrator was chosen and the calibration error, each with its numbers."""
     line = told(made, ece=(0.052, 0.0), nll=(0.786, -0.081)).line
     assert "Log loss falls from 0.786 to 0.705, ECE does not change" in line
@@ -450,7 +414,7 @@ def test_the_line_names_the_measures_that_moved(made: Maker) -> None:
     assert "ECE falls from 0.0520 to 0.0220" in line
 
 
-def test_what_is_better_can_be_seen_to_be(made: Maker) -> None:
+def test_what_is_better_can_be_seen_to_be(made) -> None:
     """Numbers that are alike at three digits get as many as it takes to tell them apart."""
     verdict = told(made, ece=(0.05204, -0.00001), nll=(0.78604, -0.0003))
     assert "ECE falls from 0.05204 to 0.05203" in verdict.line
@@ -458,23 +422,8 @@ def test_what_is_better_can_be_seen_to_be(made: Maker) -> None:
     assert "ECE falls from 0.05204 to 0.05203, log loss falls from 0.7860 to 0.7857" in said
 
 
-def test_arrays_are_told_to_be_wrapped(made: Maker) -> None:
-    """Logits and labels one after the other, or arrays at all: one sentence with the remedy."""
-    predictions = made("multiclass", 50)
-    logits, labels = predictions.scores.numpy(), predictions.labels.numpy()
-    for arguments in ((logits, labels), (logits,), (predictions.scores, labels), (logits.tolist(), labels)):
-        with pytest.raises(
-            TypeError, match=r"name arrays, as in `calibrant\.evaluate\(probs=probs, labels=labels\)`"
-        ):
-            evaluate(*arguments)
-    with pytest.raises(TypeError, match=r"takes one set of predictions; got 2; samples to fit on go as `cal"):
-        evaluate(predictions, predictions)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"to read a file use `calibrant\.load_predictions"):
-        evaluate("file.npz")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("kind", ["top_label", "binary"])
-def test_very_few_samples_are_told_first(kind: Kind) -> None:
+def test_very_few_samples_are_told_first(kind) -> None:
     """Three sure and wrong answers are evidence, and still only three: the first words say so."""
     wrong = Predictions(confidence=[0.99] * 3, correct=[0] * 3)
     given = wrong if kind == "top_label" else Predictions(probs=[0.99] * 3, labels=[0] * 3)
