@@ -121,7 +121,7 @@ def single_problem(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | No
             "`labels` must have shape (N,), one per sample; pass several labels per sample one at a time, "
             "`logits[:, k]` with `labels[:, k]`."
         )
-    return next(CalibrationData.of(checked).weighted(checked.weights).problems())
+    return CalibrationData.of(checked).weighted(checked.weights).problems[0]
 
 
 def ridge_of(samples: Samples, objective: Objective, gammas: Sequence[float]) -> TemperatureRidge:

@@ -439,7 +439,7 @@ def fit_in_passes(
         raise InputError("`sample` must have labels.")
     checked = check_logits(form.scores, form.labels, form.weights, allow_minus_inf=True)
     data = CalibrationData.of(checked).weighted(checked.weights)
-    some = next(data.problems())
+    some = data.problems[0]
 
     def sums(points: Sequence[Point]) -> Matrix:
         total = nothing(points)
