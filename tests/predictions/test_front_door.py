@@ -146,6 +146,32 @@ def test_of_two_words_one_is_positive() -> None:
     assert np.array_equal(event.probs, PROBS[:, 0])
 
 
+@pytest.mark.parametrize("name", ["labels", "split", "weights", "groups", "clusters"])
+def test_the_same_index_in_another_order_is_refused(name: str) -> None:
+    """Samples are matched by position; the remedy gives what was meant."""
+    table = TABLES["pandas"]
+    given = {"labels": PLACES, "split": PLACES % 2, "weights": 1 + PLACES, "groups": WORDS, "clusters": WORDS}
+    series = {each: pd.Series(values) for each, values in given.items()}
+    shuffled = series[name].sample(frac=1, random_state=0)
+    with pytest.raises(InputError, match=rf"`{name}` has .* \(`{name} = {name}\.loc\[probs\.index\]`\), or"):
+        evaluate(probs=table, **series | {name: shuffled}, **FAST)
+    found = Predictions(probs=table, **series | {name: shuffled.loc[table.index]})
+    again = Predictions(probs=table, **given)
+    for each in given:
+        assert list(getattr(found, each)) == list(getattr(again, each))
+    by_position = Predictions(probs=table, **series | {name: shuffled.reset_index(drop=True)})
+    assert list(getattr(by_position, name)) != list(getattr(again, name))
+
+
+def test_another_index_says_nothing() -> None:
+    """Of parts of a table whose index was set anew, and of other sets."""
+    labels = pd.Series(PLACES)
+    for index in (range(40), range(100, 140), [*range(39, 0, -1), 77]):
+        found = Predictions(probs=TABLES["pandas"], labels=labels.set_axis(index))
+        assert found.labels is not None
+        assert found.labels.tolist() == PLACES.tolist()
+
+
 FAST: dict[str, Any] = {"bootstrap": 20, "null_draws": 50, "calibrators": ["temperature"]}
 
 
@@ -192,6 +218,13 @@ def test_estimators_say_their_probabilities(name: str) -> None:
     assert found.weights is not None
     right = fitted.predict(X[200:]) == Y[200:]
     assert found.correct.tolist() == right.tolist()
+
+
+def test_samples_and_classes_in_another_order_are_refused() -> None:
+    """A frame of samples and a series of their classes have an index."""
+    fitted = GaussianNB().fit(X, Y)
+    with pytest.raises(InputError, match=r"`y` has the index of `X` .* \(`y = y\.loc\[X\.index\]`\)"):
+        Predictions.from_estimator(fitted, pd.DataFrame(X), pd.Series(Y).iloc[::-1])
 
 
 def test_margins_count_as_logits() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import combinations
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -211,6 +212,20 @@ def frame_names(values: Any) -> list[str] | None:
     names = [str(name) for name in columns]
     cut = all(_FAMILY.match(name) for name in names)
     return [_FAMILY.sub("", name, count=1) for name in names] if cut else names
+
+
+def refuse_other_order(given: Mapping[str, Any]) -> None:
+    """Refuse pandas objects with the same index in another order: samples are matched by position."""
+    indices = {name: each.index for name, each in given.items() if hasattr(each, "iloc")}
+    for (one, index), (other, shuffled) in combinations(indices.items(), 2):
+        if len(index) != len(shuffled) or index.equals(shuffled):
+            continue
+        if bool(index.isin(shuffled).all()) and bool(shuffled.isin(index).all()):
+            raise InputError(
+                f"`{other}` has the index of `{one}` in another order, and samples are matched by position; "
+                f"bring it into that order (`{other} = {other}.loc[{one}.index]`), or drop an index that "
+                f"says nothing (`{other}.reset_index(drop=True)`)."
+            )
 
 
 def _as_array(values: Any) -> Any:

@@ -156,8 +156,11 @@ class Predictions:
         top_k: TopK | None = None,
         positive_class: int | str | None = None,
     ) -> None:
+        scores: dict[Space, Any] = {"logits": logits, "probs": probs, "confidence": confidence}
+        of_samples = {"labels": labels, "correct": correct, "split": split, "weights": weights}
+        checks.refuse_other_order(scores | of_samples | {"groups": groups, "clusters": clusters})
         fields = kinds.check(
-            {"logits": logits, "probs": probs, "confidence": confidence},
+            scores,
             correct=correct,
             labels=labels,
             class_names=class_names,
@@ -218,6 +221,8 @@ class Predictions:
             >>> Predictions.from_estimator(GaussianNB().fit(X[::2], y[::2]), X[1::2], y[1::2])
             Predictions(multiclass, 75 samples, 3 classes, probs float64)
         """
+        of_samples = {"sample_weight": sample_weight, "groups": groups, "clusters": clusters}
+        checks.refuse_other_order({"X": X, "y": y, **of_samples})
         classes = estimators.classes_of(estimator)
         name, scores = estimators.scores_of(estimator, X, response, len(classes))
         given: dict[str, Any] = {"probs" if name == "predict_proba" else "logits": scores}
