@@ -172,6 +172,43 @@ def test_another_index_says_nothing() -> None:
         assert found.labels.tolist() == PLACES.tolist()
 
 
+def test_names_beside_columns_that_say_others_are_refused() -> None:
+    """The same in another order, or other ones; columns that are counted have no names."""
+    for names, said in (
+        (sorted(NAMES), "in another order; leave"),
+        (["x", "y", "z"], "name the classes; le"),
+    ):
+        with pytest.raises(
+            InputError, match=rf"class 0 is '{names[0]}' and column 0 is called 'bee'.*{said}"
+        ):
+            evaluate(probs=TABLES["pandas"], labels=WORDS, class_names=names, **FAST)
+    for columns in (["bee", "ant", "cat"], ["P(bee)", "P(ant)", "P(cat)"], ["p1", "p2", "p3"], [0, 1, 2]):
+        found = Predictions(probs=pd.DataFrame(PROBS, columns=columns), labels=WORDS, class_names=NAMES)
+        assert found.labels is not None
+        assert found.labels.tolist() == PLACES.tolist()
+    for columns in ([3, 1, 2], [1, 2, 3]):
+        with pytest.raises(InputError, match="another order"):
+            Predictions(probs=pd.DataFrame(PROBS, columns=columns), class_names=[2, 3, 1])
+
+
+@pytest.mark.parametrize("names", [["True", "False"], ["false", "true"]])
+def test_true_and_false_are_names_where_classes_are_called_so(names: list[str]) -> None:
+    """In the order of the classes, for columns and names; numbers stay places."""
+    truth = PLACES == 1
+    places = (truth == (names[1].lower() == "true")).astype(int)
+    two = np.stack([PROBS[:, 0], 1 - PROBS[:, 0]], axis=1)
+    forms = (truth, truth.tolist(), pd.Series(truth), torch.from_numpy(truth), places)
+    for labels in forms:
+        for probs, named in ((two, names), (pd.DataFrame(two, columns=names), None)):
+            found = Predictions(probs=probs, labels=labels, class_names=named)
+            assert found.labels is not None
+            assert found.labels.tolist() == places.tolist()
+    turned = pd.DataFrame({True: PROBS[:, 0], False: 1 - PROBS[:, 0]})
+    assert (
+        Predictions(probs=turned, labels=truth).correct.tolist() == (truth == (PROBS[:, 0] >= 0.5)).tolist()
+    )
+
+
 FAST: dict[str, Any] = {"bootstrap": 20, "null_draws": 50, "calibrators": ["temperature"]}
 
 

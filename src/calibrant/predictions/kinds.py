@@ -151,6 +151,8 @@ def _of_frames(values: Any, labels: Any, class_names: ArrayLike | None) -> tuple
         labels = np.asarray(labels)[:, [of_labels.index(name) for name in columns]]
     if columns and len(columns) == 1:
         return np.asarray(values)[:, 0], labels, class_names
+    if columns and class_names is not None:
+        labels_of.refuse_other_columns(columns, checks.as_names(class_names, name="class_names"))
     return values, labels, columns if class_names is None else class_names
 
 

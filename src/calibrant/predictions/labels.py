@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,7 +27,9 @@ OPPOSITES = {"yes": "no", "y": "n", "positive": "negative", "pos": "neg"}  # cla
 OPPOSITE_NAMES = OPPOSITES | {"true": "false"}
 """The same of names in headers; in cells, these two are numbers."""
 _NEGATED = re.compile(r"(?:no|non|not)[ _-](.+)", re.IGNORECASE)
+_COUNTED = re.compile(r"(.*?)([0-9]+)")
 _CLASS_0 = re.compile(r"((?:class|label)[ _-]?)0", re.IGNORECASE)
+TRUTH = ("false", "true")
 MISSING = frozenset({"", "<na>", "nan", "null"})
 """What stands in a cell of which nothing is known."""
 MISSING_AMONG_NUMBERS = MISSING | {"na", "n/a", "none", "?"}
@@ -50,6 +53,8 @@ def as_labels(values: ArrayLike, class_names: tuple[str, ...] | None, *, binary:
     always hold.
     """
     texts = as_texts(values)
+    if texts is None and class_names is not None and {name.lower() for name in class_names} == {*TRUTH}:
+        texts = _bools_as_names(values, class_names)
     if texts is None and class_names is not None and _all_numbers(class_names):
         texts = _numbers_as_names(values, class_names)
     if texts is not None:
@@ -58,6 +63,41 @@ def as_labels(values: ArrayLike, class_names: tuple[str, ...] | None, *, binary:
             whole_numbers(texts, "labels", remedy) if class_names is None else _indices(texts, class_names)
         )
     return as_label_tensor(values, name="labels").cpu()
+
+
+def refuse_other_columns(columns: Sequence[str], class_names: Sequence[str]) -> None:
+    """Refuse names of classes beside columns that say other ones; such as ``p_0``, ``p_1`` say none.
+
+    Example:
+        >>> refuse_other_columns(["p(ant)", "p(bee)"], ["ant", "bee"])
+        >>> refuse_other_columns(["class_0", "class_1"], ["ant", "bee"])
+    """
+    one, other = ([_plain(name) for name in names] for names in (columns, class_names))
+    same, first = sorted(one) == sorted(other), _counted_from(columns)
+    if len(one) != len(other) or first == 0 or (first is not None and not same):
+        return
+    if all(name in column for column, name in zip(one, other, strict=True)):
+        return
+    place = next(k for k, (column, name) in enumerate(zip(one, other, strict=True)) if name not in column)
+    how = " in another order" if same else ""
+    raise InputError(
+        f"`class_names` must be those of the columns; class {place} is {shown(class_names[place])} and "
+        f"column {place} is called {shown(columns[place])}: both name the classes{how}; leave `class_names` "
+        "out, or rename the columns if they are wrong."
+    )
+
+
+def _counted_from(columns: Sequence[str]) -> int | None:
+    """The first number of columns that are called by one word, if any, and numbers that go up by one."""
+    found = [_COUNTED.fullmatch(column) for column in columns]
+    numbers = [int(each[2]) for each in found if each and found[0] and each[1] == found[0][1]]
+    counted = numbers and numbers == [*range(numbers[0], numbers[0] + len(columns))]
+    return numbers[0] if counted else None
+
+
+def _plain(name: str) -> str:
+    number = whole_number(name)
+    return name.lower() if number is None else str(number)
 
 
 def labels_by_name(labels: Tensor, class_names: tuple[str, ...]) -> Tensor:
@@ -204,6 +244,15 @@ def _numbers_as_names(values: ArrayLike, class_names: tuple[str, ...]) -> list[s
     if strangers and int(numbers.min()) >= 0 and int(numbers.max()) < len(class_names):
         return None
     return [str(number) for number in numbers.tolist()]
+
+
+def _bools_as_names(values: ArrayLike, class_names: tuple[str, ...]) -> list[str] | None:
+    """True and False as the classes of that name; None of other values."""
+    listed = values.tolist() if isinstance(values, Tensor) else np.asarray(values).tolist()
+    if not all(isinstance(each, bool) for each in listed):
+        return None
+    called = {name.lower(): name for name in class_names}
+    return [called[str(each).lower()] for each in listed]
 
 
 def is_fraction(text: str) -> bool:
