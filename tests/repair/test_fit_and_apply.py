@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrant import InputError, Predictions, apply, fit, load_calibrator, load_predictions
+from calibrant import InputError, Predictions, apply, evaluate, fit, load_calibrator, load_predictions
 from calibrant.calibrators import DetectionCalibration, GroupCalibrator, Multicalibrator
 from calibrant.predictions import load_detections
 from command_line import call
@@ -49,6 +49,34 @@ def test_a_file_is_fitted_and_repaired_as_by_the_commands(table: Path, method: s
     with pytest.raises(InputError, match=r"q\.csv is calibrated already"):
         fit(folder / "q.csv")
     assert fit(folder / "q.csv", method="temperature", force=True).fit_result_.num_samples == 120
+
+
+@pytest.mark.parametrize("names", [None, ("benign", "malignant")])
+@pytest.mark.parametrize("method", ["platt", "isotonic"])
+def test_an_event_that_is_class_0_is_found_in_new_predictions(
+    names: tuple[str, str] | None, method: str
+) -> None:
+    """Of two columns and of class 1 alone, by name and by number; each keeps its form."""
+    rng = np.random.default_rng(0)
+    scores = rng.normal(0.5, 1, size=400)
+    labels = (rng.random(400) < 1 / (1 + np.exp(-scores))).astype(int)
+    one = 1 / (1 + np.exp(-2 * scores))
+    two = np.stack([1 - one, one], axis=1)
+    given = Predictions(probs=two, labels=labels, class_names=names)
+    event = 0 if names is None else "benign"
+    evaluation = evaluate(given, positive_class=event, calibrators=[method], bootstrap=20, null_draws=50)
+    calibrator = evaluation.arm(method).calibrator
+    assert calibrator is not None
+    right = apply(calibrator, given.as_binary(event)).probs
+    assert right.tolist() == calibrator.predict_proba(given.as_binary(event).scores).tolist()
+    both = apply(calibrator, Predictions(probs=two, class_names=names))
+    assert (both.kind, both.class_names) == ("multiclass", names)
+    assert both.probs[:, 0].tolist() == pytest.approx(right.tolist(), abs=1e-15)
+    alone = apply(calibrator, Predictions(probs=one, class_names=names))
+    assert alone.probs.tolist() == pytest.approx((1 - right).tolist(), abs=1e-12)
+    if names is not None:
+        turned = apply(calibrator, Predictions(probs=two[:, ::-1].copy(), class_names=names[::-1]))
+        assert turned.probs[:, 1].tolist() == right.tolist()
 
 
 def test_the_method_says_what_is_fitted(table: Path) -> None:

@@ -9,21 +9,36 @@ from calibrant.predictions.formats.mark import Mark, mark_in
 from calibrant.predictions.table import Predictions
 
 
-def to_repair(predictions: Predictions) -> Predictions:
+def to_repair(predictions: Predictions, event: int = 1) -> Predictions:
     """What a calibrator of an event takes: of two columns the log-odds of class 1, of confidences their own.
 
-    All else stays as it is.
+    All else stays as it is, unless the event is class 0 (see :func:`event_of`).
 
     Example:
         >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0]], labels=[0, 1])
         >>> to_repair(p).scores.tolist()
         [-2.0, 1.0]
     """
+    if event == 0:
+        return predictions.as_binary("0" if predictions.class_names is None else predictions.class_names[0])
     two_columns = predictions.kind == "multiclass" and predictions.num_classes == 2
     return predictions.as_binary() if two_columns or predictions.kind == "top_label" else predictions
 
 
-def repaired(predictions: Predictions, probs: ArrayLike) -> Predictions:
+def event_of(predictions: Predictions, known: tuple[str, ...] | None) -> int:
+    """Which of two classes is the event of a calibrator that knows them by these names: 0 if they are turned.
+
+    Example:
+        >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0]])
+        >>> event_of(p, ("1", "0")), event_of(p, ("ham", "spam")), event_of(p, None)
+        (0, 1, 1)
+    """
+    names = predictions.class_names or ("0", "1")
+    turned = predictions.kind in {"binary", "multiclass"} and known == names[::-1] and len({*names}) == 2
+    return 0 if turned else 1
+
+
+def repaired(predictions: Predictions, probs: ArrayLike, event: int = 1) -> Predictions:
     """The predictions as they were given, with the probabilities that a calibrator made of their form above.
 
     Example:
@@ -32,6 +47,8 @@ def repaired(predictions: Predictions, probs: ArrayLike) -> Predictions:
         [[0.75, 0.25], [0.5, 0.5]]
     """
     given = as_float_tensor(probs, name="probs")
+    if event == 0:
+        given = 1 - given
     if predictions.kind == "multiclass" and given.ndim == 1:
         given = torch.stack([1 - given, given], dim=1)
     return predictions.replace_probs(given)

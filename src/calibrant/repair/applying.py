@@ -34,7 +34,7 @@ from calibrant.predictions.dense import holds_images, marks_in, repair_images
 from calibrant.predictions.detections import COVARIATES, DetectionResults, boxes_of, detection_results
 from calibrant.predictions.formats.mark import Mark, mark_in
 from calibrant.predictions.save_like import save_in_form_of
-from calibrant.predictions.to_event import marked, repaired, to_repair
+from calibrant.predictions.to_event import event_of, marked, repaired, to_repair
 from calibrant.predictions.top_k import at_temperature, has_row_temperature
 from calibrant.predictions.two_classes import RIGHT_OR_WRONG
 
@@ -216,7 +216,8 @@ def apply_to_samples(
     ``calibrator`` and ``file`` are names for errors; ``change`` alters the new probabilities, with notes.
     """
     fitted = pooled(loaded, calibrator)
-    predictions = to_repair(given) if fitted.kind_ == "binary" else given
+    event = event_of(given, fitted.class_names_) if fitted.kind_ == "binary" else 1
+    predictions = to_repair(given, event) if fitted.kind_ == "binary" else given
     _check_fit(calibrator, fitted, file, given, predictions)
     if isinstance(loaded, GroupCalibrator | Multicalibrator):
         groups = _groups_of(predictions, calibrator, file)
@@ -228,7 +229,7 @@ def apply_to_samples(
         notes = notes_on_shift(fitted, predictions.scores)
     else:
         probs, notes = change(fitted, probs)
-    return marked(repaired(given, probs), fitted.name, seen=bool(seen)), (*seen, *notes)
+    return marked(repaired(given, probs, event), fitted.name, seen=bool(seen)), (*seen, *notes)
 
 
 def pooled(loaded: OfSamples, path: str) -> Calibrator:
@@ -372,8 +373,9 @@ def _apply_to_images(
     def repair(rows: NDArray[Any], space: str) -> NDArray[Any]:
         given: dict[str, Any] = {space: rows}
         predictions = Predictions(**given)
-        form = to_repair(predictions) if fitted.kind_ == "binary" else predictions
-        return repaired(predictions, fitted.predict_proba(form.scores)).probs.numpy()
+        event = event_of(predictions, fitted.class_names_) if fitted.kind_ == "binary" else 1
+        form = to_repair(predictions, event) if fitted.kind_ == "binary" else predictions
+        return repaired(predictions, fitted.predict_proba(form.scores), event).probs.numpy()
 
     count = repair_images(folder, out, repair, num_classes=fitted.num_classes_, mark=mark)
     say(f"calibrated probabilities of {plural(count, 'image')}: {out}")
