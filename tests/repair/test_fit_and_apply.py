@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from calibrant import InputError, Predictions, apply, evaluate, fit, load_calibrator, load_predictions
@@ -77,6 +78,19 @@ def test_an_event_that_is_class_0_is_found_in_new_predictions(
     if names is not None:
         turned = apply(calibrator, Predictions(probs=two[:, ::-1].copy(), class_names=names[::-1]))
         assert turned.probs[:, 1].tolist() == right.tolist()
+
+
+def test_other_arguments_have_one_sentence(table: Path) -> None:
+    """Arrays and frames are to be wrapped; what is swapped, or is an evaluation, is named."""
+    given = load_predictions(table)
+    fitted = fit(given, method="temperature")
+    wrap = r"wrap arrays as `calibrant\.Predictions\(probs=probs\)`"
+    others = ((pd.DataFrame(given.probs), wrap), (given.probs.numpy(), wrap), (object(), "load_predictions"))
+    for other, said in others:
+        with pytest.raises(TypeError, match=f"`predictions` must be Predictions; got .*; .*{said}"):
+            apply(fitted, other)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match=r"`calibrator` must be .* got Predictions; it comes before"):
+        apply(given, fitted)  # pyright: ignore[reportArgumentType]
 
 
 def test_the_method_says_what_is_fitted(table: Path) -> None:

@@ -7,9 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
@@ -90,11 +88,22 @@ def few_draws_note(num_draws: int, level: float) -> tuple[str, ...]:
     return (f"{said} little at this level; {remedy}.",)
 
 
+NAME_ARRAYS = (
+    "name arrays, as in `calibrant.evaluate(probs=probs, labels=labels)`, or wrap them as "
+    "`calibrant.Predictions(logits=logits, labels=labels)`."
+)
+
+
 def from_arrays(predictions: Any, positive_class: int | str | None, **arrays: Any) -> Any:
     """The predictions, or those that the arrays make; not both."""
     given = {name: each for name, each in arrays.items() if each is not None}
     if predictions is None:
         return Predictions(**given, positive_class=positive_class)
+    if given and _are_samples(predictions):
+        raise TypeError(
+            "name the scores, too, as in `calibrant.evaluate(probs=probs, labels=labels)`; got "
+            f"{type(predictions).__name__} without a name."
+        )
     if given:
         raise InputError(
             f"`{next(iter(given))}` goes with arrays; these are predictions already: leave it out."
@@ -102,17 +111,17 @@ def from_arrays(predictions: Any, positive_class: int | str | None, **arrays: An
     return predictions
 
 
-def check_predictions(value: object, name: str) -> None:
-    """Refuse a path, an array or anything else that is not predictions."""
+def check_predictions(value: object, name: str, wrapping: str = NAME_ARRAYS) -> None:
+    """Refuse a path, an array or anything else that is not predictions; ``wrapping`` is for arrays."""
     if isinstance(value, Predictions):
         return
-    remedy = "to read a file use `calibrant.load_predictions(path)`."
-    if isinstance(value, Sequence | np.ndarray | Tensor) and not isinstance(value, str):
-        remedy = (
-            "name arrays, as in `calibrant.evaluate(probs=probs, labels=labels)`, or wrap them as "
-            "`calibrant.Predictions(logits=logits, labels=labels)`."
-        )
+    remedy = wrapping if _are_samples(value) else "to read a file use `calibrant.load_predictions(path)`."
     raise TypeError(f"`{name}` must be Predictions; got {type(value).__name__}; {remedy}")
+
+
+def _are_samples(value: object) -> bool:
+    """Whether it is an array, a frame or a list."""
+    return hasattr(value, "__array__") or (isinstance(value, Sequence) and not isinstance(value, str))
 
 
 def refuse_with_sums(predictions: object, **given: object) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from numpy.typing import NDArray
 from torch import Tensor
@@ -28,6 +28,7 @@ from calibrant.calibrators.drift import source_prior_of
 from calibrant.calibrators.file_format import DETECTION_KEY, holds
 from calibrant.calibrators.files import load_either
 from calibrant.calibrators.fitting.data import fingerprint
+from calibrant.evaluation.arguments import check_predictions
 from calibrant.predictions import ColumnNames, Predictions, load_predictions
 from calibrant.predictions.checks import one_sample_allowed
 from calibrant.predictions.dense import holds_images, marks_in, repair_images
@@ -102,6 +103,7 @@ def apply(
         >>> [round(p, 3) for p in apply(calibrator, Predictions(logits=[4.0, -4.0])).probs.tolist()]
         [0.9, 0.1]
     """
+    _refuse_others(calibrator, predictions)
     if label_shift not in {None, "em"}:
         raise InputError(f"`label_shift` must be em; got {label_shift!r}.")
     if label_shift is not None and prior is not None:
@@ -148,6 +150,18 @@ def apply(
     for line in said:
         say(line)
     return calibrated
+
+
+def _refuse_others(calibrator: object, predictions: object) -> None:
+    """Refuse what is no calibrator, such as an evaluation, and arrays that are not wrapped."""
+    if not isinstance(calibrator, (str, os.PathLike, *get_args(Fitted))):
+        raise TypeError(
+            "`calibrator` must be a fitted calibrator or a file of one, such as "
+            f'`evaluation.arm("temperature").calibrator`; got {type(calibrator).__name__}; it comes before '
+            "the predictions, as in `apply(calibrator, predictions)`."
+        )
+    if not isinstance(predictions, (str, os.PathLike, DetectionResults)):
+        check_predictions(predictions, "predictions", "wrap arrays as `calibrant.Predictions(probs=probs)`.")
 
 
 def _lost_columns(
