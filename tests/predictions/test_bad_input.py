@@ -148,8 +148,8 @@ ARRAYS = {
             "pass `probs[:, 0]`."
         ),
     ),
-    "no sample": ({"logits": np.zeros((0, 3))}, "`logits` must hold at least two samples; got 0."),
-    "one sample": ({"probs": PROBS[:1]}, "`probs` must hold at least two samples; got 1."),
+    "no sample": ({"logits": np.zeros((0, 3))}, "`logits` must hold at least one sample; got 0."),
+    "one sample": ({"probs": PROBS[:1], "labels": [0]}, "`probs` must hold at least two samples; got 1."),
     "too few labels": (
         {"logits": LOGITS, "labels": [0, 1]},
         (
@@ -458,7 +458,7 @@ TABLES = {
             "what the model was given there."
         ),
     ),
-    "only a header": ("prob,label\n", "`prob` must hold at least two samples; got 0."),
+    "only a header": ("prob,label\n", "`prob` must hold at least one sample; got 0."),
     "two names for one class": (
         "prob,label,negative_class,positive_class\n0.5,1,a,b\n0.5,1,a,c\n",
         "`positive_class` must hold one name, the same in every row.",

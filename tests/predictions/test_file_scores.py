@@ -207,7 +207,7 @@ def test_anything_that_reads_rows_will_do(rng, assert_same) -> None:
 @pytest.mark.parametrize(
     ("rows", "more", "message"),
     [
-        (1, {}, "`logits` must hold at least two samples; got 1"),
+        (1, {"labels": [0]}, "`logits` must hold at least two samples; got 1"),
         (
             9,
             {"kind": "multilabel"},

@@ -80,6 +80,19 @@ def test_an_event_that_is_class_0_is_found_in_new_predictions(
         assert turned.probs[:, 1].tolist() == right.tolist()
 
 
+def test_one_new_sample_is_repaired(table: Path) -> None:
+    """As among others; two are needed only where they have labels."""
+    given = load_predictions(table)
+    fitted = fit(given, method="temperature")
+    for one in (Predictions(logits=given.scores[:1]), Predictions(probs=pd.DataFrame(given.probs[:1]))):
+        expected = apply(fitted, given).probs[0].tolist()
+        assert apply(fitted, one).probs.tolist() == [pytest.approx(expected, rel=1e-12)]
+    with pytest.raises(InputError, match="must hold at least two samples; got 1"):
+        Predictions(probs=given.probs[:1], labels=[0])
+    with pytest.raises(InputError, match="`labels` must be given"):
+        evaluate(probs=given.probs[:1])
+
+
 def test_other_arguments_have_one_sentence(table: Path) -> None:
     """Arrays and frames are to be wrapped; what is swapped, or is an evaluation, is named."""
     given = load_predictions(table)

@@ -36,6 +36,7 @@ from calibrant.evaluation.stages import (
 )
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Predictions
+from calibrant.predictions.checks import refuse_too_few
 from calibrant.predictions.partitioned import PartitionedPredictions
 
 Given = ParamSpec("Given")
@@ -316,11 +317,14 @@ def evaluate(
     )
 
 
-def _check(calibration: object, ood: object, ood_score: str | None, tolerance: float | None) -> None:
+def _check(
+    calibration: object, ood: Predictions | None, ood_score: str | None, tolerance: float | None
+) -> None:
     if calibration is not None:
         check_predictions(calibration, "calibration")
     if ood is not None:
         check_predictions(ood, "ood")
+        refuse_too_few(len(ood), "`ood`")
     elif ood_score is not None:
         raise InputError("`ood_score` goes with `ood`, the samples of another kind; there are none.")
     if tolerance is not None and not 0 <= tolerance < 1:

@@ -40,20 +40,20 @@ def one_sample_allowed() -> Generator[None]:
         _least_samples.reset(token)
 
 
-def refuse_too_few(num_samples: int, name: str) -> None:
-    """Refuse fewer samples than predictions must hold."""
-    least = _least_samples.get()
+def refuse_too_few(num_samples: int, name: str, *, judged: bool = True) -> None:
+    """Refuse fewer samples than predictions must hold: two if they can be judged, as they have labels."""
+    least = _least_samples.get() if judged else 1
     if num_samples < least:
         samples = "one sample" if least == 1 else "two samples"
         raise InputError(f"{name} must hold at least {samples}; got {num_samples}.")
 
 
-def as_scores(values: ArrayLike, *, name: str) -> Tensor:
+def as_scores(values: ArrayLike, *, name: str, judged: bool = True) -> Tensor:
     """A float tensor on the CPU; nothing can be said about the calibration of fewer than two samples."""
     tensor = as_float_tensor(values, name=name).cpu()
     if tensor.ndim == 0:
         raise InputError(f"`{name}` must have shape (N,) or (N, C); got ().")
-    refuse_too_few(tensor.shape[0], f"`{name}`")
+    refuse_too_few(tensor.shape[0], f"`{name}`", judged=judged)
     return tensor
 
 

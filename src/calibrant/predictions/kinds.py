@@ -49,7 +49,7 @@ def check(
     if isinstance(values, ScoreFile):
         return fields | _scores_on_file(space, values, labels, class_names, weights, kind)
     values, labels, class_names = _of_frames(values, labels, class_names)
-    values = checks.as_scores(values, name=space)
+    values = checks.as_scores(values, name=space, judged=labels is not None)
     checked, names, words, repairs = classes_of(
         space, values, labels, class_names, weights, kind, positive_class
     )
@@ -68,7 +68,8 @@ def _confidences(
     given: ArrayLike, correct: ArrayLike | None, labels: ArrayLike | None, weights: ArrayLike | None
 ) -> dict[str, Any]:
     """Top-label confidences: one probability per sample."""
-    values = checks.as_scores(given, name="confidence")
+    judged = labels is not None or correct is not None
+    values = checks.as_scores(given, name="confidence", judged=judged)
     if values.ndim != 1:
         raise InputError(f"`confidence` must have shape (N,), one per sample; got {tuple(values.shape)}.")
     values, repairs = checks.repair_events(values, name="confidence")
@@ -95,7 +96,7 @@ def _scores_on_file(
     if kind not in {None, "multiclass"}:
         raise InputError(f"only multiclass predictions are read in pieces; got the kind {kind}.")
     num_samples, num_classes = file.shape
-    checks.refuse_too_few(num_samples, f"`{space}`")
+    checks.refuse_too_few(num_samples, f"`{space}`", judged=labels is not None)
     names = _names(class_names)
     targets = None if labels is None else labels_of.as_labels(labels, names)
     if targets is not None:

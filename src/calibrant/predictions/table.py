@@ -68,13 +68,15 @@ class Predictions:
     probabilities, is noted too and changes nothing.
 
     Arrays are tensors, lists, or anything with NumPy's array protocol: NumPy, pandas, polars, pyarrow, JAX.
+    Samples are matched by position; the same index of pandas in another order is refused.
     A table of scores names the classes by its columns (``prob_cat`` counts as ``cat``); one of labels has
     its columns brought into that order.
 
     Args:
         logits: Scores before the softmax or sigmoid, finite; shape ``(N, C)`` or ``(N,)``, at least two
-            samples. Rows of a file (:class:`ScoreFile`) stay in it: they are read in pieces, anew at every
-            pass, and checked as they are read; an error names its row when the first pass gets there.
+            samples, without labels one. Rows of a file (:class:`ScoreFile`) stay in it: they are read in
+            pieces, anew at every pass, and checked as they are read; an error names its row when the first
+            pass gets there.
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``, or rows of a file.
         labels: True classes, or names that ``class_names`` holds, which may be numbers (tensors hold places);
             may be absent. An event may have the word that ``positive_class`` says and one other, or yes and
@@ -488,7 +490,9 @@ class Predictions:
             InputError: If the shape differs or a value is NaN, or only top-label confidences are known.
         """
         self._refuse_top_label("scores")
-        values = checks.of_shape(checks.as_scores(scores, name="scores"), self._store.shape)
+        values = checks.of_shape(
+            checks.as_scores(scores, name="scores", judged=self.has_labels), self._store.shape
+        )
         task = None if self.kind == "top_label" else self.kind
         logits = check_logits(values, self.labels, task=task, allow_minus_inf=True).scores
         replaced = self._with(space="logits", _store=HeldScores(logits), _notes=self.notes)
@@ -506,7 +510,9 @@ class Predictions:
         Raises:
             InputError: If the shape differs or a value is not a probability.
         """
-        values = checks.of_shape(checks.as_scores(probs, name="probs"), self._store.shape)
+        values = checks.of_shape(
+            checks.as_scores(probs, name="probs", judged=self.has_labels), self._store.shape
+        )
         top = self.kind == "top_label"
         checked, repairs = kinds.check_scores("probs", values, None if top else self.labels, None, self.kind)
         store, space = HeldScores(checked.scores), "confidence" if top else "probs"
