@@ -161,7 +161,7 @@ UNTYPED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] =
     (evaluate, (CLASSES.scores, CLASSES.labels.numpy()), {}, WRAP),
     (evaluate, (CLASSES.scores.tolist(), CLASSES.labels.numpy()), {}, WRAP),
     (evaluate, (pd.DataFrame(CLASSES.scores), pd.Series(CLASSES.labels)), {}, f"got DataFrame; {WRAP}"),
-    (evaluate, (pd.DataFrame(CLASSES.scores),), {"labels": [0]}, "name the scores, too, .*; got DataFrame"),
+    (evaluate, (pd.DataFrame(CLASSES.scores),), {"labels": [0]}, "name the scores, as in .*; got DataFrame"),
     (evaluate, (CLASSES, CLASSES), {}, r"takes one set of predictions; got 2; samples to fit on go as `cal"),
 ]
 

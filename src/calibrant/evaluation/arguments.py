@@ -101,7 +101,7 @@ def from_arrays(predictions: Any, positive_class: int | str | None, **arrays: An
         return Predictions(**given, positive_class=positive_class)
     if given and _are_samples(predictions):
         raise TypeError(
-            "name the scores, too, as in `calibrant.evaluate(probs=probs, labels=labels)`; got "
+            "name the scores, as in `calibrant.evaluate(probs=probs, labels=labels)`; got "
             f"{type(predictions).__name__} without a name."
         )
     if given:
