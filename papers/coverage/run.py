@@ -65,7 +65,7 @@ def frames(results: Mapping[str, Any]) -> Frames:
     )
     return {
         "cells": with_error(cells, MOST_MISSED),
-        "means": with_error(_means(cells.assign(covered=cells.plain, sets=cells.plain_sets)), MEAN_MISSED),
+        "means": with_error(_means(cells), MEAN_MISSED),
         "alarms": with_error(alarms, MOST_ALARMS),
         "mean_alarms": with_error(_pooled(alarms, "who"), MEAN_ALARMS),
         "changes": changes,
@@ -81,25 +81,16 @@ def with_error(shares: pd.DataFrame, aim: float) -> pd.DataFrame:
 
 
 def _cells(cells: list[Any]) -> Iterator[dict[str, Any]]:
-    """Errors of cells. Where the truth is stated, sets that were judged without intervals count, too.
-
-    There an interval covers exactly where its error does not count as real.
-    """
     for number, cell in enumerate(cells):
-        further = cell.get("further", {"sets": 0, "real": {}})
         for key, of in cell["errors"].items():
-            more = further["sets"] if key in further["real"] else 0
-            covered = of["covered"] * of["sets"] + more - (further["real"][key] if more else 0)
             centred = of["centred"] or {}
             yield {
                 "cell": number,
                 "scale": cell["scale"],
                 "error": TITLES[key],
-                "covered": covered / (of["sets"] + more),
-                "value": 1 - covered / (of["sets"] + more),
-                "sets": of["sets"] + more,
-                "plain": of["covered"],
-                "plain_sets": of["sets"],
+                "covered": of["covered"],
+                "value": 1 - of["covered"],
+                "sets": of["sets"],
                 "centred": centred.get("covered", math.nan),
                 "centred_sets": centred.get("sets", 0),
             }
@@ -110,15 +101,9 @@ def _alarms(cells: list[Any]) -> Iterator[dict[str, Any]]:
     for number, cell in enumerate(cells):
         if cell["scale"] != 1 and cell["stated"] != "the truth":
             continue
-        further = cell.get("further", {"sets": 0, "real": {}, "verdict": 0})
         for name, of in cell["errors"].items():
-            more = further["sets"] if name in further["real"] else 0
-            real = of["real"] * of["sets"] + further["real"].get(name, 0)
-            sets = of["sets"] + more
-            yield {"cell": number, "who": TITLES[name], "value": real / sets, "sets": sets}
-        sets = cell["sets"] + further["sets"]
-        blamed = cell["verdict"]["alarms"] * cell["sets"] + further["verdict"]
-        yield {"cell": number, "who": "verdict", "value": blamed / sets, "sets": sets}
+            yield {"cell": number, "who": TITLES[name], "value": of["real"], "sets": of["sets"]}
+        yield {"cell": number, "who": "verdict", "value": cell["verdict"]["alarms"], "sets": cell["sets"]}
 
 
 def _means(shares: pd.DataFrame) -> pd.DataFrame:
@@ -195,7 +180,7 @@ def _delays(delays: pd.DataFrame) -> pd.DataFrame:
 def packaged(results: Mapping[str, Any]) -> dict[Path, Any]:
     """What reports quote, by file: lowest, highest and mean coverage of errors, and of differences."""
     found = frames(results)
-    cells = found["cells"].assign(counted=found["cells"].plain_sets)
+    cells = found["cells"].assign(counted=found["cells"].sets)
     changes = found["changes"].assign(counted=found["changes"].sets)
     values = _quoted(cells, found["means"]), _quoted(changes, found["mean_changes"])
     return {FILE: {"level": results["setting"]["level"], "values": values[0], "changes": values[1]}}

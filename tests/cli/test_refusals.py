@@ -131,10 +131,10 @@ evaluate infinity.npz | float64
 evaluate no-logit.npz | row 1 holds nan; leave that row out
 evaluate sparse.pt | got a sparse one: call `.to_dense()` first.
 evaluate meta.pt | got a tensor on the device meta, which has none.
-evaluate logits.npy | logits.npy has none: add them beside it, in labels.npy.
+evaluate logits.npy | logits.npy has no labels; save them as labels.npy in the same folder.
 evaluate columns.csv | found no predictions in `seed`, `bins`, `age`; name columns
 evaluate columns.csv | --label-column and --prob-columns say which they are
-check diagnosis.csv --max-ece 0.1 | or --label-column says which). Not used: `diagnosis`.
+check diagnosis.csv --max-ece 0.1 | or name the column with --label-column. Not used: `diagnosis`.
 fit nosplit.npz -o o.safetensors | no calibration split
 fit unlabelled.npz -o o.safetensors | no labels
 apply platt.safetensors header.csv -o o.csv | must hold at least one sample; got 0

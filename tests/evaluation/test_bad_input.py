@@ -65,7 +65,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     (evaluate, (EVENT,), {"cluster": ["a"] * 60}, "at least two clusters"),
     (evaluate, (EVENT,), {"cluster": ["a", "b"]}, "`clusters` must hold 60 names, one per sample; got 2"),
     (evaluate, (CLASSES,), {"cluster": "groups"}, '"groups" where there are some; got predictions without'),
-    (evaluate, (IMAGES,), {"cluster": ["a"] * 4}, "mark images to fit on by `split`"),
+    (evaluate, (IMAGES,), {"cluster": ["a"] * 4}, "mark the images for fitting with `split`"),
     # Foreign samples.
     (evaluate, (CLASSES,), FEW | {"ood": EVENT}, "must be multiclass as the predictions are; got bi"),
     (evaluate, (CLASSES,), FEW | {"ood": NARROW}, "the 4 classes of the predictions; got 3"),

@@ -113,7 +113,7 @@ def test_too_few_resamples_are_noted(made) -> None:
     assert note in evaluate(models[0][1], bootstrap=2, null_draws=200, calibrators=[]).notes
     far_out = compare(models, bootstrap=1000, null_draws=50, level=0.999).notes
     assert far_out[-1] == "With 1000 resamples the intervals mean nothing; take 2000 or more."
-    assert "50 draws under calibration" in far_out[-2]
+    assert "With only 50 null draws" in far_out[-2]
     assert not any("resamples" in note for note in compare(models, **QUICK).notes)
 
 
@@ -144,7 +144,7 @@ def named(predictions: Predictions, *names: str) -> Predictions:
     [
         (
             ("cat", "fox", "dog"),
-            r"a and c must have their classes in the same order; class 1 is 'dog' in the one",
+            r"a and c must have their classes in the same order; class 1 is 'dog' in a",
         ),
         (("cat", "dog", "owl"), r"a and c must have the same classes; 'fox' is one of a only"),
         (("cat", "cat", "dog"), r"a and c must have the same classes; 'cat' is one of c only"),

@@ -169,9 +169,9 @@ def test_calibrators_take_positions() -> None:
 @pytest.mark.parametrize("name", ["vector", "histogram"])
 def test_calibrators_with_numbers_for_each_class_take_further_dimensions(name) -> None:
     """Of volumes ``(N, C, D, H, W)`` each class has its own at every position."""
-    given = outputs(3, num_images=2)
-    logits = given["logits"].reshape(2, 3, 2, 4, 8).astype(np.float64)
-    labels = given["labels"].reshape(2, 2, 4, 8)
+    given = outputs(3, num_images=4)
+    logits = given["logits"].reshape(4, 3, 2, 4, 8).astype(np.float64)
+    labels = given["labels"].reshape(4, 2, 4, 8)
     flat, kept = np.moveaxis(logits, 1, -1).reshape(-1, 3), labels.reshape(-1) != 255
     volumes = build(name).fit(logits, labels, ignore_index=255)
     rows = build(name).fit(flat[kept], labels.reshape(-1)[kept])

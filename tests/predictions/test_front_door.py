@@ -227,7 +227,7 @@ def test_evaluate_takes_arrays() -> None:
 
 def test_evaluate_takes_predictions_or_arrays() -> None:
     """Both, or neither, have a sentence."""
-    with pytest.raises(InputError, match="`labels` goes with arrays; these are predictions already: leave"):
+    with pytest.raises(InputError, match="`labels` can't be combined with a `Predictions` object; leave"):
         evaluate(Predictions(probs=PROBS, labels=PLACES), labels=PLACES)
     with pytest.raises(InputError, match="give exactly one of `logits`, `probs` and `confidence`; got none"):
         evaluate()

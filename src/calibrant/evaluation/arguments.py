@@ -22,12 +22,10 @@ def no_labels(predictions: Predictions) -> InputError:
     unused = [note for note in predictions.notes if note.startswith("Not used:")]
     source = predictions.source
     if source is None:
-        found = "got none."
-    else:
-        place = "under that name (in a table: `label`, or --label-column says which)"
-        place = "beside it, in labels.npy" if source.format == "npy" else place
-        found = f"{source.path or source.name} has none: add them {place}."
-    return InputError(" ".join([f"`labels` must be given to evaluate predictions; {found}", *unused]))
+        return InputError(" ".join(["`labels` must be given to evaluate predictions; got none.", *unused]))
+    remedy = "add a `labels` array (in a table, a `label` column), or name the column with --label-column"
+    remedy = "save them as labels.npy in the same folder" if source.format == "npy" else remedy
+    return InputError(" ".join([f"{source.path or source.name} has no labels; {remedy}.", *unused]))
 
 
 GROUPS_NOTE = (
@@ -83,9 +81,8 @@ def few_draws_note(num_draws: int, level: float) -> tuple[str, ...]:
     """A note where so few draws under calibration cannot halve the error level, which differences need."""
     if beyond_chance(1 / (1 + num_draws), (1 + level) / 2):
         return ()
-    said = f"With {num_draws} draws under calibration the intervals of errors and of their differences say"
-    remedy = f"take {draws_for(level)} or more (`null_draws`), or a lower level"
-    return (f"{said} little at this level; {remedy}.",)
+    remedy = f"Set `null_draws` to {draws_for(level)} or more, or lower `level`."
+    return (f"With only {num_draws} null draws, the intervals are unreliable at this level. {remedy}",)
 
 
 NAME_ARRAYS = (
@@ -106,7 +103,7 @@ def from_arrays(predictions: Any, positive_class: int | str | None, **arrays: An
         )
     if given:
         raise InputError(
-            f"`{next(iter(given))}` goes with arrays; these are predictions already: leave it out."
+            f"`{next(iter(given))}` can't be combined with a `Predictions` object; leave it out."
         )
     return predictions
 
@@ -127,18 +124,17 @@ def _are_samples(value: object) -> bool:
 def refuse_with_sums(predictions: object, **given: object) -> None:
     """Refuse arguments that need all samples in memory, for images and for tables in parts."""
     if isinstance(predictions, DensePredictions):
-        heeded, remedy = set[str](), "mark images to fit on by `split`, and leave out the others"
+        heeded, kind = set[str](), "images"
+        remedy = "mark the images for fitting with `split`, and drop these arguments"
     elif isinstance(predictions, PartitionedPredictions):
-        heeded = {"calibration", "positive_class", "ood", "ood_score"}
-        remedy = "read all of it by `load_predictions` (without --engine)"
+        heeded, kind = {"calibration", "positive_class", "ood", "ood_score"}, "tables read in parts"
+        remedy = "read the whole table with `load_predictions` (without --engine)"
     else:
         return
     refused = [name for name, value in given.items() if value is not None and name not in heeded]
     if refused:
-        raise InputError(
-            f"`{'`, `'.join(refused)}` must not be given with `{type(predictions).__name__}`, which is "
-            f"judged by sums; {remedy}."
-        )
+        verb = "isn't" if len(refused) == 1 else "aren't"
+        raise InputError(f"`{'`, `'.join(refused)}` {verb} available for {kind}; {remedy}.")
 
 
 def as_judged(predictions: Predictions, positive_class: int | str | None = None) -> Predictions:
@@ -201,12 +197,12 @@ def refuse_other_classes(models: Sequence[tuple[str, tuple[str, ...] | None]]) -
             owner = first if theirs[missing[0]] > mine[missing[0]] else name
             raise InputError(
                 f"{first} and {name} must have the same classes; {missing[0]!r} is one of {owner} only; "
-                "leave the names out where they are but spelt in another way."
+                "leave the names out if they only differ in spelling."
             )
         if classes != expected:
             place = next(k for k, pair in enumerate(zip(expected, classes, strict=False)) if len({*pair}) > 1)
             raise InputError(
                 f"{first} and {name} must have their classes in the same order; class {place} is "
-                f"{expected[place]!r} in the one and {classes[place]!r} in the other; bring the columns of "
-                "the one (and labels that are numbers) into the order of the other."
+                f"{expected[place]!r} in {first} and {classes[place]!r} in {name}; put the columns (and "
+                "numeric labels) of one file in the order of the other."
             )

@@ -27,7 +27,8 @@ def scores_of(
     wanted = (response,) if response != "auto" else known[::-1] if margins_first else known
     name = next((each for each in wanted if hasattr(estimator, each)), None)
     if name is None:
-        raise InputError(f"`estimator` must have {' or '.join(wanted)}; {type(estimator).__name__} has not.")
+        lacks = "doesn't have it" if len(wanted) == 1 else "has neither"
+        raise InputError(f"`estimator` must have {' or '.join(wanted)}; {type(estimator).__name__} {lacks}.")
     respond: Callable[[Any], Any] = getattr(estimator, name)
     scores = np.asarray(respond(X), dtype=np.float64)
     _check_scores(name, scores, estimator, num_classes)
