@@ -12,7 +12,7 @@ from calibrant.predictions.table import Predictions
 def to_repair(predictions: Predictions, event: int = 1) -> Predictions:
     """What a calibrator of an event takes: of two columns the log-odds of class 1, of confidences their own.
 
-    All else stays as it is, unless the event is class 0 (see :func:`event_of`).
+    All else stays as it is, unless the event is class 0 (see :func:`event_column`).
 
     Example:
         >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0]], labels=[0, 1])
@@ -25,12 +25,12 @@ def to_repair(predictions: Predictions, event: int = 1) -> Predictions:
     return predictions.as_binary() if two_columns or predictions.kind == "top_label" else predictions
 
 
-def event_of(predictions: Predictions, known: tuple[str, ...] | None) -> int:
+def event_column(predictions: Predictions, known: tuple[str, ...] | None) -> int:
     """Which of two classes is the event of a calibrator that knows them by these names: 0 if they are turned.
 
     Example:
         >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0]])
-        >>> event_of(p, ("1", "0")), event_of(p, ("ham", "spam")), event_of(p, None)
+        >>> event_column(p, ("1", "0")), event_column(p, ("ham", "spam")), event_column(p, None)
         (0, 1, 1)
     """
     names = predictions.class_names or ("0", "1")

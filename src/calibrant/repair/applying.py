@@ -35,7 +35,7 @@ from calibrant.predictions.dense import holds_images, marks_in, repair_images
 from calibrant.predictions.detections import COVARIATES, DetectionResults, boxes_of, detection_results
 from calibrant.predictions.formats.mark import Mark, mark_in
 from calibrant.predictions.save_like import save_in_form_of
-from calibrant.predictions.to_event import event_of, marked, repaired, to_repair
+from calibrant.predictions.to_event import event_column, marked, repaired, to_repair
 from calibrant.predictions.top_k import at_temperature, has_row_temperature
 from calibrant.predictions.two_classes import RIGHT_OR_WRONG
 
@@ -222,6 +222,10 @@ def refuse_calibrated(name: str | Path, notes: Sequence[str], *, force: bool) ->
         )
 
 
+def _event_column(predictions: Predictions, fitted: Calibrator) -> int:
+    return event_column(predictions, fitted.class_names_) if fitted.kind_ == "binary" else 1
+
+
 def apply_to_samples(
     loaded: OfSamples, given: Predictions, *, calibrator: str, file: str, change: Change | None = None
 ) -> tuple[Predictions, tuple[str, ...]]:
@@ -230,7 +234,7 @@ def apply_to_samples(
     ``calibrator`` and ``file`` are names for errors; ``change`` alters the new probabilities, with notes.
     """
     fitted = pooled(loaded, calibrator)
-    event = event_of(given, fitted.class_names_) if fitted.kind_ == "binary" else 1
+    event = _event_column(given, fitted)
     predictions = to_repair(given, event) if fitted.kind_ == "binary" else given
     _check_fit(calibrator, fitted, file, given, predictions)
     if isinstance(loaded, GroupCalibrator | Multicalibrator):
@@ -387,7 +391,7 @@ def _apply_to_images(
     def repair(rows: NDArray[Any], space: str) -> NDArray[Any]:
         given: dict[str, Any] = {space: rows}
         predictions = Predictions(**given)
-        event = event_of(predictions, fitted.class_names_) if fitted.kind_ == "binary" else 1
+        event = _event_column(predictions, fitted)
         form = to_repair(predictions, event) if fitted.kind_ == "binary" else predictions
         return repaired(predictions, fitted.predict_proba(form.scores), event).probs.numpy()
 
