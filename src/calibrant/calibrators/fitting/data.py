@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -187,9 +187,8 @@ def degenerate_labels(labels: Int[Tensor, " N"], num_right: int) -> tuple[str, .
 def with_doubts_of_data(solution: Solution, samples: Samples, *, in_any_unit: bool = True) -> Solution:
     """The solution with what makes its data tell little; ``in_any_unit`` if logits may be of any size."""
     name = "doubts in any unit" if in_any_unit else "doubts"
-    if name not in samples.found:
-        samples.found[name] = _doubts_of_data(samples, in_any_unit=in_any_unit)
-    told = [*samples.found[name], *(solution.warnings or degenerate(samples))]
+    doubts = samples.once(name, partial(_doubts_of_data, samples, in_any_unit=in_any_unit))
+    told = [*doubts, *(solution.warnings or degenerate(samples))]
     return replace(solution, warnings=tuple(dict.fromkeys(told)))
 
 

@@ -8,10 +8,10 @@ of themselves. The negative log-likelihood is convex in the inverse temperature,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,6 +26,8 @@ LOG_FLOOR = math.log(1e-12)  # what counts for a probability of exactly zero
 LOG_ODDS_LIMIT = math.log1p(-1e-12) - LOG_FLOOR
 _KEPT_ENTRIES = 2**23  # 64 MiB; of larger data the rows are made anew on every pass, block by block
 _LOG2_E = 1 / math.log(2)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +64,13 @@ class Samples:
     labels: Int[Tensor, " N"]
     weights: Float[Tensor, " N"] | None
     found: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
-    """What several calibrators fitted to them ask for."""
+    """What several calibrators fitted to them ask for, by name."""
+
+    def once(self, name: str, find: Callable[[], T]) -> T:
+        """What ``find`` gives, which is called the first time only."""
+        if name not in self.found:
+            self.found[name] = find()
+        return self.found[name]
 
     @property
     def num_samples(self) -> int:

@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate, repeat
 from typing import Literal, TypeAlias
 
@@ -77,9 +77,7 @@ def fit_temperature(samples: Samples, objective: Objective, search: TemperatureS
 
 
 def _most_likely(samples: Samples) -> Solution:
-    if "likeliest temperature" not in samples.found:
-        samples.found["likeliest temperature"] = _search_most_likely(samples)
-    return samples.found["likeliest temperature"]
+    return samples.once("temperature", partial(_search_most_likely, samples))
 
 
 def _search_most_likely(samples: Samples) -> Solution:
