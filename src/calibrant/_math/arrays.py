@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, SupportsFloat, TypeAlias
 
@@ -23,6 +24,9 @@ _ROUNDED = 0.005  # by how much a share of two decimals may miss
 NOT_KNOWN = "; leave out rows where it is not known"
 _UNKNOWN = frozenset({"None", "nan", "<NA>", "NaT"})
 """What Python, NumPy and pandas put where nothing is known."""
+
+_FAMILY = re.compile(r"(?:column|probs?|proba|p|logits?)_(?=.)")
+"""Prefixes that the columns of a frame share; polars calls columns without names ``column_0``."""
 
 ArrayLike: TypeAlias = Tensor | np.ndarray[Any, np.dtype[Any]] | Sequence[Any]
 
@@ -63,6 +67,16 @@ def _hint_on_fractions(labels: Tensor) -> str:
             return VOTES_AS_LABELS
     fractions = float(((labels > 0) & (labels < 1)).double().mean())
     return "; these look like probabilities" if fractions > 0.5 else ""
+
+
+def frame_names(values: Any) -> list[str] | None:
+    """The names of a table's columns (pandas, polars, pyarrow), as classes are called; None of others."""
+    columns = getattr(values, "column_names", getattr(values, "columns", None))
+    if columns is None or not hasattr(values, "__array__"):
+        return None
+    names = [str(name) for name in columns]
+    cut = all(_FAMILY.match(name) for name in names)
+    return [_FAMILY.sub("", name, count=1) for name in names] if cut else names
 
 
 def first_row(bad: Tensor) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -198,20 +197,6 @@ def as_texts(values: Any) -> list[str] | None:
     if not listed or not all(isinstance(item, str | bytes) for item in listed):
         return None
     return [_name(item, "a text", row) for row, item in enumerate(listed)]
-
-
-_FAMILY = re.compile(r"(?:column|probs?|proba|p|logits?)_(?=.)")
-"""Prefixes that the columns of a frame share; polars calls columns without names ``column_0``."""
-
-
-def frame_names(values: Any) -> list[str] | None:
-    """The names of a table's columns (pandas, polars, pyarrow), as classes are called; None of others."""
-    columns = getattr(values, "column_names", getattr(values, "columns", None))
-    if columns is None or not hasattr(values, "__array__"):
-        return None
-    names = [str(name) for name in columns]
-    cut = all(_FAMILY.match(name) for name in names)
-    return [_FAMILY.sub("", name, count=1) for name in names] if cut else names
 
 
 def refuse_other_order(given: Mapping[str, Any]) -> None:

@@ -363,7 +363,7 @@ class PartitionedPredictions:
         elif len(self._layout.scores) == 1:
             odds = scores[:, 1] - scores[:, 0] if self.space == "logits" else scores[:, 1]
             values = {self.space: odds, "labels": places}
-        return Predictions(
+        found = Predictions(
             **values,
             class_names=self.class_names,
             clusters=clusters,
@@ -371,6 +371,13 @@ class PartitionedPredictions:
             weights=weights,
             source=self.source,
         )
+        vars(found)["event_column"] = self.event_column
+        return found
+
+    @property
+    def event_column(self) -> int:
+        """As of :class:`Predictions`."""
+        return 0 if self._turned else 1
 
     @property
     def has_labels(self) -> bool:

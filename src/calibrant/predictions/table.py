@@ -135,6 +135,8 @@ class Predictions:
     """The file that the numbers come from."""
     top_k: TopK | None
     """The largest logits, where they are known in place of all."""
+    event_column: int
+    """Which of the model's two columns the event is: 1, or 0 if class 0 was made the event."""
     _store: ScoreStore
     _correct: Bool[Tensor, " N"] | None  # as it was given
     _notes: tuple[str, ...]  # but for repairs in rows that are read later
@@ -179,6 +181,7 @@ class Predictions:
             clusters=checks.as_groups(clusters, num_samples, name="clusters"),
             source=source,
             top_k=top_k,
+            event_column=1,
             _notes=(*notes, *said),
         )
         if positive_class is not None:
@@ -473,8 +476,9 @@ class Predictions:
         if self.kind == "multiclass":
             called = f"class {called}" if called.isdigit() else called
             notes = (*notes, f"Two columns are one event: {called} is positive.")
+        turned = self._with(event_column=self.event_column if positive else 1 - self.event_column)
         store = HeldScores(torch.cat(read))
-        return self._with(kind="binary", _store=store, labels=labels, class_names=names, _notes=notes)
+        return turned._with(kind="binary", _store=store, labels=labels, class_names=names, _notes=notes)
 
     def replace_scores(self, scores: ArrayLike) -> Predictions:
         r"""The same samples with other logits, log-probabilities, or (binary, multilabel) log-odds.

@@ -265,7 +265,7 @@ def _of_samples(
         fitted, said = _warned(lambda: _fitted_by_group(calibrator, rows))
         counts = Counter(rows.groups)
         return FitReport(calibrator=fitted, counts=counts, choice=choice, notes=notes, warnings=said)
-    name_classes(calibrator, rows.class_names)
+    name_classes(calibrator, rows.class_names, rows.event_column)
     return FitReport(calibrator=calibrator, choice=choice, notes=notes)
 
 
@@ -317,7 +317,7 @@ def _fitted_by_group(calibrator: Calibrator, rows: Predictions) -> GroupCalibrat
     data = Labelled.of(rows)
     fitted = fit_groups(calibrator, data.scores, data.labels, groups=rows.groups or (), weights=data.weights)
     for part in (fitted.pooled, *fitted.by_group.values()):
-        part.class_names_ = rows.class_names
+        name_classes(part, rows.class_names, rows.event_column)
     return fitted
 
 
@@ -328,7 +328,7 @@ def _multicalibrated(rows: Predictions) -> Multicalibrator:
             data.scores, data.labels, groups=rows.groups or (), weights=data.weights, start=start
         )
     if fitted.start is not None:
-        fitted.start.class_names_ = rows.class_names
+        name_classes(fitted.start, rows.class_names, rows.event_column)
     return fitted
 
 
@@ -374,7 +374,8 @@ def _of_parts(
         note = _passes(calibrator, "table", some)
     elif method is not None:
         fit_quietly(calibrator, Labelled.of(form))
-    name_classes(calibrator, RIGHT_OR_WRONG if table.kind == "top_label" else table.class_names)
+    names = RIGHT_OR_WRONG if table.kind == "top_label" else table.class_names
+    name_classes(calibrator, names, table.event_column)
     return FitReport(calibrator=calibrator, choice=choice, notes=(*table.notes, note))
 
 

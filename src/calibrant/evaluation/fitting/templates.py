@@ -82,9 +82,11 @@ def fit_quietly(calibrator: Calibrator, data: Labelled) -> Calibrator:
         return calibrator.fit(data.scores, data.labels, weights=data.weights)
 
 
-def name_classes(calibrator: Calibrator, names: tuple[str, ...] | None) -> None:
+def name_classes(calibrator: Calibrator, names: tuple[str, ...] | None, event_column: int = 1) -> None:
+    """Say what the classes are called that it was fitted on, and which column was the event."""
     number = 2 if calibrator.kind_ == "binary" else calibrator.num_classes_
     calibrator.class_names_ = names if len(names or ()) == number else None
+    calibrator.event_column_ = event_column
 
 
 def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> list[Template]:
