@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, SupportsFloat, TypeAlias
 
 import numpy as np
@@ -132,6 +132,9 @@ def refuse_masked(values: Any, *, name: str) -> None:
 def _as_native_array(values: Any, *, name: str) -> np.ndarray[Any, np.dtype[Any]]:
     """Array in a dtype and memory layout that ``torch.from_numpy`` takes without a warning."""
     refuse_masked(values, name=name)
+    if isinstance(values, (Set, Mapping, Iterator)):
+        got = type(values).__name__
+        raise TypeError(f"`{name}` must be an array or a list, in the order of the samples; got a {got}.")
     try:
         array = np.asarray(values)
     except ValueError as error:  # a ragged list

@@ -19,6 +19,7 @@ from calibrant._math.checks import Task, check_logits
 from calibrant._math.errors import CalibrantWarning, InputError, NotFittedError
 from calibrant._math.scores import steady_sigmoid
 from calibrant._math.simplex import back_to, working_dtype
+from calibrant._math.text_form import suggesting
 from calibrant._math.threads import threads_for
 from calibrant.calibrators.affine import Affine, folded
 from calibrant.calibrators.file_format import FORMAT_VERSION, SINGLE_KEY, Header, Saved
@@ -117,6 +118,7 @@ class Calibrator(Saved, nn.Module):
     def _transform(self, scores: Tensor) -> Tensor:
         """Calibrated log-probabilities of finite logits, or log-odds of log-odds; differentiable."""
 
+    @suggesting()
     def fit(
         self,
         logits: ArrayLike,

@@ -231,6 +231,11 @@ def listing(names: Iterable[str], *, most: int = 12) -> str:
     return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
 
 
+def is_missing(item: Any) -> bool:
+    """Whether it is what Python, NumPy and pandas put where nothing is known."""
+    return item is None or str(item) in {"nan", "<NA>", "NaT"}
+
+
 def _name(item: Any, what: str, row: int) -> str:
     """One name, in the form that every file format gives back unchanged."""
     if isinstance(item, bytes):
@@ -241,7 +246,8 @@ def _name(item: Any, what: str, row: int) -> str:
         item = str(int(item))
     if not isinstance(item, str):
         got = repr(item) if item is None or isinstance(item, float) else f"a {type(item).__name__}"
-        raise TypeError(f"{what} must hold texts or whole numbers; row {row} holds {got}.")
+        remedy = "; leave that row out, or give it a name such as 'unknown'" if is_missing(item) else ""
+        raise TypeError(f"{what} must hold texts or whole numbers; row {row} holds {got}{remedy}.")
     name = " ".join(item.split())
     if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
         raise InputError(f"{what} must be UTF-8 without NUL; row {row} holds {shown(item)}.")

@@ -13,6 +13,7 @@ import numpy as np
 
 from calibrant._math.errors import InputError, ShortOfMemoryError
 from calibrant._math.files import said_of
+from calibrant._math.text_form import kind_of, suggesting
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats.aliases import ColumnNames, as_named
 from calibrant.predictions.formats.contents import FileContents, lines_named
@@ -37,6 +38,7 @@ STREAM_ABOVE = 1 << 29  # bytes of scores
 _MOST_NAMED = 3  # files of a folder
 
 
+@suggesting()
 def load_predictions(
     path: str | os.PathLike[str],
     *,
@@ -194,6 +196,11 @@ def open_predictions(
         ...     print(p.streamed, tuple(p.probs_of(slice(2, 5)).shape))
         True (3, 3)
     """
+    if not isinstance(path, (str, os.PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"`path` must name a file; got {kind_of(path)}; give arrays as `Predictions(probs=probs, "
+            "labels=labels)`, and frames to `predictions_from_frame` of `calibrant.predictions`."
+        )
     path = Path(path)
     ending = found_ending(path, format)
     form = format_at(path, ending)

@@ -154,6 +154,8 @@ def _of_frames(values: Any, labels: Any, class_names: ArrayLike | None) -> tuple
         return np.asarray(values)[:, 0], labels, class_names
     if columns and class_names is not None:
         labels_of.refuse_other_columns(columns, checks.as_names(class_names, name="class_names"))
+    if columns == [*map(str, range(len(columns or ())))]:
+        columns = None  # numbers in their order are no names
     return values, labels, columns if class_names is None else class_names
 
 

@@ -16,6 +16,7 @@ from calibrant._math.checks import check_logits
 from calibrant._math.errors import InputError
 from calibrant._math.scores import steady_sigmoid, top_label
 from calibrant._math.shapes import Bool, Float, Int, UInt8
+from calibrant._math.text_form import suggesting
 from calibrant._math.top_k import TopK
 from calibrant.predictions import checks, estimators, kinds
 from calibrant.predictions.checks import Kind
@@ -141,6 +142,7 @@ class Predictions:
     _correct: Bool[Tensor, " N"] | None  # as it was given
     _notes: tuple[str, ...]  # but for repairs in rows that are read later
 
+    @suggesting(unnamed="no arrays without a name; write `Predictions(probs=probs, labels=labels)`.")
     def __init__(
         self,
         *,
@@ -188,11 +190,12 @@ class Predictions:
             vars(self).update(vars(self.as_binary(positive_class)))
 
     @classmethod
+    @suggesting()
     def from_estimator(
         cls,
         estimator: Any,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         *,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
@@ -205,7 +208,7 @@ class Predictions:
             estimator: A fitted classifier, pipeline or search with ``classes_``, and with ``predict_proba``
                 or ``decision_function``.
             X: Samples that it was not fitted on, as the estimator takes them.
-            y: Their classes ``(N,)``, numbers or words, as in ``estimator.classes_``.
+            y: Their classes ``(N,)``, numbers or words, as in ``estimator.classes_``; of new samples None.
             sample_weight: Weights ``(N,)``.
             groups: Group of each sample ``(N,)``.
             clusters: Cluster of each sample ``(N,)``.
@@ -233,7 +236,7 @@ class Predictions:
         given: dict[str, Any] = {"probs" if name == "predict_proba" else "logits": scores}
         return cls(
             **given,
-            labels=torch.from_numpy(estimators.class_numbers(classes, y)),
+            labels=None if y is None else torch.from_numpy(estimators.class_numbers(classes, y)),
             class_names=classes,
             weights=sample_weight,
             groups=groups,
@@ -399,15 +402,14 @@ class Predictions:
             Predictions of the same kind, with the same notes and source.
 
         Raises:
-            InputError: If a row does not exist, fewer than two are chosen, or all have weight zero.
+            InputError: If a row does not exist, fewer than two (without labels one) are chosen, or none with weight.
         """
         return self._select(checks.as_rows(index, self.num_samples), "the chosen rows")
 
     def _select(self, where: slice | Int[Tensor, " n"], what: str) -> Predictions:
         """The samples of some rows, which messages call ``what``."""
         store = self._store.select(where)
-        if store.shape[0] < 2:
-            raise InputError(f"{what} must hold at least two samples; got {store.shape[0]}.")
+        checks.refuse_too_few(store.shape[0], what, judged=self.has_labels)
 
         def chosen(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
             if names is None:
@@ -564,7 +566,7 @@ class Predictions:
         return self.num_samples
 
     def __repr__(self) -> str:
-        parts = [self.kind, f"{self.num_samples} samples"]
+        parts = [self.kind, f"{self.num_samples} sample{'s' if self.num_samples > 1 else ''}"]
         if self.kind in {"multiclass", "multilabel"}:
             parts.append(f"{self.num_classes} {'classes' if self.kind == 'multiclass' else 'labels'}")
         parts.append(f"{self.space} {str(self._store.dtype).removeprefix('torch.')}")

@@ -14,6 +14,7 @@ from torch import Tensor
 from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_unless_other
+from calibrant._math.text_form import kind_of, suggesting
 from calibrant.calibrators import (
     Calibrator,
     DetectionCalibration,
@@ -50,6 +51,7 @@ Fitted: TypeAlias = OfSamples | DetectionCalibration
 Change: TypeAlias = Callable[[Calibrator, Tensor], tuple[Tensor, Sequence[str]]]
 
 
+@suggesting(unnamed="a calibrator, predictions and a file to write; got {}.")
 @one_sample_allowed()
 def apply(
     calibrator: str | os.PathLike[str] | Fitted,
@@ -158,7 +160,7 @@ def _refuse_others(calibrator: object, predictions: object) -> None:
     if not isinstance(calibrator, (str, os.PathLike, *get_args(Fitted))):
         raise TypeError(
             "`calibrator` must be a fitted calibrator or a file of one, such as "
-            f'`evaluation.arm("temperature").calibrator`; got {type(calibrator).__name__}; it comes before '
+            f'`evaluation.arm("temperature").calibrator`; got {kind_of(calibrator)}; it comes before '
             "the predictions, as in `apply(calibrator, predictions)`."
         )
     if not isinstance(predictions, (str, os.PathLike, DetectionResults)):

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, get_args
 
 from calibrant._math.decimals import plural
 from calibrant._math.errors import CalibrantWarning, InputError, without_warnings
+from calibrant._math.text_form import WRAP_ARRAYS, kind_of, suggesting
 from calibrant.calibrators import (
     Calibrator,
     DetectionCalibration,
@@ -26,6 +27,7 @@ from calibrant.calibrators import (
     select,
 )
 from calibrant.calibrators.detection import METHODS
+from calibrant.evaluation.arguments import check_predictions
 from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE, held_out
 from calibrant.evaluation.fitting.split import MOST_FITTED, is_wide
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly, name_classes
@@ -76,6 +78,7 @@ class FitReport:
             self.calibrator.save(path)
 
 
+@suggesting(unnamed=f"one set of predictions; got {{}}{WRAP_ARRAYS}")
 def fit(
     predictions: str | os.PathLike[str] | Given,
     *,
@@ -138,6 +141,9 @@ def check_method(method: str | None) -> None:
     """Refuse an unknown method."""
     if method is None or method == MULTICALIBRATION:
         return
+    if not isinstance(method, str):
+        text = method.text if isinstance(method, Calibrator) else "temperature"
+        raise TypeError(f"`method` must be a name, as in {text!r}; got {kind_of(method)}.")
     if not method.startswith(DETECTION):
         build(method)
     elif method.removeprefix(DETECTION) not in METHODS:
@@ -164,6 +170,8 @@ def fit_and_tell(
         given: Given = opened(path, whole=bool(whole))
     else:
         given = predictions
+    if not isinstance(given, get_args(Given)):
+        check_predictions(given, "predictions", WRAP_ARRAYS.removeprefix("; "))
     name = "`predictions`" if path is None else str(path)
     if method is not None and method.startswith(DETECTION):
         if isinstance(given, Detections):
