@@ -30,7 +30,8 @@ from calibrant.predictions.formats.roster import (
 )
 from calibrant.predictions.labels import event_names
 from calibrant.predictions.scale import Scale, as_shares
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.source import Source
+from calibrant.predictions.table import Predictions
 from calibrant.predictions.top_k import predictions_of_top_k
 
 STREAM_ABOVE = 1 << 29  # bytes of scores

@@ -43,8 +43,9 @@ from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k, la
 from calibrant.predictions.kinds import classes_of
 from calibrant.predictions.oddities import are_one_hot
 from calibrant.predictions.scale import holds_percentages
+from calibrant.predictions.source import Source
 from calibrant.predictions.stores import PIECE
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.table import Predictions
 from calibrant.predictions.two_classes import positive_number
 
 MOST_LABELS = 200

@@ -21,24 +21,15 @@ from calibrant._math.top_k import TopK
 from calibrant.predictions import checks, estimators, kinds
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.estimators import Response
+from calibrant.predictions.formats.columns import Library, cells_of, frame_of
 from calibrant.predictions.formats.mark import MARK, mark_in
 from calibrant.predictions.formats.roster import write
 from calibrant.predictions.formats.top_k import arrays_of_top_k
 from calibrant.predictions.kinds import Space
 from calibrant.predictions.oddities import are_one_hot
+from calibrant.predictions.source import Source
 from calibrant.predictions.stores import HeldScores, ScoreFile, ScoreStore
 from calibrant.predictions.two_classes import RIGHT_OR_WRONG, class_alone, positive_number
-
-
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """The file that was read."""
-
-    name: str
-    sha256: str
-    format: str
-    path: str | None = None
-    """As it was given, for commands that can be run again."""
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -402,7 +393,8 @@ class Predictions:
             Predictions of the same kind, with the same notes and source.
 
         Raises:
-            InputError: If a row does not exist, fewer than two (without labels one) are chosen, or none with weight.
+            InputError: If a row does not exist, all have weight zero, or fewer than two (without labels, one)
+                are chosen.
         """
         return self._select(checks.as_rows(index, self.num_samples), "the chosen rows")
 
@@ -539,6 +531,10 @@ class Predictions:
             OSError: If the file cannot be written.
         """
         write(self._arrays(), path)
+
+    def to_frame(self, *, library: Library | None = None) -> Any:
+        """The data frame that :func:`predictions_to_frame` makes."""
+        return frame_of(cells_of(self._arrays()), library)
 
     def _arrays(self) -> dict[str, Any]:
         """Tensors, and tuples of texts, that together say everything, by the names that files use."""

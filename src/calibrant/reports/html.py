@@ -55,8 +55,7 @@ def write_report(
     """Write a report as one HTML file without links to anything outside it.
 
     The same data give the same bytes on the same day; ``SOURCE_DATE_EPOCH`` sets the day. Files are
-    shown by name, never by an absolute path. The file is whole or not there: a failure leaves what was there
-    before.
+    shown by name, never by an absolute path. A file that is there is replaced; a failure leaves it as it was.
 
     Args:
         found: What :func:`calibrant.evaluate`, :func:`calibrant.compare` or

@@ -101,7 +101,8 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
         calibrator = build(wanted) if isinstance(wanted, str) else wanted
         if not isinstance(calibrator, Calibrator):
             raise TypeError(
-                f"`calibrators` must hold names or calibrators, as in `[PlattScaling()]`; got {kind_of(calibrator)}."
+                f"`calibrators` must hold names or calibrators, as in `[PlattScaling()]`; got "
+                f"{kind_of(calibrator)}."
             )
         if task not in calibrator.kinds:
             events = {
