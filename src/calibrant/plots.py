@@ -90,8 +90,8 @@ class ReliabilityDisplay:
         Args:
             probs: Probabilities ``(N,)`` or ``(N, C)``, or predictions.
             labels: Classes ``(N,)``, or with several labels per sample outcomes ``(N, C)``.
-            class_names: With words as labels, one name per column of the probabilities.
-            positive_class: Of two classes, the one that probabilities ``(N,)`` are those of.
+            class_names: One name per column, if labels are words.
+            positive_class: The class of two whose probabilities one column ``(N,)`` holds.
             class_: The class, by number or name, that is shown against all others. By default the positive
                 class of two, of more classes the predicted one, of several labels all together.
             bins: Number of bins.
@@ -202,8 +202,8 @@ def class_errors(
     Args:
         found: An evaluation; or probabilities or predictions, without a repair.
         labels: With probabilities, the true classes.
-        class_names: With words as labels, one name per column of the probabilities.
-        positive_class: Of two classes, the one that probabilities ``(N,)`` are those of.
+        class_names: One name per column, if labels are words.
+        positive_class: The class of two whose probabilities one column ``(N,)`` holds.
         most: How many classes to show, those first that are furthest off.
         ax: Where to draw; a new figure if ``None``.
 
@@ -238,8 +238,8 @@ def confidence_histogram(
     Args:
         found: An evaluation, whose uncalibrated predictions are drawn; or probabilities or predictions.
         labels: With probabilities, the true classes.
-        class_names: With words as labels, one name per column of the probabilities.
-        positive_class: Of two classes, the one that probabilities ``(N,)`` are those of.
+        class_names: One name per column, if labels are words.
+        positive_class: The class of two whose probabilities one column ``(N,)`` holds.
         class_: As in :class:`ReliabilityDisplay`.
         ax: Where to draw; a new figure if ``None``.
 
@@ -275,8 +275,8 @@ def risk_coverage(
         found: An evaluation, drawn before and after its repair; or probabilities or predictions, or several
             of them by name.
         labels: With probabilities, the true classes.
-        class_names: With words as labels, one name per column of the probabilities.
-        positive_class: Of two classes, the one that probabilities ``(N,)`` are those of.
+        class_names: One name per column, if labels are words.
+        positive_class: The class of two whose probabilities one column ``(N,)`` holds.
         ax: Where to draw; a new figure if ``None``.
 
     Raises:
@@ -323,8 +323,8 @@ def decision_curve(
         probs: Probabilities of an event ``(N,)``, or of classes with ``class_``; or predictions; or several
             of them by name. An evaluation holds no samples.
         labels: With probabilities, the true outcomes.
-        class_names: With words as labels, one name per column of the probabilities.
-        positive_class: Of two classes, the one that probabilities ``(N,)`` are those of.
+        class_names: One name per column, if labels are words.
+        positive_class: The class of two whose probabilities one column ``(N,)`` holds.
         class_: The class that is the event; by default the positive one of two.
         thresholds: Between 0 and 1; by default 99 up to the largest probability.
         ax: Where to draw; a new figure if ``None``.
@@ -366,8 +366,8 @@ def groups(
     Args:
         found: An evaluation of predictions with groups; or probabilities or predictions, without a repair.
         labels: With probabilities, the true classes.
-        class_names: With words as labels, one name per column of the probabilities.
-        positive_class: Of two classes, the one that probabilities ``(N,)`` are those of.
+        class_names: One name per column, if labels are words.
+        positive_class: The class of two whose probabilities one column ``(N,)`` holds.
         groups: The group of each sample ``(N,)``, unless ``found`` has them.
         ax: Where to draw; a new figure if ``None``.
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from calibrant import CalibrantWarning, InputError, Predictions, apply, fit, load_calibrator
 from calibrant._math.errors import without_warnings
-from calibrant.calibrators import CalibratedModel, available, build, fit_groups
+from calibrant.calibrators import CalibratedModel, VennAbersCalibration, available, build, fit_groups
 
 BINARY = [name for name in available() if "binary" in build(name).kinds]
 
@@ -101,6 +101,11 @@ def test_an_event_in_column_0_is_read_there(data, tmp_path) -> None:
     )
     with pytest.raises(InputError, match="names its classes spam, ham, platt was fitted on ham, spam; bring"):
         grouped.predict_proba(turned, groups=["a"] * 400)
+    bands = fit(event, method="venn-abers", every_row=True)
+    assert isinstance(bands, VennAbersCalibration)
+    low, high = bands.predict_interval(columns)
+    torch.testing.assert_close((low[:, 0], high[:, 0]), bands.predict_interval(-odds))
+    torch.testing.assert_close(low[:, 1], 1 - high[:, 0])
     layer = nn.Linear(1, 2, bias=False).double()
     layer.weight.data = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     torch.testing.assert_close(fitted.fold_into(layer)(odds[:, None]).softmax(dim=1)[:, 0], ham)

@@ -36,6 +36,7 @@ from calibrant.calibrators.fitting.results import FitResult, Solution, join, sta
 from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities, floored
 from calibrant.calibrators.fitting.searches import solved_at_ordinary_size
 from calibrant.calibrators.inputs import (
+    TwoLogits,
     at_positions,
     check_kind,
     check_like_fit,
@@ -335,10 +336,9 @@ class Calibrator(Saved, nn.Module):
         """
         if (dense := at_positions(logits, self.kind_, self)) is not None:
             return dense
-        event = column_of_event(self, logits)
-        if (odds := self._difference(logits, event)) is not None:
-            mapped = self(odds)
-            return nn.functional.logsigmoid(in_columns(mapped, -mapped, event))
+        if (two := self._difference(logits)) is not None:
+            mapped = self(two.odds)
+            return nn.functional.logsigmoid(in_columns(mapped, -mapped, two.event))
         if torch.compiler.is_compiling() and isinstance(logits, Tensor):
             check_shape_like_fit(self.name, self.kind_, self.num_classes_, logits)
             wide = logits.to(working_dtype(logits.dtype))
@@ -379,10 +379,9 @@ class Calibrator(Saved, nn.Module):
         """
         if (dense := at_positions(logits, self.kind_, self.predict_proba)) is not None:
             return dense
-        event = column_of_event(self, logits)
-        if (odds := self._difference(logits, event)) is not None:
-            positive = self.predict_proba(odds)
-            return in_columns(positive, 1 - positive, event)
+        if (two := self._difference(logits)) is not None:
+            positive = self.predict_proba(two.odds)
+            return in_columns(positive, 1 - positive, two.event)
         scores = self._check(logits)
         link: Callable[[Tensor], Tensor] = torch.exp if self.kind_ == "multiclass" else steady_sigmoid
         probs = torch.empty(scores.shape, dtype=torch.float64, device=scores.device)
@@ -443,13 +442,14 @@ class Calibrator(Saved, nn.Module):
     def _calibrate(self, scores: Tensor) -> Tensor:
         return self._transform(floor_zero_probabilities(scores, self.kind_)[0])
 
-    def _difference(self, logits: ArrayLike, event: int) -> Tensor | None:
+    def _difference(self, logits: ArrayLike) -> TwoLogits | None:
         """The log-odds that two logits make, where it was fitted on log-odds."""
-        if self.kind_ != "binary" or (found := difference(logits, event)) is None:
+        event = column_of_event(self, logits)
+        if self.kind_ != "binary" or (odds := difference(logits, event)) is None:
             return None
         if not torch.compiler.is_compiling():
             warn_of_probabilities(self, as_float_tensor(logits, name="logits"))
-        return found
+        return TwoLogits(odds, event)
 
     def _check(self, logits: ArrayLike) -> Tensor:
         """The scores, if they are of the kind that was fitted."""

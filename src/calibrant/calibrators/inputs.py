@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -13,11 +13,19 @@ from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, 
 from calibrant._math.checks import Checked, Task, check_logits, counted, positions_of, seem_probabilities
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.simplex import back_to, working_dtype
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.fitting.results import FitResult
 
 _MOST_NAMED = 5  # classes
+
+
+class Fitted(Protocol):
+    """What the fit of a calibrator says of scores."""
+
+    name: ClassVar[str]
+    kind_: Task
+    class_names_: tuple[str, ...] | None
+    event_column_: int
+    fit_result_: FitResult
 
 
 def check_kind(name: str, kinds: Collection[Task], kind: Task, *, remedy: str) -> None:
@@ -63,7 +71,7 @@ def class_columns(logits: ArrayLike) -> tuple[str, ...] | None:
     return tuple(named) if named and named != [*map(str, range(len(named)))] else None
 
 
-def column_of_event(calibrator: Calibrator, logits: ArrayLike) -> int:
+def column_of_event(calibrator: Fitted, logits: ArrayLike) -> int:
     """Which of two columns is the event; refuses a table whose columns are called other than the classes."""
     known, named = calibrator.class_names_, class_columns(logits)
     if named is None or known is None or len(named) != len(known):
@@ -74,13 +82,13 @@ def column_of_event(calibrator: Calibrator, logits: ArrayLike) -> int:
     return 1
 
 
-def names_of_columns(calibrator: Calibrator) -> tuple[str, ...] | None:
+def names_of_columns(calibrator: Fitted) -> tuple[str, ...] | None:
     """The names of the classes in the order of the model's columns."""
     names = calibrator.class_names_
     return names if names is None or calibrator.event_column_ else names[::-1]
 
 
-def refuse_other_columns(calibrator: Calibrator, logits: ArrayLike) -> None:
+def refuse_other_columns(calibrator: Fitted, logits: ArrayLike) -> None:
     """Refuse a table whose columns are in another order than the model's, also of two classes."""
     if column_of_event(calibrator, logits) != calibrator.event_column_:
         refuse_other_names("`logits`", class_columns(logits), calibrator.name, names_of_columns(calibrator))
@@ -101,7 +109,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
 
 
-def warn_of_probabilities(calibrator: Calibrator, logits: Tensor) -> None:
+def warn_of_probabilities(calibrator: Fitted, logits: Tensor) -> None:
     """Warn of logits that look like probabilities, unless the fit was on such, which it said."""
     seen = seem_probabilities(logits, multiclass=logits.ndim == 2 and calibrator.kind_ != "multilabel")
     if seen and not any(each.startswith(seen) for each in calibrator.fit_result_.warnings):
@@ -111,6 +119,13 @@ def warn_of_probabilities(calibrator: Calibrator, logits: Tensor) -> None:
             CalibrantWarning,
             stacklevel=5,
         )
+
+
+class TwoLogits(NamedTuple):
+    """The log-odds of the event, and which of the two columns it is."""
+
+    odds: Tensor
+    event: int
 
 
 def in_columns(event: Tensor, other: Tensor, column: int) -> Tensor:

@@ -141,7 +141,7 @@ def check_method(method: str | None) -> None:
     """Refuse an unknown method."""
     if method is None or method == MULTICALIBRATION:
         return
-    if not isinstance(method, str):
+    if not isinstance(method, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         text = method.text if isinstance(method, Calibrator) else "temperature"
         raise TypeError(f"`method` must be a name, as in {text!r}; got {kind_of(method)}.")
     if not method.startswith(DETECTION):

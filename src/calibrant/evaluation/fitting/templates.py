@@ -99,7 +99,7 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
     found: list[Calibrator] = []
     for wanted in DEFAULTS if calibrators is None else calibrators:
         calibrator = build(wanted) if isinstance(wanted, str) else wanted
-        if not isinstance(calibrator, Calibrator):
+        if not isinstance(calibrator, Calibrator):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(
                 f"`calibrators` must hold names or calibrators, as in `[PlattScaling()]`; got "
                 f"{kind_of(calibrator)}."
