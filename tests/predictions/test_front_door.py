@@ -182,7 +182,7 @@ def test_another_index_says_nothing() -> None:
         ({"labels": pd.Series([np.nan, *WORDS[1:]]), "class_names": NAMES}, "missing in 1 of 40 rows; row 0"),
         ({"labels": np.char.upper(WORDS), "class_names": NAMES}, r"holds '[A-Z]*'; did you mean '[a-z]*'\?"),
         ({"probs": pd.DataFrame(PROBS), "labels": WORDS}, r"as in `class_names=clf\.classes_`"),
-        ({"probs": PROBS[:, 0], "labels": WORDS == "ant", "groups": [np.nan] * 40}, "such as 'unknown'"),
+        ({"probs": PROBS[:, 0], "labels": WORDS == "ant", "groups": [np.nan] * 40}, "or call it 'unknown'"),
         (
             {"probs": PROBS[:, 0], "labels": np.where(PLACES, "spam", "ham"), "positive_class": "spm"},
             r"must be one of the labels, (spam|ham) or (spam|ham); got 'spm'; did you mean 'spam'\?",

@@ -246,7 +246,7 @@ def _name(item: Any, what: str, row: int) -> str:
         item = str(int(item))
     if not isinstance(item, str):
         got = repr(item) if item is None or isinstance(item, float) else f"a {type(item).__name__}"
-        remedy = "; leave that row out, or give it a name such as 'unknown'" if is_missing(item) else ""
+        remedy = "; leave that row out, or call it 'unknown'" if is_missing(item) else ""
         raise TypeError(f"{what} must hold texts or whole numbers; row {row} holds {got}{remedy}.")
     name = " ".join(item.split())
     if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
