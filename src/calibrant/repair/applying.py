@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.decimals import plural
-from calibrant._math.errors import InputError
+from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.files import write_unless_other
 from calibrant._math.text_form import kind_of, suggesting
 from calibrant.calibrators import (
@@ -243,11 +243,10 @@ def apply_to_samples(
     event = event_of(fitted, given)
     predictions = to_repair(given, event) if fitted.kind_ == "binary" else given
     _check_fit(calibrator, fitted, file, given, predictions)
-    if isinstance(loaded, GroupCalibrator | Multicalibrator):
-        groups = _groups_of(predictions, calibrator, file)
-        probs = loaded.predict_proba(predictions.scores, groups=groups)
-    else:
-        probs = loaded.predict_proba(predictions.scores)
+    by_group = isinstance(loaded, GroupCalibrator | Multicalibrator)
+    groups = {"groups": _groups_of(predictions, calibrator, file)} if by_group else {}
+    with without_warnings():  # of logits like probabilities, of which the predictions have a note
+        probs = loaded.predict_proba(predictions.scores, **groups)
     seen = _notes_on_seen(fitted, predictions)
     if change is None:
         notes = notes_on_shift(fitted, predictions.scores)
