@@ -1,4 +1,4 @@
-"""A release: one version everywhere, a recipe for conda with the wheel's requirements, a workflow that stores no secret."""
+"""A release: one version everywhere, a recipe for conda, and a workflow that needs no secret."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from calibrant.reports import write_report as write_report
 
 __version__ = "0.3.0"
-"""Of calibrant and calibrant-lab; what else holds it, ``tests/test_release.py`` compares."""
+"""The version of calibrant and calibrant-lab; ``tests/test_release.py`` compares other copies with it."""
 
 MOVED = frozenset({"data", "load_recipe", "load_run", "models", "train", "training"})
 """Names that calibrant-lab has now."""

@@ -64,7 +64,7 @@ def test_reading_options_are_behind_one_line(run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "old", "new"),
+    ("command", "old", "new", "gone"),
     [(command, old, *new) for command, names in OLD_NAMES.items() for old, new in names.items()],
 )
 def test_old_names_work_until_their_version(run, command, old, new, gone) -> None:
