@@ -35,6 +35,8 @@ def test_one_version_everywhere() -> None:
     assert (str(cited["version"]), str(cited["date-released"])) == (number, date)
     assert RECIPE["context"]["version"] == number
     assert LAB["dependencies"][0] == f"calibrant=={number}"
+    pipelines = (ROOT / "docs" / "how-to" / "gate-in-ci.md").read_text(encoding="utf-8")
+    assert re.findall(r"(?:calibrant[@=]+v?|raw/v)([\d.]+\d)", pipelines) == [number] * 4
 
 
 def test_both_packages_have_the_license() -> None:
