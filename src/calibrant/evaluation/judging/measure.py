@@ -36,7 +36,7 @@ from calibrant.evaluation.resampling.ranking import (
     standard_error,
 )
 from calibrant.evaluation.resampling.resamples import (
-    SMALL_BLOCK,
+    MIDDLE_BLOCK,
     Counts,
     Deletions,
     EventErrors,
@@ -373,9 +373,9 @@ def replicate(
     for counts in resamples.blocks():
         if classwise is not None:
             of_classes.append(classwise(counts))
-        bounds = block_bounds(len(counts), SMALL_BLOCK // resamples.num_samples)
+        bounds = block_bounds(len(counts), MIDDLE_BLOCK // resamples.num_samples)
         parts = [counts[start:stop] for start, stop in bounds]
-        with threads_for(SMALL_BLOCK):  # one for each part
+        with threads_for(MIDDLE_BLOCK):  # one for each part
             for part, block in zip(parts, in_threads(engine, parts), strict=True):
                 blocks.append(block)
                 done += len(part)

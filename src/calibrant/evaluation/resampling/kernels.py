@@ -18,6 +18,39 @@ Uniform: TypeAlias = NDArray[np.float32]
 ECE, ADAPTIVE, SQUARED, MAXIMUM = 0, 1, 2, 3  # columns of the result
 GUIDE = 64  # entries that tell where to begin in a table
 BLOCK = 16  # samples whose sums are kept together
+NEAR = 1 << 11  # samples whose columns stay in the cache
+
+
+@njit
+def count_drawn(numbers: NDArray[np.uint32], row: Counts) -> int:
+    """Count in ``row`` which of its places random numbers draw, as NumPy's ``integers`` would; how many do.
+
+    References:
+        Lemire, "Fast Random Integer Generation in an Interval", ACM Transactions on Modeling and Computer
+        Simulation 29, 2019 (the numbers that draw none would favour some places).
+    """
+    size, half, kept = np.uint64(len(row)), np.uint64(32), 0
+    least = (np.uint64(1 << 32) - size) % size
+    for number in numbers:
+        product = np.uint64(number) * size
+        if np.uint64(np.uint32(product)) >= least:
+            row[product >> half] += np.uint8(1)
+            kept += 1
+    return kept
+
+
+@njit(fastmath={"reassoc", "contract"})
+def add_products(counts: Counts, columns: Matrix, sums: Matrix) -> None:
+    """Add ``counts`` ``(r, N)`` times ``columns`` ``(k, N)`` to ``sums`` ``(r, k)``."""
+    for start in range(0, counts.shape[1], NEAR):
+        for r in range(counts.shape[0]):
+            drawn = counts[r, start : start + NEAR]
+            for k in range(columns.shape[0]):
+                column = columns[k, start : start + NEAR]
+                total = 0.0
+                for i in range(len(drawn)):
+                    total += drawn[i] * column[i]
+                sums[r, k] += total
 
 
 @njit
