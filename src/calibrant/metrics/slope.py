@@ -204,19 +204,18 @@ class LogisticFit:
 
 def fit(sample: Sample, *, slope: float | None = None, intercept: float | None = None) -> LogisticFit:
     """Least mean log loss over intercept and slope, of which one may be given; by Newton's method."""
+    from calibrant._math.table_kernels import logistic_expansion  # compiled
+
     free = [k for k, given in enumerate((intercept, slope)) if given is None]
     start = np.array([0.0 if intercept is None else intercept, 1.0 if slope is None else slope])
     design = np.stack([np.ones_like(sample.log_odds), sample.log_odds], axis=1)
     columns = design[:, free]
-    sign = 1 - 2 * sample.outcomes
 
     def expansion(free_part: Vector) -> Expansion:
         place = start.copy()
         place[free] = free_part
-        log_odds = design @ place
-        residuals, information = _derivatives(sample, log_odds, columns)
-        loss = float(sample.shares @ np.logaddexp(0.0, sign * log_odds))
-        return Expansion(loss, -(columns.T @ (sample.shares * residuals)), information)
+        value, gradient, hessian = logistic_expansion(design, sample.outcomes, sample.shares, place)
+        return Expansion(value, gradient[free], hessian[free][:, free])
 
     if not free:
         nothing = columns[:, :0]

@@ -83,8 +83,8 @@ def fill_tables(probs: Vector, starts: Indices, tables: Vector) -> None:
 def _set_guide(table: Vector, guide: Indices) -> None:
     """Fill ``guide`` with start indices in an ascending table, by the first bits of a uniform number."""
     k = 0
-    for place in range(GUIDE):
-        while table[k] <= place / GUIDE:
+    for place in range(len(guide)):
+        while table[k] <= place / len(guide):
             k += 1
         guide[place] = k
 
@@ -92,7 +92,7 @@ def _set_guide(table: Vector, guide: Indices) -> None:
 @njit(inner=True)
 def _first_above(uniform: float, table: Vector, guide: Indices) -> int:
     """The least k whose table entry exceeds the uniform number."""
-    k = guide[int(uniform * GUIDE)]
+    k = guide[int(uniform * len(guide))]
     while table[k] <= uniform:
         k += 1
     return k
