@@ -348,7 +348,6 @@ def _least(
     A penalty ``(M, r)`` is half the sum of r times the squares of what M makes of the weights, less the
     identity's a, b and c.
     """
-
     from calibrant._math.table_kernels import logistic_expansion  # compiled
 
     given = design.cpu().numpy(), targets.cpu().numpy(), shares.cpu().numpy()
