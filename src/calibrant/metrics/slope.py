@@ -227,9 +227,8 @@ def fit(sample: Sample, *, slope: float | None = None, intercept: float | None =
     place = start.copy()
     place[free] = found.point
     residuals, information = _derivatives(sample, design @ place, columns)
-    right: Matrix = (columns * residuals[:, None]).T
-    influence: Any = np.linalg.lstsq(information, right, rcond=None)[0].T
-    spread: Any = np.linalg.lstsq(information, columns.T, rcond=None)[0].T
+    spread = columns @ np.linalg.pinv(information)
+    influence = spread * residuals[:, None]
     fitted = sample.outcomes - residuals
     variance = fitted * (1 - fitted)
     leverage = sample.shares * variance * (spread * columns).sum(axis=1)

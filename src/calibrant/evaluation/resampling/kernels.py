@@ -246,13 +246,13 @@ def _isotonic_curves(
     for r in range(len(sums)):
         top = -1
         for i in range(len(points)):
-            top += 1
-            last[top], weight[top], total[top] = i, weights[i], sums[r, i]
-            while top > 0 and total[top - 1] * weight[top] >= total[top] * weight[top - 1]:
+            mass, happened = weights[i], sums[r, i]
+            while top >= 0 and total[top] * mass >= happened * weight[top]:
+                mass += weight[top]
+                happened += total[top]
                 top -= 1
-                last[top] = i
-                weight[top] += weight[top + 1]
-                total[top] += total[top + 1]
+            top += 1
+            last[top], weight[top], total[top] = i, mass, happened
         step = 0
         for p in range(len(positions)):
             x = positions[p]
