@@ -226,14 +226,13 @@ def fit(sample: Sample, *, slope: float | None = None, intercept: float | None =
     )
     place = start.copy()
     place[free] = found.point
-    residuals, information = _derivatives(sample, design @ place, columns)
-    spread = columns @ np.linalg.pinv(information)
-    influence = spread * residuals[:, None]
-    fitted = sample.outcomes - residuals
+    fitted = 0.5 * (1 + np.tanh(design @ place / 2))
     variance = fitted * (1 - fitted)
+    spread = columns @ np.linalg.pinv(found.hessian)
+    influence = spread * (sample.outcomes - fitted)[:, None]
     leverage = sample.shares * variance * (spread * columns).sum(axis=1)
     expected_square = spread**2 * variance[:, None]
-    return LogisticFit(found.point, found.value, influence, information, leverage, expected_square)
+    return LogisticFit(found.point, found.value, influence, found.hessian, leverage, expected_square)
 
 
 def reach_of(effective: float, level: float) -> float:
@@ -265,10 +264,3 @@ def profile_bounds(
         return float(find(excess, inner, best + side * step, xtol=1e-10, rtol=1e-12))
 
     return root(-1), root(1)
-
-
-def _derivatives(sample: Sample, log_odds: Vector, columns: Matrix) -> tuple[Vector, Matrix]:
-    """Outcome minus fitted probability ``(N,)``, and the information per unit of weight."""
-    fitted = 0.5 * (1 + np.tanh(log_odds / 2))
-    weight = sample.shares * fitted * (1 - fitted)
-    return sample.outcomes - fitted, columns.T @ (columns * weight[:, None])
