@@ -27,7 +27,7 @@ CALLS = {
     "predict": (("predict", "absent", "digits", "-o", "absent/out.npz"), 2, "does not exist"),
     "table": (("table", "--list"), 0, "mukhoti-1"),
     "heatmap": (("heatmap", "absent"), 2, "there is no run absent"),
-    "runs": (("runs", "absent"), 2, "absent holds no store of runs"),
+    "runs": (("runs", "absent"), 2, "absent is not a store of runs"),
     "study": (("study", "--list"), 0, "losses"),
     "figure": (("figure", "focal-arrows", "-o", "x.gif"), 2, ".svg, .png, .pdf"),
     "curvature": (("curvature", "absent"), 2, "there is no run absent"),

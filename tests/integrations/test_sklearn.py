@@ -84,7 +84,7 @@ def digits() -> tuple[Any, Any, Any, Any]:
     ["temperature", 'focal-temperature(objective="brier")', "platt", "isotonic", "vector", "beta", "auto"],
 )
 def test_two_classes_get_better(events: Any, method: str) -> None:
-    """Cross-fitted naive Bayes has a lower log-loss on new data, by every method; rows sum to one."""
+    """Cross-fitted naive Bayes has a lower log loss on new data, by every method; rows sum to one."""
     X, y, new, truth = events
     plain = log_loss(truth, GaussianNB().fit(X, y).predict_proba(new))
     probs = CalibratedClassifier(GaussianNB(), method=method).fit(X, y).predict_proba(new)
@@ -153,7 +153,7 @@ def test_cross_fit_is_what_it_says(events: Any) -> None:
 
 
 def test_forests_with_certain_votes_are_calibrated(digits: Any) -> None:
-    """Probabilities of exactly zero and one, as forests give them, have finite log-loss afterwards."""
+    """Probabilities of exactly zero and one, as forests give them, have finite log loss afterwards."""
     X, y, new, truth = digits
     model = CalibratedClassifier(RandomForestClassifier(20, random_state=0), cv=3).fit(X, y)
     probs = model.predict_proba(new)
@@ -199,7 +199,7 @@ def test_auto_says_why(events: Any) -> None:
     """``method="auto"`` keeps the selection; of a calibrated model it may choose to change nothing."""
     X, y, _, _ = events
     model = CalibratedClassifier(GaussianNB(), method="auto").fit(X, y)
-    assert str(model.selection_).splitlines()[-1].startswith("Choice: use")
+    assert str(model.selection_).splitlines()[-1].startswith("Choice: ")
     rng = np.random.default_rng(0)
     new = rng.normal(size=(2000, 2))
     log_odds = new @ [1.0, -0.5]  # what logistic regression finds

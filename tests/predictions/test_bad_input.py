@@ -32,14 +32,14 @@ TO_USE_NAMES = (
     "`prob_cat`)."
 )
 WHICH_IS_CLASS_1 = (
-    "which word is class 1 is not guessed: name it by `positive_class` (--positive-class), name both in "
-    "`class_names`, or write 1 and 0."
+    "pass the word for class 1 as `positive_class` (--positive-class), both as `class_names`, or "
+    "write 1 and 0."
 )
 LEAVE_OUT = "leave such rows out (pandas: `frame.dropna(subset=['label'])`)."
 READS_COLUMNS = (
     "name columns `label` and `prob_0`, `prob_1`, ... or `logit_0`, `logit_1`, ... (two classes: `prob`), "
     "or `confidence` and `correct`; "
-    "`columns` (--label-column, --prob-columns) says which they are by other names."
+    "or name yours with `columns` (--label-column, --prob-columns)."
 )
 
 
@@ -396,8 +396,8 @@ TABLES = {
             "`confidence`, `true_label`."
         ),
     ),
-    "ragged": ("prob,label\n0.5,1\n\n0.5\n", "line 4 has 1 cells, and the header has 2."),
-    "decimal comma": ("prob,label\n0,5,1\n", "line 2 has 3 cells, and the header has 2."),
+    "ragged": ("prob,label\n0.5,1\n\n0.5\n", "line 4 has 1 cell; the header has 2."),
+    "decimal comma": ("prob,label\n0,5,1\n", "line 2 has 3 cells; the header has 2."),
     "not a number": (
         "prob_0,prob_1,label\n1,0,1\n0,one,1\n",
         "`prob_1` must hold a number in every row; line 3 holds 'one'.",
@@ -606,7 +606,7 @@ def test_one_bare_array(tmp_path) -> None:
 def test_empty_files(ending, tmp_path) -> None:
     """A file of 0 bytes is said to be empty, whatever its ending."""
     (tmp_path / f"p{ending}").touch()
-    assert message(tmp_path / f"p{ending}") == "it is empty (0 bytes)."
+    assert message(tmp_path / f"p{ending}") == "the file is empty (0 bytes)."
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -730,7 +730,7 @@ def test_unknown_endings(name, ending, tmp_path) -> None:
         example().save(path)
     assert not path.exists()
     path.write_bytes(b"x")
-    words = words.removesuffix(".") + "; `format` (--format) says what it is."
+    words = words.removesuffix(".") + "; or pass its format as `format` (--format)."
     with pytest.raises(InputError, match=exactly(words.replace(".pt;", ".pt, .npy;"))):
         load_predictions(path)
 

@@ -158,7 +158,7 @@ def test_confidences_need_no_outcome_until_it_is_asked_for() -> None:
     """Without ``correct`` they can be repaired; whether they are right cannot be told."""
     found = Predictions(confidence=[0.75, 0.5])
     assert found.as_binary().labels is None
-    with pytest.raises(InputError, match="cannot be told without `correct`"):
+    with pytest.raises(InputError, match="`correct` must be given"):
         _ = found.correct
 
 
@@ -166,7 +166,7 @@ def test_correct_needs_labels() -> None:
     """Without labels there is confidence, and no correctness."""
     found = Predictions(logits=[[0.0, 1.0], [3.0, 0.0]])
     assert found.confidence.shape == (2,)
-    with pytest.raises(InputError, match="cannot be told without `labels`"):
+    with pytest.raises(InputError, match="`labels` must be given"):
         _ = found.correct
 
 

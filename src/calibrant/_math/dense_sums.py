@@ -127,7 +127,7 @@ def add_positions(
 def _from_logits(
     row: NDArray[np.float64], label: int, probs: NDArray[np.float64]
 ) -> tuple[int, float, float]:
-    """The most probable class, the log-loss and the entropy; -1 where a logit is not a number."""
+    """The most probable class, the log loss and the entropy; -1 where a logit is not a number."""
     top = 0
     for c in range(len(row)):
         if not row[c] < np.inf:

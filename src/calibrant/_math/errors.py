@@ -66,7 +66,7 @@ def in_lines(sentence: str) -> str:
 _REMEDY = re.compile(
     r"(?:; |\. )(?=`calibrant|--[a-z]|(?:add|bring|call|choose|create|delete|did|divide|evaluate|export|"
     r"fetch|fit|get|give|keep|leave|lower|mark|name|pass|put|read|remove|rename|replace|resume|restore|save|see|set|"
-    r"start|store|take|try|upgrade|use|wait|write)\b)"
+    r"start|store|take|try|upgrade|use|wait|write)\b|if (?:these|they|several|that|-1)\b)"
 )
 """Before an instruction, or a command to run."""
 

@@ -35,7 +35,7 @@ class DetectionCalibration:
     bias: float
     num_covariates: int
     loss: float
-    """Mean log-loss on the detections that it was fitted on."""
+    """Mean log loss on the detections that it was fitted on."""
     covariates: tuple[str, ...] = ()
     """What the covariates are called, if they have names."""
 
@@ -225,7 +225,7 @@ def _sigmoid(values: Matrix) -> Matrix:
 
 
 def _fitted(terms: Matrix, right: Matrix, least: Matrix) -> tuple[Matrix, float, float]:
-    """Weights of the terms, bias and mean log-loss, on standardised terms and back."""
+    """Weights of the terms, bias and mean log loss, on standardised terms and back."""
     from scipy.optimize import minimize
 
     centre = terms.mean(axis=0)

@@ -87,7 +87,7 @@ def fit_top_k_temperature(
     solution = of_likeliest(root, root.at_start, 1.0)
     unlisted = float(own.isnan().to(torch.float64) @ shares)
     said = (
-        f"{solution.message}; two extreme spreads of the classes of which only the sum is known give "
+        f"{solution.message}; two extreme guesses of the unlisted probabilities give "
         f"{' and '.join(dict.fromkeys(map(_said, ends)))}"
     )
     said += f"; {unlisted:.2%} of the true classes are not listed" if unlisted else ""

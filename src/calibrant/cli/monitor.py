@@ -155,7 +155,9 @@ def _table(found: Monitoring) -> Table:
     windows = list(zip(found.windows, test.log10_evidence, strict=True))
     table.caption = f"Evidence of {said_times(test.log10_threshold)} or more raises an alarm."
     if len(windows) > _MOST_SHOWN:
-        table.caption += f" The last {_MOST_SHOWN} of {len(windows)} windows; --json has all."
+        table.caption += (
+            f" These are the last {_MOST_SHOWN} of {len(windows)} windows; --json writes all of them."
+        )
     for each, evidence in windows[-_MOST_SHOWN:]:
         table.add_row(*window_start(each), *window_cells(each, found), said_times(evidence))
     return table

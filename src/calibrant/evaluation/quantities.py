@@ -339,7 +339,7 @@ ENTROPY = _certainty(
 
 ENTROPY_CORRECT = _certainty(
     key="entropy_correct",
-    title="Entropy where right",
+    title="Entropy if correct",
     meaning="The mean entropy of the samples that the model got right.",
     bounds=(0.0, inf),
     computed=Ratio(lambda samples: (samples.entropy * samples.correct, samples.correct), column=6),
@@ -349,7 +349,7 @@ ENTROPY_CORRECT = _certainty(
 
 ENTROPY_INCORRECT = _certainty(
     key="entropy_incorrect",
-    title="Entropy where wrong",
+    title="Entropy if wrong",
     meaning="The mean entropy of the samples that the model got wrong; it should be high: unsure where "
     "wrong.",
     bounds=(0.0, inf),
@@ -360,7 +360,7 @@ ENTROPY_INCORRECT = _certainty(
 
 HIGH_CONFIDENCE_SHARE = _certainty(
     key="high_confidence_share",
-    title=f"Share ≥ {HIGH_CONFIDENCE} sure",
+    title=f"Share at confidence ≥ {HIGH_CONFIDENCE}",
     meaning=f"Share of samples with a confidence of {HIGH_CONFIDENCE} or more.",
     share=True,
     computed=Ratio(lambda samples: (samples.confident, samples.every), column=3),
@@ -368,7 +368,7 @@ HIGH_CONFIDENCE_SHARE = _certainty(
 
 HIGH_CONFIDENCE_ACCURACY = _certainty(
     key="high_confidence_accuracy",
-    title=f"Accuracy when ≥ {HIGH_CONFIDENCE} sure",
+    title=f"Accuracy at confidence ≥ {HIGH_CONFIDENCE}",
     meaning=f"How often those samples are right; {HIGH_CONFIDENCE} or more if honest.",
     share=True,
     computed=Ratio(lambda samples: (samples.confident * samples.correct, samples.confident), column=4),

@@ -42,7 +42,7 @@ def negative_log_likelihood(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""Mean negative log-likelihood (log-loss, cross-entropy) in nats.
+    r"""Mean negative log-likelihood (log loss, cross-entropy) in nats.
 
     .. math:: \mathrm{NLL} = -\frac{1}{N} \sum_i \log p_{i, y_i}
 

@@ -96,7 +96,7 @@ def selective_risk_curve(
         )
     if not (loss.min() >= 0 and loss.max() <= 1):
         row = int(np.argmax((loss < 0) | (loss > 1)))
-        raise InputError(f"`losses` must lie in [0, 1]; row {row} holds {loss[row]:g}.")
+        raise InputError(f"`losses` must be between 0 and 1; row {row} holds {loss[row]:g}.")
     mass = None if weights is None else check_weights(weights, len(loss)).cpu().numpy()
     return _curve(confidence, loss, mass)
 

@@ -91,8 +91,8 @@ def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
             row = first_row(miss > slack)
             raise InputError(
                 f"`probs` must have rows summing to 1; row {rows.start + row} sums to "
-                f"{sums[row].item():.6g}; name logits `logits`; divide rounded rows by their sum, or export "
-                "more digits; give `labels` (N, C) or the kind multilabel if several labels can be true."
+                f"{sums[row].item():.6g}; if they are logits, name them `logits`; if they are rounded, "
+                "export more digits; if several labels can be true, pass `labels` (N, C) or kind multilabel."
             )
         bad = (miss > ROUNDING_TOLERANCE) | (chunk > 1).any(dim=1)
         if bool(bad.any()):
@@ -277,7 +277,7 @@ def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
     if float(low) >= 0 and float(high) <= 1 + slack:
         return
     row, value = first_outside(probs, 1 + slack)
-    remedy = "if these are logits, name them `logits`"
+    remedy = "if they are logits, name them `logits`"
     if name == "confidence":
         remedy = "it is the probability of the predicted class"
     if float(low) >= 0 and 2 < float(high) <= 100:
@@ -294,4 +294,4 @@ def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
         remedy = "set it to 0 if it is round-off"
     if math.isnan(value):
         remedy = NO_NUMBER
-    raise InputError(f"`{name}` must lie in [0, 1]; row {row} holds {value:g}; {remedy}.")
+    raise InputError(f"`{name}` must be between 0 and 1; row {row} holds {value:g}; {remedy}.")

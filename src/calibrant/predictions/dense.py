@@ -336,7 +336,7 @@ class DensePredictions:
                 flat, target = flat[:, counts], target[counts]
         if len(target) and not (target.min() >= 0 and target.max() < self.num_classes):
             wrong = int(target[(target < 0) | (target >= self.num_classes)][0])
-            remedy = f"pass ignore_index={wrong} (--ignore-index {wrong}) if nothing is known there"
+            remedy = f"pass ignore_index={wrong} (--ignore-index {wrong}) if it means no label"
             if wrong == self.num_classes:
                 remedy += ", or subtract 1 if classes are numbered from 1"
             elif self.num_classes == 2 and wrong > 0 and (target[target != 0] == wrong).all():

@@ -264,9 +264,11 @@ def found_ending(path: Path, stated: str | None) -> str:
     except InputError as error:
         if stated is not None:
             raise
-        raise InputError(f"{str(error).removesuffix('.')}; `format` (--format) says what it is.") from error
+        raise InputError(
+            f"{str(error).removesuffix('.')}; or pass its format as `format` (--format)."
+        ) from error
     if is_empty:
-        raise InputError(f"{path}: it is empty (0 bytes).")
+        raise InputError(f"{path}: the file is empty (0 bytes).")
     return ending
 
 

@@ -322,7 +322,7 @@ class Predictions:
             return self._correct
         if not self.has_labels:
             missing = "correct" if self.kind == "top_label" else "labels"
-            raise InputError(f"whether predictions are correct cannot be told without `{missing}`.")
+            raise InputError(f"`{missing}` must be given to tell which predictions are correct; got none.")
         return self._top_labels()[1]
 
     def _top_labels(self) -> tuple[Tensor, Tensor]:

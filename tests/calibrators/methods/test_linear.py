@@ -93,7 +93,7 @@ def test_strength_leads_from_matrix_to_temperature(skewed: tuple[Tensor, Tensor]
 
 
 def test_structured_optimum_balances_likelihood_and_penalty(skewed: tuple[Tensor, Tensor]) -> None:
-    """The derivative of N times the log-loss by a shift is minus lambda C times the shift."""
+    """The derivative of N times the log loss by a shift is minus lambda C times the shift."""
     scores, labels = skewed
     calibrator = StructuredMatrixScaling(strength=3.0).fit(scores, labels)
     residuals = torch.nn.functional.one_hot(labels, 4) - calibrator.predict_proba(scores)

@@ -199,7 +199,7 @@ def test_addresses_are_read_through_fsspec(monkeypatch) -> None:
         ({"label": [0, 1], "prob": [0.5, 0.5], "weight": [1.0, None]}, "`weight` must hold a number"),
         ({"y_true": [0, 1], "p": [0.5, 1.5]}, "`p` must lie in"),
         ({"label": [0, 1], "p": [0.5, 0.5], "w": [1.0, None]}, "`w` must hold a number"),
-        ({"confidence": [0.5, 0.5]}, "cannot be told without `correct`"),
+        ({"confidence": [0.5, 0.5]}, "`correct` must be given"),
         ({"confidence": [0.5, 1.5], "correct": [0, 1]}, "`confidence` must lie in"),
     ],
 )

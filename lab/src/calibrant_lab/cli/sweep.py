@@ -202,4 +202,4 @@ def _show_end(store: Store, items: Sequence[Item]) -> None:
         count = sum(each.status == status for each in results)
         if count:
             typer.echo(f"{status}: {count}; `calibrant runs {store.address} --{status}` shows why")
-    typer.echo(f"store: {store.address}")
+    typer.echo(f"Store: {store.address}")

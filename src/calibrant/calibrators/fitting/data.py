@@ -402,7 +402,7 @@ def check_folds(folds: int, num_samples: int, *, default: int = 0) -> None:
 def held_out(
     data: CalibrationData, refitted: Callable[[CalibrationData, Tensor], Tensor], *, folds: int, seed: int
 ) -> dict[str, float]:
-    """What calibrators fitted on the other folds say of each sample: log-loss, confidence, accuracy.
+    """What calibrators fitted on the other folds say of each sample: log loss, confidence, accuracy.
 
     ``excess`` is by how many standard errors accuracy lies above confidence, and ``excess_before`` the same
     of the scores as they came. ``refitted`` fits to some samples and maps the scores of others.
@@ -457,7 +457,7 @@ def _in_standard_errors(values: Tensor, shares: Tensor) -> float:
 
 
 def log_losses(calibrated: Tensor, labels: Tensor, kind: Task) -> Float[Tensor, " N"]:
-    """Log-loss of each sample, from log-probabilities or log-odds; the mean over several labels."""
+    """Log loss of each sample, from log-probabilities or log-odds; the mean over several labels."""
     if kind == "multiclass":
         return nll_loss(calibrated, labels, reduction="none")
     return _by_row(-logsigmoid(torch.where(labels == 1, calibrated, -calibrated)))

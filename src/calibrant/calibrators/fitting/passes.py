@@ -305,7 +305,7 @@ class StoredSamples:
     def told(self) -> str:
         said = f"{self.num_passes} pass{'es' * (self.num_passes > 1)} over the scores"
         rows = self.num_sampled
-        return f"{said}, and {rows / len(self.labels):.2%} of them beside that" if rows else said
+        return f"{said}, and {rows / len(self.labels):.2%} of them again" if rows else said
 
     def sums(self, points: Sequence[Point]) -> Matrix:
         sums = nothing(points)

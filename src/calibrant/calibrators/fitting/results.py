@@ -47,7 +47,7 @@ class FitResult:
     held_out: Mapping[str, float] = field(default_factory=dict[str, float])
     """By cross-validation, where that was asked for: with ``fit(..., folds=)`` what calibrators fitted on the
     other folds say (``log_loss``, ``confidence``, ``accuracy``, and ``excess``: by how many standard errors
-    accuracy lies above confidence); with ``selection="cross_validated"`` by how much the log-loss falls
+    accuracy lies above confidence); with ``selection="cross_validated"`` by how much the log loss falls
     (``gain``, ``gain_error``)."""
     profile: Profile | None = None
     """What the data looked like, for :func:`shift_of`; None of very many classes, and in files of older

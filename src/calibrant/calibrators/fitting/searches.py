@@ -107,7 +107,7 @@ def of_likeliest(root: TemperatureRoot, before: float, start: float) -> Solution
         after=root.value,
         parameters={"temperature": root.temperature},
         certificate=certificate,
-        message="optimum on a bound" if root.on_bound else f"derivative by log T {abs(root.slope):.1e}",
+        message="optimum on a bound" if root.on_bound else f"gradient {abs(root.slope):.1e} in log T",
         warnings=on_bounds(root.temperature),
     )
 
@@ -148,7 +148,7 @@ def _least_smooth(samples: Samples, objective: Objective) -> Solution:
         after=after,
         parameters={"temperature": temperature},
         certificate={"gradient": slope},
-        message=f"derivative by log T {slope:.1e}",
+        message=f"gradient {slope:.1e} in log T",
         warnings=on_bounds(temperature),
     )
 
@@ -324,7 +324,7 @@ def of_descent(found: SmoothMinimum, before: float) -> Solution:
         after=found.value,
         parameters={"temperature": found.temperature, "gamma": found.gamma},
         certificate={"gradient": found.slope},
-        message=f"gradient {found.slope:.1e} by log T and log(1 + gamma)",
+        message=f"gradient {found.slope:.1e} in log T and log(1 + gamma)",
         warnings=on_bounds(found.temperature, found.gamma),
     )
 
@@ -404,7 +404,7 @@ def without_exponent(simpler: Solution, found: Solution, why: str) -> Solution:
     return replace(
         simpler,
         parameters={**simpler.parameters, "gamma": 0.0},
-        message=f"{why} ({simpler.message})",
+        message=f"{simpler.message}; {why}",
         compared=found.compared,
     )
 

@@ -41,7 +41,7 @@ class HistogramBinning(EventCalibrator):
         InputError: If a setting is out of range.
 
     Note:
-        O(N C log N). Samples of one bin become alike: accuracy and log-loss often suffer while the
+        O(N C log N). Samples of one bin become alike: accuracy and log loss often suffer while the
         calibration error falls. With fewer than 30 samples of some class, a cross-validated share of the
         probabilities as they came is mixed in. Where even the calibration samples' Brier score would rise,
         nothing is changed. A warning says so. An empty bin keeps its centre. Zeros count as 1e-12.

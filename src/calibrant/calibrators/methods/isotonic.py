@@ -132,7 +132,7 @@ class VennAbersCalibration(EventCalibrator):
     normalised.
 
     Args:
-        merging: ``"log"``: as above, with the least regret of log-loss in the worst case; ``"brier"``:
+        merging: ``"log"``: as above, with the least regret of log loss in the worst case; ``"brier"``:
             :math:`p_1 + p_0^2 / 2 - p_1^2 / 2`, the same for the Brier score.
         folds: 0: all calibration samples at once (the inductive form). From 2 on, the samples are dealt
             into so many folds by their scores, each gives its own two probabilities, and these are merged

@@ -343,7 +343,7 @@ def _least(
     box: tuple[Vector, Vector] | None = None,
     penalty: tuple[Matrix, Vector] | None = None,
 ) -> Minimum:
-    """The weights of columns with the least mean log-loss, by Newton's method from the best start.
+    """The weights of columns with the least mean log loss, by Newton's method from the best start.
 
     A penalty ``(M, r)`` is half the sum of r times the squares of what M makes of the weights, less the
     identity's a, b and c.

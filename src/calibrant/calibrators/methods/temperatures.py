@@ -153,7 +153,7 @@ class FocalTemperatureScaling(Calibrator):
             through the best T at :math:`\gamma = 0` and 1, on T = 0.1, ..., 10.0 and 100 exponents from -0.5
             to 5.
         selection: ``"cross_validated"`` uses :math:`\gamma` only where it pays: if over five folds, whatever
-            the objective, the held-out log-loss falls by more than one standard error of its fall; else this
+            the objective, the held-out log loss falls by more than one standard error of its fall; else this
             is temperature scaling. ``fit_result_.held_out`` tells ``gain`` and ``gain_error``. Takes the
             time of five more fits.
 
@@ -224,7 +224,7 @@ class FocalTemperatureScaling(Calibrator):
     def _where_it_pays(
         self, samples: Samples, objective: Objective, simpler: Solution, found: Solution
     ) -> Solution:
-        """Temperature scaling unless held-out log-loss falls by more than one standard error with gamma."""
+        """Temperature scaling unless held-out log loss falls by more than one standard error with gamma."""
         if samples.num_samples < 2 * _NUM_FOLDS:
             return without_exponent(
                 simpler, found, f"gamma needs {2 * _NUM_FOLDS} samples to be cross-validated"
@@ -242,7 +242,7 @@ class FocalTemperatureScaling(Calibrator):
 
         falls = out_of_fold(fold_numbers(ranking, samples.correct, _NUM_FOLDS), falls_inside)
         gain, error = mean_and_error(falls, samples.shares)
-        told = f"held-out log-loss falls by {gain:.1e} with gamma, standard error {error:.1e}"
+        told = f"held-out log loss falls by {gain:.1e} with gamma (standard error {error:.1e})"
         held = {"gain": gain, "gain_error": error}
         if gain > error:
             return replace(found, held_out=held, message=f"{found.message}; {told}")
@@ -328,7 +328,7 @@ class EnsembleTemperatureScaling(Calibrator):
                 **dict(zip(_SHARES, candidates[best].tolist(), strict=True)),
             },
             certificate={**base.certificate, "gradient of shares": found.slope},
-            message=f"derivative by shares {found.slope:.1e}",
+            message=f"gradient {found.slope:.1e}",
             warnings=base.warnings,
             compared={"temperature": base.after},
         )
@@ -375,7 +375,7 @@ class SmoothedTemperatureScaling(Calibrator):
     .. math:: \hat p = \frac{N \, \mathrm{softmax}(z / T) + 1 / C}{N + 1}
 
     T is that of :class:`TemperatureScaling`, N the number (or total weight) of calibration samples. No
-    probability falls below :math:`1 / (C (N + 1))`, so the log-loss of new samples is never infinite,
+    probability falls below :math:`1 / (C (N + 1))`, so the log loss of new samples is never infinite,
     whatever they are; that of the calibration samples rises by at most :math:`\log(1 + 1/N)`. The order of
     the classes stays. Where every calibration sample is classified correctly, temperature scaling alone would
     be certain: the mixture says how certain N samples can make one.

@@ -122,6 +122,9 @@ def choose_split(
     """Take the split that is given, or make one that the seed decides; where nothing fits, judge all."""
     both = has_both_parts(predictions)
     test = predictions.test if both else predictions
+    for each in filter(None, (predictions, calibration)):
+        if not each.has_labels:
+            raise no_labels(each)
     if calibration is not None:
         _check_same_problem(predictions, calibration)
         _check_other_file(predictions, calibration)
@@ -145,10 +148,7 @@ def choose_split(
         return Split(None, test, f"none: {num_samples} samples are too few to fit and test")
     if is_cross_fitted(predictions):
         folds = stratified_folds(predictions, NUM_FOLDS, seed)
-        words = (
-            f"all {num_samples:,} samples, because {why}: each sample is tested with calibrators "
-            f"fitted on the other folds ({folds.max() + 1}-fold cross-fitting)"
-        )
+        words = f"all {num_samples:,} samples by {folds.max() + 1}-fold cross-fitting, because {why}"
         return Split(predictions, predictions, words, folds, announce=True)
     fit, test = halves(predictions, seed)
     alike = "right and wrong" if predictions.kind == "top_label" else "each class"

@@ -123,7 +123,7 @@ def check(
         raise InputError("`baseline_metrics` go with a `baseline`; there is none.")
     if not wanted and baseline is None:
         raise InputError(
-            'there is nothing to check: give a limit (`{"ece": 0.03}`, or --max-ece 0.03), or a baseline.'
+            'there is nothing to check; give a limit (`{"ece": 0.03}`, or --max-ece 0.03) or a baseline.'
         )
     subject = samples_of(
         predictions, num_bins, positive_class=positive_class, cluster=cluster, seed=seed, spread=spread

@@ -53,7 +53,7 @@ _TURNED = 32  # columns: one alone is slow to scatter
 ACCEPTED = (
     "name columns `label` and `prob_0`, `prob_1`, ... or `logit_0`, `logit_1`, ... (two classes: `prob`), "
     "or `confidence` and `correct`; "
-    "`columns` (--label-column, --prob-columns) says which they are by other names"
+    "or name yours with `columns` (--label-column, --prob-columns)"
 )
 
 
