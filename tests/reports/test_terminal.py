@@ -352,7 +352,10 @@ def test_comparisons_say_who_errs_beyond_chance(comparison_of) -> None:
     names = [model.name for model in comparison.models]
     for text in said((HOLDS, FAILS), (HOLDS,)):
         shown = html.unescape(text).replace("<wbr>", "")
-        assert f"1 of 2 fails the calibration test: {names[0]} (class probabilities). Passes: {names[1]}." in shown
+        assert (
+            f"1 of 2 fails the calibration test: {names[0]} (class probabilities). Passes: {names[1]}."
+            in shown
+        )
     for text in said((HOLDS,), (HOLDS,)):
         assert "Every model passes the calibration test on all samples together." in text
     for text in said((), ()):

@@ -17,8 +17,10 @@ NAMES_OF_CLASSES = (
     "; name the columns in their order, as in `class_names=clf.classes_` (in a table: by headers such as "
     "`prob_cat`)"
 )
-NAMES_OF_AN_EVENT = "; pass the word for class 1 as `positive_class` (--positive-class), both as `class_names`, or "
+NAMES_OF_AN_EVENT = (
+    "; pass the word for class 1 as `positive_class` (--positive-class), both as `class_names`, or "
     "write 1 and 0"
+)
 PROBABILITIES_AS_LABELS = "; these look like probabilities (are --label-column and --prob-columns swapped?)"
 YES_OR_NO = {"yes": "1", "no": "0"}
 OPPOSITES = {"yes": "no", "y": "n", "positive": "negative", "pos": "neg"}  # class 1 and class 0
