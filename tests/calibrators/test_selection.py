@@ -122,7 +122,7 @@ def test_the_best_is_chosen_for_being_the_best(calibrated: Callable[..., Any]) -
     """The reason tells whether something with fewer parameters was there to be beaten."""
     scores, labels = calibrated("binary", 300)
     found = select(3 * scores, labels, calibrators=["temperature"])
-    assert "and every method with fewer parameters is more than one standard error behind." in str(found)
+    assert "every method with fewer parameters is more than one standard error behind." in str(found)
     alone = dataclasses.replace(found, candidates=(found.chosen,))
     assert "it has the lowest loss, and no other has fewer parameters." in str(alone)
 

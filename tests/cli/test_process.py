@@ -29,7 +29,7 @@ CALLS = {
     "heatmap": (("heatmap", "absent"), 2, "there is no run absent"),
     "runs": (("runs", "absent"), 2, "absent is not a store of runs"),
     "study": (("study", "--list"), 0, "losses"),
-    "figure": (("figure", "focal-arrows", "-o", "x.gif"), 2, ".svg, .png, .pdf"),
+    "figure": (("figure", "focal-arrows", "-o", "x.gif"), 2, ".svg, .png or .pdf"),
     "curvature": (("curvature", "absent"), 2, "there is no run absent"),
     "convert": (("convert", "absent.pth", "-o", "w.safetensors"), 2, "absent.pth: no such file"),
     "serve": (("serve", "--port", "70000"), 2, "--port"),

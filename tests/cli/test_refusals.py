@@ -122,7 +122,7 @@ evaluate complex.npz | `probs` must hold numbers; got dtype complex128.
 evaluate nan.npz | row 1 holds nan; leave that row out
 evaluate stacked.npz | for samples that are not images, `probs` must have shape (N, C).
 evaluate minus.npz | If -1 means 0, write 0.
-evaluate unlabelled-row.npz | row 2 holds -100; does that say that there is no
+evaluate unlabelled-row.npz | If that means no label, leave such rows out.
 evaluate heavy.npz | divide all of them by the same number.
 evaluate light.npz | divide all of them by the same number.
 evaluate minus-infinity.npz | row 1 holds -inf
@@ -185,7 +185,7 @@ evaluate binary.npz --positive-class 7 | --positive-class must be 0 or 1; got '7
 evaluate over.npz --metric smoothece | got 'smoothece'; there are smooth_ece, debiased_ece, debiased_l2
 evaluate over.npz --metric ece | --metric must name quantities that can be added; got 'ece'; ece is alwa
 compare over.npz other.npz --metric ece | got 'ece'; ece is always shown; there are
-check over.npz | give a limit (--max-ece 0.03), or a baseline
+check over.npz | give a limit (--max-ece 0.03) or a baseline
 check over.npz --max-ece 2 | --max-ece must be between 0 and 1; got 2.\nUse 0.02 for 2%.\n
 check over.npz --max-ece -1 | must be 0 or more
 check over.npz --max-ece 5% | --max-ece must be a number such as 0.03; got '5%'; write 0.05.
@@ -241,7 +241,7 @@ fit judge.csv --score-columns score --prob-columns score -o o.safetensors | excl
 # Figures.
 figure | NAME is missing
 figure nosuch | there is no figure 'nosuch'.\nChoose 'reliability', 'confidence', 'roc',
-figure focal-arrows -o x.gif | --out must end in .svg, .png, .pdf; got 'x.gif'
+figure focal-arrows -o x.gif | --out must end in .svg, .png or .pdf; got 'x.gif'
 figure reliability -o o.svg | the figure reliability needs a file: `calibrant figure reliability FILE`
 figure classes over.npz other.npz -o o.svg | the figure classes takes one file; got 2
 figure reliability over.npz top.npz -o o.svg | be of one kind; over is multiclass and top is top_label

@@ -46,7 +46,7 @@ def test_unlabelled_events_are_read_by_kind(space, ending, tmp_path) -> None:
         (
             {"logits": EVENTS["logits"], "kind": "multilabel"},
             "multiclass",
-            "it holds predictions of kind multilabel; kind multiclass was asked for.",
+            "it holds predictions of kind multilabel, not multiclass.",
         ),
         ({"logits": EVENTS["logits"]}, "binary", "`logits` must be binary; got multiclass of shape (2, 3)."),
         (

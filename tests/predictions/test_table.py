@@ -150,7 +150,7 @@ def test_confidences_may_be_replaced() -> None:
     found = Predictions(confidence=[0.75, 0.5], correct=[1, 0], groups=["a", "b"]).replace_probs([0.5, 0.25])
     assert (found.kind, found.space, found.confidence.tolist()) == ("top_label", "confidence", [0.5, 0.25])
     assert (found.correct.tolist(), found.groups) == ([True, False], ("a", "b"))
-    with pytest.raises(InputError, match=r"must lie in \[0, 1\]; row 1 holds 2"):
+    with pytest.raises(InputError, match=r"must be between 0 and 1; row 1 holds 2"):
         found.replace_probs([0.5, 2.0])
 
 

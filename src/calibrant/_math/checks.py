@@ -48,8 +48,8 @@ class Checked:
     task: Task
     num_classes: int
     top: tuple[Float[Tensor, " N"], Bool[Tensor, " N"]] | None = None
-    """The largest probability of each row, in float64, and whether it is the true class's, where a check was
-    asked to find that on the way."""
+    """The largest probability of each row, in float64, and whether it is the true class's, if a check had to
+    find that."""
 
     @property
     def num_samples(self) -> int:
@@ -150,7 +150,7 @@ def check_at_least(name: str, value: float, least: float) -> None:
 
 def check_level(level: float) -> None:
     if not 0 < level < 1:
-        raise InputError(f"`level` must lie between 0 and 1, as in 0.95; got {level}.")
+        raise InputError(f"`level` must be between 0 and 1, as in 0.95; got {level}.")
 
 
 def check_is_number(name: str, value: object) -> None:

@@ -16,7 +16,7 @@ class InputError(ValueError):
 
 
 class DerivativeError(InputError, RuntimeError):
-    """A derivative was asked for that does not exist; torch says this by a RuntimeError."""
+    """A derivative that does not exist; torch raises a RuntimeError for this."""
 
 
 class LabelError(InputError, IndexError):
@@ -65,8 +65,8 @@ def in_lines(sentence: str) -> str:
 
 _REMEDY = re.compile(
     r"(?:; |\. )(?=`calibrant|--[a-z]|(?:add|bring|call|choose|create|delete|did|divide|evaluate|export|"
-    r"fetch|fit|get|give|keep|leave|lower|mark|name|pass|put|read|remove|rename|replace|resume|restore|save|see|set|"
-    r"start|store|take|try|upgrade|use|wait|write)\b|if (?:these|they|several|that|-1)\b)"
+    r"fetch|fit|get|give|keep|leave|lower|mark|name|pass|put|read|remove|rename|reorder|replace|resume|restore|save|see|set|"
+    r"start|store|take|try|upgrade|use|wait|write|if (?:they|rounded|that|-1)|for several)\b)"
 )
 """Before an instruction, or a command to run."""
 
@@ -81,7 +81,7 @@ def without_warnings() -> Generator[None]:
 
 def clause(error: Exception) -> str:
     """What went wrong in a user's code, and in which line, as one clause."""
-    said = str(error).strip().splitlines() or ["no more is said"]
+    said = str(error).strip().splitlines() or ["no details"]
     last = users_frame(error) or traceback.extract_tb(error.__traceback__)[-1]
     place = (error.filename, error.lineno) if isinstance(error, SyntaxError) else (last.filename, last.lineno)
     what = error.msg if isinstance(error, SyntaxError) else said[0].rstrip(".")

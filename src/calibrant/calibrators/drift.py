@@ -63,9 +63,9 @@ def estimate_prior(
 
     Args:
         probs: Probabilities of the new data, ``(N, C)``, or ``(N,)`` of class 1. They must be calibrated on
-            data with the frequencies ``source_prior``, by a calibrator that mends class frequencies
-            (:class:`BiasCorrectedTemperatureScaling`, :class:`PlattScaling` for binary ones): a calibrator
-            without shifts of its own leaves a bias that is taken for a shift.
+            data with the frequencies ``source_prior``, by a calibrator that corrects class frequencies
+            (:class:`BiasCorrectedTemperatureScaling`, :class:`PlattScaling` for binary ones). A calibrator
+            without shifts of its own leaves a bias that looks like a shift.
         source_prior: The class frequencies of the calibration data, ``(C,)``, or one number for class 1;
             ``calibrator.fit_result_.profile.class_prior`` tells them.
         num_source: How many samples the calibrator was fitted on; the standard errors then contain those of
@@ -399,10 +399,9 @@ def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | 
 
     but for a probability of :math:`\alpha = 10^{-3}` (Jensen's and McDiarmid's inequalities; s are the pooled
     shares). A distance that exceeds this by more than 0.1 counts as a shift. Second the mean probabilities of
-    the classes, likewise by total variation, with the variances of the probabilities in place of s (1 - s),
-    and 0.05 in place of 0.1. Third each class, or label, by itself: a change of its mean that exceeds the
-    empirical Bernstein bound by more than 0.05, or by so much that the mean more than doubled or fell to less
-    than half.
+    the classes, likewise by total variation. Variances of the probabilities replace s (1 - s), and 0.05
+    replaces 0.1. Third each class, or label, by itself. Its mean must change by 0.05 more than the empirical
+    Bernstein bound, or more than double or halve beyond that bound.
 
     A calibrator can be right on other data and wrong on data that look the same, so this is a warning sign,
     not a verdict; only labels tell.

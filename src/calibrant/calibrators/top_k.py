@@ -31,10 +31,10 @@ def fit_top_k_temperature(
 ) -> TemperatureScaling:
     r"""The temperature of the whole rows, approximately, from the largest logits of each.
 
-    The likelihood at a temperature T needs :math:`\sum_j e^{z_j / T}` over all classes. Of those that are not
-    listed only :math:`R = \sum_j e^{z_j}` is known, and that none exceeds the last one listed; they are taken
-    to go on from there by a power law of their rank with that sum. A true class that is not listed counts by
-    its own logit where that is given, and else by the probability of all that are not listed.
+    The likelihood at a temperature T needs :math:`\sum_j e^{z_j / T}` over all classes. For those that are
+    not listed only :math:`R = \sum_j e^{z_j}` is known, and that none exceeds the last one listed. They are
+    taken to go on from there by a power law of their rank with that sum. A true class that is not listed
+    counts by its own logit where that is given, and else by the probability of all that are not listed.
 
     How much this matters can be seen from the message of ``fit_result_``: the temperatures that follow if the
     others are all alike, and if as few of them as possible have all of R. They are two extreme cases, no

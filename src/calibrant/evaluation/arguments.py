@@ -206,6 +206,6 @@ def refuse_other_classes(models: Sequence[tuple[str, tuple[str, ...] | None]]) -
             place = next(k for k, pair in enumerate(zip(expected, classes, strict=False)) if len({*pair}) > 1)
             raise InputError(
                 f"{first} and {name} must have their classes in the same order; class {place} is "
-                f"{expected[place]!r} in {first} and {classes[place]!r} in {name}; put the columns (and "
-                "numeric labels) of one file in the order of the other."
+                f"{expected[place]!r} in {first} and {classes[place]!r} in {name}; reorder the columns (and "
+                "numeric labels) of one."
             )

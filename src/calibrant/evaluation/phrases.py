@@ -41,7 +41,7 @@ def points(share: float) -> str:
 
 
 def number(value: float, digits: int | None = None, *, table: bool = False, signed: bool = False) -> str:
-    """Three significant digits, two below 0.01, or the decimals that are asked for; in a table four decimals.
+    """Three significant digits, two below 0.01, or the requested decimals; in a table four decimals.
 
     A zero has no decimals in a sentence; in a table what rounds to zero has no sign. From ten million on
     numbers have an exponent.

@@ -173,7 +173,7 @@ SMOOTH_ECE = _optional(
 DEBIASED_ECE = _optional(
     key="debiased_ece",
     title="Debiased ECE",
-    meaning="The ECE less what chance adds to the gap of each bin: closer to the true error of few samples.",
+    meaning="The ECE minus the noise in the gap of each bin: closer to the true error if samples are few.",
     computed=EventError(of_metrics("expected_calibration_error", debias=True), estimates="width l1"),
     gate=Gate("debiased calibration error"),
 )
@@ -386,7 +386,7 @@ def quantities(kind: Kind, metrics: Iterable[str] = ()) -> tuple[Quantity, ...]:
 
 
 def find(key: str, kind: Kind) -> Quantity | None:
-    """The quantity that stands under a key in the data; ``None`` where it is not known here."""
+    """The quantity of a key in the data; ``None`` if it is not known here."""
     return next((form for each in QUANTITIES for form in each.forms(kind) if form.key == key), None)
 
 
@@ -399,7 +399,7 @@ def display_order(key: str) -> tuple[int, bool, str]:
 
 
 def optional_keys() -> tuple[str, ...]:
-    """The keys of what is measured only where it is asked for."""
+    """The keys of quantities measured only on request."""
     return tuple(each.key for each in QUANTITIES if not each.default)
 
 

@@ -1,4 +1,4 @@
-"""How files of predictions are read, as command line and page are told it."""
+"""Options for reading predictions, on the command line and on the page."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def notes_on(
         notes += clusters_note(split.test)
     if procedure.num_bins > split.test.num_samples:
         notes.append(
-            f"Most of the {procedure.num_bins:,} bins are empty: there are fewer test samples. Use fewer bins."
+            f"Most of the {procedure.num_bins:,} bins are empty: there are fewer samples. Use fewer bins."
         )
     notes += few_resamples_note(procedure.num_resamples, procedure.level)
     num_parts = 1 + (procedure.kind == "multiclass") + (split.test.groups is not None)

@@ -65,7 +65,7 @@ def canonical_calibration_error(
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         norm: ``"l1"`` (q = 1) or ``"l2"`` (q = 2).
         bandwidth: h, positive. By default the value, out of 20 from 1e-5 to 1 (15 of them logarithmically up
-            to 0.1), under which each probability vector is likeliest given the others.
+            to 0.1), that maximises the likelihood of each probability vector given the others.
         average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one
             value per label.
         weights: Weights of the samples, shape ``(N,)``, not negative: of each sample as a neighbour, and in
@@ -78,7 +78,7 @@ def canonical_calibration_error(
 
     Raises:
         InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or no
-            sample has a neighbour (there is one sample only, or all are certain and of different classes).
+            sample has a neighbour (one sample, or all certain and of different classes).
 
     Note:
         Consistent, not unbiased: the kernel smooths errors away and its noise adds some; a calibrated model

@@ -63,10 +63,10 @@ def score_decomposition(
              - \underbrace{\left( S(\bar y) - S(\hat p) \right)}_{\mathrm{DSC}}
              + \underbrace{S(\bar y)}_{\mathrm{UNC}}
 
-    S is the mean score of an event, :math:`(p - y)^2` or :math:`-\log` of the probability of what happened;
-    :math:`\hat p` the isotonic regression of the outcomes on p, the best that any recalibration which keeps
-    the order could do; :math:`\bar y` the mean outcome. MCB is what recalibration could gain, DSC what the
-    order of the probabilities is worth, UNC what the task costs whoever knows only the base rate.
+    S is the mean score of an event, :math:`(p - y)^2` or :math:`-\log` of the probability of the outcome. The
+    isotonic regression of the outcomes on p, :math:`\hat p`, is the best that any order-preserving
+    recalibration could do. The mean outcome is :math:`\bar y`. MCB is the possible gain from recalibration,
+    DSC the value of the order of the probabilities, UNC the score of the base rate.
 
     Classes ``(N, C)`` with labels ``(N,)``: the event is that the top label is right, p its probability (cut
     at 1); with ``classwise=True`` each class against all others. An event ``(N,)``: itself. Several labels
@@ -92,12 +92,10 @@ def score_decomposition(
     Raises:
         InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
-    Note:
-        No bins to choose, and the same :math:`\hat p` for every proper score. It is fitted to the sample it
-        is judged on, so miscalibration and discrimination are biased upward for small ``N``: a calibrated
-        model has MCB of order :math:`N^{-2/3}` (and of outcomes that are all equal, or of one sample, nothing
-        is left but MCB). Compare with the same sample size. O(N log N) time per event; the first call
-        compiles. Not differentiable.
+    Note: No bins to choose, and the same :math:`\hat p` for every proper score. It is fitted to the sample it
+        is judged on, so miscalibration and discrimination are biased upward for small ``N``. A calibrated
+        model has MCB of order :math:`N^{-2/3}`. If all outcomes are equal, only MCB is left. Compare with the
+        same sample size. O(N log N) time per event; the first call compiles. Not differentiable.
 
     References:
         Dimitriadis, Gneiting and Jordan, "Stable reliability diagrams for probabilistic classifiers", PNAS

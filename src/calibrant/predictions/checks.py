@@ -25,7 +25,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 # its copy in another format the same: text has no dtype.
 ROUNDING_TOLERANCE = 1e-5
 SPLIT_CODES = {"0": 0, "calibration": 0, "val": 0, "validation": 0, "1": 1, "test": 1}
-_PERCENT = "say `percent=True` (--percent) if all are percentages"
+_PERCENT = "pass `percent=True` (--percent) if all are percentages"
 
 _least_samples: ContextVar[int] = ContextVar("least_samples", default=2)
 
@@ -91,8 +91,8 @@ def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
             row = first_row(miss > slack)
             raise InputError(
                 f"`probs` must have rows summing to 1; row {rows.start + row} sums to "
-                f"{sums[row].item():.6g}; if they are logits, name them `logits`; if they are rounded, "
-                "export more digits; if several labels can be true, pass `labels` (N, C) or kind multilabel."
+                f"{sums[row].item():.6g}; if they are logits, name them `logits`; if rounded, "
+                "divide each row by its sum; for several labels, use the kind multilabel."
             )
         bad = (miss > ROUNDING_TOLERANCE) | (chunk > 1).any(dim=1)
         if bool(bad.any()):
@@ -107,7 +107,7 @@ def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
 
 
 def rows_divided(count: int, num_rows: int, largest: float) -> str:
-    """What is said of rows that were repaired."""
+    """The note on rows that were repaired."""
     divided = "was divided by its sum" if count == 1 else "were divided by their sum"
     return f"{count} of {num_rows} rows of `probs` missed one, by up to {largest:.2g}, and {divided}."
 
@@ -138,7 +138,7 @@ def one_number_each(values: ArrayLike, num_samples: int, *, name: str) -> Tensor
 
 
 def as_names(values: ArrayLike, *, name: str) -> tuple[str, ...]:
-    """Names as they can stand in every file: no line breaks, no blanks around, nothing beyond UTF-8."""
+    """Names that every file can hold: no line breaks, no blanks around, nothing beyond UTF-8."""
     listed = _as_array(values)
     listed = listed.tolist() if isinstance(listed, np.ndarray | torch.Tensor) else listed
     if isinstance(listed, str) or not isinstance(listed, Sequence):
@@ -236,7 +236,7 @@ def _as_array(values: Any) -> Any:
 
 
 def shown(text: str) -> str:
-    """A text as it stands in a message: quoted, in one line, not too long."""
+    """A text for a message: quoted, in one line, not too long."""
     return repr(text if len(text) <= 60 else text[:60] + "…")
 
 

@@ -31,7 +31,7 @@ Repair: TypeAlias = Callable[[NDArray[Any], str], NDArray[Any]]
 
 
 class ImageFiles:
-    """Arrays in files of their own, read when they are asked for."""
+    """Arrays in files of their own, read on demand."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = [each.absolute() for each in paths]
@@ -141,7 +141,7 @@ def header_of(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.
 
 @contextmanager
 def damage_named(path: Path) -> Generator[None]:
-    """What is wrong with the bytes of a file is said with its name."""
+    """Name the file in errors about its bytes."""
     try:
         yield
     except (InputError, MemoryError, OSError):
@@ -342,7 +342,7 @@ class DensePredictions:
             elif self.num_classes == 2 and wrong > 0 and (target[target != 0] == wrong).all():
                 remedy += ", or write 1 if it marks class 1"
             raise InputError(
-                f"`labels` must lie in 0..{self.num_classes - 1}; image {name!r} holds {wrong}; {remedy}."
+                f"`labels` must be in 0..{self.num_classes - 1}; image {name!r} holds {wrong}; {remedy}."
             )
         return Image(name=name, scores=flat, labels=target)
 

@@ -31,7 +31,7 @@ _COUNTED = re.compile(r"(.*?)([0-9]+)")
 _CLASS_0 = re.compile(r"((?:class|label)[ _-]?)0", re.IGNORECASE)
 TRUTH = ("false", "true")
 MISSING = frozenset({"", "<na>", "nan", "null"})
-"""What stands in a cell of which nothing is known."""
+"""Cells with missing values."""
 MISSING_AMONG_NUMBERS = MISSING | {"na", "n/a", "none", "?"}
 """Among words, these could be the name of a class."""
 
@@ -108,7 +108,7 @@ def labels_by_name(labels: Tensor, class_names: tuple[str, ...]) -> Tensor:
 
 
 def event_names(labels: ArrayLike, positive: int | str | None) -> tuple[str, str] | None:
-    """The names of class 0 and class 1 where labels are words, of which one is said to be positive."""
+    """The names of class 0 and class 1 if labels are words and one is given as positive."""
     words = list(dict.fromkeys(as_texts(labels) or ()))
     if not isinstance(positive, str) or positive not in words or len(words) > 2:
         return None

@@ -323,7 +323,7 @@ class PartitionedPredictions:
 
     @property
     def kind(self) -> Kind:
-        """Two classes are judged as one event; of confidences there are two columns, too: wrong and right."""
+        """Two classes are judged as one event; confidences also have two columns: wrong and right."""
         if self._layout.space == "confidence":
             return "top_label"
         if len(self._layout.labels) > 1:

@@ -55,17 +55,15 @@ class Predictions:
     - ``top_label``: ``confidence`` (probability of the predicted class) and ``correct`` (was it right)
       ``(N,)``.
 
-    The numbers are kept as they were given, in their space and dtype, and nothing is invented when they are
-    asked for in the other space: ``scores`` of probabilities are their logarithms (zero gives
-    :math:`-\infty`, there is no floor), and ``probs`` of probabilities are the given values, so a
-    value on the edge of a bin stays there.
+    The numbers are kept as they were given, in their space and dtype, and converting them invents nothing.
+    ``scores`` of probabilities are their logarithms (zero gives :math:`-\infty`, there is no floor), and
+    ``probs`` of probabilities are the given values, so a value on the edge of a bin stays there.
 
-    Two repairs are made and recorded in ``notes``. Rows of probabilities that miss one by more than 1e-5,
-    which rounding to float32 cannot explain, and by at most 1e-3 (bfloat16: its resolution, 8e-3) are divided
-    by their sum, in float32 at least; so are rows with a value above 1. Where there is no row to sum over
-    (binary, multilabel, confidence) a value above 1 by at most 1e-3 is set to 1. Everything beyond is
-    refused, and so is every probability below zero. What is allowed but odd, such as logits that look like
-    probabilities, is noted too and changes nothing.
+    Two repairs are made and recorded in ``notes``. Rows of probabilities that miss one by 1e-5 (more than
+    rounding to float32) to 1e-3 (bfloat16: 8e-3) are divided by their sum, in float32 at least. So are rows
+    with a value above 1. Where there is no row to sum over (binary, multilabel, confidence) a value above 1
+    by at most 1e-3 is set to 1. Everything beyond is refused, and so is every probability below zero. What is
+    allowed but odd, such as logits that look like probabilities, is noted too and changes nothing.
 
     Arrays are tensors, lists, or anything with NumPy's array protocol: NumPy, pandas, polars, pyarrow, JAX.
     Samples are matched by position; the same index of pandas in another order is refused.

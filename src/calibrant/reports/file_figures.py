@@ -136,7 +136,7 @@ def draw_roc(request: FigureRequest) -> DrawnFigure:
 
 
 def draw_risk_coverage(request: FigureRequest) -> DrawnFigure:
-    """The error rate among the samples that are answered, the surest first."""
+    """The error rate among the answered samples, the most confident first."""
     found = _judged(request)
     needs = "the figure risk-coverage needs one decision per sample"
     selections = _shapes(found, lambda shapes: shapes.selection, needs)
@@ -285,7 +285,7 @@ OF_FILES = (
     ),
     FileFigure(
         name="risk-coverage",
-        summary="The error rate in FILE if only the surest answers are given.",
+        summary="The error rate in FILE if only the most confident answers are given.",
         draw_files=draw_risk_coverage,
         several=True,
         options=frozenset({"positive_class"}),

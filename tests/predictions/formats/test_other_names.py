@@ -110,7 +110,7 @@ def test_percentages_are_not_guessed_where_they_may_be_probabilities(tmp_path) -
     rare = "label,prob\n1,0.7\n0,0.5\n"
     assert read(tmp_path, "p.csv", rare).probs.tolist() == [0.7, 0.5]
     np.testing.assert_allclose(read(tmp_path, "p.csv", rare, percent=True).probs, [0.007, 0.005])
-    with pytest.raises(InputError, match=r"must lie in \[0, 1\]"):
+    with pytest.raises(InputError, match=r"must be between 0 and 1"):
         read(tmp_path, "p.csv", "label,prob_a,prob_b\na,3,4\nb,50,50\n")
 
 
@@ -709,10 +709,10 @@ def test_values_of_named_columns_are_refused_by_their_names(tmp_path, ending, wr
     [
         (("y_true", "risk", "exposure"), {"y_true": 7}, "`y_true` must be 0 or 1; ROW 3 holds 7"),
         (("label", "prob", "weight"), {"label": 7}, "`label` must be 0 or 1; ROW 3 holds 7"),
-        (("y_true", "p_sick", "w"), {"p_sick": 7.5}, "`p_sick` must lie in [0, 1]; ROW 3 holds 7.5"),
+        (("y_true", "p_sick", "w"), {"p_sick": 7.5}, "`p_sick` must be between 0 and 1; ROW 3 holds 7.5"),
         (("y_true", "y_score", "w"), {"w": -1.0}, "`w` must be finite and not negative; ROW 3 holds -1"),
         (("is_right", "conf", "w"), {"is_right": 7}, "`is_right` must be 0 or 1; ROW 3 holds 7"),
-        (("is_right", "conf", "w"), {"conf": 1.5}, "`conf` must lie in [0, 1]; ROW 3 holds 1.5"),
+        (("is_right", "conf", "w"), {"conf": 1.5}, "`conf` must be between 0 and 1; ROW 3 holds 1.5"),
     ],
 )
 def test_values_are_refused_by_the_names_of_their_columns(tmp_path, ending, names, wrong, said) -> None:

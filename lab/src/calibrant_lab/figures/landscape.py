@@ -109,7 +109,7 @@ def temperature_ridge(
     chosen = [float(gamma) for gamma in gammas]
     for gamma in chosen:
         if not LOWEST_GAMMA <= gamma <= HIGHEST_GAMMA:
-            raise InputError(f"`gammas` must lie from {LOWEST_GAMMA} to {HIGHEST_GAMMA:g}; got {gamma}.")
+            raise InputError(f"`gammas` must be from {LOWEST_GAMMA} to {HIGHEST_GAMMA:g}; got {gamma}.")
     samples = single_problem(logits, labels, weights)
     return ridge_of(samples, in_effect(objective, samples), chosen)
 

@@ -39,7 +39,7 @@ class Estimates:
         return None
 
     def left(self, items: Sequence[Item], jobs: int) -> float | None:
-        """The time of all these runs, so many at once; None where nothing is known of one."""
+        """The time of all these runs, with this number at once; None if one is unknown."""
         known = [self.seconds(item.settings) for item in items]
         each = [seconds for seconds in known if seconds is not None]
         if len(each) < len(known) or not each:

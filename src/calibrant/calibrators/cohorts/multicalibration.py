@@ -111,10 +111,10 @@ def multicalibrate(
     .. math:: \left| \sum_{i \in g,\; p_i \in b} (y_i - p_i) \right|
        \le z \sqrt{\sum_{i \in g,\; p_i \in b} p_i (1 - p_i)} \qquad \text{for all groups } g, \text{ bins } b
 
-    As long as there are a group and a bin for which this does not hold, the one that misses by most standard
-    errors is shifted by the mean of :math:`y_i - p_i` there; samples move between bins as they are shifted.
-    Groups may overlap, and all samples count as a group. Every class of a multiclass model is an event; its
-    probabilities are normalised at the end.
+    While some group and bin miss this, the one that misses by the most standard errors is shifted by the mean
+    of :math:`y_i - p_i` there; samples move between bins as they are shifted. Groups may overlap, and all
+    samples count as a group. Every class of a multiclass model is an event; its probabilities are normalised
+    at the end.
 
     Args:
         logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.

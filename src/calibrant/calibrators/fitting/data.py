@@ -345,7 +345,7 @@ def _fullest_bin(samples: Samples, temperature: float, gamma: float) -> float:
 def fold_numbers(
     ranking: Float[Tensor, " N"], outcomes: Tensor, num_folds: int, seed: int = 0
 ) -> Int[Tensor, " N"]:
-    """The fold of each sample: every run of equally many in order of ``ranking`` is dealt out at random.
+    """The fold of each sample: neighbours in order of ``ranking`` are spread over the folds at random.
 
     So each fold has confidences of all sizes, and the order of the rows is immaterial.
     """
@@ -387,7 +387,7 @@ def cluster_folds(codes: Int[Tensor, " N"], num_folds: int, seed: int = 0) -> In
 def check_folds(folds: int, num_samples: int, *, default: int = 0) -> None:
     """Refuse numbers of folds that leave some fold with fewer than two samples.
 
-    ``default`` is what the caller takes where nothing is said; 0 for no folds.
+    ``default`` is the caller's default; 0 for no folds.
     """
     if num_samples < 4:
         raise InputError(f"there must be at least 4 samples to cut into folds; got {num_samples}.")

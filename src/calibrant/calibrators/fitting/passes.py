@@ -134,7 +134,7 @@ def sums_of(samples: Samples, points: Sequence[Point]) -> Matrix:
 
 
 def temperature_in_passes(some: Samples) -> Search:
-    """The likeliest temperature of all rows; ``some`` of them say where to begin."""
+    """The maximum-likelihood temperature of all rows; the search begins at that of ``some``."""
     known = best_temperature(lambda beta: likelihood_slopes(some, beta), precision=_PLACE)
     start = 1.0 if known.on_bound else known.temperature
 
@@ -153,7 +153,7 @@ def temperature_in_passes(some: Samples) -> Search:
 
 
 def focal_temperature_in_passes(some: Samples) -> Search:
-    """The likeliest temperature and exponent of all rows, or the temperature alone, if that is as good."""
+    """The maximum-likelihood temperature and exponent of all rows, or a temperature that is as good."""
     temperature, starts = temperature_in_passes(some), _starts(some)
     low, high = box_of(LOWEST_GAMMA, HIGHEST_GAMMA)
 

@@ -439,7 +439,7 @@ def solved_at_ordinary_size(
     powers: Mapping[str, int],
     objective: Objective,
 ) -> Solution:
-    """What ``solve`` finds for scores divided by two to a power, of which it is told, in the unit given.
+    """Solve for scores divided by a power of two, which ``solve`` gets, and return results in the given unit.
 
     A parameter grows with the power of the unit that ``powers`` names.
     """

@@ -109,10 +109,10 @@ class ScalingBinning(EventCalibrator):
 
     .. math:: \hat p = \frac{1}{N_b} \sum_{i \in b} \sigma(a s_i + c)
 
-    Means of a fitted function vary less than the shares of events of :class:`HistogramBinning`, and since
-    only as many probabilities occur as there are bins, the calibration error of the result can be measured,
-    which that of a continuous map cannot. In multiclass logits every class is an event of its own with its
-    log-odds s, and the results are normalised.
+    Means of a fitted function vary less than the shares of events of :class:`HistogramBinning`, and with one
+    probability per bin, the calibration error of the result can be measured. That of a continuous map cannot.
+    In multiclass logits every class is an event of its own with its log-odds s, and the results are
+    normalised.
 
     Args:
         num_bins: How many bins.

@@ -233,7 +233,7 @@ class VectorScaling(LinearScaling):
     .. math:: \hat p = \mathrm{softmax}(w \odot z + b)
 
     The logits z of a sample are centred first, as their mean says nothing. With equal factors and no shifts
-    this is temperature scaling, so it is never less likely; the shifts mend class frequencies that differ
+    this is temperature scaling, so it is never less likely; the shifts correct class frequencies that differ
     from those in training. The predicted class may change.
 
     With more parameters than a tenth of the samples, departures from temperature scaling are penalised as in
@@ -320,11 +320,11 @@ class StructuredMatrixScaling(LinearScaling):
        + C \lVert b \rVert^2
        \right)
 
-    L is the mean negative log-likelihood, T the temperature of :class:`TemperatureScaling`, and logits z are
+    L is the mean negative log-likelihood, T the temperature of :class:`TemperatureScaling`. Logits z are
     centred and, for the penalty, divided by their root mean square. The penalty's weight against the data
-    falls with N and grows with C, faster off the diagonal where there are more entries to hold back: with few
-    samples this is temperature scaling, with many it is matrix scaling. It is never less likely than
-    temperature scaling. The predicted class may change.
+    falls with N and grows with C, faster off the diagonal with its many entries. So with few samples this is
+    temperature scaling, with many it is matrix scaling. It is never less likely than temperature scaling. The
+    predicted class may change.
 
     Args:
         structure: ``"matrix"``, or ``"diagonal"`` for the same without entries off the diagonal (structured
@@ -334,11 +334,10 @@ class StructuredMatrixScaling(LinearScaling):
     Raises:
         InputError: If a setting is unknown; on ``fit``, for binary and multilabel log-odds.
 
-    Note:
-        Newton's method on a strictly convex function to a gradient below 1e-8; beyond 512 parameters its
-        steps are found by conjugate gradients. That each part of W has a penalty of its own is the paper's;
-        the powers of C and the default strength are ours, chosen on the logits of three public networks with
-        8 to 100 classes.
+    Note: Newton's method on a strictly convex function to a gradient below 1e-8; beyond 512 parameters its
+        steps are found by conjugate gradients. The separate penalties of the parts of W are the paper's. The
+        powers of C and the default strength are ours, chosen on the logits of three public networks with 8 to
+        100 classes.
 
     References:
         Berta, Holzmüller, Jordan and Bach, "Structured Matrix Scaling for Multi-Class Calibration", 2025,

@@ -155,11 +155,11 @@ class BetaCalibration(_Curve):
     .. math:: \hat p = \sigma\left( a \log p - b \log(1 - p) + c \right), \qquad a, b \ge 0
 
     With a = b this is :class:`PlattScaling` with a slope that is not negative; with a and b of its own each
-    side, near 0 and near 1, is mended by itself. In multilabel predictions every column has its own a, b and
-    c. The order of samples stays.
+    side, near 0 and near 1, is corrected by itself. In multilabel predictions every column has its own a, b
+    and c. The order of samples stays.
 
-    Where the likelihood has no maximum (only one class occurs, a threshold separates the classes) departures
-    from a = b = 1, c = 0 cost as much as one sample would, and a warning says so.
+    If the likelihood has no maximum (only one class occurs, a threshold separates the classes), departures
+    from a = b = 1, c = 0 cost as much as one sample, with a warning.
 
     Raises:
         InputError: On ``fit``, for multiclass logits, of which :class:`DirichletCalibration` is this.
@@ -242,8 +242,8 @@ class QuadraticScaling(_Curve):
 
     It is the exact posterior where the log-odds s of either class are normally distributed, each with a
     variance of its own; with equal variances a = 0, which is :class:`PlattScaling`. In multilabel predictions
-    every column has its own parabola. The order of samples changes beyond the parabola's vertex; where
-    samples lie there a warning says so.
+    every column has its own parabola. The order of samples changes beyond the parabola's vertex, with a
+    warning if samples are there.
 
     Where the likelihood has no maximum (only one class occurs, an interval separates the classes) departures
     from temperature scaling cost as much as one sample would, and a warning says so.

@@ -55,8 +55,8 @@ class TemperatureScaling(Calibrator):
     .. math:: \hat p = \mathrm{softmax}(z / T), \qquad T = \arg\min_{T \in [10^{-4}, 10^4]} L(T)
 
     In multilabel predictions every column has its own T. Accuracy, the order of the classes and log-odds of
-    zero stay as they are, so a shift of the log-odds (another prevalence than in training) cannot be mended:
-    for that see :class:`PlattScaling`.
+    zero stay as they are, so a shift of the log-odds (another prevalence than in training) cannot be
+    corrected: for that see :class:`PlattScaling`.
 
     The likelihood is convex in 1 / T: Newton's method finds its one optimum, to a derivative by log T below
     1e-8. Binned objectives jump as samples change bins, and the Brier score may have several minima: the
@@ -65,17 +65,16 @@ class TemperatureScaling(Calibrator):
 
     Args:
         objective: ``"nll"``, ``"brier"``, or a calibration error: over 15 bins of equal width (``"ece"``) or
-            equal mass (``"adaptive_ece"``), or smooth (``"smce"``), of the top label, or of class 1 of binary
-            and multilabel ones; or that of every class over 15 bins of equal width (``"classwise"``), which
-            for binary and multilabel ones is ``"ece"``.
+            equal mass (``"adaptive_ece"``), or smooth (``"smce"``). These are of the top label, or of class 1
+            of binary and multilabel ones. ``"classwise"`` is that of every class over 15 bins of equal width;
+            for binary and multilabel ones it is ``"ece"``.
         search: ``"continuous"``, or ``"grid"``: T = 0.1, 0.2, ..., 10.0 (summed up), the smallest of equals.
 
     Raises:
         InputError: If a setting is unknown.
 
-    Note:
-        O(N C) per step; memory for a block of rows. An optimum on a bound, separable data and logits that say
-        nothing are warned of, and told in ``fit_result_``; so is a calibration error that is small only
+    Note: O(N C) per step; memory for a block of rows. A warning, also in ``fit_result_``, reports an optimum
+        on a bound, separable data or uninformative logits. So does a calibration error that is small only
         because nearly all confidences fall into one bin.
 
     References:
@@ -139,7 +138,7 @@ class FocalTemperatureScaling(Calibrator):
 
     With :math:`\gamma = 0` this is temperature scaling. Every search compares its best point with
     (:math:`\gamma = 0`, T of :class:`TemperatureScaling` under the same objective), so that on its own
-    objective and its own data this is never worse. Accuracy and the order of the classes stay as they are. Of
+    objective and its own data this is never worse. Accuracy and the order of the classes stay as they are. In
     multilabel predictions every column has its own pair.
 
     For binary and multilabel predictions the two parameters are nearly exchangeable (:math:`\gamma = 1` is
@@ -275,8 +274,9 @@ class EnsembleTemperatureScaling(Calibrator):
 
     .. math:: \hat p = w_1 \, \mathrm{softmax}(z / T) + w_2 \, \mathrm{softmax}(z) + \frac{w_3}{C}
 
-    T is that of :class:`TemperatureScaling`; the shares w, which sum to one, are then the likeliest. The
-    order of the classes stays. A share of the uniform distribution keeps a confident error from costing much.
+    T is that of :class:`TemperatureScaling`; the shares w, which sum to one, then maximise the likelihood.
+    The order of the classes stays. A share of the uniform distribution keeps a confident error from costing
+    much.
 
     Note:
         The likelihood is concave in the shares: Newton's method, to derivatives below 1e-8. What the data

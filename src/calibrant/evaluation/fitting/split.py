@@ -27,7 +27,7 @@ MOST_READ = 1 << 27  # scores of very many classes that are read in pieces for a
 MOST_CROSS_FITTED = 1 << 20  # scores; with more, half of the samples judge well enough
 CROSS_FIT_WIDE_BELOW = 200  # samples of very many classes, where each fit takes long
 NUM_FOLDS = 5
-NOTHING_FITTED = "none: no calibrators were asked for"
+NOTHING_FITTED = "none: no calibrators were requested"
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def marked_split(fit: Predictions, test: Predictions) -> Predictions:
 
 
 def is_wide(predictions: Predictions) -> bool:
-    """True if there are so many classes that few rows fit into the memory set aside."""
+    """True if there are too many classes for many rows to fit into the memory set aside."""
     return predictions.kind == "multiclass" and (predictions.num_classes or 0) > WIDE
 
 

@@ -113,7 +113,7 @@ def check(
         True
     """
     if not 0.5 < confidence < 1:
-        raise InputError(f"`confidence` must lie between 0.5 and 1, as in 0.95; got {confidence}.")
+        raise InputError(f"`confidence` must be between 0.5 and 1, as in 0.95; got {confidence}.")
     wanted, known = dict(limits or {}), with_gate()
     held = [metric for metric in known if metric in (baseline_metrics or ())]
     unknown = sorted({*wanted, *(baseline_metrics or ())} - set(known))

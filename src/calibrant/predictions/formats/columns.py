@@ -68,7 +68,7 @@ class Layout:
     singles: tuple[str, ...]  # columns that go by a name of their own
     unused: tuple[str, ...]
     positive: str | None = None
-    """The class whose probability the single column of scores holds, where its name says so."""
+    """The class whose probability the single column of scores holds, if its name shows it."""
     notes: tuple[str, ...] = ()
     called: tuple[tuple[str, ...], ...] = ()
     """What else classes may be called by labels: as their columns are, or what tells these apart."""

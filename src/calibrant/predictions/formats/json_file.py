@@ -83,7 +83,7 @@ def records_of(path: Path, *, whole: bool) -> tuple[list[Record], list[int]]:
 
 
 def contents(path: Path, *, whole: bool) -> Record | tuple[list[Record], list[int]]:
-    """A dictionary of arrays; or records, and the lines that they stand on."""
+    """A dictionary of arrays; or records with their line numbers."""
     with path.open(encoding="utf-8-sig") as file:
         try:
             text = file.read()
@@ -141,7 +141,7 @@ def _array(name: str, values: Any) -> Any:
     try:
         found = np.asarray(values)
     except ValueError as error:
-        raise InputError(f"`{name}` must hold as many numbers in every row.") from error
+        raise InputError(f"`{name}` must hold the same number of values in every row.") from error
     if found.dtype.kind not in "biuf":
         raise InputError(f"`{name}` must hold numbers in every row; some hold none.")
     return found
