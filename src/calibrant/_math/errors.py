@@ -65,8 +65,9 @@ def in_lines(sentence: str) -> str:
 
 _REMEDY = re.compile(
     r"(?:; |\. )(?=`calibrant|--[a-z]|(?:add|bring|call|choose|create|delete|did|divide|evaluate|export|"
-    r"fetch|fit|get|give|keep|leave|lower|mark|name|pass|put|read|remove|rename|reorder|replace|resume|restore|save|see|set|"
-    r"start|store|take|try|upgrade|use|wait|write|if (?:they|rounded|that|-1)|for several)\b)"
+    r"fetch|fit|get|give|keep|leave|lower|mark|name|pass|put|read|remove|rename|reorder|replace|resume|"
+    r"restore|save|see|set|start|store|take|try|upgrade|use|wait|write|if (?:they|rounded|that|-1)|"
+    r"for several)\b)"
 )
 """Before an instruction, or a command to run."""
 

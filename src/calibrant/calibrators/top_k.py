@@ -22,7 +22,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant._math.top_k import Spread, TopK
 from calibrant.calibrators.fitting.results import join
-from calibrant.calibrators.fitting.searches import of_likeliest
+from calibrant.calibrators.fitting.searches import solution_of
 from calibrant.calibrators.methods.temperatures import TemperatureScaling
 
 
@@ -84,7 +84,7 @@ def fit_top_k_temperature(
 
     root = fitted("power-law")
     ends = sorted(fitted(spread).temperature for spread in ("even", "narrow"))
-    solution = of_likeliest(root, root.at_start, 1.0)
+    solution = solution_of(root, root.at_start, 1.0)
     unlisted = float(own.isnan().to(torch.float64) @ shares)
     said = (
         f"{solution.message}; two extreme guesses of the unlisted probabilities give "

@@ -129,7 +129,7 @@ def _error(
         counted = weights > 0
         table, labels, weights = table[counted], labels[counted], weights[counted]
     if bandwidth is None:
-        bandwidth = _likeliest_bandwidth(table, weights)
+        bandwidth = _best_bandwidth(table, weights)
     frequencies, known = _regress(table, labels, bandwidth, weights)
     if not bool(known.any()):
         raise InputError(
@@ -165,8 +165,8 @@ def _regress(
     return frequencies, known
 
 
-def _likeliest_bandwidth(probs: Float[Tensor, "N C"], weights: Float[Tensor, " N"] | None = None) -> float:
-    """The one of ``CANDIDATES`` under which the samples are likeliest, each given the others.
+def _best_bandwidth(probs: Float[Tensor, "N C"], weights: Float[Tensor, " N"] | None = None) -> float:
+    """The one of ``CANDIDATES`` that maximises the likelihood of each sample given the others.
 
     At most 2000 samples are judged, evenly spaced in the order of their largest probabilities.
     """

@@ -47,7 +47,7 @@ from calibrant.calibrators.fitting.searches import (
 from calibrant.calibrators.methods.temperatures import FocalTemperatureScaling
 
 _RISE = 0.7  # of log T by log(1 + gamma), about; where the next descent starts
-_FACTORS = np.geomspace(1 / 3, 3, 221)  # around the likeliest temperature: steps of one per cent
+_FACTORS = np.geomspace(1 / 3, 3, 221)  # around the maximum-likelihood temperature: steps of one per cent
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -51,9 +51,9 @@ from calibrant.calibrators.fitting.searches import (
     in_logarithms,
     minimum_at,
     of_descent,
-    of_likeliest,
     promising,
     rescaled,
+    solution_of,
     steepness,
 )
 
@@ -147,7 +147,7 @@ def temperature_in_passes(some: Samples) -> Search:
         beta = 1 / root.temperature
         bend = beta**2 * slopes(beta).second  # it tells, without another pass, that the sign changes nearby
         sure = not root.on_bound and abs(root.slope) < bend * MARGIN / 2
-        return of_likeliest(replace(root, bracketed=sure), math.nan, start)
+        return solution_of(replace(root, bracketed=sure), math.nan, start)
 
     return search
 

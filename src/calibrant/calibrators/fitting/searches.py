@@ -81,12 +81,12 @@ def _most_likely(samples: Samples) -> Solution:
 
 
 def _search_most_likely(samples: Samples) -> Solution:
-    start = likeliest_of_some(samples)
+    start = first_temperature(samples)
     root = best_temperature(lambda beta: likelihood_slopes(samples, beta), start, bracket=True)
-    return of_likeliest(root, root.at_start if start == 1 else likelihood(samples, 1.0), start)
+    return solution_of(root, root.at_start if start == 1 else likelihood(samples, 1.0), start)
 
 
-def likeliest_of_some(samples: Samples) -> float:
+def first_temperature(samples: Samples) -> float:
     """Where to begin: at 1, or for large tables at the optimum of some of the rows."""
     if samples.scores.numel() <= LARGE:
         return 1.0
@@ -95,7 +95,7 @@ def likeliest_of_some(samples: Samples) -> float:
     return best_temperature(lambda beta: likelihood_slopes(thin, beta)).temperature
 
 
-def of_likeliest(root: TemperatureRoot, before: float, start: float) -> Solution:
+def solution_of(root: TemperatureRoot, before: float, start: float) -> Solution:
     """What a search that began at ``start`` found; ``before`` is the likelihood at T = 1."""
     certificate = {} if root.on_bound else {"gradient": abs(root.slope)}
     if root.bracketed:
@@ -454,7 +454,7 @@ def solved_at_ordinary_size(
     return replace(rescaled(found, powers, exponent), before=before)
 
 
-def likeliest_temperature(samples: Samples) -> Solution:
+def maximum_likelihood_temperature(samples: Samples) -> Solution:
     """Temperature scaling by likelihood, of scores in any unit."""
 
     def solve(inside: Samples, exponent: int) -> Solution:

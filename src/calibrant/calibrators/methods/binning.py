@@ -14,7 +14,7 @@ from calibrant._math.scores import steady_sigmoid
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.methods.events import EventCalibrator, EventMap, Ordered, constant_in_bins
-from calibrant.calibrators.methods.log_odds import likeliest_line
+from calibrant.calibrators.methods.log_odds import maximum_likelihood_line
 
 HistogramBins: TypeAlias = Literal["mass", "width"]
 _SPREAD = 10.0  # bins run from N^(1/3) / 10 to 10 N^(1/3)
@@ -149,7 +149,7 @@ class ScalingBinning(EventCalibrator):
     def _fit_event(
         self, log_odds: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], weights: Float[Tensor, " N"]
     ) -> EventMap:
-        line = likeliest_line(Samples(log_odds, outcomes.to(torch.int64), weights))
+        line = maximum_likelihood_line(Samples(log_odds, outcomes.to(torch.int64), weights))
         samples = Ordered(log_odds, outcomes, weights)
         bins = samples.equal_mass(self.num_bins)
         ends = samples.ends(bins)

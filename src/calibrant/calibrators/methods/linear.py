@@ -21,7 +21,7 @@ from calibrant.calibrators.fitting.data import CONSTANT, few, folds_of_alike, me
 from calibrant.calibrators.fitting.regression import Fitted, Regression, regress
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.searches import likeliest_temperature
+from calibrant.calibrators.fitting.searches import maximum_likelihood_temperature
 
 Structure: TypeAlias = Literal["matrix", "diagonal"]
 Form: TypeAlias = Literal["matrix", "diagonal", "shifts"]
@@ -135,7 +135,7 @@ class LinearScaling(Calibrator):
         logits = self._features(samples.scores.to(torch.float64))
         largest = float(logits.abs().max()) or 1.0  # divided first: squares of huge numbers are infinite
         scale = largest * float(((logits / largest).square().mean(dim=1) @ samples.shares).sqrt()) or 1.0
-        base = likeliest_temperature(samples)
+        base = maximum_likelihood_temperature(samples)
         form = self._form()
         near = _theta_of(start["weight"] * scale, start["bias"], form) if start else None
         fitted, trouble = self._fit(Standardised(samples, logits / scale, scale, base, form, near))

@@ -101,7 +101,7 @@ class PlattScaling(_Curve):
         return 1 if self.fixed_slope else 2
 
     def _solve(self, samples: Samples) -> Solution:
-        return likeliest_line(samples, fixed_slope=self.fixed_slope)
+        return maximum_likelihood_line(samples, fixed_slope=self.fixed_slope)
 
     def _in_any_unit(self, samples: Samples) -> bool:
         del samples
@@ -115,7 +115,7 @@ class PlattScaling(_Curve):
         return scores * self.slope.to(scores) + self.intercept.to(scores)
 
 
-def likeliest_line(samples: Samples, *, fixed_slope: bool = False) -> Solution:
+def maximum_likelihood_line(samples: Samples, *, fixed_slope: bool = False) -> Solution:
     """Slope and intercept, and how they were found."""
     log_odds, outcomes, masses = samples.scores.to(torch.float64), samples.outcomes, samples.masses
     shares, targets = masses / masses.sum(), outcomes

@@ -39,7 +39,7 @@ from calibrant.calibrators.fitting.searches import (
     fit_focal_temperature,
     fit_focal_temperature_near,
     fit_temperature,
-    likeliest_temperature,
+    maximum_likelihood_temperature,
     without_exponent,
 )
 
@@ -310,7 +310,7 @@ class EnsembleTemperatureScaling(Calibrator):
     uniform: Tensor
 
     def _solve(self, samples: Samples) -> Solution:
-        base = with_doubts_of_temperature(likeliest_temperature(samples), samples, "nll")
+        base = with_doubts_of_temperature(maximum_likelihood_temperature(samples), samples, "nll")
         loss = _Loss(samples, base.parameters["temperature"])
         # The shares are free; the sum of them, added to the mean loss, makes them sum to one at the optimum.
         found = minimise_in_box(loss, np.full(3, 1 / 3), np.zeros(3), np.full(3, math.inf))

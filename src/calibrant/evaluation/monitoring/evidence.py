@@ -219,6 +219,6 @@ def over_starts(evidence: Matrix) -> Vector:
     return np.logaddexp(np.asarray(logsumexp(evidence + shares[:, None], axis=0)), pocket)
 
 
-def likeliest_start(evidence: Matrix, ended: int) -> int:
+def most_likely_start(evidence: Matrix, ended: int) -> int:
     """The window from which the evidence until ``ended`` is strongest."""
     return int(np.argmax(evidence[: ended + 1, ended]))

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.evaluation.monitoring.evidence import (
-    likeliest_start,
     log_change,
     log_mean_wealth,
     log_tilted,
     log_wealth,
     mean_of,
+    most_likely_start,
     over_starts,
 )
 from calibrant.evaluation.monitoring.result import SequentialTest, TestKey
@@ -208,7 +208,7 @@ def _answer(
     ended, needed = float(evidence[-1]) / math.log(10), threshold / math.log(10)
     sentence = f"{quiet} (evidence {said_times(ended)}; an alarm needs {said_times(needed)})."
     if alarm is not None:
-        since = likeliest_start(together, alarm)
+        since = most_likely_start(together, alarm)
         loudest = max(kept, key=lambda each: float(each.evidence[since, alarm]) + math.log(each.share))
         about = (loudest.name if len(kept) > 1 else "") or None
         start, end = watched.windows.edges[since], watched.windows.edges[alarm + 1]

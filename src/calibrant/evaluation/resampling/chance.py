@@ -150,7 +150,7 @@ def paired_test(
         InputError: If shapes disagree, a value is out of range, or the metric gives anything but a number.
 
     Note: Four calls of the metric per resample. The hypothesis behind the p-value is that the models are
-        alike altogether, that behind the interval only that the metric is: For accuracy and scores, means
+        alike altogether, that behind the interval only that the metric is. For accuracy and scores, means
         over the samples, they hardly differ. Two models of equal calibration error but different accuracy
         might get a p-value that is slightly off; the interval counts.
 

@@ -107,8 +107,8 @@ def _add(
     from calibrant.evaluation.resampling import kernels  # compiled
 
     ends = np.empty(rows.probs.shape[1])
-    likeliest = rows.probs.max(axis=1)
-    exceptions = np.maximum(1 - likeliest / rows.probs.sum(axis=1), 0.0)
+    largest = rows.probs.max(axis=1)
+    exceptions = np.maximum(1 - largest / rows.probs.sum(axis=1), 0.0)
     sure = exceptions < LIKELY_EXCEPTION
     if not sure.all():
         these = rows.part(~sure)

@@ -319,7 +319,7 @@ def add_exceptions(
             usual[cell] += mass[i]
         if others <= 0.0:
             continue
-        rate = math.log1p(others / probs[i, top])  # of the steps: the log of the total over the likeliest
+        rate = math.log1p(others / probs[i, top])  # of the steps: the log of the total over the most probable
         while True:
             if used == len(steps):
                 place[0], place[1] = i, r
