@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class InputError(ValueError):
-    """The caller's numbers, shapes or files are wrong; the message says which and what to do."""
+    """The caller's numbers, shapes or files are wrong; the message gives cause and remedy."""
 
 
 class DerivativeError(InputError, RuntimeError):
@@ -32,11 +32,11 @@ class NotFittedError(ValueError, AttributeError):
 
 
 class ConvergenceError(RuntimeError):
-    """An iterative fit found no optimum that can be trusted."""
+    """An iterative fit found no reliable optimum."""
 
 
 class CalibrantWarning(UserWarning):
-    """A result stands, and something about it needs saying (an optimum on a bound, floored probabilities)."""
+    """A valid result with a caveat (an optimum on a bound, floored probabilities)."""
 
 
 EXPECTED = (InputError, NotFittedError, ConvergenceError, OSError)

@@ -254,7 +254,7 @@ def _fitted(terms: Matrix, right: Matrix, least: Matrix) -> tuple[Matrix, float,
 
 
 def save_detection_calibration(calibration: DetectionCalibration, path: str | os.PathLike[str]) -> None:
-    """Write a calibrator of detections, which is complete or not there.
+    """Write a calibrator of detections; the file is complete or absent.
 
     Args:
         calibration: What :func:`fit_detections` made.

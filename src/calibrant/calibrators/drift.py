@@ -28,7 +28,7 @@ FALSE_ALARMS = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class PriorEstimate:
-    """What :func:`estimate_prior` found."""
+    """Result of :func:`estimate_prior`."""
 
     prior: tuple[float, ...]
     """Estimated share of each class; both classes of a binary problem."""
@@ -52,7 +52,7 @@ def estimate_prior(
     weights: ArrayLike | None = None,
     max_steps: int = _MAX_STEPS,
 ) -> PriorEstimate:
-    r"""The class frequencies of unlabelled data, from calibrated probabilities (label shift).
+    r"""Estimate class frequencies of unlabelled data from calibrated probabilities (label shift).
 
     Where only the frequencies of the classes changed, and not what each class looks like, the likelihood of
     the new data under frequencies q is :math:`\prod_i \sum_k q_k p_{ik} / \pi_k`, with the probabilities p
@@ -125,7 +125,7 @@ def estimate_prior(
 
 
 def adjust_to_prior(probs: ArrayLike, *, prior: ArrayLike | float, source_prior: ArrayLike | float) -> Tensor:
-    r"""Probabilities for other class frequencies than they were calibrated for.
+    r"""Adapt calibrated probabilities to other class frequencies.
 
     .. math:: p'_k \propto p_k \, q_k / \pi_k
 
@@ -321,7 +321,7 @@ def _of_the_calibrator(
 
 @dataclass(frozen=True, kw_only=True)
 class ClassChange:
-    """A class whose mean probability, as the model states it, changed much beyond noise."""
+    """A class whose mean predicted probability changed far beyond noise."""
 
     name: str
     before: float
@@ -332,7 +332,7 @@ class ClassChange:
 
 @dataclass(frozen=True, kw_only=True)
 class Shift:
-    """What :func:`shift_of` found; ``print`` it."""
+    """Result of :func:`shift_of`; ``print`` it."""
 
     distance: float
     """Total variation between the histograms of the confidences, from 0 to 1."""
@@ -387,7 +387,7 @@ class Shift:
 
 
 def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | None = None) -> Shift:
-    r"""Whether predictions differ much from those a calibrator was fitted on. Labels are not needed.
+    r"""Test whether predictions differ much from those of a calibrator's fit. Labels are not needed.
 
     Compared is what the model says before calibration. First the histogram of the confidences (top class; of
     binary and multilabel log-odds the probability of class 1), over ten bins that held equally many samples

@@ -45,7 +45,7 @@ _MOST_SORTED = 1 << 20  # scores for free forms, which sort them
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A calibrator, and how it did on samples it was not fitted on."""
+    """A calibrator and its loss on held-out samples."""
 
     text: str
     """What :func:`build` makes it from, or ``"none"`` for probabilities as they came."""
@@ -66,7 +66,7 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What :func:`select` chose, and why; ``print`` it."""
+    """Result of :func:`select`: the choice and the reason; ``print`` it."""
 
     calibrator: Calibrator | None
     """Fitted on all samples; None where probabilities are best left as they came."""

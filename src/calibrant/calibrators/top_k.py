@@ -29,7 +29,7 @@ from calibrant.calibrators.methods.temperatures import TemperatureScaling
 def fit_top_k_temperature(
     top_k: TopK, labels: ArrayLike | None = None, *, weights: ArrayLike | None = None
 ) -> TemperatureScaling:
-    r"""The temperature of the whole rows, approximately, from the largest logits of each.
+    r"""Approximate the temperature of whole rows from their largest logits.
 
     The likelihood at a temperature T needs :math:`\sum_j e^{z_j / T}` over all classes. For those that are
     not listed only :math:`R = \sum_j e^{z_j}` is known, and that none exceeds the last one listed. They are

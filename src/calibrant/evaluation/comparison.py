@@ -45,7 +45,7 @@ def compare(
     progress: Progress | None = None,
     spread: Spread = here,
 ) -> Comparison:
-    """Compare several models as they are, each on its test samples, and find which is better beyond noise.
+    """Compare several models as they are, each on its test samples, and test which is better.
 
     If all models have the same samples, every resample draws the same samples for all of them, and
     differences are paired. Samples count as the same if labels and weights agree in every row. Top-label

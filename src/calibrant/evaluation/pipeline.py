@@ -90,7 +90,7 @@ def evaluate(
     progress: Progress | None = None,
     spread: Spread = here,
 ) -> Evaluation:
-    r"""Say whether probabilities are true, how sure that is, and what repairs them.
+    r"""Test whether predictions are calibrated, and recommend a fix.
 
     Every metric is computed for the predictions as they came and after each calibrator. Calibrators are
     fitted on some samples and judged on others:

@@ -192,7 +192,7 @@ def refinement_decomposition(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> RefinementDecomposition:
-    r"""What recalibration takes off a proper score, and what is left ("refine, then calibrate").
+    r"""Split a proper score into calibration and refinement ("refine, then calibrate").
 
     .. math:: S(p) = \underbrace{S(p) - S(g(p))}_{\text{calibration}}
                    + \underbrace{S(g(p))}_{\text{refinement}}
@@ -283,7 +283,7 @@ def _blocks(scores: Vector, outcomes: Vector, weights: Vector | None) -> Isotoni
 
 @dataclass(frozen=True)
 class TemperatureDecomposition(RefinementDecomposition):
-    """A proper score = calibration + refinement, and the temperature that tells them apart."""
+    """A proper score = calibration + refinement, and the temperature that separates them."""
 
     temperature: float
 
@@ -296,7 +296,7 @@ def temperature_decomposition(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> TemperatureDecomposition:
-    r"""What one temperature takes off a proper score, and what is left.
+    r"""Split a proper score into what one temperature removes and what is left.
 
     .. math:: S(p) = \underbrace{S(p) - S(p_T)}_{\text{calibration}} + \underbrace{S(p_T)}_{\text{refinement}}
               , \qquad p_T \propto p^{1/T}

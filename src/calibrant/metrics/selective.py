@@ -149,7 +149,7 @@ def risk_coverage_area(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""Area under the risk–coverage curve (AURC), or what is left of it beyond the best order (E-AURC).
+    r"""Area under the risk–coverage curve (AURC), or its excess over the best order (E-AURC).
 
     .. math::
         \mathrm{AURC} = \frac1N \sum_i r(c_i), \qquad

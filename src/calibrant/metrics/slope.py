@@ -34,7 +34,7 @@ _FAR = 1e6  # no bound of an interval is looked for beyond
 
 @dataclass(frozen=True)
 class SlopeEstimate:
-    """A number with its interval; ``reason`` says why there is none."""
+    """A number with its interval; ``reason`` explains a missing one."""
 
     value: float | None
     low: float | None = None
@@ -44,7 +44,7 @@ class SlopeEstimate:
 
 @dataclass(frozen=True)
 class CalibrationSlope:
-    """The line on the log-odds, and the shift alone."""
+    """Result of :func:`calibration_slope`: slope and intercept, and the intercept at slope 1."""
 
     slope: SlopeEstimate
     intercept: SlopeEstimate

@@ -42,7 +42,7 @@ class Source:
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Predictions:
-    r"""What a classifier said about each sample, and what was true.
+    r"""A classifier's scores for each sample, and the true labels.
 
     The shapes say the kind, and the kind decides everything downstream:
 

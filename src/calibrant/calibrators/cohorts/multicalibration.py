@@ -30,7 +30,7 @@ _LEAST, _MOST = 1e-12, 1 - 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class Correction:
-    """One step: the probabilities of an event that lie in a bin, in one group, are shifted."""
+    """One step: a shift of an event's probabilities within one bin and group."""
 
     group: str
     event: int  # class or label; 0 of a binary model
@@ -106,7 +106,7 @@ def multicalibrate(
     threshold: float = 3.0,
     most_steps: int = 1000,
 ) -> Multicalibrator:
-    r"""Correct probabilities until, in every group, those of each level are as frequent as they say.
+    r"""Correct probabilities until they match the actual rates at each level in every group.
 
     .. math:: \left| \sum_{i \in g,\; p_i \in b} (y_i - p_i) \right|
        \le z \sqrt{\sum_{i \in g,\; p_i \in b} p_i (1 - p_i)} \qquad \text{for all groups } g, \text{ bins } b

@@ -173,7 +173,7 @@ def _lengthened(table: Tensor, length: int) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Class shares, and how sure the model was, before calibration.
+    """Class shares and confidences before calibration.
 
     Confidence is that of the top class; of binary and multilabel predictions the probability of class 1, as
     calibration is measured for these. For large tables the histogram and the means are those of a stratified
