@@ -124,7 +124,7 @@ def test_the_best_is_chosen_for_being_the_best(calibrated: Callable[..., Any]) -
     found = select(3 * scores, labels, calibrators=["temperature"])
     assert "every method with fewer parameters is more than one standard error behind." in str(found)
     alone = dataclasses.replace(found, candidates=(found.chosen,))
-    assert "it has the lowest loss, and no other has fewer parameters." in str(alone)
+    assert "It has the lowest loss, and no other has fewer parameters." in str(alone)
 
 
 def test_same_seed_same_choice(calibrated: Callable[..., Any]) -> None:

@@ -83,7 +83,7 @@ def test_a_quiet_stream_is_exit_code_0(stream, tmp_path) -> None:
     assert run(tmp_path, str(few), *given, "--quiet") == (0, "")
     code, said = run(tmp_path, str(few), *given)
     assert code == 0
-    assert "no alarm: No evidence that, at the same predicted probability, outcomes differ" in said
+    assert "No alarm: No evidence that, at the same predicted probability, outcomes differ" in said
     assert "note: No evidence against the predicted probabilities" in said
 
 

@@ -133,7 +133,7 @@ evaluate sparse.pt | got a sparse one: call `.to_dense()` first.
 evaluate meta.pt | got a tensor on the device meta, which has none.
 evaluate logits.npy | logits.npy has no labels; save them as labels.npy in the same folder.
 evaluate columns.csv | found no predictions in `seed`, `bins`, `age`; name columns
-evaluate columns.csv | Or name yours with --label-column and --prob-columns.
+evaluate columns.csv | Use --label-column and --prob-columns for other names.
 check diagnosis.csv --max-ece 0.1 | or name the column with --label-column. Not used: `diagnosis`.
 fit nosplit.npz -o o.safetensors | no calibration split
 fit unlabelled.npz -o o.safetensors | no labels

@@ -39,7 +39,7 @@ LEAVE_OUT = "leave such rows out (pandas: `frame.dropna(subset=['label'])`)."
 READS_COLUMNS = (
     "name columns `label` and `prob_0`, `prob_1`, ... or `logit_0`, `logit_1`, ... (two classes: `prob`), "
     "or `confidence` and `correct`; "
-    "or name yours with `columns` (--label-column, --prob-columns)."
+    "use `columns` (--label-column, --prob-columns) for other names."
 )
 
 

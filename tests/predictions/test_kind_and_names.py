@@ -29,7 +29,7 @@ def test_unlabelled_events_are_read_by_kind(space, ending, tmp_path) -> None:
     assert (found.kind, found.space, found.labels) == ("multilabel", space, None)
     assert np.array_equal(found.values, EVENTS[space])
     if space == "probs":
-        with pytest.raises(InputError, match=r"must have rows summing to 1.*or the kind multilabel"):
+        with pytest.raises(InputError, match=r"must have rows summing to 1.*use the kind multilabel"):
             given_as(tmp_path, ending, columns)
     else:
         assert given_as(tmp_path, ending, columns).kind == "multiclass"

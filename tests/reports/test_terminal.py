@@ -163,7 +163,7 @@ def test_a_comparison_fits_the_terminal(width, kind, comparison_of) -> None:
     assert "top label" not in text
     assert "differences from" in flat(text)
     apart = flat(printed(comparison_of(kind, paired=False), width))
-    assert "the samples are not known to be the same." in apart
+    assert "The samples might differ: " in apart
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])

@@ -29,9 +29,7 @@ def monitor(
     window: Annotated[
         str, typer.Option(metavar="LENGTH", help="Length of a window: 30min, 12h, 1d, 1w, or a number.")
     ] = "1d",
-    baseline: Annotated[
-        Path | None, typer.Option(help="Earlier predictions, to detect changes from.")
-    ] = None,
+    baseline: Annotated[Path | None, typer.Option(help="Earlier predictions to compare with.")] = None,
     against: Annotated[
         Literal["stated", "baseline", "drift"] | None,
         typer.Option(
@@ -128,7 +126,7 @@ def _show(found: Monitoring, *, quiet: bool) -> None:
     for test in sorted(found.tests, key=lambda test: not test.decides):
         alarmed = test.alarm is not None
         if not quiet or (alarmed and test.decides):
-            mark = "note" if not test.decides else "ALARM" if alarmed else "no alarm"
+            mark = "note" if not test.decides else "ALARM" if alarmed else "No alarm"
             typer.echo(f"{mark}: {test.sentence}")
     if quiet:
         return

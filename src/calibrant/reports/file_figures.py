@@ -264,14 +264,14 @@ _SHAPE = frozenset({"positive_class", "bins", "level", "seed"})
 OF_FILES = (
     FileFigure(
         name="reliability",
-        summary="What FILE states against what came true, with intervals, noise band and histogram.",
+        summary="Predicted probability against actual rate in FILE, with intervals and noise band.",
         draw_files=draw_reliability,
         several=True,
         options=_SHAPE | {"label"},
     ),
     FileFigure(
         name="confidence",
-        summary="How sure the model of FILE was where it was right, and where it was wrong.",
+        summary="Confidence of right and of wrong predictions in FILE.",
         draw_files=draw_confidence,
         several=True,
         options=_SHAPE | {"label"},
@@ -292,7 +292,7 @@ OF_FILES = (
     ),
     FileFigure(
         name="decision-curve",
-        summary="Net benefit of acting on FILE from a threshold on, against treating all or none.",
+        summary="Net benefit of treating above a threshold, against treating all or none.",
         draw_files=draw_decisions,
         several=True,
         options=frozenset({"positive_class", "label", "level"}),

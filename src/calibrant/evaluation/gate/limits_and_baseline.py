@@ -424,7 +424,7 @@ class CheckedSamples:
             judgement = "This could be noise, " + (
                 "but the gate is strict" if self._strict else "so it passes"
             )
-        confidence = f"{100 * self._confidence:g}%"
+        confidence = f"{100 * self._confidence:.4g}%"
         if found.at_limit is not None:
             drawn = found.at_limit
             sign = "≤" if drawn.p_value <= 1 / (1 + drawn.num_draws) else "="

@@ -53,7 +53,7 @@ _TURNED = 32  # columns: one alone is slow to scatter
 ACCEPTED = (
     "name columns `label` and `prob_0`, `prob_1`, ... or `logit_0`, `logit_1`, ... (two classes: `prob`), "
     "or `confidence` and `correct`; "
-    "or name yours with `columns` (--label-column, --prob-columns)"
+    "use `columns` (--label-column, --prob-columns) for other names"
 )
 
 
