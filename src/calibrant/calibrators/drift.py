@@ -362,7 +362,7 @@ class Shift:
             )
         if self.class_distance - self.class_noise > LARGE_CHANGE:
             told.append(
-                f"the model's mean class probabilities differ from those in the fit: {self.class_distance:.0%} "
+                f"the mean class probabilities differ from those in the fit: {self.class_distance:.0%} "
                 f"moved to other classes; noise explains at most {self.class_noise:.0%}"
             )
         if self.changes:

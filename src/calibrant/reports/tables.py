@@ -364,7 +364,10 @@ def floor_sentence(found: result.Evaluation | result.Comparison) -> str:
     """What the noise floors and intervals of the short table mean."""
     level = percent(found.settings.level)
     if isinstance(found, result.Comparison):
-        return f"Noise floor: a perfectly calibrated model stays below it in {level} of samples of this size."
+        return (
+            f"Noise floor ({brief_models(found)[0][0]}): a perfectly calibrated model stays below it in "
+            f"{level} of samples of this size."
+        )
     course = " (before → after)" if len(before_and_after(found)) > 1 else ""
     said = (
         f"Noise floor{course}: a perfectly calibrated model stays below it in {level} of samples of this "
