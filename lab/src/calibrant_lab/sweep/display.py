@@ -134,7 +134,7 @@ class SweepDisplay(Watcher):
         if self._bars is not None and not self._is_waiting:
             self._is_waiting = True
             last = "the last run is" if runs == 1 else f"the last {runs} runs are"
-            self._say(f"{last} being done by another sweep; waiting for it")
+            self._say(f"{last} running in another sweep; waiting for it")
 
     def stop(self) -> None:
         if self._bars is not None:
