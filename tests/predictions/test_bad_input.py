@@ -730,7 +730,7 @@ def test_unknown_endings(name, ending, tmp_path) -> None:
         example().save(path)
     assert not path.exists()
     path.write_bytes(b"x")
-    words = words.removesuffix(".") + "; or pass its format as `format` (--format)."
+    words = words.removesuffix(".") + "; give its format as `format` (--format)."
     with pytest.raises(InputError, match=exactly(words.replace(".pt;", ".pt, .npy;"))):
         load_predictions(path)
 

@@ -16,9 +16,9 @@ def check_kind(name: str, kinds: Collection[Task], kind: Task, *, remedy: str) -
     """Refuse data of a kind that the calibrator of that name is not for."""
     if kind in kinds:
         return
-    wanted = "classes: logits (N, C) with `labels` (N,)"
+    wanted = "classes, logits (N, C) with `labels` (N,)"
     if "multiclass" not in kinds:
-        wanted = "two classes or several labels: log-odds (N,), or (N, C) with `labels` (N, C)"
+        wanted = "log-odds, (N,) or (N, C) with `labels` (N, C)"
     raise InputError(f"{name} needs {wanted}; these are {kind}; {remedy}.")
 
 

@@ -263,7 +263,7 @@ def found_ending(path: Path, stated: str | None) -> str:
         if stated is not None:
             raise
         raise InputError(
-            f"{str(error).removesuffix('.')}; or pass its format as `format` (--format)."
+            f"{str(error).removesuffix('.')}; give its format as `format` (--format)."
         ) from error
     if is_empty:
         raise InputError(f"{path}: the file is empty (0 bytes).")

@@ -109,7 +109,7 @@ class LinearScaling(Calibrator):
     """
 
     kinds: ClassVar[tuple[Task, ...]] = ("multiclass",)
-    for_other_kinds = "for those platt fits slope and intercept"
+    for_other_kinds = "use platt for a slope and an intercept"
     unit_powers: ClassVar = {"weight": -1}
     parameter_ranges: ClassVar = {"weight": (-math.inf, math.inf), "bias": (-math.inf, math.inf)}
     parameter_shapes: ClassVar = {"weight": ("C", "C"), "bias": ("C",)}

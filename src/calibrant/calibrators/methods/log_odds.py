@@ -39,7 +39,7 @@ class _Curve(Calibrator):
     """A function of log-odds, fitted by likelihood."""
 
     kinds: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")
-    for_other_kinds = "for two classes pass `logits[:, 1] - logits[:, 0]`"
+    for_other_kinds = "pass `logits[:, 1] - logits[:, 0]` of two classes"
     objective = "nll"
 
 
@@ -84,7 +84,7 @@ class PlattScaling(_Curve):
     name = "platt"
     title = "Platt scaling"
     named_after_person = True
-    for_other_kinds = f"{_Curve.for_other_kinds}, for more use temperature scaling"
+    for_other_kinds = f"{_Curve.for_other_kinds}, or use temperature scaling"
     tried_unasked: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")
     unit_powers: ClassVar = {"slope": -1}
     parameter_ranges: ClassVar = dict.fromkeys(("slope", "intercept"), (-math.inf, math.inf))
@@ -182,7 +182,7 @@ class BetaCalibration(_Curve):
 
     name = "beta"
     title = "Beta calibration"
-    for_other_kinds = f"{_Curve.for_other_kinds}, for more use dirichlet"
+    for_other_kinds = f"{_Curve.for_other_kinds}, or use dirichlet"
     tried_unasked: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")
     parameter_ranges: ClassVar = {"a": (0.0, math.inf), "b": (0.0, math.inf), "c": (-math.inf, math.inf)}
     a: Tensor
