@@ -261,7 +261,7 @@ def test_prefit_must_know_the_classes(events: Any) -> None:
     """Labels that the fitted estimator never saw are named."""
     X, y, _, _ = events
     fitted = GaussianNB().fit(X, y)
-    with pytest.raises(InputError, match=r"classes that the estimator knows; got \[2\]"):
+    with pytest.raises(InputError, match=r"classes that the estimator wasn't fitted on: \[2\]"):
         CalibratedClassifier(fitted, cv="prefit").fit(X, y + 1)
 
 
@@ -298,7 +298,7 @@ def test_every_classifier_with_every_method(model: str, num_classes: int) -> Non
     for method in SEVERAL if num_classes > 2 else available():
         classifier = CalibratedClassifier(MODELS[model], method=method, cv=3)
         if model == "SVC by pairs" and num_classes > 2:
-            with pytest.raises(InputError, match=r'SVC gives one per pair .* decision_function_shape="ovr"'):
+            with pytest.raises(InputError, match=r'SVC has one per pair .* decision_function_shape="ovr"'):
                 classifier.fit(X[:200], y[:200])
             continue
         probs = classifier.fit(X[:200], y[:200]).predict_proba(new)
@@ -311,7 +311,7 @@ def test_scores_by_pairs_of_three_classes_are_refused() -> None:
     """Three classes have three pairs: the number of columns does not tell."""
     X, y = make_classification(120, 8, n_informative=6, n_classes=3, random_state=0)
     by_pairs = make_pipeline(StandardScaler(), SVC(decision_function_shape="ovo"))
-    with pytest.raises(InputError, match="Pipeline gives one per pair of classes"):
+    with pytest.raises(InputError, match="Pipeline has one per pair of classes"):
         CalibratedClassifier(by_pairs, cv=3).fit(X, y)
 
 

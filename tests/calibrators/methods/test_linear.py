@@ -202,7 +202,7 @@ def test_few_and_constant_logits_are_said(kind: Any) -> None:
 @pytest.mark.parametrize("kind", ALL)
 def test_log_odds_are_refused(calibrated: Callable[..., Any], kind: Any) -> None:
     """For events the message names Platt scaling."""
-    with pytest.raises(InputError, match="platt fits slope and intercept"):
+    with pytest.raises(InputError, match="use platt for a slope and an intercept"):
         kind().fit(*calibrated("binary", 30))
 
 
