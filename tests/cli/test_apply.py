@@ -201,7 +201,7 @@ def test_compare_knows_a_model_and_its_repair(run, risks) -> None:
     run("apply", "c.safetensors", "a.csv", "-o", "b.csv")
     run("compare", "a.csv", "b.csv", "--bootstrap", "20", "--json", "c.json", code=0)
     found = json.loads((risks / "c.json").read_text())
-    same = "The same model, before or after calibration: a (as it was), b (platt)."
+    same = "The same model, before or after calibration: a (uncalibrated), b (platt)."
     assert same in found["notes"]
     assert found["warnings"][0].startswith("b: The calibrator was fitted on these very samples")
     run("evaluate", "b.csv", "--bootstrap", "20", "--json", "e.json")

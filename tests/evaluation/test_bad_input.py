@@ -105,7 +105,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     # Comparisons.
     (compare, ([("a", EVENT)],), {}, "two models or more; got 1"),
     (compare, ([("a", EVENT), ("a", EVENT)],), {}, "different names; 'a' is given 2 times"),
-    (compare, ([("a", EVENT), ("b", CLASSES)],), {}, "one kind; ('a' is binary and )?'b' is multicl"),
+    (compare, ([("a", EVENT), ("b", CLASSES)],), {}, "same kind; (a is binary and )?b is multicl"),
     (compare, ([("a", BARE), ("b", BARE)],), {}, "`labels` must be given"),
     (compare, ([(name, CLASSES) for name in "ab"],), {"metrics": ["smoth_ece"]}, "got 'smoth_ece'"),
     # Chance and paired tests of any metric.

@@ -325,8 +325,8 @@ def _notes_on_seen(fitted: Calibrator, predictions: Predictions) -> Sequence[str
         return ()
     if fingerprint(predictions.scores, labels, predictions.weights) != fitted.fit_result_.data_sha256:
         return ()
-    said = "The calibrator was fitted on these very samples, so on them it looks better than on new ones"
-    return (f"{said}; evaluate the file as it was, or apply it to samples that it has not seen.",)
+    said = "The calibrator was fitted on these very samples, so it looks better than on new ones"
+    return (f"{said}; apply it to new samples, or evaluate the original file.",)
 
 
 def notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:

@@ -122,9 +122,8 @@ def choose_split(
     """Take the split that is given, or make one that the seed decides; where nothing fits, judge all."""
     both = has_both_parts(predictions)
     test = predictions.test if both else predictions
-    for each in filter(None, (predictions, calibration)):
-        if not each.has_labels:
-            raise no_labels(each)
+    if not predictions.has_labels:
+        raise no_labels(predictions)
     if calibration is not None:
         _check_same_problem(predictions, calibration)
         _check_other_file(predictions, calibration)

@@ -150,7 +150,7 @@ def cluster_note(names: Sequence[str]) -> str:
     sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (counts.min(), counts.max())))
     plural = "s" if counts.max() > 1 else ""
     said = (
-        f"Intervals and p-values treat the {len(counts):,} clusters, of {sizes} sample{plural} each, as the "
+        f"Intervals and p-values treat the {len(counts):,} clusters of {sizes} sample{plural} as the "
         "independent units."
     )
     return said + few_note(len(counts))
