@@ -64,7 +64,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     (evaluate, (BARE,), {}, "^`labels` must be given to evaluate predictions; got n"),
     (evaluate, (EVENT,), {"cluster": ["a"] * 60}, "at least two clusters"),
     (evaluate, (EVENT,), {"cluster": ["a", "b"]}, "`clusters` must hold 60 names, one per sample; got 2"),
-    (evaluate, (CLASSES,), {"cluster": "groups"}, '"groups" if the predictions have groups; got predictions without'),
+    (evaluate, (CLASSES,), {"cluster": "groups"}, '"groups" if the predictions have groups; got'),
     (evaluate, (IMAGES,), {"cluster": ["a"] * 4}, "mark the images for fitting with `split`"),
     # Foreign samples.
     (evaluate, (CLASSES,), FEW | {"ood": EVENT}, "must be multiclass as the predictions are; got bi"),

@@ -290,7 +290,7 @@ def test_classes_that_are_numbers_are_names() -> None:
     ("estimator", "y", "said"),
     [
         (GaussianNB(), Y, "must be a fitted classifier, with `classes_`; got GaussianNB"),
-        (GaussianNB().fit(X, Y), np.where(Y == "ant", "gnu", Y), r"the estimator wasn't fitted on: \['gnu'\]"),
+        (GaussianNB().fit(X, Y), np.where(Y == "ant", "gnu", Y), r"wasn't fitted on: \['gnu'\]"),
         (SVC(decision_function_shape="ovo").fit(X, (X > 0).sum(1)), (X > 0).sum(1), "one score per class"),
         (KNeighborsClassifier().fit(X, X > 0), X > 0, "one label per sample; for several use"),
     ],

@@ -661,7 +661,7 @@ def test_the_positive_class_names_the_word_of_a_single_score(tmp_path, ending) -
     rows = [{"label": "spam", "prob": 0.75}, {"label": "eggs", "prob": 0.5}]
     found = given_as(tmp_path, ending, rows, positive_class="spam")
     assert (found.class_names, found.labels.tolist()) == (("eggs", "spam"), [1, 0])
-    with pytest.raises(InputError, match=r"pass the word for class 1 as `positive_class` \(--positive-class\)"):
+    with pytest.raises(InputError, match=r"word for class 1 as `positive_class` \(--positive-class\)"):
         load_predictions(tmp_path / f"p.{ending}")
 
 
