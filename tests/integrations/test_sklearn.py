@@ -261,7 +261,7 @@ def test_prefit_must_know_the_classes(events: Any) -> None:
     """Labels that the fitted estimator never saw are named."""
     X, y, _, _ = events
     fitted = GaussianNB().fit(X, y)
-    with pytest.raises(InputError, match=r"classes that the estimator wasn't fitted on: \[2\]"):
+    with pytest.raises(InputError, match=r"class that the estimator wasn't fitted on, '2'"):
         CalibratedClassifier(fitted, cv="prefit").fit(X, y + 1)
 
 
