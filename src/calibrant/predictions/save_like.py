@@ -55,7 +55,7 @@ def save_in_form_of(
 
     Returns:
         Whether columns were kept; where the source is not a table, or ``out`` is of another kind of file, the
-        predictions alone are written (for logs of language models, with what says which each is).
+        predictions alone are written (of a log, with what says which each is).
 
     Raises:
         InputError: If the ending of ``out`` is unknown, or the table is no longer what was read.

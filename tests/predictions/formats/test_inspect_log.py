@@ -200,7 +200,7 @@ def test_marks(tmp_path, value, right) -> None:
     ]
     found = load_predictions(as_json(log_with(*samples), tmp_path / "log"))
     assert (found.confidence.tolist(), found.correct.tolist()) == ([0.85, 0.7], [right, True])
-    assert "`judge.points` says whether an answer is right." in found.notes
+    assert "Right by the marks of `judge.points`." in found.notes
 
 
 def test_what_is_left_out_is_counted(tmp_path) -> None:
@@ -258,7 +258,7 @@ PLAIN = log_with(sample(0, "yes", match="C"), sample(1, "no", match="I"))
         (PLAIN | {"version": 3}, {}, r"must be version 2 of inspect-ai's; got 3: convert older logs by"),
         (PLAIN | {"samples": []}, {}, r"it holds no samples; run inspect eval without --no-log-samples"),
         (log_with(sample(0, "yes")), {}, r"no answer is marked .*: inspect score LOG --scorer match"),
-        (PLAIN, {}, r"hold no confidence; log one of these: .*--logprobs --top-logprobs 20.*Confidence: N%"),
+        (PLAIN, {}, r"hold no confidence; log one: .*--logprobs --top-logprobs 20.*Confidence: N%"),
         (PLAIN, {"lm_score": "stated"}, r"hold no confidence of the kind stated \(--lm-score\); log one"),
         (PLAIN, {"lm_score": "acc_norm"}, r"`lm_score` must be one of \"acc\", \"recorded\""),
         (
@@ -271,7 +271,7 @@ PLAIN = log_with(sample(0, "yes", match="C"), sample(1, "no", match="I"))
         (
             log_with(sample(0, "90% sure", match="P"), sample(1, "80% sure", match=7.5)),
             {},
-            r"2 of 2 marks by `match` are neither right nor wrong \(such as 0.5; P is 0.5\); .* match:0.5",
+            r"2 of 2 marks are neither right nor wrong \(as 0.5 by `match`; P is .* match:0.5",
         ),
         (PLAIN | {"samples": [1]}, {}, r"cannot be read as a log of inspect-ai"),
     ],

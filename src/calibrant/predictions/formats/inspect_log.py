@@ -48,8 +48,6 @@ _MEANINGS = ("semantic_cluster", "cluster_id", "cluster")
 _UNREAD = frozenset({"attachments", "events", "events_data", "messages", "store", "timelines"})
 _SAMPLE = re.compile(r"samples/.+(?:_epoch_\d+|/sample)\.json", re.DOTALL)
 _ZSTANDARD = 93
-_UNLISTED = -1000.0
-"""Log-probabilities below it stand for those that a server does not give."""
 
 
 def is_log(found: object) -> TypeGuard[Record]:
@@ -177,7 +175,7 @@ class _Answer:
         found = (*(tokens[place].get("top_logprobs") or ()), tokens[place])
         listed: dict[str, float] = {}
         for token, value in {each["token"]: each["logprob"] for each in found}.items():
-            if (key := _key(token)) in options and value > _UNLISTED:
+            if (key := _key(token)) in options and value > -1000:  # -9999 stands for one not given
                 listed[key] = float(np.logaddexp(listed.get(key, -np.inf), value))
         return _Choice(chosen, options, listed) if chosen in listed else None
 
@@ -205,12 +203,12 @@ def _answers(log: Record, score: str, columns: ColumnNames) -> tuple[list[_Answe
         elif len(kept) < len(marked) and source != "agreement":
             count = len(marked) - len(kept)
             notes += (f"{count} of {len(marked)} answers have no such confidence and are left out.",)
-        return kept, (said, f"`{scorer}` says whether an answer is right.", *notes)
+        return kept, (said, f"Right by the marks of {scorer}.", *notes)
     wanted = "" if score == "acc" else f" of the kind {score} (--lm-score)"
     raise InputError(
-        f"its answers hold no confidence{wanted}; log one of these: a number `confidence` in the score's "
-        "metadata, the options' log-probabilities (--logprobs --top-logprobs 20), a stated confidence "
-        "(prompt: End with 'Confidence: N%'), or repeats, whose agreement counts (--epochs 10)."
+        f"its answers hold no confidence{wanted}; log one: `confidence` in the metadata of scores, "
+        "log-probabilities of options (--logprobs --top-logprobs 20), stated ones (prompt: End with "
+        "'Confidence: N%'), or repeats, whose agreement counts (--epochs 10)."
     )
 
 
@@ -230,30 +228,36 @@ def _samples(log: Record) -> list[Record]:
 
 
 def _marked(samples: Sequence[Record], wanted: str | None) -> tuple[str, list[_Answer], tuple[str, ...]]:
-    """The scorer, the answers that it marks, and notes on the others."""
-    marks = [{name: (score, mark) for name, score, mark in _marks(sample)} for sample in samples]
+    """The scorers, by default the first of each task; the answers that they mark; notes on the others."""
+    marks = [{each[0]: each for each in _marks(sample)} for sample in samples]
     names = list(dict.fromkeys(name for each in marks for name in each))
     if not names:
         raise InputError("no answer is marked right or wrong; score it: inspect score LOG --scorer match.")
-    scorer, least = wanted or names[0], None
-    if scorer not in names and (threshold := re.fullmatch(r"(.+):(\d*\.?\d+)", scorer)):
-        scorer, least = threshold[1], float(threshold[2])
-    if scorer not in names:
-        raise InputError(f"it holds no scorer `{scorer}` (--label-column); it holds {listing(names)}.")
-    found = [(sample, *each[scorer]) for sample, each in zip(samples, marks, strict=True) if scorer in each]
-    between = [mark for *_, mark in found if mark not in {0, 1}]
+    tasks, least = [sample["task"] for sample in samples], None
+    scorers = {task: next(iter(each)) for task, each in zip(tasks[::-1], marks[::-1], strict=True) if each}
+    if wanted is not None:
+        threshold = re.fullmatch(r"(.+):(\d*\.?\d+)", wanted)
+        if wanted not in names and threshold:
+            wanted, least = threshold[1], float(threshold[2])
+        if wanted not in names:
+            raise InputError(f"it holds no scorer `{wanted}` (--label-column); it holds {listing(names)}.")
+        scorers = dict.fromkeys(tasks, wanted)
+    rows = zip(samples, tasks, marks, strict=True)
+    found = [(sample, each[name]) for sample, task, each in rows if (name := scorers.get(task)) in each]
+    between = [mark for _, mark in found if mark[-1] not in {0, 1}]
     if between and least is None:
+        name, _, mark = between[0]
         raise InputError(
-            f"{len(between)} of {len(found)} marks by `{scorer}` are neither right nor wrong (such as "
-            f"{between[0]:g}; P is 0.5); name the least that counts as right: --label-column {scorer}:1 or "
-            f"{scorer}:0.5."
+            f"{len(between)} of {len(found)} marks are neither right nor wrong (as {mark:g} by `{name}`; "
+            f"P is 0.5); name the least that counts as right: --label-column {name}:1 or {name}:0.5."
         )
-    notes: tuple[str, ...] = ()
-    if wanted is None and len(names) > 1:
-        notes += (f"Other scorers, for --label-column: {listing(names[1:])}.",)
+    used, notes = list(dict.fromkeys(scorers.values())), tuple[str, ...]()
+    if others := wanted is None and [each for each in names if each not in used]:
+        notes += (f"Other scorers, for --label-column: {listing(others)}.",)
     if (count := len(samples) - len(found)) > 0:
-        notes += (f"{count} of {len(samples)} samples are not marked by `{scorer}` and are left out.",)
-    return scorer, [_Answer(sample, score, mark >= (least or 1)) for sample, score, mark in found], notes
+        notes += (f"{count} of {len(samples)} samples are not marked by {listing(used)} and are left out.",)
+    answers = [_Answer(sample, score, mark >= (least or 1)) for sample, (_, score, mark) in found]
+    return listing(used), answers, notes
 
 
 def _marks(sample: Record) -> Iterator[tuple[str, Record, float]]:
