@@ -85,7 +85,8 @@ def records_of(path: Path, *, whole: bool) -> tuple[list[Record], list[int]]:
     """The records, and the line of each where it has one."""
     found = contents(path, whole=whole)
     if isinstance(found, dict):
-        raise InputError("it holds arrays by name, not records.")
+        what = "a log of inspect-ai" if inspect_log.is_log(found) else "arrays by name"
+        raise InputError(f"it holds {what}, not records.")
     return found
 
 
