@@ -83,10 +83,10 @@ FORMATS = {
     ".jsonl": _LINES,
     ".ndjson": _LINES,
     ".json": _JSON,
-    ".eval": replace(_JSON, write=None),
     ".safetensors": Format(read=of_arrays.read_safetensors, write=of_arrays.write_safetensors),
     ".pt": Format(read=of_arrays.read_pt, write=of_arrays.write_pt),
     ".npy": npy_format(),
+    ".eval": replace(_JSON, write=None),
 }
 WRITERS = {ending: each.write for ending, each in FORMATS.items() if each.write is not None}
 
