@@ -161,7 +161,7 @@ def test_only_the_chosen_option(tmp_path) -> None:
     assert found.kind == "top_label"
     assert found.confidence.tolist() == pytest.approx([0.75, 0.5, 0.75, 0.875])
     assert any(note.startswith("2 of 6 answers have no such confidence") for note in found.notes)
-    assert any(note.endswith("so only the chosen option is evaluated.") for note in found.notes)
+    assert any(note.endswith("only the chosen one is evaluated.") for note in found.notes)
 
 
 def test_replies_of_one_word_are_classes(tmp_path) -> None:

@@ -1,12 +1,7 @@
 """Logs of inspect-ai: ``.eval`` (a zip archive of JSON), folders of such, and ``.json``, read without it.
 
-The confidence comes from the first of these that a log holds:
-
-- **recorded**: a number called ``confidence``, in a score, its metadata or the sample's metadata;
-- **logprobs**: the probability of the option that was chosen, by the log-probabilities of its token;
-- **stated**: what the answer states in words, as in "Confidence: 85%";
-- **agreement**: the share of a question's repeats (epochs) that give the same answer.
-
+A confidence is a number that a scorer recorded, the probability of the chosen option's token, what the answer
+states, or the share of repeats with the same answer. The first that a log holds is used.
 Scorers mark answers: ``C`` is 1, ``P`` one half, ``I`` and ``N`` (no answer) are 0.
 """
 
@@ -92,8 +87,8 @@ def fields_of_log(log: Record, score: str = "acc", columns: ColumnNames | None =
             "correct": [int(each.right) for each in answers],
         }
         if chosen:
-            why = "Not all answers list the same options with targets that go with the marks"
-            notes += (f"{why}, so only the chosen option is evaluated.",)
+            why = "Options are not all listed, or targets contradict marks"
+            notes += (f"{why}, so only the chosen one is evaluated.",)
     others, samples = replace(columns, label=None, probs=()), [each.sample for each in answers]
     found |= {name: values_in(samples, name, "metadata") for name in names_stated(others)}
     questions = [f"{each['task']}/{each.get('id')}" for each in samples]
@@ -148,9 +143,8 @@ class _Answer:
     def recorded(self, names: Sequence[str], *further: Any) -> Any:
         """What the scores, this one first, or further records hold under one of these names."""
         scores = (self.score, *self.sample["scores"].values())
-        places = [score.get(field) for score in scores for field in ("value", "metadata")]
-        records = [each for each in (*places, *further) if isinstance(each, Mapping)]
-        found = (record.get(name) for record in records for name in names)
+        places = (*(score.get(field) for score in scores for field in ("value", "metadata")), *further)
+        found = (each.get(name) for each in places if isinstance(each, Mapping) for name in names)
         return next((each for each in found if isinstance(each, str | int | float)), None)
 
     @property
@@ -185,16 +179,13 @@ def _answers(log: Record, score: str, columns: ColumnNames) -> tuple[list[_Answe
     check_choice("lm_score", score, ("acc", *_SOURCES))
     if columns.logits or len(columns.probs) > 1:
         raise InputError("a log of inspect-ai has one confidence an answer; name its field (--prob-columns).")
-    samples = _samples(log)
-    scorer, marked, notes = _marked(samples, columns.label)
+    scorer, marked, notes = _marked(samples := _samples(log), columns.label)
     if stopped := {str(each["status"]) for each in samples} - {"success"}:
         notes += (f"A run ended with status {min(stopped)}, so samples may be missing.",)
     for source in _SOURCES if score == "acc" else (score,):
         confidences, said = _SOURCES[source]
-        if columns.probs:
-            found = values_in([each.sample for each in marked], columns.probs[0], "metadata")
-        else:
-            found = confidences(marked)
+        named = columns.probs and values_in([each.sample for each in marked], columns.probs[0], "metadata")
+        found = named or confidences(marked)
         kept = [replace(a, confidence=c) for a, c in zip(marked, found, strict=True) if c is not None]
         if len(kept) < 2:
             continue
@@ -236,8 +227,7 @@ def _marked(samples: Sequence[Record], wanted: str | None) -> tuple[str, list[_A
     tasks, least = [sample["task"] for sample in samples], None
     scorers = {task: next(iter(each)) for task, each in zip(tasks[::-1], marks[::-1], strict=True) if each}
     if wanted is not None:
-        threshold = re.fullmatch(r"(.+):(\d*\.?\d+)", wanted)
-        if wanted not in names and threshold:
+        if wanted not in names and (threshold := re.fullmatch(r"(.+):(\d*\.?\d+)", wanted)):
             wanted, least = threshold[1], float(threshold[2])
         if wanted not in names:
             raise InputError(f"it holds no scorer `{wanted}` (--label-column); it holds {listing(names)}.")
