@@ -99,8 +99,8 @@ def load_predictions(
     Args:
         path: A file that ends in ``.npz``, ``.csv``, ``.csv.gz``, ``.tsv``, ``.jsonl``, ``.json``,
             ``.eval``, ``.parquet``, ``.feather``, ``.safetensors``, ``.pt`` or ``.npy``. Or a folder of
-            ``.eval``, ``.npy`` or ``.parquet`` files, whose folders (``day=1``) are also columns. Also an address that fsspec
-            knows.
+            ``.eval``, ``.npy`` or ``.parquet`` files, whose folders (``day=1``) are also columns. Also an
+            address that fsspec knows.
         kind: The kind that the file must hold; needed only for ``"multilabel"`` if neither labels nor the
             file say so.
         columns: What the columns of a table are called, where they have names of their own.
