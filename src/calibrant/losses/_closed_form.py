@@ -45,7 +45,7 @@ def can_look(*tensors: Tensor | None) -> bool:
     """Whether the values of all of them may be looked at: nothing waits for them, and nobody traces."""
     if torch.compiler.is_compiling() or is_traced():
         return False
-    return all(each is None or each.device.type == "cpu" for each in tensors)
+    return all(each is None or each.is_cpu for each in tensors)
 
 
 def scaled(gradient: Tensor, grad: Tensor) -> Tensor:

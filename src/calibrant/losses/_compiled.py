@@ -91,8 +91,8 @@ def _exponentials(
 ) -> None:
     """Fill in the largest logit of each row, and the odds of all against it."""
     for i in range(len(scores)):
-        row, top = scores[i], -math.inf
-        for k in range(len(row)):
+        row, top = scores[i], scores[i, 0]
+        for k in range(1, len(row)):
             top = row[k] if row[k] > top or math.isnan(row[k]) else top
         for k in range(len(row)):
             odds[i, k] = math.exp(row[k] - top)
@@ -141,8 +141,7 @@ def _largest_below(row: NDArray[np.floating], limit: float) -> float:
     nothing = row.dtype.type(-np.inf)
     found = nothing
     for k in range(len(row)):
-        logit = row[k] if row[k] < limit else nothing
-        found = logit if logit > found else found
+        found = max(found, row[k] if row[k] < limit else nothing)
     return found
 
 
@@ -176,12 +175,16 @@ def _take_below(row: NDArray[np.floating], slopes: NDArray[np.floating], limit: 
 @njit(inner=True)
 def _share_out(row: NDArray[np.floating], slopes: NDArray[np.floating], at: float, amount: float) -> None:
     """Add the amount to the slope of the logit ``at``; equal ones share it."""
-    count = 0
+    count, same = 0, row.dtype.type(at)
     for k in range(len(row)):
-        count += row[k] == at
+        count += row[k] == same
+    left = count
     for k in range(len(row)):
-        if row[k] == at:
+        if row[k] == same:
             slopes[k] += amount / count
+            left -= 1
+            if left == 0:
+                break
 
 
 @njit(error_model="numpy")
@@ -261,8 +264,8 @@ _STEPS = 50  # far more than were seen to be needed, which were 5
 def _inverse_table(gamma: float, cells_per_unit: int) -> NDArray[np.float64]:
     r"""The focal map's inverse for one class: q and dq/de by e, where :math:`\log q - \log g(q) = \log e`.
 
-    Polynomials of :math:`\log e` for q / e and for dq / de, ``(cells, 2, 5)``, from -45 on: right to 1e-9 with
-    8 cells, to 1e-14 with 64. Below, q is e.
+    Polynomials of :math:`\log e` for q / e and for dq / de, ``(cells, 2, 5)``, from -45 on: right to 1e-9
+    with 8 cells, to 1e-14 with 64. Below, q is e.
     """
 
     def value(log_prob: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -346,6 +349,18 @@ def _see_top(y: float, gamma: float) -> tuple[float, float, float, float]:
 
 
 @njit(inner=True)
+def _see_largest(row: NDArray[np.floating], highest: float) -> tuple[int, float]:
+    """The place of the first one, and the largest of the others less it."""
+    top, second = 0, -math.inf
+    while row[top] < highest:
+        top += 1
+    for k in range(len(row)):
+        if k != top:
+            second = max(second, row[k] - highest)
+    return top, second
+
+
+@njit(inner=True)
 def _focal(log_odds: float, gamma: float) -> tuple[float, float]:
     """Focal loss, and minus its slope by the log-odds."""
     if log_odds < -40:  # the probability and its powers are lost
@@ -383,12 +398,7 @@ def _proper_rows(
             values[i] = 0.0 if label < 0 else math.nan
             slopes[:] = values[i]
             continue
-        top, origin = 0, -math.inf
-        while row[top] < highest:
-            top += 1
-        for k in range(len(row)):
-            if k != top:
-                origin = max(origin, row[k] - highest)
+        top, origin = _see_largest(row, highest)
         if origin == -math.inf:  # no other class is left
             values[i] = 0.0 if label == top else math.inf
             slopes[:] = 0
@@ -430,3 +440,137 @@ def _proper_rows(
         for k in range(len(row)):
             slopes[k] *= pulled
         slopes[label] = -pulled * (others if label == top else others - of_label + of_top)
+
+
+def softmax(logits: Tensor) -> Tensor:
+    """As torch's, whose call takes longer than the work where there are few logits."""
+    if logits.numel() > FEW:
+        return torch.softmax(logits.detach(), 1)
+    scores = np.ascontiguousarray(logits.detach().numpy())
+    probs = np.empty_like(scores)
+    _exponentials(scores, np.empty_like(scores[:, 0]), probs)
+    _normalise(probs)
+    return torch.from_numpy(probs)
+
+
+@njit
+def _normalise(odds: NDArray[np.floating]) -> None:
+    for i in range(len(odds)):
+        _scale(odds[i], 1 / _sums(odds[i])[0], 0.0)
+
+
+@njit
+def add_mean_difference(
+    probs: NDArray[np.floating],
+    labels: NDArray[np.int64],
+    ignore_index: int,
+    penalty: float,
+    gradient: NDArray[np.floating],
+    difference: NDArray[np.float64],
+) -> float:
+    """MDCA's penalty; its gradient is added, and ``difference`` ``(C,)``, zeros, is used up."""
+    num_samples, num_classes = probs.shape
+    count, size = 0, 0.0
+    for i in range(num_samples):
+        if labels[i] == ignore_index:
+            gradient[i] = 0
+            continue
+        count += 1
+        difference[labels[i]] -= 1
+        for k in range(num_classes):
+            difference[k] += probs[i, k]
+    unit = penalty / (num_classes * max(count, 1))
+    for k in range(num_classes):
+        size += abs(difference[k])
+        difference[k] = unit * np.sign(difference[k])  # the derivative by each probability
+    for i in range(num_samples):
+        if labels[i] != ignore_index:
+            mean = _dot(probs[i], difference)
+            for k in range(num_classes):
+                gradient[i, k] += probs[i, k] * (difference[k] - mean)
+    return unit * size if count > 0 else math.nan
+
+
+@njit(inner=True, fastmath={"reassoc", "nsz"})
+def _dot(left: NDArray[np.floating], right: NDArray[np.float64]) -> float:
+    total = 0.0
+    for k in range(len(left)):
+        total += left[k] * right[k]
+    return total
+
+
+@njit
+def find_tops(
+    scores: NDArray[np.floating],
+    probs: NDArray[np.floating],
+    labels: NDArray[np.int64],
+    ignore_index: int,
+    places: NDArray[np.int64],
+    confidences: NDArray[np.floating],
+    right: NDArray[np.bool_],
+    counted: NDArray[np.bool_],
+) -> bool:
+    """Fill in what the losses of confidences take, 0 where a row does not count; whether no tops are tied."""
+    unique = True
+    for i in range(len(scores)):
+        row, top, ties = scores[i], 0, 0
+        for k in range(1, len(row)):
+            top = k if row[k] > row[top] else top
+        for k in range(len(row)):
+            ties += row[k] == row[top]
+        counted[i] = labels[i] != ignore_index
+        right[i] = counted[i] and top == labels[i]
+        confidences[i] = probs[i, top] if counted[i] else 0
+        places[i] = top
+        unique &= ties < 2 or not counted[i]
+    return unique
+
+
+@njit
+def add_by_confidence(
+    gradient: NDArray[np.floating],
+    probs: NDArray[np.floating],
+    places: NDArray[np.int64],
+    counted: NDArray[np.bool_],
+    by_log_confidence: NDArray[np.floating],
+) -> None:
+    """Add the gradients of the confidences; rows that do not count may hold NaN, and get zeros."""
+    for i in range(len(gradient)):
+        if not counted[i]:
+            gradient[i] = 0
+            continue
+        for k in range(gradient.shape[1]):
+            gradient[i, k] -= by_log_confidence[i] * probs[i, k]
+        gradient[i, places[i]] += by_log_confidence[i]
+
+
+@njit
+def entry_losses(
+    logits: NDArray[np.floating],
+    labels: NDArray[Any],
+    ignore_index: int,
+    gamma: float,
+    happened_share: float,
+    other_share: float,
+    distance: float,
+    values: NDArray[np.floating],
+    gradient: NDArray[np.floating],
+) -> float:
+    """Fill in values and derivatives of multilabel losses, entry by entry; how many entries count."""
+    counted = 0.0
+    for i in range(len(logits)):
+        if labels[i] == ignore_index:
+            values[i], gradient[i] = 0, 0
+            continue
+        if 0 < labels[i] < 1:
+            raise RuntimeError  # the plain form takes fractions
+        counted += 1
+        sign, share = (-1.0, happened_share) if labels[i] == 1 else (1.0, other_share)
+        log_odds = sign * logits[i]  # of what did not happen
+        surprise = max(log_odds, 0.0) + math.log1p(math.exp(-abs(log_odds)))
+        miss = math.exp(log_odds - surprise)
+        power = math.exp(gamma * (log_odds - surprise)) if gamma > 0 else 1.0
+        values[i] = share * (power * surprise + distance * miss * miss)
+        pulled = power * (miss + gamma * (1 - miss) * surprise) + 2 * distance * miss * miss * (1 - miss)
+        gradient[i] = sign * share * pulled
+    return counted

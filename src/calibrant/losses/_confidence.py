@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from calibrant._math.shapes import Bool, Float
-from calibrant._math.simplex import top_class
 from calibrant.losses._closed_form import Plain, Pull, by_closed_form, can_look, scaled
 from calibrant.losses._row_loss import Terms, closed_form
 from calibrant.losses._rows import Rows
@@ -35,20 +34,20 @@ def _closed_form(
     rows: Rows, penalty: float, error: ConfidenceError, logits: Float[Tensor, "R C"]
 ) -> tuple[Tensor, Pull]:
     """The loss and its gradient; that of the confidence r by logit j is r (1[j = top] - p_j)."""
+    from calibrant.losses import _compiled  # numba: imported where it is first needed
+
     loss, pull = closed_form(rows, Terms(0))(logits)
-    logits, counted, top = logits.detach(), ~rows.ignored(), top_class(logits).unsqueeze(1)
-    if np.count_nonzero(logits.numpy() == logits.gather(1, top).numpy()) > len(logits):
+    gradient, probs = pull(torch.ones(())).numpy(), _compiled.softmax(logits).numpy()
+    scores, labels = (np.ascontiguousarray(each.detach().numpy()) for each in (logits, rows.labels))
+    places, found, right = np.empty_like(labels), np.empty_like(scores[:, 0]), np.empty(len(labels), bool)
+    counted = np.empty_like(right)
+    if not _compiled.find_tops(scores, probs, labels, rows.ignore_index, places, found, right, counted):
         raise _TiesError
-    gradient, probs = pull(torch.ones(())), torch.softmax(logits, 1)
-    if not bool(counted.all()):  # such a row may hold NaN
-        for each in (gradient, probs):
-            each.masked_fill_(~counted.unsqueeze(1), 0)
-    found = probs.gather(1, top).squeeze(1)
     with np.errstate(all="ignore"):  # the caller may have set them to raise
-        value, by_confidence = error(found, (top.squeeze(1) == rows.labels) & counted, counted)
-    by_confidence = penalty * (found * by_confidence).unsqueeze(1)
-    gradient.addcmul_(probs, by_confidence, value=-1).scatter_add_(1, top, by_confidence)
-    return loss + penalty * value, partial(scaled, gradient)
+        value, by_confidence = error(*map(torch.from_numpy, (found, right, counted)))
+    pulled = (penalty * found * by_confidence.numpy()).astype(scores.dtype)
+    _compiled.add_by_confidence(gradient, probs, places, counted, pulled)
+    return loss + penalty * value, partial(scaled, torch.from_numpy(gradient))
 
 
 def right_and_counted(rows: Rows) -> tuple[Float[Tensor, " R"], Bool[Tensor, " R"], Bool[Tensor, " R"]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,6 +13,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Shaped
 from calibrant._math.true_class import focal_value, softplus
 from calibrant.losses._closed_form import BLOCK, Pull, by_closed_form, can_look, scaled
+from calibrant.losses._row_loss import FEW
 from calibrant.losses._rows import Layout, Reduction, check_is_tensor, check_scores, dtypes_of
 
 
@@ -83,6 +85,8 @@ class _FractionsError(RuntimeError):
 def _closed_form(entries: Entries, terms: EntryTerms, logits: Tensor) -> tuple[Tensor, Pull]:
     """The reduced loss and its gradient, block by block."""
     _, labels, ignore_index, weight, layout = entries
+    if weight is None and logits.numel() <= FEW:
+        return _few(entries, terms, logits)
     # Nearly always everything counts: the mean's divisor is put right afterwards where not.
     expected = counted = logits.numel() if weight is None else float(weight.expand_as(logits).sum())
     factor = 1 / expected if layout.reduction == "mean" and expected else 1.0
@@ -111,6 +115,26 @@ def _closed_form(entries: Entries, terms: EntryTerms, logits: Tensor) -> tuple[T
         total = total / counted
         if counted not in (0, expected):
             gradient *= expected / counted
+    return total, partial(scaled, gradient)
+
+
+def _few(entries: Entries, terms: EntryTerms, logits: Tensor) -> tuple[Tensor, Pull]:
+    """The same in one compiled pass."""
+    from calibrant.losses._compiled import entry_losses  # numba: imported where it is first needed
+
+    _, labels, ignore_index, _, (reduction, *_) = entries
+    labels = labels.to(logits.dtype if labels.is_floating_point() else torch.int64)
+    scores, known = (np.ascontiguousarray(each.detach().numpy()).reshape(-1) for each in (logits, labels))
+    shares = (1.0, 1.0) if terms.alpha is None else (float(terms.alpha), 1 - float(terms.alpha))
+    values, slopes = np.empty_like(scores), np.empty_like(scores)
+    gamma, distance = float(terms.gamma), float(terms.distance)
+    counted = entry_losses(scores, known, ignore_index, gamma, *shares, distance, values, slopes)
+    gradient = torch.from_numpy(slopes).view(logits.shape)
+    if reduction == "none":
+        return torch.from_numpy(values).view(logits.shape), partial(scaled, gradient)
+    total = torch.from_numpy(np.asarray(np.add.reduce(values, dtype=np.float64), scores.dtype))
+    if reduction == "mean":
+        total, gradient = total / counted, gradient.div_(max(counted, 1))
     return total, partial(scaled, gradient)
 
 

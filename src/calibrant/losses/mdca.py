@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -101,18 +102,15 @@ def _difference(rows: Rows) -> Float[Tensor, ""]:
 def _closed_form(
     rows: Rows, penalty: float, gamma: float, logits: Float[Tensor, "R C"]
 ) -> tuple[Tensor, Pull]:
-    """The penalty's derivative by each probability is a sign, from which its mean in the row is taken."""
+    from calibrant.losses import _compiled  # numba: imported where it is first needed
+
     loss, pull = closed_form(rows, Terms(gamma))(logits)
-    gradient, probs = pull(torch.ones(())), torch.softmax(logits.detach(), 1)
-    counted = ~rows.ignored()
-    if not bool(counted.all()):  # such a row may hold NaN
-        for each in (gradient, probs):
-            each.masked_fill_(~counted.unsqueeze(1), 0)
-    count = counted.sum()
-    difference = probs.sum(0) - torch.bincount(rows.labels[counted], minlength=probs.shape[1])
-    signs = difference.sign() * (penalty / (len(difference) * max(int(count), 1)))
-    gradient.addcmul_(probs, signs).addcmul_(probs, torch.mv(probs, signs).unsqueeze(1), value=-1)
-    return loss + penalty * difference.abs().mean() / count, partial(scaled, gradient)
+    gradient, probs = pull(torch.ones(())), _compiled.softmax(logits).numpy()
+    labels, difference = rows.labels.contiguous().numpy(), np.zeros(probs.shape[1])
+    extra = _compiled.add_mean_difference(
+        probs, labels, rows.ignore_index, float(penalty), gradient.numpy(), difference
+    )
+    return loss + extra, partial(scaled, gradient)
 
 
 class MDCALoss(BatchLossModule, function=mdca_loss, check=check_not_negative):
