@@ -542,35 +542,3 @@ def add_by_confidence(
         for k in range(gradient.shape[1]):
             gradient[i, k] -= by_log_confidence[i] * probs[i, k]
         gradient[i, places[i]] += by_log_confidence[i]
-
-
-@njit
-def entry_losses(
-    logits: NDArray[np.floating],
-    labels: NDArray[Any],
-    ignore_index: int,
-    gamma: float,
-    happened_share: float,
-    other_share: float,
-    distance: float,
-    values: NDArray[np.floating],
-    gradient: NDArray[np.floating],
-) -> float:
-    """Fill in values and derivatives of multilabel losses, entry by entry; how many entries count."""
-    counted = 0.0
-    for i in range(len(logits)):
-        if labels[i] == ignore_index:
-            values[i], gradient[i] = 0, 0
-            continue
-        if 0 < labels[i] < 1:
-            raise RuntimeError  # the plain form takes fractions
-        counted += 1
-        sign, share = (-1.0, happened_share) if labels[i] == 1 else (1.0, other_share)
-        log_odds = sign * logits[i]  # of what did not happen
-        surprise = max(log_odds, 0.0) + math.log1p(math.exp(-abs(log_odds)))
-        miss = math.exp(log_odds - surprise)
-        power = math.exp(gamma * (log_odds - surprise)) if gamma > 0 else 1.0
-        values[i] = share * (power * surprise + distance * miss * miss)
-        pulled = power * (miss + gamma * (1 - miss) * surprise) + 2 * distance * miss * miss * (1 - miss)
-        gradient[i] = sign * share * pulled
-    return counted
