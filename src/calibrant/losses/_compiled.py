@@ -31,16 +31,15 @@ from torch import Tensor
 from calibrant._math.jit import njit
 from calibrant._math.simplex import LOG_OF_ZERO
 from calibrant._math.threads import SMALL, in_threads
-from calibrant.losses._closed_form import BLOCK, Closed, Pull, scaled
-from calibrant.losses._row_loss import FEW, Form
+from calibrant.losses._closed_form import BLOCK, FEW, Closed, Pull, scaled
 from calibrant.losses._rows import Rows
 
 _NOTHING = np.empty(0)
 _TINY = 1e-300  # under which a probability's logarithm comes from the logits
 
 
-def row_losses(rows: Rows, form: Form) -> Closed:
-    """The closed form of the loss with these terms, for logits on a CPU."""
+def row_losses(rows: Rows, form: tuple[Any, ...]) -> Closed:
+    """The closed form of the loss with the terms of ``_row_loss.Form``, for logits on a CPU."""
     return lambda logits: _loss_and_pull(rows, logits, _row_losses, form)
 
 
@@ -61,6 +60,7 @@ def _loss_and_pull(
     per_class = _NOTHING if weight is None else weight.detach().double().contiguous().numpy()
     gradient, classes = np.empty_like(scores), np.empty_like(known)
     shares, values, largest = np.empty(num_samples), np.empty(num_samples), np.empty_like(scores[:, 0])
+    result: Any = values
     total = _weigh(known, per_class, num_classes, ignore_index, reduction == "mean", classes, shares)
     if scores.size <= FEW:
         _exponentials(scores, largest, gradient)
@@ -80,8 +80,8 @@ def _loss_and_pull(
         for _ in in_threads(fill, range(0, num_samples, size), most=threads):
             pass
     if reduction != "none":
-        values = np.add.reduce(values) if reduction == "sum" or total > 0 else np.float64(math.nan)
-    loss, slopes = torch.from_numpy(np.asarray(values, scores.dtype)), torch.from_numpy(gradient)
+        result = np.add.reduce(values) if reduction == "sum" or total > 0 else math.nan
+    loss, slopes = torch.from_numpy(np.asarray(result, scores.dtype)), torch.from_numpy(gradient)
     return loss, lambda grad: scaled(slopes, grad.unsqueeze(1) if grad.ndim else grad)
 
 
@@ -137,7 +137,7 @@ def _sums(numbers: NDArray[np.floating]) -> tuple[float, float]:
 
 
 @njit(inner=True, fastmath={"reassoc", "nsz", "nnan"})
-def _largest_below(row: NDArray[np.floating], limit: float) -> float:
+def _largest_below(row: NDArray[np.floating], limit: float) -> Any:
     nothing = row.dtype.type(-np.inf)
     found = nothing
     for k in range(len(row)):
@@ -207,7 +207,7 @@ def _row_losses(
     margin: float,
     penalty: float,
 ) -> None:
-    """Fill in values, and gradients in place of the exponentials; the settings are those of :class:`Form`."""
+    """Fill in values, and gradients in place of the exponentials; the settings are ``_row_loss.Form``."""
     for i in range(len(scores)):
         row, slopes, label, share, top = scores[i], gradient[i], classes[i], shares[i], float(largest[i])
         if label < 0:
@@ -284,7 +284,7 @@ def _inverse_table(gamma: float, cells_per_unit: int) -> NDArray[np.float64]:
         found = np.minimum(found - (reached - aim) / slope, -0.05)
     shares = np.exp(found - aim)
     targets = np.stack([shares, shares / value(found)[1]], 1)[..., None]
-    return np.linalg.solve(np.vander(places, increasing=True), targets)[..., 0]
+    return np.linalg.solve(np.vander(places, increasing=True), targets)[..., 0].astype(np.float64)
 
 
 @njit(inner=True)

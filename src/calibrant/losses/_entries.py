@@ -88,7 +88,7 @@ def _closed_form(entries: Entries, terms: EntryTerms, logits: Tensor) -> tuple[T
     """The reduced loss and its gradient, block by block, by NumPy, which is faster here than torch."""
     _, labels, ignore_index, weight, layout = entries
     scores, known = logits.detach().numpy(), labels.numpy()
-    per_entry = 1 if weight is None else np.broadcast_to(weight.detach().numpy(), scores.shape)
+    per_entry = None if weight is None else np.broadcast_to(weight.detach().numpy(), scores.shape)
     gradient, values = np.empty_like(scores), np.empty_like(scores)
     size = max(1, BLOCK // max(1, scores[:1].size))
 
@@ -98,15 +98,15 @@ def _closed_form(entries: Entries, terms: EntryTerms, logits: Tensor) -> tuple[T
         with np.errstate(all="ignore"):  # the caller may have set them to raise
             outcomes, ignored = _outcomes(known[at], scores.dtype, ignore_index)
             _fill_block(scores[at], outcomes, values[at], gradient[at], terms)
-            shares = per_entry if weight is None else per_entry[at]
-            if weight is not None:
-                values[at] *= shares
-                gradient[at] *= shares
-            if ignored is None:
-                return outcomes.size if weight is None else float(np.sum(shares, dtype=float))
-            values[at][ignored] = 0
-            gradient[at][ignored] = 0
-            return float(np.sum(shares * ~ignored, dtype=float))
+            counted: Any = 1 if ignored is None else ~ignored
+            if per_entry is not None:
+                values[at] *= per_entry[at]
+                gradient[at] *= per_entry[at]
+                counted = per_entry[at] * counted
+            if ignored is not None:
+                values[at][ignored] = 0
+                gradient[at][ignored] = 0
+            return float(np.sum(counted, dtype=float)) if np.ndim(counted) else outcomes.size
 
     threads = torch.get_num_threads() if scores.size >= SMALL else 1
     counted = sum(in_threads(fill, range(0, len(scores), size), most=threads))

@@ -28,10 +28,18 @@ from torch import Tensor
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant._math.true_class import focal_power, focal_value, softplus
-from calibrant.losses._closed_form import BLOCK, Closed, Pull, by_closed_form, can_look, is_traced, times_rows
+from calibrant.losses._closed_form import (
+    BLOCK,
+    FEW,
+    Closed,
+    Pull,
+    by_closed_form,
+    can_look,
+    is_traced,
+    times_rows,
+)
 from calibrant.losses._rows import Layout, Reduction, Rows
 
-FEW = 1 << 13  # logits; of more, operations take longer than their calls
 _LOST = 16  # times the smallest normal number; below, a probability has few digits
 
 
@@ -86,7 +94,7 @@ def _as_numbers(values: Tensor | Sequence[float]) -> tuple[float, ...]:
 
 
 class Form(NamedTuple):
-    """The terms of a row-wise loss that is compiled; cross-entropy, if nothing else is said."""
+    """The terms of a row-wise loss that is compiled; cross-entropy by default."""
 
     gammas: Any = (0.0,)  # one, or one for each range of p_t
     edges: Any = ()  # between the ranges
@@ -106,7 +114,8 @@ def _form(**terms: Any) -> Form:
     """The form with these terms, in the types that are compiled."""
     form = Form(**terms)
     gammas, edges = (np.array(each, dtype=np.float64) for each in form[:2])
-    return Form(gammas, edges, *(each if isinstance(each, bool) else float(each) for each in form[2:]))
+    numbers: Any = (each if isinstance(each, bool) else float(each) for each in form[2:])
+    return Form(gammas, edges, *numbers)
 
 
 def _compiled_form(rows: Rows, **terms: Any) -> Closed:
