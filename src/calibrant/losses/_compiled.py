@@ -53,15 +53,12 @@ def proper_focal(rows: Rows, gamma: float) -> Closed:
 def _loss_and_pull(
     rows: Rows, logits: Tensor, kernel: Callable[..., None], settings: tuple[Any, ...]
 ) -> tuple[Tensor, Pull]:
-    _, labels, weight, ignore_index, (reduction, *_) = rows
+    reduction = rows.layout.reduction
     scores = np.ascontiguousarray(logits.detach().numpy())
     num_samples, num_classes = scores.shape
-    known = np.ascontiguousarray(labels.numpy())
-    per_class = _NOTHING if weight is None else weight.detach().double().contiguous().numpy()
-    gradient, classes = np.empty_like(scores), np.empty_like(known)
-    shares, values, largest = np.empty(num_samples), np.empty(num_samples), np.empty_like(scores[:, 0])
+    gradient, values, largest = np.empty_like(scores), np.empty(num_samples), np.empty_like(scores[:, 0])
     result: Any = values
-    total = _weigh(known, per_class, num_classes, ignore_index, reduction == "mean", classes, shares)
+    classes, shares, total = weighed(rows)
     if scores.size <= FEW:
         _exponentials(scores, largest, gradient)
         kernel(scores, largest, gradient, classes, shares, values, *settings)
@@ -99,6 +96,16 @@ def _exponentials(
         largest[i] = top
 
 
+def weighed(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
+    """Each row's class, -1 where it does not count, and its share of the loss; the sum of the weights."""
+    labels, weight = np.ascontiguousarray(rows.labels.numpy()), rows.weight
+    per_class = _NOTHING if weight is None else weight.detach().double().contiguous().numpy()
+    classes, shares = np.empty_like(labels), np.empty(len(labels))
+    mean, num_classes = rows.layout.reduction == "mean", rows.logits.shape[1]
+    total = _weigh(labels, per_class, num_classes, rows.ignore_index, mean, classes, shares)
+    return classes, shares, total
+
+
 @njit
 def _weigh(
     labels: NDArray[np.int64],
@@ -109,7 +116,7 @@ def _weigh(
     classes: NDArray[np.int64],
     shares: NDArray[np.float64],
 ) -> float:
-    """Fill in each row's class, -1 where it does not count, and its share of the loss; their weights' sum."""
+    """Fill in classes and shares."""
     total = 0.0
     for i in range(len(labels)):
         label = labels[i]
@@ -503,42 +510,46 @@ def _dot(left: NDArray[np.floating], right: NDArray[np.float64]) -> float:
 def find_tops(
     scores: NDArray[np.floating],
     probs: NDArray[np.floating],
-    labels: NDArray[np.int64],
-    ignore_index: int,
+    classes: NDArray[np.int64],
+    shares: NDArray[np.float64],
     places: NDArray[np.int64],
     confidences: NDArray[np.floating],
     right: NDArray[np.bool_],
-    counted: NDArray[np.bool_],
-) -> bool:
-    """Fill in what the losses of confidences take, 0 where a row does not count; whether no tops are tied."""
-    unique = True
+) -> float:
+    """Fill in what the losses of confidences take, 0 where a row does not count; cross-entropy.
+
+    A tie of largest logits is minus infinity: the plain form takes over.
+    """
+    loss = 0.0
     for i in range(len(scores)):
         row, top, ties = scores[i], 0, 0
         for k in range(1, len(row)):
             top = k if row[k] > row[top] else top
         for k in range(len(row)):
             ties += row[k] == row[top]
-        counted[i] = labels[i] != ignore_index
-        right[i] = counted[i] and top == labels[i]
-        confidences[i] = probs[i, top] if counted[i] else 0
-        places[i] = top
-        unique &= ties < 2 or not counted[i]
-    return unique
+        places[i], label = top, classes[i]
+        right[i] = top == label
+        confidences[i] = probs[i, top] if label >= 0 else 0
+        if label >= 0:
+            if ties > 1:
+                return -math.inf
+            loss += shares[i] * (float(row[top]) - float(row[label]) - math.log(probs[i, top]))
+    return loss
 
 
 @njit
-def add_by_confidence(
-    gradient: NDArray[np.floating],
+def set_slopes(
     probs: NDArray[np.floating],
+    classes: NDArray[np.int64],
+    shares: NDArray[np.float64],
     places: NDArray[np.int64],
-    counted: NDArray[np.bool_],
     by_log_confidence: NDArray[np.floating],
 ) -> None:
-    """Add the gradients of the confidences; rows that do not count may hold NaN, and get zeros."""
-    for i in range(len(gradient)):
-        if not counted[i]:
-            gradient[i] = 0
+    """Put gradients in place of the probabilities; rows that do not count may hold NaN, and get zeros."""
+    for i in range(len(probs)):
+        if classes[i] < 0:
+            probs[i] = 0
             continue
-        for k in range(gradient.shape[1]):
-            gradient[i, k] -= by_log_confidence[i] * probs[i, k]
-        gradient[i, places[i]] += by_log_confidence[i]
+        _scale(probs[i], shares[i] - by_log_confidence[i], 0.0)
+        probs[i, classes[i]] -= shares[i]
+        probs[i, places[i]] += by_log_confidence[i]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
@@ -12,7 +13,6 @@ from torch import Tensor
 
 from calibrant._math.shapes import Bool, Float
 from calibrant.losses._closed_form import Plain, Pull, by_closed_form, can_look, scaled
-from calibrant.losses._row_loss import Terms, closed_form
 from calibrant.losses._rows import Rows
 
 ConfidenceError: TypeAlias = Callable[[Tensor, Tensor, Tensor], "tuple[Tensor, Tensor]"]
@@ -36,18 +36,17 @@ def _closed_form(
     """The loss and its gradient; that of the confidence r by logit j is r (1[j = top] - p_j)."""
     from calibrant.losses import _compiled  # numba: imported where it is first needed
 
-    loss, pull = closed_form(rows, Terms(0))(logits)
-    gradient, probs = pull(torch.ones(())).numpy(), _compiled.softmax(logits).numpy()
-    scores, labels = (np.ascontiguousarray(each.detach().numpy()) for each in (logits, rows.labels))
-    places, found, right = np.empty_like(labels), np.empty_like(scores[:, 0]), np.empty(len(labels), bool)
-    counted = np.empty_like(right)
-    if not _compiled.find_tops(scores, probs, labels, rows.ignore_index, places, found, right, counted):
+    scores, probs = np.ascontiguousarray(logits.detach().numpy()), _compiled.softmax(logits)
+    classes, shares, total = _compiled.weighed(rows)
+    places, found, right = np.empty_like(classes), np.empty_like(scores[:, 0]), np.empty(len(classes), bool)
+    loss = _compiled.find_tops(scores, probs.numpy(), classes, shares, places, found, right)
+    if loss == -math.inf:
         raise _TiesError
     with np.errstate(all="ignore"):  # the caller may have set them to raise
-        value, by_confidence = error(*map(torch.from_numpy, (found, right, counted)))
-    pulled = (penalty * found * by_confidence.numpy()).astype(scores.dtype)
-    _compiled.add_by_confidence(gradient, probs, places, counted, pulled)
-    return loss + penalty * value, partial(scaled, torch.from_numpy(gradient))
+        value, by_confidence = error(*map(torch.from_numpy, (found, right, classes >= 0)))
+        pulled = (penalty * found * by_confidence.numpy()).astype(scores.dtype)
+    _compiled.set_slopes(probs.numpy(), classes, shares, places, pulled)
+    return penalty * value + (loss if total > 0 else math.nan), partial(scaled, probs)
 
 
 def right_and_counted(rows: Rows) -> tuple[Float[Tensor, " R"], Bool[Tensor, " R"], Bool[Tensor, " R"]]:
