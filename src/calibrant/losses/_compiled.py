@@ -511,30 +511,22 @@ def find_tops(
     scores: NDArray[np.floating],
     probs: NDArray[np.floating],
     classes: NDArray[np.int64],
-    shares: NDArray[np.float64],
     places: NDArray[np.int64],
     confidences: NDArray[np.floating],
     right: NDArray[np.bool_],
-) -> float:
-    """Fill in what the losses of confidences take, 0 where a row does not count; cross-entropy.
-
-    A tie of largest logits is minus infinity: the plain form takes over.
-    """
-    loss = 0.0
+) -> bool:
+    """Fill in what the losses of confidences take, 0 where a row does not count; whether no tops are tied."""
+    unique = True
     for i in range(len(scores)):
         row, top, ties = scores[i], 0, 0
         for k in range(1, len(row)):
             top = k if row[k] > row[top] else top
         for k in range(len(row)):
             ties += row[k] == row[top]
-        places[i], label = top, classes[i]
-        right[i] = top == label
-        confidences[i] = probs[i, top] if label >= 0 else 0
-        if label >= 0:
-            if ties > 1:
-                return -math.inf
-            loss += shares[i] * (float(row[top]) - float(row[label]) - math.log(probs[i, top]))
-    return loss
+        places[i], right[i] = top, top == classes[i]
+        confidences[i] = probs[i, top] if classes[i] >= 0 else 0
+        unique &= ties < 2 or classes[i] < 0
+    return unique
 
 
 @njit
