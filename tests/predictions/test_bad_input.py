@@ -722,7 +722,7 @@ def test_a_name_that_is_too_long(tmp_path) -> None:
     ("name", "ending"), [("p.mat", "'.mat'"), ("p", "'no ending'"), ("p.npz.gz", "'.gz'")]
 )
 def test_unknown_endings(name, ending, tmp_path) -> None:
-    """Reading and writing list the endings that they know; only reading knows .npy."""
+    """Reading and writing list the endings that they know; only reading knows .npy and .eval."""
     path = tmp_path / name
     tables = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet, .feather, .arrow, .jsonl, .ndjson, .json"
     words = f"{path} must end in one of .npz, {tables}, .safetensors, .pt; got {ending}."
@@ -731,7 +731,7 @@ def test_unknown_endings(name, ending, tmp_path) -> None:
     assert not path.exists()
     path.write_bytes(b"x")
     words = words.removesuffix(".") + "; `format` (--format) says what it is."
-    with pytest.raises(InputError, match=exactly(words.replace(".pt;", ".pt, .npy;"))):
+    with pytest.raises(InputError, match=exactly(words.replace(".pt;", ".pt, .npy, .eval;"))):
         load_predictions(path)
 
 
@@ -817,7 +817,10 @@ def test_failed_writing_leaves_nothing(ending, tmp_path, monkeypatch) -> None:
         (
             {"logits": LOGITS, "groups": [None] * 3},
             TypeError,
-            "`groups` must hold texts or whole numbers; row 0 holds None.",
+            (
+                "`groups` must hold texts or whole numbers; row 0 holds None; leave that row out, or call it "
+                "'unknown'."
+            ),
         ),
         (
             {"logits": LOGITS, "class_names": ["a", "b\0"]},

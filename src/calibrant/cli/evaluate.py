@@ -32,8 +32,8 @@ def evaluate(
         list[Path],
         typer.Argument(
             metavar="FILE",
-            help="Predictions: .npz, .csv, .tsv, .jsonl, .parquet, .safetensors, .pt or .npy, a folder of "
-            ".parquet files, an address (s3://...), or - for a pipe.",
+            help="Predictions: .npz, .csv, .tsv, .jsonl, .eval, .parquet, .safetensors, .pt or .npy, a "
+            "folder of .parquet files, an address (s3://...), or - for a pipe.",
         ),
     ],
     reading: Reading,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from calibrant.predictions import ColumnNames, Predictions
     from calibrant.predictions.over_time import TimedPredictions
 
-LmScore = Literal["acc", "acc_norm", "acc_bytes"]
+LmScore = Literal["acc", "acc_norm", "acc_bytes", "recorded", "logprobs", "stated", "agreement"]
 FREQUENCY = "predicted-frequency"
 STDIN = frozenset({"-", "/dev/stdin", "/proc/self/fd/0", "/dev/fd/0"})
 AnyKind = Literal["binary", "multiclass", "multilabel", "top_label"]
@@ -60,7 +60,8 @@ class Reading(ReadOptions):
         "Kind of predictions, if ambiguous: binary, multiclass, multilabel or top_label.", None, "KIND"
     )
     lm_score: LmScore = told(
-        "lm-evaluation-harness: score by acc, acc_norm (per character) or acc_bytes (per byte).",
+        "Score of lm-evaluation-harness: acc, acc_norm (per character) or acc_bytes (per byte); or "
+        "confidence of inspect-ai: recorded, logprobs, stated or agreement.",
         "acc",
         "SCORE",
     )

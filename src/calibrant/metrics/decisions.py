@@ -11,6 +11,7 @@ import numpy as np
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_level, check_probs
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import vector
 
 __all__ = ["DecisionCurve", "decision_curve"]
@@ -29,6 +30,7 @@ class DecisionCurve:
     treat_all: tuple[float, ...]
 
 
+@suggesting()
 def decision_curve(
     probs: ArrayLike,
     labels: ArrayLike,

@@ -13,9 +13,11 @@ import numpy as np
 
 from calibrant._math.errors import InputError, ShortOfMemoryError
 from calibrant._math.files import said_of
+from calibrant._math.text_form import kind_of, suggesting
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats.aliases import ColumnNames, as_named
 from calibrant.predictions.formats.contents import FileContents, lines_named
+from calibrant.predictions.formats.inspect_log import logs_in
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.names import known_kind
 from calibrant.predictions.formats.parquet_files import digest_of, is_address, is_partitioned
@@ -29,7 +31,8 @@ from calibrant.predictions.formats.roster import (
 )
 from calibrant.predictions.labels import event_names
 from calibrant.predictions.scale import Scale, as_shares
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.source import Source
+from calibrant.predictions.table import Predictions
 from calibrant.predictions.top_k import predictions_of_top_k
 
 STREAM_ABOVE = 1 << 29  # bytes of scores
@@ -37,6 +40,7 @@ STREAM_ABOVE = 1 << 29  # bytes of scores
 _MOST_NAMED = 3  # files of a folder
 
 
+@suggesting()
 def load_predictions(
     path: str | os.PathLike[str],
     *,
@@ -87,15 +91,16 @@ def load_predictions(
     ``prob``; ``p_spam``, ``proba_1`` and such for ``prob_...``; ``sample_weight`` or ``exposure`` for
     ``weight``. ``.json`` holds arrays by name, or a list
     of records. Samples that lm-evaluation-harness logged (``samples_*.jsonl``) are read as they are:
-    answers to choose from as logits, generated answers by the confidence that they state.
+    answers to choose from as logits, generated answers by the confidence that they state. So are logs of
+    inspect-ai (``.eval``, ``.json``); ``columns`` names the scorer as ``label``, where it is not the first.
 
     Whatever is not used is named in ``notes``.
 
     Args:
         path: A file that ends in ``.npz``, ``.csv``, ``.csv.gz``, ``.tsv``, ``.jsonl``, ``.json``,
-            ``.parquet``, ``.feather``, ``.safetensors``, ``.pt`` or ``.npy``, or a folder of ``.npy``
-            files, or one of ``.parquet`` files, whose folders (``day=1``) are columns, too; also as an
-            address that fsspec knows.
+            ``.eval``, ``.parquet``, ``.feather``, ``.safetensors``, ``.pt`` or ``.npy``, or a folder of
+            ``.eval`` or of ``.npy`` files, or one of ``.parquet`` files, whose folders (``day=1``) are
+            columns, too; also as an address that fsspec knows.
         kind: The kind that the file must hold; needed only for ``"multilabel"`` if neither labels nor the
             file say so.
         columns: What the columns of a table are called, where they have names of their own.
@@ -105,7 +110,9 @@ def load_predictions(
         positive_class: Where labels are two words beside one score: the one whose score it is.
         lm_score: How answers are scored in samples of lm-evaluation-harness: ``"acc"`` for the softmax of
             their log-likelihoods, ``"acc_norm"`` for that of their log-likelihoods per character,
-            ``"acc_bytes"`` per byte.
+            ``"acc_bytes"`` per byte. Which confidence is read from logs of inspect-ai: ``"recorded"`` numbers
+            of scorers, ``"logprobs"`` of options, ``"stated"`` in answers, ``"agreement"`` of repeats, by
+            default the first of these.
         format: The ending of the format, such as ``"csv"``, where the path has another.
         name: What the predictions are called, where that is not the file's name.
 
@@ -194,6 +201,11 @@ def open_predictions(
         ...     print(p.streamed, tuple(p.probs_of(slice(2, 5)).shape))
         True (3, 3)
     """
+    if not isinstance(path, (str, os.PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"`path` must name a file; got {kind_of(path)}; give arrays as `Predictions(probs=probs, "
+            "labels=labels)`, and frames to `predictions_from_frame` of `calibrant.predictions`."
+        )
     path = Path(path)
     ending = found_ending(path, format)
     form = format_at(path, ending)
@@ -210,10 +222,8 @@ def open_predictions(
         raise InputError(f"{path} can only be read whole; .npy and .parquet files are read in pieces.")
     further: dict[str, Any] = {"columns": columns} if columns else {}
     if lm_score != "acc":
-        if ending not in {".jsonl", ".ndjson", ".json"}:
-            raise InputError(
-                f"`lm_score` (--lm-score) is for samples of lm-evaluation-harness (.jsonl); {path} is none."
-            )
+        if ending not in {".jsonl", ".ndjson", ".json", ".eval"}:
+            raise InputError(f"`lm_score` (--lm-score) is for logs of language models; {path} is none.")
         further["lm_score"] = lm_score
     in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names(path))
     try:
@@ -251,6 +261,8 @@ def found_ending(path: Path, stated: str | None) -> str:
     if is_folder:
         if any(path.glob("*.npy")):
             return _agreed(path, ".npy", stated)
+        if logs_in(path):
+            return _agreed(path, ".eval", stated)
         if is_partitioned(path):
             return _agreed(path, ".parquet", stated)
         raise _no_file(path)

@@ -138,7 +138,8 @@ def applied(calibrator: Upload, file: Upload, wanted: EvaluateForm, limits: Limi
         tell("applying the calibrator", 0.5)
         found, notes = apply_to_samples(loaded, given, calibrator=calibrator.name, file=file.name)
     ending = ending_of(file, wanted)
-    new_ending = {".safetensors": ".npz"}.get(ending, ending.removesuffix(".gz"))  # whose writers need a name
+    others = {".safetensors": ".npz", ".eval": ".jsonl"}  # without a writer, or whose writer needs a name
+    new_ending = others.get(ending, ending.removesuffix(".gz"))
     with path_of(file.content) as source, path_of() as out:
         write_in_form_of(source, ending, out, new_ending, found, wanted.columns)
         content = out.read_bytes()
