@@ -160,7 +160,7 @@ def test_hugging_face(tmp_path, monkeypatch, capsys) -> None:
     for answer, label in zip(page["pipe"](["good", "not good"]), ("POSITIVE", "NEGATIVE"), strict=True):
         assert answer["label"] == label
         assert answer["score"] == pytest.approx(0.8, abs=0.02)
-    assert "Choice: use temperature" in capsys.readouterr().out
+    assert "Choice: temperature" in capsys.readouterr().out
 
 
 class Trainer:

@@ -212,7 +212,7 @@ def test_class_errors_are_in_points(evaluation, ax) -> None:
     alone = plots.class_errors(TABLE, CLASSES, most=2)
     assert len(alone.get_yticklabels()) == 2
     assert not any(len(line.get_xdata()) for line in alone.lines[1:] if line.get_fillstyle() == "full")
-    with pytest.raises(InputError, match="there are confidences only"):
+    with pytest.raises(InputError, match="have only confidences"):
         plots.class_errors(Predictions(confidence=PROBS, correct=LABELS))
 
 

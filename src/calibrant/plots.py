@@ -217,7 +217,9 @@ def class_errors(
     """
     pairs = tables.furthest_pairs(_evaluation(found, labels, class_names, positive_class))[:most]
     if not pairs:
-        raise InputError("class errors need the probabilities of all classes; there are confidences only.")
+        raise InputError(
+            "class errors need the probabilities of all classes; these predictions have only confidences."
+        )
     after = [pair.after for pair in pairs if pair.after is not None]
     ax = _axes(ax, 4.2, 0.7 + 0.22 * len(pairs))
     return figures.class_shifts([pair.before for pair in pairs], after, ax=ax)
@@ -383,7 +385,7 @@ def groups(
     evaluation = _evaluation(found, labels, class_names, positive_class, groups)
     pairs = tables.group_pairs(evaluation)
     if not pairs:
-        raise InputError("there are no groups; name the group of each sample with `groups`.")
+        raise InputError("there are no groups; pass one group per sample as `groups`.")
     after = [pair.after for pair in pairs if pair.after is not None]
     ax = _axes(ax, 4.2, 0.7 + 0.3 * len(pairs))
     return figures.group_gaps([pair.before for pair in pairs], after, level=evaluation.settings.level, ax=ax)

@@ -321,9 +321,9 @@ def test_classes_that_are_numbers_are_names() -> None:
     ("estimator", "y", "said"),
     [
         (GaussianNB(), Y, "must be a fitted classifier, with `classes_`; got GaussianNB"),
-        (GaussianNB().fit(X, Y), np.where(Y == "ant", "gnu", Y), r"knows; got 'gnu'; choose 'ant', 'bee'"),
+        (GaussianNB().fit(X, Y), np.where(Y == "ant", "gnu", Y), r"fitted on, 'gnu'; choose 'ant', 'bee'"),
         (SVC(decision_function_shape="ovo").fit(X, (X > 0).sum(1)), (X > 0).sum(1), "one score per class"),
-        (KNeighborsClassifier().fit(X, X > 0), X > 0, "one label per sample; for several give"),
+        (KNeighborsClassifier().fit(X, X > 0), X > 0, "one label per sample; for several use"),
     ],
 )
 def test_other_estimators_have_one_sentence(estimator: Any, y: Any, said: str) -> None:

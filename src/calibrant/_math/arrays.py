@@ -190,7 +190,7 @@ def _refuse_large(large: Any, values: Any, name: str) -> None:
 
 
 def scattered(count: int) -> Tensor:
-    """One number in each of so many equal parts of [0, 1), there by chance, and always the same ones.
+    """One random number in each of ``number`` equal parts of [0, 1), always the same ones.
 
     For rows to stand for all: those at equal distances may have something else in common, where labels take
     turns.

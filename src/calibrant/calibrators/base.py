@@ -55,12 +55,12 @@ _SET_BY_FIT = ("fit_result_", "kind_", "num_classes_", "class_names_")
 class Calibrator(Saved, nn.Module):
     """Fitted on calibration logits and labels; maps logits to calibrated log-probabilities.
 
-    Scores are logits ``(N, C)`` of a multiclass model, log-odds ``(N,)`` of a binary one, or log-odds
-    ``(N, C)`` of a multilabel one, which labels of shape ``(N, C)`` announce. A probability of exactly zero
-    (a logit of ``-inf``; in log-odds an infinity) counts as 1e-12, or as the smallest other probability of
-    its row where that is smaller still, so that no class overtakes another. ``class_names_`` may be set after
-    a fit; it goes into the file. Fitted on log-odds ``(N,)`` it also maps the two logits ``(N, 2)`` of a
-    network by their difference, and gives two columns back.
+    Scores are logits ``(N, C)`` of a multiclass model, log-odds ``(N,)`` of a binary one, or log-odds ``(N,
+    C)`` of a multilabel one, which labels of shape ``(N, C)`` announce. A probability of exactly zero (a
+    logit of ``-inf``; in log-odds an infinity) counts as 1e-12. If another probability of its row is even
+    smaller, it counts as that, so that no class overtakes another. ``class_names_`` may be set after a fit;
+    it goes into the file. Fitted on log-odds ``(N,)`` it also maps the two logits ``(N, 2)`` of a network by
+    their difference, and gives two columns back.
 
     Parameters are float64 buffers that keep their type under ``.to(dtype)`` and ``.half()``. Subclasses say
     how to fit one problem (``_solve``) and how to map scores (``_transform``).
@@ -151,8 +151,7 @@ class Calibrator(Saved, nn.Module):
             InputError: If shapes disagree, a label is out of range, a value is NaN, or there are too few
                 samples for ``folds``.
 
-        Note:
-            Time is that of one fit, and of ``folds`` more. What stands in ``fit_result_.warnings`` (an
+        Note: Time is that of one fit, and of ``folds`` more. Everything in ``fit_result_.warnings`` (an
             optimum on a bound, separable data, probabilities of zero, or passed for logits) is also given as
             one ``CalibrantWarning``.
 
@@ -483,7 +482,7 @@ class Calibrator(Saved, nn.Module):
         return sum(getattr(self, name).numel() for name in self.parameter_ranges)
 
     def num_parameters(self, num_classes: int) -> int | None:
-        """How many numbers a fit to so many classes finds; None where that depends on the samples."""
+        """How many numbers a fit to this number of classes finds; None if that depends on the samples."""
         shapes = [self.parameter_shapes.get(name, ()) for name in self.parameter_ranges]
         if any(set(letters) - {"C"} for letters in shapes):
             return None

@@ -32,10 +32,10 @@ def check_kind(name: str, kinds: Collection[Task], kind: Task, *, remedy: str) -
     """Refuse data of a kind that the calibrator of that name is not for."""
     if kind in kinds:
         return
-    wanted = "multiclass ones, (N, C) with `labels` (N,)"
+    wanted = "classes, logits (N, C) with `labels` (N,)"
     if "multiclass" not in kinds:
         wanted = "log-odds, (N,) or (N, C) with `labels` (N, C)"
-    raise InputError(f"`logits` must be {wanted}, which {name} is for; got {kind} ones; {remedy}.")
+    raise InputError(f"{name} needs {wanted}; these are {kind}; {remedy}.")
 
 
 def check_like_fit(

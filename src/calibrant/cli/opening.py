@@ -97,8 +97,8 @@ def _say_read_whole(path: Path, reason: str) -> None:
 def _refuse_images_options(place: Path | str, ignore_index: int | None, images: Path | None) -> None:
     if ignore_index is not None or images is not None:
         raise InputError(
-            "--ignore-index and --images are for segmentation, logits of shape (N, C, H, W), of which "
-            f"{place} holds none."
+            "--ignore-index and --images need segmentation logits of shape (N, C, H, W); "
+            f"{place} has none; remove rows without labels from the file."
         )
 
 

@@ -81,6 +81,6 @@ def _plain(gamma: float, rows: Rows) -> Tensor:
 
 
 class DualFocalLoss(LossModule, function=dual_focal_loss, check=check_not_negative):
-    """Module of :func:`dual_focal_loss`."""
+    """:func:`dual_focal_loss` as a module."""
 
     gamma: float = 5.0

@@ -86,6 +86,6 @@ def _plain(gamma: float, rows: Rows) -> Tensor:
 
 
 class ProperFocalLoss(LossModule, function=proper_focal_loss, check=check_not_negative):
-    """Module of :func:`proper_focal_loss`."""
+    """:func:`proper_focal_loss` as a module."""
 
     gamma: float = 3.0

@@ -43,7 +43,7 @@ _MEET, _TERMS = 1.8, 12  # of series
 
 @dataclass(frozen=True)
 class CumulativeTest:
-    """A statistic of the cumulative differences, and how often a calibrated model's is as large."""
+    """A statistic of the cumulative differences, and its p-value under calibration."""
 
     statistic: Float[Tensor, ""] | Float[Tensor, " C"]
     scaled: Float[Tensor, ""] | Float[Tensor, " C"]
@@ -285,7 +285,7 @@ def spiegelhalter_test(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> SpiegelhalterTest:
-    r"""Brier score less its expectation under the probabilities stated, in standard deviations.
+    r"""Brier score minus its expectation under the predicted probabilities, in standard deviations.
 
     .. math:: z = \frac{\sum_i w_i (y_i - p_i)(1 - 2 p_i)}
                        {\sqrt{\sum_i w_i^2 (1 - 2 p_i)^2 p_i (1 - p_i)}}

@@ -43,7 +43,7 @@ def decision_curve(
 
     .. math:: \mathrm{NB}(t) = \frac{\mathrm{TP}(t)}{N} - \frac{t}{1 - t} \frac{\mathrm{FP}(t)}{N}
 
-    The threshold says how many people one would treat in vain to treat one who needs it: at 0.1, nine.
+    The threshold sets how many unnecessary treatments you accept per necessary one: nine at 0.1.
 
     Args:
         probs: Probabilities of the event, shape ``(N,)``.

@@ -44,7 +44,7 @@ def negative_log_likelihood(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""Mean negative log-likelihood (log-loss, cross-entropy) in nats.
+    r"""Mean negative log-likelihood (log loss, cross-entropy) in nats.
 
     .. math:: \mathrm{NLL} = -\frac{1}{N} \sum_i \log p_{i, y_i}
 
@@ -94,7 +94,7 @@ def brier_score(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""Mean squared distance between the probabilities and what happened.
+    r"""Mean squared distance between the probabilities and the outcomes.
 
     .. math::
         \mathrm{Brier} = \frac{1}{N} \sum_i \sum_k \left( p_{ik} - \mathbf 1[y_i = k] \right)^2

@@ -98,7 +98,7 @@ def selective_risk_curve(
         )
     if not (loss.min() >= 0 and loss.max() <= 1):
         row = int(np.argmax((loss < 0) | (loss > 1)))
-        raise InputError(f"`losses` must lie in [0, 1]; row {row} holds {loss[row]:g}.")
+        raise InputError(f"`losses` must be between 0 and 1; row {row} holds {loss[row]:g}.")
     mass = None if weights is None else check_weights(weights, len(loss)).cpu().numpy()
     return _curve(confidence, loss, mass)
 
@@ -153,7 +153,7 @@ def risk_coverage_area(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""Area under the risk–coverage curve (AURC), or what is left of it beyond the best order (E-AURC).
+    r"""Area under the risk–coverage curve (AURC), or its excess over the best order (E-AURC).
 
     .. math::
         \mathrm{AURC} = \frac1N \sum_i r(c_i), \qquad

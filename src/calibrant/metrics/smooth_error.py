@@ -41,7 +41,7 @@ def smooth_calibration_error(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""Smooth calibration error: the most that a bounded Lipschitz function can see of the residuals.
+    r"""Smooth calibration error: the largest mean of residuals times a bounded Lipschitz function.
 
     .. math::
         \mathrm{smCE} = \sup_w \frac{\sum_i \omega_i (y_i - p_i) \, w(p_i)}{\sum_i \omega_i} ,
@@ -175,7 +175,7 @@ def post_processing_gap(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""Squared loss or log loss less the least that a gentle, Lipschitz change can reach.
+    r"""How much a Lipschitz change of the probabilities could lower squared loss or log loss.
 
     For the squared loss, ``score="brier"``, by changing the probabilities:
 

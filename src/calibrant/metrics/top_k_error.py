@@ -84,7 +84,7 @@ def top_k_calibration_error(
     if checked.task != "multiclass":
         raise InputError("`probs` must have shape (N, C) with one class (N,) per sample in `labels`.")
     if not 1 <= k <= checked.num_classes:
-        raise InputError(f"`k` must lie in 1..{checked.num_classes}, the number of classes; got {k}.")
+        raise InputError(f"`k` must be in 1..{checked.num_classes}, the number of classes; got {k}.")
 
     confidences = torch.empty(checked.num_samples, dtype=torch.float64, device=table.device)
     places = torch.empty_like(target)  # of the label among the sorted classes, from 0

@@ -71,20 +71,20 @@ def load_predictions(
     Such arrays may also be in separate ``.npy`` files: give the folder that holds ``logits.npy``,
     ``labels.npy`` and so on, or the file ``logits.npy``, next to which the others are looked for.
 
-    Tables (``.csv`` and ``.tsv``, also packed as ``.csv.gz``: UTF-8, cells separated by commas, or by
-    semicolons, tabs or bars if these give the header more cells, and then decimal commas are allowed;
-    ``.jsonl``, a record a line; ``.parquet`` and ``.feather``) have one row per sample and these columns:
+    Tables (``.csv``, ``.tsv``, also ``.csv.gz``; ``.jsonl``, a record a line; ``.parquet`` and ``.feather``)
+    have one row per sample and the columns below. Text is UTF-8. Cells are separated by commas, or by
+    semicolons, tabs or bars if these give the header more cells; then decimal commas are allowed.
 
     - ``logit_0, logit_1, …`` or ``prob_0, prob_1, …``, in any order, or named as ``prob_cat, prob_dog``;
       names become ``class_names``, and labels may then be names as well;
     - ``logit`` or ``prob`` alone (or ``logits``, ``probs``, with one number a row): log-odds or probability
       of class 1; ``negative_class`` and ``positive_class``, constant columns, name the two classes;
     - ``label`` (for a binary model also the words yes and no), or one column per class ``label_0,
-      label_1, …`` (``label_cat, …``) of 0 and 1 for several labels at once, where numbered labels go with
-      named scores in order; a label column without any entry means that there are no labels;
+      label_1, …`` (``label_cat, …``) of 0 and 1 for several labels at once. Numbered labels go with named
+      scores in order. An empty label column means no labels;
     - ``confidence`` with ``correct``, or with ``true_label`` and ``pred_label``;
-    - ``split``, ``weight``, ``group``, ``cluster``; the plurals of the last three and ``labels`` are
-      accepted, too.
+    - ``split``, ``weight``, ``group``, ``cluster``; the plurals of the last three and ``labels`` are also
+      accepted.
 
     Where there are none of these, columns and arrays that many files have are taken for them, which ``notes``
     say: ``y_true``, ``y`` or ``target`` for ``label``; ``y_score``, ``y_prob``, ``proba`` or ``p`` for
@@ -98,9 +98,9 @@ def load_predictions(
 
     Args:
         path: A file that ends in ``.npz``, ``.csv``, ``.csv.gz``, ``.tsv``, ``.jsonl``, ``.json``,
-            ``.eval``, ``.parquet``, ``.feather``, ``.safetensors``, ``.pt`` or ``.npy``, or a folder of
-            ``.eval`` or of ``.npy`` files, or one of ``.parquet`` files, whose folders (``day=1``) are
-            columns, too; also as an address that fsspec knows.
+            ``.eval``, ``.parquet``, ``.feather``, ``.safetensors``, ``.pt`` or ``.npy``. Or a folder of
+            ``.eval``, ``.npy`` or ``.parquet`` files, whose folders (``day=1``) are also columns. Also an
+            address that fsspec knows.
         kind: The kind that the file must hold; needed only for ``"multilabel"`` if neither labels nor the
             file say so.
         columns: What the columns of a table are called, where they have names of their own.
@@ -168,7 +168,7 @@ def open_predictions(
     """Read predictions, or leave their scores in the file where they are large.
 
     Multiclass scores can be read in pieces from ``.npy`` (``logits.npy`` or ``probs.npy`` next to
-    ``labels.npy``, or a folder of these; C order) and from ``.parquet``, whose row groups should be small:
+    ``labels.npy``, or a folder of these; C order) and from ``.parquet``. Its row groups should be small:
     memory holds one at a time. Everything else is read whole, as by :func:`load_predictions`.
 
     Args:
@@ -188,8 +188,7 @@ def open_predictions(
         Predictions; ``streamed`` says whether they are read in pieces.
 
     Raises:
-        InputError: If something is wrong with the file, or ``stream`` is asked of one that must be read
-            whole.
+        InputError: If something is wrong with the file, or ``stream`` is set for one that must be read whole.
         OSError: If it cannot be opened.
 
     Example:
@@ -276,9 +275,11 @@ def found_ending(path: Path, stated: str | None) -> str:
     except InputError as error:
         if stated is not None:
             raise
-        raise InputError(f"{str(error).removesuffix('.')}; `format` (--format) says what it is.") from error
+        raise InputError(
+            f"{str(error).removesuffix('.')}; give its format as `format` (--format)."
+        ) from error
     if is_empty:
-        raise InputError(f"{path}: it is empty (0 bytes).")
+        raise InputError(f"{path}: the file is empty (0 bytes).")
     return ending
 
 
@@ -311,7 +312,7 @@ def _agreed_kind(stated: Any, asked: Kind | None) -> Any:
     if asked is None:
         return stated
     if stated not in {None, known_kind(asked)}:
-        raise InputError(f"it holds predictions of kind {stated}; kind {asked} was asked for.")
+        raise InputError(f"it holds predictions of kind {stated}, not {asked}.")
     return asked
 
 

@@ -130,7 +130,7 @@ def apply(
     refuse_calibrated(name, given.notes, force=force)
     if isinstance(loaded, DetectionCalibration):
         calibrated = _of_boxes(loaded, called, detected, name, annotations, place)
-        said = [f"calibrated scores of {plural(calibrated.num_samples, 'detection')}: {out}"]
+        said = [f"Calibrated scores of {plural(calibrated.num_samples, 'detection')}: {out}"]
     elif given.top_k is not None and pooled(loaded, called).kind_ != "binary":
         calibrated, said = _of_top_k(plain, called, given, name, place)
     else:
@@ -141,7 +141,7 @@ def apply(
         change = partial(_for_other_frequencies, prior=prior) if label_shift or prior is not None else None
         calibrated, notes = apply_to_samples(loaded, given, calibrator=called, file=name, change=change)
         said = [f"note: {note}" for note in (*given.notes, *notes)]
-        said.append(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
+        said.append(f"Calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
     if place is None:
         said = [line for line in said if line.startswith("note: ")]
     else:
@@ -220,8 +220,8 @@ def refuse_calibrated(name: str | Path, notes: Sequence[str], *, force: bool) ->
     """Refuse predictions that are calibrated already, as a calibrator is for those of the model itself."""
     if (mark := mark_in(notes)) is not None and not force:
         raise InputError(
-            f"{name} is calibrated already (by {mark.method}); use the predictions before that, or calibrate "
-            "them once more with `force=True`."
+            f"{name} is calibrated already (by {mark.method}); use the original predictions, or `force=True` "
+            "to calibrate them again."
         )
 
 
@@ -286,7 +286,7 @@ def _check_fit(
 def _refuse_other_classes(number: int | None, fitted: Calibrator, calibrator: str, file: str) -> None:
     if number not in {None, fitted.num_classes_}:
         raise InputError(
-            f"{file} has {number} classes, {calibrator} was fitted on {fitted.num_classes_}; name "
+            f"{file} has {number} classes, but {calibrator} was fitted on {fitted.num_classes_}; use "
             "predictions of the same model."
         )
 
@@ -323,8 +323,8 @@ def _notes_on_seen(fitted: Calibrator, predictions: Predictions) -> Sequence[str
         return ()
     if fingerprint(predictions.scores, labels, predictions.weights) != fitted.fit_result_.data_sha256:
         return ()
-    said = "The calibrator was fitted on these very samples, so on them it looks better than on new ones"
-    return (f"{said}; evaluate the file as it was, or apply it to samples that it has not seen.",)
+    said = "The calibrator was fitted on these very samples, so it looks better than on new ones"
+    return (f"{said}; apply it to new samples, or evaluate the original file.",)
 
 
 def notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:
@@ -394,7 +394,7 @@ def _apply_to_images(
         return repaired(predictions, fitted.predict_proba(form.scores), event).probs.numpy()
 
     count = repair_images(folder, out, repair, num_classes=fitted.num_classes_, mark=mark)
-    say(f"calibrated probabilities of {plural(count, 'image')}: {out}")
+    say(f"Calibrated probabilities of {plural(count, 'image')}: {out}")
 
 
 def _of_top_k(
@@ -410,7 +410,7 @@ def _of_top_k(
     temperature = float(fitted.get_buffer("temperature"))
     low, high = given.top_k.confidence_bounds(temperature)
     return marked(at_temperature(given, temperature), fitted.name), [
-        f"logits of {given.num_samples:,} samples over {temperature:.4g}: {out}",
+        f"Logits of {given.num_samples:,} samples, divided by {temperature:.4g}: {out}",
         f"{_APPROXIMATE} {float((high - low).max()):.2g}",
     ]
 

@@ -132,7 +132,7 @@ def applied(calibrator: Upload, file: Upload, wanted: EvaluateForm, limits: Limi
         several = "multilabel" if pooled(loaded, calibrator.name).kind_ == "multilabel" else None
         given = predictions_of(file, limits, wanted, kind=several)
         if mark_in(given.notes) is not None:
-            raise InputError(f"{file.name} is calibrated already; choose the predictions before that.")
+            raise InputError(f"{file.name} is calibrated already; choose the original predictions.")
         if given.top_k is not None:
             raise InputError(f"{file.name} holds the largest logits only: calibrate it by `calibrant apply`.")
         tell("applying the calibrator", 0.5)

@@ -133,11 +133,11 @@ class VennAbersCalibration(EventCalibrator):
     normalised.
 
     Args:
-        merging: ``"log"``: as above, with the least regret of log-loss in the worst case; ``"brier"``:
+        merging: ``"log"``: as above, with the least regret of log loss in the worst case; ``"brier"``:
             :math:`p_1 + p_0^2 / 2 - p_1^2 / 2`, the same for the Brier score.
-        folds: 0: all calibration samples at once (the inductive form). From 2 on, the samples are dealt
-            into so many folds by their scores, each gives its own two probabilities, and these are merged
-            by geometric means (the cross form, here with one model for all folds).
+        folds: 0: all calibration samples at once (the inductive form). From 2 on, the samples are split into
+            this number of folds by their scores. Each fold gives its own two probabilities, and geometric
+            means merge them (the cross form, here with one model for all folds).
 
     Raises:
         InputError: If a setting is unknown or out of range.

@@ -91,7 +91,7 @@ def records_of(path: Path, *, whole: bool) -> tuple[list[Record], list[int]]:
 
 
 def contents(path: Path, *, whole: bool) -> Record | tuple[list[Record], list[int]]:
-    """A dictionary of arrays, or a log; or records, and the lines that they stand on."""
+    """A dictionary of arrays, or a log; or records with their line numbers."""
     if (log := inspect_log.log_in(path)) is not None:
         return log
     with path.open(encoding="utf-8-sig") as file:
@@ -151,7 +151,7 @@ def _array(name: str, values: Any) -> Any:
     try:
         found = np.asarray(values)
     except ValueError as error:
-        raise InputError(f"`{name}` must hold as many numbers in every row.") from error
+        raise InputError(f"`{name}` must hold the same number of values in every row.") from error
     if found.dtype.kind not in "biuf":
         raise InputError(f"`{name}` must hold numbers in every row; some hold none.")
     return found

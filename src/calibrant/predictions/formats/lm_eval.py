@@ -77,7 +77,7 @@ def _of_one_filter(samples: Sequence[Sample]) -> tuple[Sequence[Sample], tuple[s
     if len(filters) == 1:
         return samples, ()
     kept = [each for each in samples if str(each.get("filter")) == filters[0]]
-    return kept, (f"Of the filters {', '.join(filters)} the first is used.",)
+    return kept, (f"Filters {', '.join(filters)}: the first is used.",)
 
 
 def _likelihoods(sample: Sample) -> list[float] | None:

@@ -34,7 +34,7 @@ class Format:
 
 
 def npy_format(labels: Path | None = None) -> Format:
-    """Arrays in ``.npy`` files, with the labels where they are said to stand."""
+    """Arrays in ``.npy`` files, with the labels at the given path."""
     return Format(
         read=partial(of_arrays.read_npy, labels=labels),
         stream=partial(of_arrays.stream_npy, labels=labels),
