@@ -1,4 +1,4 @@
-"""One pass over positions or rows: what is summed in cells of confidence and in bins of classes."""
+"""One pass over positions or rows: sums in cells of confidence and in bins of classes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ HALVINGS = 24
 
 
 def cell_edges(num_even: int, alone: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Edges of even cells, of which the first and the last are halved again and again towards 0 and 1.
+    """Edges of even cells; the first and the last are halved repeatedly towards 0 and 1.
 
-    Each of the values ``alone`` has a cell to itself, so that a mean says on which side of it a cell lies.
+    Each value in ``alone`` has its own cell, so every other cell lies on one side of it.
 
     Example:
         >>> cell_edges(4, np.empty(0))[-3:]
@@ -127,7 +127,6 @@ def add_positions(
 def _from_logits(
     row: NDArray[np.float64], label: int, probs: NDArray[np.float64]
 ) -> tuple[int, float, float]:
-    """The most probable class, the log loss and the entropy; -1 where a logit is not a number."""
     top = 0
     for c in range(len(row)):
         if not row[c] < np.inf:
@@ -167,8 +166,9 @@ def _from_probs(row: NDArray[np.float64], label: int, probs: NDArray[np.float64]
 
 @njit(inner=True)
 def _cell_of(value: float, edges: NDArray[np.float64], num_cells: int) -> int:
-    """The cell with ``edges[b] < value <= edges[b + 1]``; the first one is closed."""
-    b = HALVINGS + min(int(value * (num_cells - 2 * HALVINGS)), num_cells - 2 * HALVINGS - 1)  # or near by
+    b = HALVINGS + min(
+        int(value * (num_cells - 2 * HALVINGS)), num_cells - 2 * HALVINGS - 1
+    )  # or a neighbour
     while b > 0 and value <= edges[b]:
         b -= 1
     while b < num_cells - 1 and value > edges[b + 1]:
