@@ -1,4 +1,4 @@
-"""Calibration of object detectors that depends on where and how large a box is."""
+"""Calibration of object detectors that depends on the position and size of a box."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class DetectionCalibration:
 
     @classmethod
     def from_json(cls, text: str) -> DetectionCalibration:
-        """What :meth:`to_json` wrote.
+        """Read the text from :meth:`to_json`.
 
         Raises:
             InputError: If it is no such text.
@@ -75,7 +75,7 @@ class DetectionCalibration:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> DetectionCalibration:
-        """The contents of a file, by name.
+        """Calibrator from a file's contents, by name.
 
         Raises:
             InputError: If a number is none, or there are not as many weights as terms.
@@ -187,7 +187,7 @@ def as_axes(confidences: ArrayLike, covariates: ArrayLike | None) -> Matrix:
 
 
 def as_correct(correct: ArrayLike, num_detections: int) -> Vector:
-    """What is right as numbers, if each is 0 or 1."""
+    """Correctness as numbers, each 0 or 1."""
     right = np.asarray(correct, np.float64)
     if right.shape != (num_detections,) or not np.isin(right, (0, 1)).all():
         raise InputError(f"`correct` must hold 0 and 1, one for each of {num_detections} detections.")
@@ -225,7 +225,6 @@ def _sigmoid(values: Matrix) -> Matrix:
 
 
 def _fitted(terms: Matrix, right: Matrix, least: Matrix) -> tuple[Matrix, float, float]:
-    """Weights of the terms, bias and mean log loss, on standardised terms and back."""
     from scipy.optimize import minimize
 
     centre = terms.mean(axis=0)
@@ -283,7 +282,7 @@ def save_detection_calibration(calibration: DetectionCalibration, path: str | os
 
 
 def load_detection_calibration(path: str | os.PathLike[str]) -> DetectionCalibration:
-    """Read what :func:`save_detection_calibration` wrote; path and errors as for :func:`load_calibrator`."""
+    """Read a file of :func:`save_detection_calibration`; path and errors as for :func:`load_calibrator`."""
     content, tensors = read_file(path, DETECTION_KEY, "a calibrator of detections")
     kept = {
         name: value for name, value in content.items() if name not in {"format_version", "calibrant_version"}

@@ -18,7 +18,7 @@ from calibrant.calibrators.methods.log_odds import maximum_likelihood_line
 
 HistogramBins: TypeAlias = Literal["mass", "width"]
 _SPREAD = 10.0  # bins run from N^(1/3) / 10 to 10 N^(1/3)
-_STRENGTH = 2.0  # of the prior, in samples, shared out among the bins
+_STRENGTH = 2.0  # of the prior, in samples, divided among the bins
 _NEGLIGIBLE = 1e-4  # weight relative to the largest
 
 
@@ -89,7 +89,6 @@ class HistogramBinning(EventCalibrator):
         return self.binning == "mass" and super()._in_any_unit(samples)
 
     def _bins(self, samples: Ordered) -> tuple[Int[Tensor, " G"], Float[Tensor, " M"], Float[Tensor, " M"]]:
-        """The bin of each point, where bins end, and their centres."""
         if self.binning == "mass":
             bins = samples.equal_mass(self.num_bins)
             ends = samples.ends(bins)
@@ -223,7 +222,6 @@ class BayesianBinning(EventCalibrator):
 
 
 def _binning(samples: Ordered, num_bins: int) -> tuple[float, EventMap]:
-    """Logarithm of the evidence of one binning, and its function."""
     bins = samples.equal_mass(num_bins)
     ends = samples.ends(bins)
     masses, hits = (torch.bincount(bins, part, len(ends)) for part in (samples.masses, samples.hits))

@@ -111,7 +111,7 @@ class IsotonicCalibration(EventCalibrator):
     def _map_events(
         log_odds: Float[Tensor, "K N"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
     ) -> Float[Tensor, "K N"]:
-        """Straight between the knots, constant beyond; of two knots at one place the second counts."""
+        """Linear between the knots, constant beyond; the second of two knots at one place counts."""
         upper = number_below(places, log_odds.detach().contiguous(), or_equal=True)
         upper = upper.clamp(1, places.shape[1] - 1)
         left, right = places.gather(1, upper - 1), places.gather(1, upper)
@@ -191,7 +191,7 @@ class VennAbersCalibration(EventCalibrator):
 
     @torch.no_grad()
     def predict_interval(self, logits: ArrayLike) -> tuple[Tensor, Tensor]:
-        """The two probabilities of each event, the lower one first.
+        """Two probabilities of each event, the lower one first.
 
         Args:
             logits: As for :meth:`predict_proba`.
@@ -212,7 +212,7 @@ class VennAbersCalibration(EventCalibrator):
             flat, tables = scores[None], (self.places, self.lower, self.upper)
         else:
             flat = (log_odds_of_events(scores) if self.kind_ == "multiclass" else scores).T
-            width = self.places.shape[-1]  # of several labels each has a table of its own
+            width = self.places.shape[-1]  # each of several labels has its own table
             tables = tuple(each.reshape(-1, width) for each in (self.places, self.lower, self.upper))
         places, lower, upper = tables
         found = [constant_in_bins(flat.contiguous(), places, each) for each in (lower, upper)]
@@ -238,7 +238,7 @@ class VennAbersCalibration(EventCalibrator):
 
 
 def _merged(parts: list[Steps]) -> Steps:
-    """One step function of the folds', by geometric means of the probabilities of either outcome."""
+    """One step function from the folds' functions, by geometric means of either outcome's probabilities."""
     ends = np.unique(np.concatenate([own[:-1] for own, _, _ in parts]))
     at = [np.append(np.searchsorted(own[:-1], ends), -1) for own, _, _ in parts]  # the step of each end
     lows = np.stack([lower[place] for place, (_, lower, _) in zip(at, parts, strict=True)])
