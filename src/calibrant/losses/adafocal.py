@@ -1,4 +1,4 @@
-"""AdaFocal: an exponent per confidence bin, moved by the miscalibration that validation data show."""
+"""AdaFocal: an exponent per confidence bin, adapted to the miscalibration on validation data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def adafocal_loss(
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Float[Tensor, ""] | Float[Tensor, " N *d"]:
-    r"""AdaFocal's loss for given bins: focal where the exponent is positive, inverse focal where negative.
+    r"""AdaFocal's loss for given bins: focal if the exponent is positive, inverse focal if negative.
 
     .. math:: \ell = -(1 - p_t)^{\gamma} \log p_t \ \text{ if } \gamma \ge 0, \qquad
               \ell = -(1 + p_t)^{|\gamma|} \log p_t \ \text{ if } \gamma < 0, \qquad \gamma = \gamma_b(p_t)
@@ -84,7 +84,6 @@ def adafocal_loss(
 def _gamma_of(
     probs: Float[Tensor, "*R"], *, gammas: Float[Tensor, " B"], inner: Float[Tensor, " B-1"]
 ) -> Float[Tensor, "*R"]:
-    """The exponent of each probability: that of the bin after the last inner edge it reaches."""
     return gammas.to(probs.dtype)[(probs.unsqueeze(-1) >= inner).sum(-1)]
 
 
@@ -130,7 +129,7 @@ def updated_gammas(
 
 
 class _Bins(nn.Module):
-    """The buffers of AdaFocal."""
+    """Buffers of AdaFocal."""
 
     gammas: Tensor
     edges: Tensor
@@ -175,7 +174,7 @@ class AdaFocalLoss(_Bins, LossModule, function=adafocal_loss, check=_check):
 
     @torch.no_grad()
     def update(self, confidences: Float[Tensor, " N"], correct: Shaped[Tensor, " N"]) -> None:
-        """Move the exponents by what a validation set shows, and the edges to its quantiles.
+        """Update the exponents by a validation set's gaps, and the edges to its quantiles.
 
         Args:
             confidences: Probability of the predicted class for each sample, shape ``(N,)``.

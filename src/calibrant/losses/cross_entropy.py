@@ -1,4 +1,4 @@
-"""Cross-entropy: torch's own, behind the arguments that all losses here have."""
+"""Cross-entropy: torch's own, with the arguments common to all losses here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dual focal loss: the runner-up below the true class counts too."""
+"""Dual focal loss, which also counts the runner-up below the true class."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def dual_focal_loss(
 
 def _plain(gamma: float, rows: Rows) -> Tensor:
     true = rows.true_class()
-    # Compared as logits: the true class cannot be below itself by a rounding error.
+    # Compared as logits: rounding cannot put the true class below itself.
     runner_up = true.others.masked_fill(true.others >= true.logit.unsqueeze(-1), -math.inf).amax(-1)
     # 1 - p_t + p_r = (1 - p_t) (1 + p_r's share of the others): no difference of probabilities.
     share = (runner_up - true.log_sum).exp()

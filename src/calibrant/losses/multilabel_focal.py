@@ -1,4 +1,4 @@
-"""Focal loss where every class is a question of its own."""
+"""Focal loss for multilabel classification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Focal calibration loss where every class is a question of its own."""
+"""Focal calibration loss for multilabel classification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Focal loss whose exponent depends on the sample's own probability."""
+"""Focal loss with an exponent that depends on the sample's own probability."""
 
 from __future__ import annotations
 
@@ -90,7 +90,6 @@ def sample_focal_loss(
 def _gamma_of(
     probs: Float[Tensor, "*R"], *, thresholds: tuple[float, ...], gammas: tuple[float, ...], closed: Closed
 ) -> Float[Tensor, "*R"]:
-    """The exponent of each probability."""
     gamma = torch.full_like(probs, gammas[-1])
     for threshold, value in zip(reversed(thresholds[:-1]), reversed(gammas[:-1]), strict=True):
         below = probs < threshold if closed == "left" else probs <= threshold
