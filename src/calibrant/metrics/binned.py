@@ -1,4 +1,4 @@
-"""Calibration error in bins, of all kinds; none is differentiable."""
+"""Binned calibration errors of all kinds; none is differentiable."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def over_confidence_error(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""The part of the expected calibration error that comes from bins where confidence exceeds accuracy.
+    r"""Part of the expected calibration error from bins where confidence exceeds accuracy.
 
     .. math:: \sum_b \frac{|S_b|}{N} \max\left( 0, \mathrm{conf}(S_b) - \mathrm{acc}(S_b) \right)
 
@@ -262,7 +262,7 @@ def under_confidence_error(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""The part of the expected calibration error that comes from bins where accuracy exceeds confidence.
+    r"""Part of the expected calibration error from bins where accuracy exceeds confidence.
 
     .. math:: \sum_b \frac{|S_b|}{N} \max\left( 0, \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right)
 
@@ -337,7 +337,7 @@ def monotone_num_bins(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> int:
-    """The number of bins that :func:`sweep_calibration_error` takes; ``probs`` hold classes or one event.
+    """Number of bins that :func:`sweep_calibration_error` uses; ``probs`` hold classes or one event.
 
     Arguments and errors are as there, but several labels per sample are refused (pass one column of each:
     ``probs[:, k], labels[:, k]``).
@@ -488,7 +488,7 @@ def debiased_errors(
 
 
 def judged_pairs(checked: Checked, num_bins: int, binning: str, *, classwise: bool = False) -> list[PairSums]:
-    """Sums over pairs in the bins, of everything that is judged."""
+    """Sums over pairs in the bins, of every event."""
     check_num_bins(num_bins)
     check_choice("binning", binning, ("width", "mass"))
     rule = "mass" if binning == "mass" else "width"

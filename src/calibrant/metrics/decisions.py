@@ -1,4 +1,4 @@
-"""Net benefit of acting on a predicted probability, by the threshold from which one acts."""
+"""Net benefit of acting on a predicted probability, by the decision threshold."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def decision_curve(
     if at.ndim != 1 or not len(at) or not ((at > 0) & (at < 1)).all():
         raise InputError("`thresholds` must be numbers between 0 and 1, both excluded.")
     order = np.argsort(stated)
-    from_here = np.searchsorted(stated[order], at)  # the first sample that is treated
+    from_here = np.searchsorted(stated[order], at)  # first treated sample
 
     def treated(values: np.ndarray) -> np.ndarray:
         below = np.append(0.0, np.cumsum(values[order]))

@@ -202,7 +202,7 @@ def error_rate(
 
 @dataclass(frozen=True)
 class HighConfidence:
-    """Share of confident predictions and their accuracy; ``None`` where there are none."""
+    """Share of confident predictions and their accuracy; ``None`` without any."""
 
     share: Float[Tensor, ""]
     accuracy: Float[Tensor, ""] | None
@@ -325,7 +325,6 @@ def predictive_entropy(
 
 
 def _decisions(checked: Checked) -> tuple[Tensor, Tensor]:
-    """Entropy and correctness of every decision; several labels per sample one after the other."""
     if checked.task != "multilabel":
         values = entropies(checked.scores, events=checked.task == "binary")
         return values, hits(checked.scores, checked.target)

@@ -1,4 +1,4 @@
-"""Selective prediction: the risk among the samples that are answered, against how many are."""
+"""Selective prediction: risk among the answered samples against their share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class RiskCoverageCurve:
-    """The risk at every threshold of confidence, from the highest down; ties are answered together."""
+    """Risk at every threshold of confidence, from the highest down; ties are answered together."""
 
     thresholds: tuple[float, ...]
     coverage: tuple[float, ...]
@@ -39,12 +39,12 @@ class RiskCoverageCurve:
     excess_area: float
 
     def risk_at(self, coverage: float) -> float:
-        """The risk if at least a share ``coverage`` of the samples is answered, the most confident first."""
+        """Risk if at least a share ``coverage`` is answered, the most confident first."""
         check_share("coverage", coverage)
         return self.risk[next(k for k, share in enumerate(self.coverage) if share >= coverage * (1 - 1e-12))]
 
     def coverage_at(self, risk: float) -> float:
-        """The largest share of samples that can be answered at a risk of at most ``risk``; 0 if none can."""
+        """Largest share of samples answered at a risk of at most ``risk``; 0 if none."""
         check_share("risk", risk)
         kept = zip(self.coverage, self.risk, strict=True)
         return max((share for share, each in kept if each <= risk), default=0.0)
@@ -107,7 +107,7 @@ def selective_risk_curve(
 def risk_coverage_curve(
     probs: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None, ignore_index: int | None = None
 ) -> RiskCoverageCurve:
-    """The error rate among the samples with the highest confidence, against the share of samples kept.
+    """Error rate among the samples with the highest confidence, against the share of samples kept.
 
     The confidence is the top probability, of an event ``(N,)`` the larger of p and 1 − p; the loss is 1 where
     the prediction is wrong. See :func:`selective_risk_curve`, which takes any confidence and any loss (so
@@ -274,7 +274,7 @@ def coverage_at_risk(
 
 
 def best_area(risk: float) -> float:
-    """Area of the best order of right and wrong answers, for many samples of which ``risk`` are wrong.
+    """Area of the best order of answers, for many samples with a share ``risk`` of errors.
 
     Example:
         >>> best_area(0.0), best_area(1.0), round(best_area(0.5), 4)
@@ -292,7 +292,7 @@ def _of_curves(
     weights: ArrayLike | None,
     ignore_index: int | None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    """A number of each curve; their mean, or one per label if asked."""
+    """A number of each curve; their mean, or one per label if requested."""
     checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
     check_average(average, checked)
     mass = None if checked.weights is None else checked.weights.cpu().numpy()
@@ -303,7 +303,6 @@ def _of_curves(
 
 
 def _curve_of(scores: Tensor, target: Tensor, weights: Vector | None) -> RiskCoverageCurve:
-    """The curve of the most probable class being wrong."""
     found = top_label(scores, target.to(torch.int64))
     return _curve(
         found.confidence.cpu().numpy(), 1.0 - found.correct.to("cpu", torch.float64).numpy(), weights
@@ -311,7 +310,7 @@ def _curve_of(scores: Tensor, target: Tensor, weights: Vector | None) -> RiskCov
 
 
 def _curve(confidence: Vector, loss: Vector, weights: Vector | None) -> RiskCoverageCurve:
-    """Cumulative sums from the highest confidence down, read at the end of each tie."""
+    """Curve from cumulative sums, highest confidence first, read at the end of each tie."""
     if weights is not None:
         counted = weights > 0
         confidence, loss, weights = confidence[counted], loss[counted], weights[counted]

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 NARROWEST_CURVE = 1e-3  # a finer curve is finer than a pixel
-EMPTY = 1e-6  # density below which a curve says nothing
+EMPTY = 1e-6  # density below which a curve is undefined
 
 
 @suggesting()
@@ -93,7 +93,7 @@ def smooth_calibration_error(
 
 @dataclass(frozen=True)
 class SmoothCalibrationWitness:
-    """A function that attains the smooth calibration error, and a bound that shows it cannot be beaten."""
+    """A function that attains the smooth calibration error, and a bound that proves it optimal."""
 
     value: float
     upper_bound: float
@@ -102,7 +102,7 @@ class SmoothCalibrationWitness:
     values: Float[Tensor, " n"]
 
     def __call__(self, scores: ArrayLike) -> Tensor:
-        """The function at any scores: straight between the points, constant beyond them."""
+        """Evaluate the function: linear between the points, constant beyond them."""
         at = as_float_tensor(scores, name="scores")
         values = np.interp(at.to("cpu", torch.float64).numpy(), self.points.numpy(), self.values.numpy())
         return torch.as_tensor(values, dtype=torch.float64).to(at.device)
@@ -175,7 +175,7 @@ def post_processing_gap(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""How much a Lipschitz change of the probabilities could lower squared loss or log loss.
+    r"""Largest reduction of squared loss or log loss by a Lipschitz change of the probabilities.
 
     For the squared loss, ``score="brier"``, by changing the probabilities:
 
@@ -290,7 +290,7 @@ def smooth_ece(
 
 @dataclass(frozen=True)
 class SmoothReliabilityCurve:
-    """One entry per position; ``confidence`` and ``outcome`` are ``None`` where there is hardly a sample."""
+    """One entry per position; ``confidence`` and ``outcome`` are ``None`` where samples are too sparse."""
 
     positions: tuple[float, ...]
     density: tuple[float, ...]
@@ -354,7 +354,7 @@ def smooth_reliability_curve(
     bandwidth = max(bandwidth, NARROWEST_CURVE)
     share = shares(len(scores), mass)
     cells = num_points - 1
-    refined = math.ceil(4 / bandwidth / cells)  # as many times finer as the series needs
+    refined = math.ceil(4 / bandwidth / cells)  # finer by the factor that the series needs
 
     def smoothed(masses: Vector) -> Vector:
         return HeatSeries(np.minimum(scores, 1.0), masses).values(bandwidth, cells * refined)[::refined]

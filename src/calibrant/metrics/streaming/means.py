@@ -33,8 +33,7 @@ class _Sums(StreamingMetric):
         )
 
     @abstractmethod
-    def _sums(self, problem: Checked) -> list[Float[Tensor, ""]]:
-        """What is known of the samples."""
+    def _sums(self, problem: Checked) -> list[Float[Tensor, ""]]: ...
 
 
 class _Mean(_Sums):
@@ -165,7 +164,7 @@ class PredictiveEntropy(_Sums):
 
 
 class _HighConfidence(_Sums):
-    """Weight of the decisions that are confident and right, that are confident, and of all."""
+    """Weight of decisions that are confident and right, of confident ones, and of all."""
 
     higher_is_better = True
 
