@@ -41,7 +41,7 @@ _MAX_STEPS = 200
 
 
 class EntropyBound(NamedTuple):
-    """Expected focal loss and what bounds it from below, one value per row."""
+    """Expected focal loss and its lower bounds, one value per row."""
 
     focal: Float[Tensor, " N"]
     cross_entropy: Float[Tensor, " N"]
@@ -106,7 +106,7 @@ def entropy_bound(posterior: ArrayLike, probs: ArrayLike, *, gamma: float) -> En
 
 
 def entropy_shift(posterior: ArrayLike, *, gamma: float) -> Float[Tensor, " N"]:
-    r"""Entropy of focal loss's minimiser less that of the true probabilities.
+    r"""Entropy of focal loss's minimiser minus that of the true probabilities.
 
     Args:
         posterior: True probabilities of the classes, shape ``(N, C)``.

@@ -73,7 +73,7 @@ def focal_calibration_map(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N
 def inverse_focal_calibration_map(
     probs: ArrayLike, *, gamma: float
 ) -> Float[Tensor, "N C"] | Float[Tensor, " N"]:
-    r"""Probabilities that focal loss makes a network give where ``probs`` are the true ones.
+    r"""Probabilities that focal loss elicits if ``probs`` are the true ones.
 
     The q that minimises :math:`-\sum_i p_i (1 - q_i)^\gamma \log q_i`, that is, the inverse of
     :func:`focal_calibration_map`; arguments, errors and what is returned are as there.

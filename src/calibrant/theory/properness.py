@@ -1,4 +1,4 @@
-"""Is a loss proper, does it keep the classification, is it convex: searched for counter-examples."""
+"""Searches for counter-examples to a loss being proper, classification-calibrated or convex."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ __all__ = [
     "properness",
 ]
 
-_MOVED = 1e-6  # of a probability: less is not called another place
-_LOWER = 1e-11  # of a risk: less is rounding
-_TIED = 1e-6  # difference of the two largest probabilities that is a tie
+_MOVED = 1e-6  # of a probability: closer places count as one
+_LOWER = 1e-11  # of a risk: smaller differences are rounding
+_TIED = 1e-6  # largest difference of the two top probabilities that counts as a tie
 
 _KNOWN = {
     2: ([0.2, 0.8], [0.05, 0.95], [0.45, 0.55], [0.01, 0.99], [1e-6, 1 - 1e-6]),
@@ -40,7 +40,7 @@ _KNOWN = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CounterExample:
-    """A posterior whose loss is smaller elsewhere."""
+    """A posterior with a smaller expected loss elsewhere."""
 
     posterior: Float[Tensor, " C"]
     minimiser: Float[Tensor, " C"]
@@ -52,7 +52,7 @@ class CounterExample:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Properness:
-    """What a search found about a loss."""
+    """Result of the search for counter-examples to properness."""
 
     verdict: Literal["improper", "none found", "none found, not strictly"]
     """``"improper"`` is certain: the counter-example proves it. ``"none found"`` is the search's result:
@@ -93,7 +93,7 @@ def properness(
     batch_size: int | None = None,
     seed: int = 0,
 ) -> Properness:
-    """Search for a posterior at which a loss is not smallest in expectation.
+    """Search for a posterior that does not minimise a loss in expectation.
 
     A loss is proper if predicting the true probabilities minimises its expectation, whatever they are, and
     strictly so if nothing else does. One counter-example refutes it; no finite search proves it.
@@ -153,7 +153,7 @@ def properness(
 
 
 def statement_of(loss: object) -> str | None:
-    """What a loss says of itself: its attribute ``properness``, or that of the function it was made from."""
+    """Statement of a loss about itself: ``properness`` of it, or of the function it was made from."""
     statement = getattr(loss, "properness", None)
     if isinstance(statement, str):
         return statement
@@ -162,7 +162,7 @@ def statement_of(loss: object) -> str | None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClassificationCalibration:
-    """Whether the most probable class stays the most probable one."""
+    """Result of testing if the most probable class stays the most probable one."""
 
     counter_example: CounterExample | None
     """A posterior whose minimiser prefers another class, or prefers none where the posterior does."""
@@ -183,7 +183,7 @@ def classification_calibration(
     batch_size: int | None = None,
     seed: int = 0,
 ) -> ClassificationCalibration:
-    """Whether minimising a loss gives the best classifier, and whether that is under- or over-confident.
+    """Test if minimising a loss gives the best classifier, and if that is under- or overconfident.
 
     A loss is classification-calibrated if its minimiser's most probable class is the posterior's. The search
     is that of :func:`properness`, with the same arguments and errors; a tie at the minimiser where the
@@ -226,7 +226,7 @@ def classification_calibration(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Convexity:
-    """What a search among segments found."""
+    """Result of a search among segments."""
 
     convex: bool
     """False is certain: the segment proves it. True: no segment was found."""
@@ -246,7 +246,7 @@ def convexity(
     batch_size: int | None = None,
     seed: int = 0,
 ) -> Convexity:
-    """Search for a segment on which a loss of class 0 lies above its chord.
+    """Search for a segment on which a loss of class 0 exceeds its chord.
 
     Segments are drawn at random, long and short ones, also between vertices' neighbourhoods; the loss is
     looked at in the middle.
@@ -339,14 +339,13 @@ def posteriors(
 
 
 def _one_ahead(number: int) -> Float[Tensor, " C"]:
-    """One class twice as probable as each of the others."""
     weights = torch.ones(number, dtype=torch.float64)
     weights[0] = 2
     return weights
 
 
 def _spread(weights: Float[Tensor, " C"], batch_size: int | None) -> Float[Tensor, " C"]:
-    """Weights that sum to one; as multiples of one over ``batch_size``, none zero, no two on top."""
+    """Normalised weights; with ``batch_size`` as multiples of its inverse, none zero."""
     probs = weights / weights.sum()
     if batch_size is None:
         return probs
