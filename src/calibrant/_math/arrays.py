@@ -23,7 +23,7 @@ _MOST_SHOWN = 40  # characters of a number
 _ROUNDED = 0.005  # rounding error of a share with two decimals
 NOT_KNOWN = "; leave out rows where it is not known"
 _UNKNOWN = frozenset({"None", "nan", "<NA>", "NaT"})
-"""What Python, NumPy and pandas put where nothing is known."""
+"""Missing values as text in Python, NumPy and pandas."""
 
 _FAMILY = re.compile(r"(?:column|probs?|proba|p|logits?)_(?=.)")
 """Prefixes that the columns of a frame share; polars calls columns without names ``column_0``."""

@@ -35,7 +35,7 @@ _LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-60, 1e60
 """Fourth powers, and sums of them, stay finite."""
 FROM_LOGITS = "pass `from_logits=True`"
 NO_NUMBER = "leave that row out, or look at what the model was given there"
-"""What to do about NaN."""
+"""Remedy for NaN."""
 
 
 @dataclass(frozen=True)

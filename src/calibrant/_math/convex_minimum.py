@@ -17,7 +17,7 @@ from calibrant._math.newton import LONGEST_STEP, MAX_STEPS, TOLERANCE
 from calibrant._math.shapes import Float, Int
 
 ManySlopes: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""Which of the functions (A,), each at its own inverse temperature (A,): value and two derivatives (A, 3)."""
+"""Indices of functions (A,) and inverse temperatures (A,) to values and two derivatives (A, 3)."""
 
 # Wide enough for cosines (T near 0.01), and for scores in the thousands.
 LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE = 1e-4, 1e4

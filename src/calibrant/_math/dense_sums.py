@@ -11,15 +11,15 @@ from calibrant._math.jit import njit
 from calibrant._math.table_kernels import width_bin
 
 COUNT, STATED, NLL, BRIER, ENTROPY, INFINITE, NUMBER, SQUARES = range(8)
-"""What a cell sums up, by weight; ``INFINITE`` counts positions whose true class has the probability zero,
+"""Weighted sums of a cell; ``INFINITE`` counts positions whose true class has the probability zero,
 ``NUMBER`` all, and ``SQUARES`` are those of the weights."""
 CELL_SUMS = 8
 AGREEMENT = 5
-"""How many numbers are kept of each class."""
+"""Numbers kept for each class."""
 CLASSES, EVENT, ANSWER = range(3)
 """The quantity judged: the most likely class, class 1, or whether an answer is right (class 1)."""
 HALVINGS = 24
-"""How often the end cells are halved: confidences crowd against one, where log-odds tell them apart."""
+"""Halvings of the end cells: confidences crowd near one, where log-odds distinguish them."""
 
 
 def cell_edges(num_even: int, alone: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -58,8 +58,8 @@ def add_positions(
 ) -> int:
     """Add scores ``(P, C)`` with labels ``(P,)``; returns at which position a score is none, or -1.
 
-    ``batches`` ``(P,)`` say to which of G batches a position belongs, and ``groups`` ``(P,)``, which may be
-    empty, to which of Q groups. Positions without weight count only among the numbers of classes and groups.
+    ``batches`` ``(P,)`` give each position's batch among G, and ``groups`` ``(P,)``, which may be empty, its
+    group among Q. Positions without weight count only among the numbers of classes and groups.
     ``cells`` ``(G, K, 2, 8)`` are by confidence of the top label and whether it is right. For an ``event`` or
     answer they are by the probability of class 1 and whether it occurs. ``classes`` ``(G, C, B, 3)`` hold
     count, probability and occurrences; ``agreement`` ``(C + 3, 5)`` holds how often each class is predicted,

@@ -40,7 +40,7 @@ class CalibrantWarning(UserWarning):
 
 
 EXPECTED = (InputError, NotFittedError, ConvergenceError, OSError)
-"""What ends a command with one sentence."""
+"""Errors that end a command with one sentence."""
 
 
 def sentence_of(error: Exception) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from calibrant._math.jit import njit
 
 MASS, STATED, HAPPENED = range(3)
-"""What a cell sums up, by weight."""
+"""Weighted sums of a cell."""
 CELL_SUMS = 3
 DEEPEST = 41  # halvings: the calibration line clips at 1e-12, about the last cell
 _MANTISSA = 52

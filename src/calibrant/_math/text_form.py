@@ -134,7 +134,7 @@ _OF_OTHERS = {
     "random_state": "seed",
     "pos_label": "positive_class",
 }
-"""What other libraries call arguments."""
+"""Names of arguments in other libraries."""
 _ARRAYS = {"probs", "logits", "labels", "weights"}
 WRAP_ARRAYS = "; wrap arrays as `calibrant.Predictions(probs=probs, labels=labels)`."
 

@@ -21,8 +21,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 
 Spread: TypeAlias = Literal["power-law", "even", "narrow"]
-"""How the others may be spread: a power law that goes on from the last known one, all alike, or in as few as
-possible."""
+"""Spread of the unlisted logits: a power law from the last listed one, all equal, or as few as possible."""
 
 _SLACK = 2e-3  # of sums of rounded probabilities, and of logits
 _STEEPEST = 1e4  # exponent of a power law
@@ -41,7 +40,7 @@ class TopK:
     log_rest: Float[Tensor, " N"]
     num_classes: int | None = None
     label_logits: Float[Tensor, " N"] | None = None
-    """Logit of the true class, also where it is not among the largest; NaN where it is not known."""
+    """Logit of the true class, also where it is not among the largest; NaN if unknown."""
 
     @property
     def predicted(self) -> Int[Tensor, " N"]:
@@ -184,8 +183,8 @@ def top_k_of(
         indices: Their classes, shape ``(N, k)``.
         log_rest: Log-sum-exp of all other logits, shape ``(N,)``. Not needed of log-probabilities, whose sum
             over all classes is one.
-        num_classes: How many classes there are.
-        label_logits: Logit of each sample's true class, shape ``(N,)``; NaN where it is not known.
+        num_classes: Number of classes.
+        label_logits: Logit of each sample's true class, shape ``(N,)``; NaN if unknown.
 
     Raises:
         InputError: If shapes disagree, a class is named twice, or a sum or the logit of a true class cannot
