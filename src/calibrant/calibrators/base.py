@@ -62,8 +62,8 @@ class Calibrator(Saved, nn.Module):
     it goes into the file. Fitted on log-odds ``(N,)`` it also maps the two logits ``(N, 2)`` of a network by
     their difference, and gives two columns back.
 
-    Parameters are float64 buffers that keep their type under ``.to(dtype)`` and ``.half()``. Subclasses say
-    how to fit one problem (``_solve``) and how to map scores (``_transform``).
+    Parameters are float64 buffers that keep their type under ``.to(dtype)`` and ``.half()``. Subclasses
+    fit one problem (``_solve``) and map scores (``_transform``).
     """
 
     name: ClassVar[str]
@@ -145,7 +145,7 @@ class Calibrator(Saved, nn.Module):
             ignore_index: Samples or positions with this label are left out.
 
         Returns:
-            The calibrator itself; ``fit_result_`` tells how the fit went.
+            The calibrator itself; ``fit_result_`` describes the fit.
 
         Raises:
             InputError: If shapes disagree, a label is out of range, a value is NaN, or there are too few
@@ -238,7 +238,7 @@ class Calibrator(Saved, nn.Module):
             A new calibrator of what :meth:`fit` takes; this one stays as it is.
 
         Raises:
-            InputError: As :meth:`fit`.
+            InputError: See :meth:`fit`.
             NotFittedError: If ``fit`` was not called.
 
         Note:
@@ -314,7 +314,7 @@ class Calibrator(Saved, nn.Module):
         """Calibrated log-probabilities in the shape of the logits, or log-odds in that of the log-odds.
 
         Args:
-            logits: As :meth:`predict_proba` takes them.
+            logits: See :meth:`predict_proba`.
 
         Returns:
             In the dtype and on the device of ``logits``; differentiable with respect to them.
@@ -353,7 +353,7 @@ class Calibrator(Saved, nn.Module):
         """Calibrated probabilities.
 
         Args:
-            logits: What the model gives, of the kind it was fitted on; any floating dtype, any device. For
+            logits: Outputs of the model, of the kind it was fitted on; any floating dtype, any device. For
                 probabilities use :func:`calibrant.apply`. Log-odds ``(N,)`` are those of
                 ``class_names_[1]``; two columns have the event at ``event_column_``, unless a frame names it.
 

@@ -37,14 +37,14 @@ class DetectionCalibration:
     loss: float
     """Mean log loss on the detections that it was fitted on."""
     covariates: tuple[str, ...] = ()
-    """What the covariates are called, if they have names."""
+    """Names of the covariates, if any."""
 
     def predict_proba(self, confidences: ArrayLike, covariates: ArrayLike | None = None) -> Matrix:
         """Calibrated confidences ``(N,)``.
 
         Args:
             confidences: One for each detection, ``(N,)`` in 0..1.
-            covariates: As many columns as it was fitted on, in the same order.
+            covariates: The columns of the fit, in the same order.
 
         Raises:
             InputError: If there are other columns, or a value lies outside 0..1.
@@ -110,10 +110,10 @@ def fit_detections(
 
     Args:
         confidences: One for each detection, ``(N,)`` in 0..1.
-        correct: Whether each is right, ``(N,)``.
+        correct: Correctness of each, ``(N,)``.
         covariates: Columns ``(N, k)`` in 0..1, as :meth:`Detections.covariates` gives.
         method: The form.
-        names: What the covariates are called, one for each column. ``calibrant apply`` asks for those of
+        names: Names of the covariates, one for each column. ``calibrant apply`` asks for those of
             :meth:`Detections.covariates`.
 
     Returns:
@@ -256,8 +256,8 @@ def save_detection_calibration(calibration: DetectionCalibration, path: str | os
     """Write a calibrator of detections; the file is complete or absent.
 
     Args:
-        calibration: What :func:`fit_detections` made.
-        path: Where to; the name ends in ``.safetensors``.
+        calibration: Calibration from :func:`fit_detections`.
+        path: Output path; the name ends in ``.safetensors``.
 
     Raises:
         InputError: If the name has another ending.

@@ -67,8 +67,8 @@ def estimate_prior(
             (:class:`BiasCorrectedTemperatureScaling`, :class:`PlattScaling` for binary ones). A calibrator
             without shifts of its own leaves a bias that looks like a shift.
         source_prior: The class frequencies of the calibration data, ``(C,)``, or one number for class 1;
-            ``calibrator.fit_result_.profile.class_prior`` tells them.
-        num_source: How many samples the calibrator was fitted on; the standard errors then contain those of
+            ``calibrator.fit_result_.profile.class_prior`` holds them.
+        num_source: Number of samples in the calibrator's fit; the standard errors then contain those of
             its slope and its shifts, by the delta method. Without it they hold for known probabilities.
         weights: Sample weights ``(N,)``.
         max_steps: The most steps of the iteration.
@@ -326,7 +326,7 @@ class ClassChange:
     before: float
     after: float
     noise: float
-    """By how much chance alone may change it."""
+    """Largest change that noise explains."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,11 +336,11 @@ class Shift:
     distance: float
     """Total variation between the histograms of the confidences, from 0 to 1."""
     noise: float
-    """How much of it chance alone explains, but for one case in a thousand."""
+    """Largest ``distance`` that noise explains, except in one of a thousand cases."""
     class_distance: float
     """Total variation between the mean class probabilities; 0 of several labels, which sum to nothing."""
     class_noise: float
-    """How much of that chance alone explains, likewise."""
+    """Largest ``class_distance`` that noise explains, except in one of a thousand cases."""
     changes: tuple[ClassChange, ...]
     """The classes, or labels, that changed much by themselves, those that changed most first."""
     num_samples: int
@@ -404,7 +404,7 @@ def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | 
 
     Args:
         calibrator: Fitted, or loaded from a file.
-        logits: What the model gives now, of the kind that the calibrator was fitted on.
+        logits: Present outputs of the model, of the kind that the calibrator was fitted on.
         weights: Sample weights ``(N,)``.
 
     Returns:

@@ -54,7 +54,7 @@ class Saved:
         """Write everything to one file, which is complete or absent.
 
         Args:
-            path: Where to; the name ends in ``.safetensors``.
+            path: Output path; the name ends in ``.safetensors``.
 
         Raises:
             InputError: If the name has another ending.

@@ -37,17 +37,17 @@ class LocalTemperature:
     intercept: float
     """Logarithm of the temperature where all covariates are zero."""
     weights: tuple[float, ...]
-    """What each covariate adds to that logarithm."""
+    """Weight of each covariate in log T."""
     loss: float
     """Mean negative log-likelihood where it was fitted."""
     loss_of_one: float
-    """The same with one temperature for all."""
+    """Mean negative log-likelihood with one temperature for all."""
     num_classes: int
     """Classes of the logits it was fitted on."""
     converged: bool = True
-    """Whether all derivatives are zero, but for those that a bound holds."""
+    """True if all derivatives are zero, except at bounds."""
     covariates: tuple[str, ...] = ()
-    """What the covariates are called, if they have names."""
+    """Names of the covariates, if any."""
 
     def temperature(self, covariates: ArrayLike) -> Float[Tensor, " N *d"]:
         """Temperature of each sample or position.
@@ -120,18 +120,18 @@ def fit_local_temperature(
     .. math:: \hat p = \mathrm{softmax}(z / T(x)), \qquad \log T(x) = c + w^\top x
 
     The predicted class stays. Covariates are what is known of a position beside its logits: how many of its
-    neighbours are predicted alike, how sure the model is of the image, which camera took it.
+    neighbours have equal predictions, the model's confidence in the image, or its camera.
 
     Args:
         logits: ``(N, C)``, or ``(N, C, d1, ...)`` of images.
         labels: Classes ``(N,)`` or ``(N, d1, ...)``.
         covariates: ``(N, k)`` or ``(N, k, d1, ...)``.
         ignore_index: Positions with this label are left out.
-        names: What the covariates are called, one for each.
+        names: Names of the covariates, one for each.
 
     Returns:
-        The calibrator. ``loss`` beside ``loss_of_one`` tells what the covariates bring on the samples of the
-        fit; whether they bring it on others, others tell.
+        The calibrator. ``loss`` minus ``loss_of_one`` is the covariates' effect on the samples of the fit;
+        test it on other samples.
 
     Raises:
         InputError: If shapes disagree, a label is out of range, a value is not finite, no position counts,

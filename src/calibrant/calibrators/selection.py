@@ -48,13 +48,13 @@ class Candidate:
     """A calibrator and its loss on held-out samples."""
 
     text: str
-    """What :func:`build` makes it from, or ``"none"`` for probabilities as they came."""
+    """Text for :func:`build`, or ``"none"`` for unchanged probabilities."""
     size: int
-    """How many numbers it fits."""
+    """Number of fitted parameters."""
     loss: float
     """Mean over all samples, each judged by a calibrator fitted on the other folds."""
     behind: float
-    """By how much the loss exceeds the lowest one."""
+    """Loss minus the lowest one."""
     standard_error: float
     """Standard error of ``behind``, from the differences sample by sample."""
 
@@ -69,7 +69,7 @@ class Selection:
     """Result of :func:`select`: the choice and the reason; ``print`` it."""
 
     calibrator: Calibrator | None
-    """Fitted on all samples; None where probabilities are best left as they came."""
+    """Fitted on all samples; None if probabilities are best unchanged."""
     chosen: Candidate
     candidates: tuple[Candidate, ...]
     """From the fewest fitted numbers to the most."""
@@ -140,7 +140,7 @@ def select(
     Every candidate is fitted on all folds but one and judged on that one, in turn. Among those whose mean
     loss is within one standard error of the lowest, the one with the fewest parameters is taken; the
     standard error is that of the paired differences, sample by sample. Changing nothing is always a
-    candidate. Calibration error is not a criterion: a calibrator that says the same of every sample can have
+    candidate. Calibration error is not a criterion: a calibrator with equal output for every sample can have
     none.
 
     Args:
@@ -153,7 +153,7 @@ def select(
             those that suit the predictions, with at least ten samples for each number that they fit; if a
             class does not occur, none with numbers for each class.
         criterion: ``"nll"`` or ``"brier"``, both proper.
-        folds: How many, from 2 to half the number of samples.
+        folds: Number of folds, from 2 to half the number of samples.
         seed: For the division into folds.
         others: Candidates that act on more than the logits, by name: fitted on all samples, with the held-out
             loss of each sample.

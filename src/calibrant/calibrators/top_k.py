@@ -42,7 +42,7 @@ def fit_top_k_temperature(
 
     Args:
         top_k: The largest logits, by :func:`calibrant.predictions.top_k_of`, with ``num_classes``.
-        labels: True classes, shape ``(N,)``; by default what ``top_k.label_logits`` says of them.
+        labels: True classes, shape ``(N,)``; by default ``top_k.label_logits`` gives their logits.
         weights: Sample weights, shape ``(N,)``.
 
     Returns:

@@ -81,7 +81,7 @@ class GroupCalibrator(Saved, nn.Module):
         """Calibrated log-probabilities ``(N, C)``, or log-odds in the shape of the log-odds given.
 
         Args:
-            logits: What the model gives, of the kind it was fitted on.
+            logits: Outputs of the model, of the kind it was fitted on.
             groups: The group of each row, ``(N,)`` names or numbers.
 
         Returns:
@@ -169,14 +169,13 @@ def fit_groups(
     of.
 
     Args:
-        calibrator: As :func:`build` takes it, or a calibrator, whose settings are used.
+        calibrator: Text for :func:`build`, or a calibrator, whose settings are used.
         logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
         labels: Classes ``(N,)``, or zeros and ones ``(N, C)`` with one column per label.
         groups: The group of each sample, ``(N,)`` names or numbers.
         weights: Sample weights ``(N,)``.
-        borrowed: How many samples' worth; 0 lets each group see its own samples alone.
-        unknown: What becomes of rows of other groups when the calibrators are used: ``"error"``, or
-            ``"pooled"`` for the calibrator of all groups.
+        borrowed: Weight in samples; with 0 each group uses only its own samples.
+        unknown: Treatment of rows of other groups: ``"error"``, or ``"pooled"`` for the pooled calibrator.
 
     Returns:
         The calibrators, which ``predict_proba(logits, groups=...)`` uses.

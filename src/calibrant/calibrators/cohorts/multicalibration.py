@@ -51,13 +51,13 @@ class Multicalibrator(Saved):
     groups: tuple[str, ...]
     corrections: tuple[Correction, ...]
     start: Calibrator | None = None
-    """What is applied before the corrections, fitted."""
+    """Fitted calibrator applied before the corrections."""
 
     def predict_proba(self, logits: ArrayLike, *, groups: Groups) -> Tensor:
         """Corrected probabilities.
 
         Args:
-            logits: What the model gives, of the kind it was fitted on.
+            logits: Outputs of the model, of the kind it was fitted on.
             groups: The groups of these samples; names that the fit did not see get no correction of their
                 own.
 

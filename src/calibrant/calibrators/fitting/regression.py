@@ -1,6 +1,6 @@
 r"""Multinomial logistic regression of classes on features, by Newton's method.
 
-Class k of sample n has the logit :math:`u_{nk} = \theta_k \cdot \phi_{nk}`; what is minimised is
+Class k of sample n has the logit :math:`u_{nk} = \theta_k \cdot \phi_{nk}`; the objective is
 
 .. math::
    \sum_n s_n \Big( \log \sum_k e^{u_{nk}} - u_{n y_n} \Big)

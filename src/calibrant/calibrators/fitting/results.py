@@ -45,13 +45,11 @@ class FitResult:
     num_samples: int
     data_sha256: str  # of the logits, labels and weights it was fitted on
     held_out: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By cross-validation, if requested. With ``fit(..., folds=)`` results of calibrators fitted on the other
-    folds (``log_loss``, ``confidence``, ``accuracy``, and ``excess``: by how many standard errors accuracy is
-    above confidence). With ``selection="cross_validated"`` by how much the log loss falls
-    (``gain``, ``gain_error``)."""
+    """Cross-validation, if requested. With ``fit(..., folds=)`` results of calibrators fitted on the other
+    folds (``log_loss``, ``confidence``, ``accuracy``, and ``excess``: accuracy minus confidence in
+    standard errors). With ``selection="cross_validated"`` the gain in log loss (``gain``, ``gain_error``)."""
     profile: Profile | None = None
-    """What the data looked like, for :func:`shift_of`; None of very many classes, and in files of older
-    versions."""
+    """Summary of the data for :func:`shift_of`; None for very many classes, and in older files."""
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
@@ -188,7 +186,7 @@ class Profile:
     shares: tuple[float, ...]
     """Share of the samples in each bin; one more than edges."""
     num_rows: float
-    """How many samples that rests on; of weighted ones the effective number."""
+    """Number of samples; the effective number if they are weighted."""
 
 
 @dataclass(frozen=True, eq=False)

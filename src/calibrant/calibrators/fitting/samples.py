@@ -64,7 +64,7 @@ class Samples:
     labels: Int[Tensor, " N"]
     weights: Float[Tensor, " N"] | None
     found: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
-    """What several calibrators fitted to them ask for, by name."""
+    """Cached results for several calibrators, by name."""
 
     def once(self, name: str, find: Callable[[], T]) -> T:
         if name not in self.found:

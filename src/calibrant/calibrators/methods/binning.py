@@ -31,20 +31,20 @@ class HistogramBinning(EventCalibrator):
     every class is an event of its own, and the results are normalised.
 
     Args:
-        num_bins: How many bins.
+        num_bins: Number of bins.
         binning: ``"mass"``: equally many samples in each, as far as equal probabilities can be kept together;
             ``"width"``: ``(i / B, (i + 1) / B]``.
-        prior: m, how many samples the probabilities as they came count like; 0 is the method of the paper,
+        prior: m, weight of the original probabilities in samples; 0 is the method of the paper,
             with probabilities of 0 and 1 where a bin saw nothing else.
 
     Raises:
         InputError: If a setting is out of range.
 
     Note:
-        O(N C log N). Samples of one bin become alike: accuracy and log loss often suffer while the
+        O(N C log N). Samples of one bin become equal: accuracy and log loss often suffer while the
         calibration error falls. With fewer than 30 samples of some class, a cross-validated share of the
-        probabilities as they came is mixed in. Where even the calibration samples' Brier score would rise,
-        nothing is changed. A warning says so. An empty bin keeps its centre. Zeros count as 1e-12.
+        original probabilities is mixed in. If even the calibration samples' Brier score would rise,
+        nothing is changed, with a warning. An empty bin keeps its centre. Zeros count as 1e-12.
 
     References:
         Zadrozny and Elkan, "Obtaining calibrated probability estimates from decision trees and naive Bayesian
@@ -114,7 +114,7 @@ class ScalingBinning(EventCalibrator):
     normalised.
 
     Args:
-        num_bins: How many bins.
+        num_bins: Number of bins.
 
     Raises:
         InputError: If there is not at least one bin.
@@ -122,8 +122,8 @@ class ScalingBinning(EventCalibrator):
     Note:
         O(N C log N). The paper splits the calibration samples in three; here all serve every step. Samples of
         one bin become alike. With fewer than 30 samples of some class, a cross-validated share of the
-        probabilities as they came is mixed in. Where even the calibration samples' Brier score would rise,
-        nothing is changed. A warning says so.
+        original probabilities is mixed in. If even the calibration samples' Brier score would rise,
+        nothing is changed, with a warning.
 
     References:
         Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019.
@@ -175,8 +175,8 @@ class BayesianBinning(EventCalibrator):
     Note:
         A mean of step functions is one, so it is stored as such. O(C N^(4/3)) time. Binnings with less than
         1e-4 of the best one's weight are left out. With fewer than 30 samples of some class, a
-        cross-validated share of the probabilities as they came is mixed in. Where even the calibration
-        samples' Brier score would rise, nothing is changed. A warning says so.
+        cross-validated share of the original probabilities is mixed in. If even the calibration
+        samples' Brier score would rise, nothing is changed, with a warning.
 
     References:
         Naeini, Cooper and Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI

@@ -25,7 +25,7 @@ from calibrant.calibrators.fitting.searches import maximum_likelihood_temperatur
 
 Structure: TypeAlias = Literal["matrix", "diagonal"]
 Form: TypeAlias = Literal["matrix", "diagonal", "shifts"]
-"""Which weights are free: all, one for each class, or one for all classes; shifts always are."""
+"""Free weights: all, one for each class, or one for all classes; shifts are always free."""
 Penalty: TypeAlias = float | Literal["auto"]
 
 _SHARE = 10  # samples per free parameter
@@ -104,7 +104,7 @@ class Standardised:
 class LinearScaling(Calibrator):
     r"""Affine functions of logits: ``weight`` and ``bias``.
 
-    Adding a number to all logits of a sample says nothing, so rows are first brought into one form: centred,
+    Adding a number to all logits of a sample is irrelevant, so rows are first normalised: centred,
     or the logarithms of probabilities.
     """
 
@@ -231,7 +231,7 @@ class VectorScaling(LinearScaling):
 
     .. math:: \hat p = \mathrm{softmax}(w \odot z + b)
 
-    The logits z of a sample are centred first, as their mean says nothing. With equal factors and no shifts
+    The logits z of a sample are centred first, as their mean is irrelevant. With equal factors and no shifts
     this is temperature scaling, so it is never less likely; the shifts correct class frequencies that differ
     from those in training. The predicted class may change.
 
@@ -275,7 +275,7 @@ class MatrixScaling(LinearScaling):
 
     .. math:: \hat p = \mathrm{softmax}(W z + b)
 
-    The logits z of a sample are centred first, as their mean says nothing. C² + C parameters overfit unless
+    The logits z of a sample are centred first, as their mean is irrelevant. C² + C parameters overfit unless
     there are many more samples than that: :class:`StructuredMatrixScaling` is the safe form. The predicted
     class may change.
 
@@ -384,7 +384,7 @@ class DirichletCalibration(LinearScaling):
     scaling. The predicted class may change.
 
     Where there is no maximum even so (a class that never occurs, separable data), departures of the diagonal
-    from temperature scaling cost as much as one sample would, and a warning says so.
+    from temperature scaling cost as much as one sample would, with a warning.
 
     Args:
         off_diagonal: :math:`\lambda`, at least 0; ``"auto"`` for 1e-3.
@@ -465,7 +465,7 @@ class BiasCorrectedTemperatureScaling(LinearScaling):
     With fewer than 20 samples a class the shifts follow noise. Then departures from temperature scaling are
     penalised by as much as three-fold cross-validation asks for, and mean probabilities are no longer the
     frequencies. If the likelihood has no maximum (separable data, a class that never occurs), departures cost
-    as much as one sample. A warning says so.
+    as much as one sample. A warning reports it.
 
     Raises:
         InputError: On ``fit``, for binary and multilabel log-odds, of which :class:`PlattScaling` is this.

@@ -56,7 +56,7 @@ class PlattScaling(_Curve):
     that is likelier.
 
     Args:
-        fixed_slope: Whether the slope stays 1 and only the intercept is fitted. This corrects calibration in
+        fixed_slope: Keep the slope 1 and fit only the intercept. This corrects calibration in
             the large, for a place where the event is more frequent or rarer.
 
     Raises:
@@ -243,7 +243,7 @@ class QuadraticScaling(_Curve):
     warning if samples are there.
 
     Where the likelihood has no maximum (only one class occurs, an interval separates the classes) departures
-    from temperature scaling cost as much as one sample would, and a warning says so.
+    from temperature scaling cost as much as one sample would, with a warning.
 
     Raises:
         InputError: On ``fit``, for multiclass logits.

@@ -145,7 +145,7 @@ class FocalTemperatureScaling(Calibrator):
     :math:`T = 0.5615` to within 8e-4 in probability): compare the maps, not the parameters.
 
     Args:
-        objective: As for :class:`TemperatureScaling`.
+        objective: See :class:`TemperatureScaling`.
         search: ``"full"``: Newton's method from several starts; of a calibration error the grid, the line,
             windows beyond them, and finer ones around the best. ``"grid"``: that of Komisarenko and Kull, 9
             exponents by T = 0.01, ..., 5.00. ``"line"``: their proposal, the line of T over :math:`\gamma`
