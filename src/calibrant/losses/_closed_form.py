@@ -18,7 +18,7 @@ BLOCK = 1 << 16
 """Numbers of a block on a CPU: small enough for the cache, large enough to pay for the calls."""
 
 FEW = 1 << 13
-"""Numbers of which operations on a CPU take no longer than their calls."""
+"""Size up to which operations on a CPU take no longer than their calls."""
 
 
 def by_closed_form(logits: Tensor, closed: Closed, plain: Plain) -> Tensor:

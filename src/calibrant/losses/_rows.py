@@ -1,6 +1,6 @@
 """Conversion of a loss's arguments to rows, and of one value per row to the result.
 
-Only shapes and types are looked at, never values: looking at a value would make the device wait.
+Only shapes and types are read, never values: reading a value would make the device wait.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def adafocal_loss(
         targets: Distributions over the classes in place of ``labels``; the loss is then its expectation.
         weight: Weight of each class, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
-        reduction: As in :func:`focal_loss`.
+        reduction: See :func:`focal_loss`.
 
     Returns:
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
@@ -106,7 +106,7 @@ def updated_gammas(
 
     Args:
         gammas: Exponent of each bin, shape ``(B,)``.
-        gaps: Mean confidence minus accuracy of each bin, 0 where it is empty, shape ``(B,)``.
+        gaps: Mean confidence minus accuracy of each bin, 0 if empty, shape ``(B,)``.
         rate: :math:`\lambda`.
         switch: Size below which an exponent changes sides.
         lowest: Lower bound.
@@ -151,13 +151,13 @@ class AdaFocalLoss(_Bins, LossModule, function=adafocal_loss, check=_check):
     Args:
         num_bins: Number of bins.
         initial_gamma: Exponent of every bin before the first update, of either sign.
-        rate: How fast exponents follow the gaps; see :func:`updated_gammas`.
+        rate: Speed at which exponents follow the gaps; see :func:`updated_gammas`.
         switch: Size below which an exponent changes sides.
         lowest: Lower bound of the exponents.
         highest: Upper bound of the exponents.
         weight: Weight of each class, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
-        reduction: As in :func:`adafocal_loss`.
+        reduction: See :func:`adafocal_loss`.
     """
 
     num_bins: int = 15
@@ -178,7 +178,7 @@ class AdaFocalLoss(_Bins, LossModule, function=adafocal_loss, check=_check):
 
         Args:
             confidences: Probability of the predicted class for each sample, shape ``(N,)``.
-            correct: Whether the prediction was right, shape ``(N,)``, booleans or 0 and 1.
+            correct: Correctness of the predictions, shape ``(N,)``, booleans or 0 and 1.
 
         Raises:
             InputError: If the shapes disagree or there are no samples.

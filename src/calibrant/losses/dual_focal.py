@@ -31,7 +31,7 @@ def dual_focal_loss(
     .. math:: \ell = -(1 - p_t + p_r)^\gamma \log p_t, \qquad p_r = \max \{ p_k : p_k < p_t \}
 
     :math:`p_r` is the largest probability strictly below the true class's, 0 if there is none; so it is the
-    runner-up where the prediction is right, and where it is wrong not the predicted class. It carries a
+    runner-up if the prediction is right, and not the predicted class if it is wrong. It carries a
     gradient.
 
     Args:
@@ -40,7 +40,7 @@ def dual_focal_loss(
         gamma: Exponent, not negative; 0 is cross-entropy.
         weight: Weight of each class, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
-        reduction: As in :func:`focal_loss`.
+        reduction: See :func:`focal_loss`.
 
     Returns:
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.

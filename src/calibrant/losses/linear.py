@@ -66,14 +66,14 @@ def linear_focal_loss(
     Equals ``focal_loss(functional.linear(hidden, weight, bias), labels)`` to rounding, gradients too.
 
     Args:
-        hidden: What the last layer is given, shape ``(N, H)`` or ``(..., H)``.
+        hidden: Input of the last layer, shape ``(N, H)`` or ``(..., H)``.
         weight: Weights of the last layer, shape ``(V, H)``, V the number of classes.
         labels: True classes, integers of shape ``(N,)`` or ``(...)``.
         gamma: Exponent, greater than -1; 0 is cross-entropy.
         bias: Bias of the last layer, shape ``(V,)``.
         class_weight: Weight of each class in the loss, shape ``(V,)``.
         ignore_index: Label of rows that do not count; on a CPU they cost nothing.
-        reduction: As in :func:`focal_loss`.
+        reduction: See :func:`focal_loss`.
         chunk_rows: Rows at a time; by default as many as have 2^25 logits.
         kernel: ``"torch"``, on any device; or ``"triton"``, on a GPU (see :func:`linear_loss`).
 
@@ -130,7 +130,7 @@ def linear_loss(
     """Any row-wise loss of ``hidden @ weight.T + bias``, with only one chunk of rows in memory.
 
     Args:
-        hidden: What the last layer is given, shape ``(N, H)`` or ``(..., H)``.
+        hidden: Input of the last layer, shape ``(N, H)`` or ``(..., H)``.
         weight: Weights of the last layer, shape ``(V, H)``, V the number of classes.
         labels: True classes, integers of shape ``(N,)`` or ``(...)``.
         loss: A function of this package with a value per row, such as :func:`cross_entropy_loss`,

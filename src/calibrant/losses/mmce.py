@@ -70,8 +70,8 @@ def mmce_loss(
         logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
         labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         penalty: Weight of the calibration error, not negative; 0 is cross-entropy.
-        weighted: Whether right and wrong predictions are each averaged among themselves.
-        as_published: Whether to compute what the published code does, or the definition.
+        weighted: Average right and wrong predictions separately.
+        as_published: Compute the published code's value instead of the definition.
         bandwidth: Width of the kernel, at least 0.02; confidences are within 1 of each other.
         weight: Weight of each class in the cross-entropy, shape ``(C,)``.
         ignore_index: Label of samples that do not count.

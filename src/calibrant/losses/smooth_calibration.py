@@ -30,7 +30,7 @@ def smooth_calibration_penalty(
 
     Args:
         confidences: Probabilities in ``[0, 1]``, shape ``(N,)``.
-        outcomes: What happened, 0 or 1 or the probability of 1, shape ``(N,)``; no gradient.
+        outcomes: Outcomes, 0 or 1 or the probability of 1, shape ``(N,)``; no gradient.
         weights: Weights of the samples, shape ``(N,)``; no gradient.
 
     Returns:
