@@ -78,7 +78,7 @@ def kolmogorov_smirnov_test(
     Args:
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        classwise: Whether every class is tested, not only the top label.
+        classwise: Test every class, not only the top label.
         weights: Weights of the samples, shape ``(N,)``, not negative.
         ignore_index: Samples or positions with this label are left out.
         p_value: ``"asymptotic"`` for the limit law; ``"simulation"`` for ``num_draws`` draws of the outcomes
@@ -298,7 +298,7 @@ def spiegelhalter_test(
     Args:
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        classwise: Whether every class is tested, not only the top label.
+        classwise: Test every class, not only the top label.
         weights: Weights of the samples, shape ``(N,)``, not negative.
         ignore_index: Samples or positions with this label are left out.
 

@@ -54,8 +54,8 @@ def out_of_distribution_scores(
     Args:
         logits: Logits ``(N, C)``, or log-odds of an event ``(N,)``.
         probs: Probabilities instead, of the same shapes; they have no ``"max_logit"`` and no ``"energy"``.
-        score: Which score.
-        multilabel: Whether the columns are labels of which several may hold.
+        score: Proper score.
+        multilabel: The columns are labels, of which several can apply.
 
     Returns:
         Shape ``(N,)``, float64, on the device of the input.

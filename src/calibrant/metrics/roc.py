@@ -70,7 +70,7 @@ def auroc(
             and negative samples.
 
     Note:
-        Says how well the probabilities rank, nothing about calibration. O(C N log N).
+        Measures only the ranking, not calibration. O(C N log N).
 
     References:
         Hanley and McNeil, "The Meaning and Use of the Area under a Receiver Operating Characteristic (ROC)

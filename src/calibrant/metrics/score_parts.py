@@ -78,7 +78,7 @@ def score_decomposition(
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         score: ``"brier"`` or ``"nll"`` (nats).
-        classwise: Whether every class counts, not only the top label.
+        classwise: Measure every class, not only the top label.
         average: With ``classwise`` or several labels per sample: ``"macro"`` for the means over the columns,
             ``"none"`` for one value per column. (C times the means of the classwise Brier parts are the parts
             of :func:`~calibrant.metrics.brier_score`.)

@@ -67,7 +67,7 @@ def calibration_slope(
     .. math:: \mathrm{logit}\, P(y_i = 1) = a + b \, \mathrm{logit}(p_i)
 
     ``slope`` b and ``intercept`` a have the greatest likelihood together: 1 and 0 are perfect. A slope below
-    1 says that probabilities are too extreme (over-confident), above 1 too timid. ``in_the_large`` is the
+    1 says that probabilities are too extreme (overconfident), above 1 too timid. ``in_the_large`` is the
     intercept where the slope is held at 1: below 0 the probabilities are too high on the whole, above 0 too
     low. An event ``(N,)``: itself; classes ``(N, C)``: the top label being right, p its probability.
 
@@ -83,8 +83,8 @@ def calibration_slope(
         ignore_index: Samples or positions with this label are left out.
 
     Returns:
-        Three estimates; ``value`` is ``None``, with the ``reason``, where none exists: all outcomes alike (no
-        intercept), all probabilities alike (no slope), or probabilities that separate the outcomes (an
+        Three estimates; ``value`` is ``None``, with the ``reason``, if none exists: all outcomes equal (no
+        intercept), all probabilities equal (no slope), or probabilities that separate the outcomes (an
         infinite slope). A bound of a profile interval may be infinite.
 
     Raises:

@@ -55,7 +55,7 @@ def smooth_calibration_error(
     Args:
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        classwise: Whether every class counts, not only the top label; an event ``(N,)`` then counts as the
+        classwise: Measure every class, not only the top label; an event ``(N,)`` then counts as the
             two classes ``(1 - p, p)``.
         average: With ``classwise`` or several labels per sample: ``"macro"`` for the mean over the columns,
             ``"none"`` for one value per column.
@@ -114,8 +114,8 @@ def smooth_calibration_witness(
 ) -> SmoothCalibrationWitness:
     r"""The function w that attains the smooth calibration error.
 
-    Where w is positive the model is under-confident (outcomes exceed what was stated), where it is negative,
-    over-confident. The witness proves :math:`\mathrm{smCE} \ge` ``value``: it is 1-Lipschitz with values in
+    If w is positive, the model is underconfident (outcomes exceed the predictions); if it is negative,
+    overconfident. The witness proves :math:`\mathrm{smCE} \ge` ``value``: it is 1-Lipschitz with values in
     [-1, 1], and ``value`` is its sum. ``upper_bound`` proves the other side, by the dual programme
 
     .. math:: \mathrm{smCE} = \min_h \sum_j |h_j - h_{j-1}| + \sum_j (p_{j+1} - p_j) |h_j - C_j| ,

@@ -197,10 +197,10 @@ class StreamingMetric(Metric, ABC):
         """Combine the states of all processes: sums in one collective, rows in their sizes and one.
 
         Args:
-            dist_sync_fn: How to gather a tensor, if not by default.
+            dist_sync_fn: Function that gathers a tensor, if not the default.
             process_group: The processes, if not all.
-            should_sync: Whether to do anything.
-            distributed_available: Whether there are several processes.
+            should_sync: Do nothing if False.
+            distributed_available: Returns True if there are several processes.
         """
         state = getattr(self, self._state)
         if not isinstance(state, list):

@@ -163,13 +163,13 @@ class CalibrationError(_BinnedError):
         num_bins: Number of bins.
         binning: ``"width"`` or ``"mass"``.
         norm: ``"l1"`` for the weighted mean of the gaps, ``"l2"`` for their weighted root mean square.
-        keep: What bins of equal mass are made from: ``"all"`` or ``"sketch"``.
-        task: What is judged: ``"multiclass"`` (the top label), ``"binary"`` (an event) or ``"multilabel"``.
+        keep: Source of bins of equal mass: ``"all"`` or ``"sketch"``.
+        task: ``"multiclass"`` (the top label), ``"binary"`` (an event) or ``"multilabel"``.
         num_classes: Number of classes or labels; needed for several labels, else only checked.
         average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one value
             per label.
         ignore_index: Positions with this label are left out.
-        from_logits: Whether ``update`` is given logits (log-odds for events) instead of probabilities.
+        from_logits: ``update`` takes logits (log-odds for events) instead of probabilities.
         options: The options of ``torchmetrics.Metric``, such as ``process_group``.
 
     Example:

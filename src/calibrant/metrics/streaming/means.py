@@ -57,12 +57,12 @@ class NegativeLogLikelihood(_Mean):
     """Streaming :func:`~calibrant.metrics.negative_log_likelihood`.
 
     Args:
-        task: What is judged: ``"multiclass"``, ``"binary"`` (an event) or ``"multilabel"``.
+        task: Kind of predictions: ``"multiclass"``, ``"binary"`` (an event) or ``"multilabel"``.
         num_classes: Number of classes or labels; needed for several labels, else only checked.
         average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one value
             per label.
         ignore_index: Positions with this label are left out.
-        from_logits: Whether ``update`` is given logits (log-odds for events) instead of probabilities.
+        from_logits: ``update`` takes logits (log-odds for events) instead of probabilities.
         options: The options of ``torchmetrics.Metric``, such as ``process_group``.
 
     Example:
