@@ -35,7 +35,7 @@ class Tridiagonal:
 class Lanczos:
     """Grows a :class:`Tridiagonal` by one product at a time.
 
-    Where the Krylov space closes (the starting vector lies in an invariant subspace) it goes on with a fresh
+    If the Krylov space closes (the starting vector is in an invariant subspace), it continues with a fresh
     random direction, and ``below`` is 0. So repeated eigenvalues are found as often as they occur.
     """
 

@@ -31,7 +31,7 @@ class Penalised(NamedTuple):
     """A batch's objective and its parts."""
 
     total: Tensor
-    """What to call ``backward`` on."""
+    """Objective for ``backward``."""
     loss: Tensor
     """The loss alone."""
     trace: Tensor | None
@@ -76,7 +76,7 @@ class CurvatureRegularizer(nn.Module):
         every: Penalise the first of each ``every`` batches, ``every`` times as strongly: the mean objective,
             and with it the meaning of ``weight``, stays the same at a fraction of the cost.
         num_probes: Number of random vectors that are averaged, for "hutchinson" and "gauss-newton".
-        negative: Where the Hessian is indefinite an estimate, like the trace itself, may be negative.
+        negative: If the Hessian is indefinite, an estimate can be negative, like the trace itself.
             "keep" leaves it, which is unbiased and rewards negative curvature; "clip" counts it as zero
             for value and gradient, which biases the penalty upward.
         parameters: Names of parameters or modules whose block counts; default all that are not frozen.

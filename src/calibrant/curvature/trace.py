@@ -138,7 +138,7 @@ class CurvatureSizes:
     """Traces of the diagonal blocks, and the Frobenius norm, all from the same products."""
 
     layer_traces: dict[str, Trace]
-    """By module: the trace of the block of its own parameters; they add up to the whole trace."""
+    """Trace of the block of each module's own parameters; they add up to the whole trace."""
     frobenius_norm: float
     frobenius_standard_error: float
     num_products: int
