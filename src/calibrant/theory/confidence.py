@@ -25,7 +25,7 @@ class ConfidenceThreshold:
     above: float
     """The root of g = 1. A top probability from here on is raised (``gamma`` below 0: lowered)."""
     below: float
-    """Where g is largest. A top probability up to here is never raised (``gamma`` below 0: never lowered)."""
+    """Maximiser of g. A top probability up to it is never raised (``gamma`` below 0: never lowered)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,7 +51,7 @@ def proper_focal_losses(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C
     with the focal calibration map :math:`\rho_\gamma`. So :math:`L(q, k) = L^*(\rho_\gamma(q), k)`: training
     with focal loss is training with a strictly proper loss of the mapped probabilities. For two classes and
     :math:`\gamma > 0` it is below focal loss for a true class below one half and above it above.
-    Arguments, errors and what is returned are those of :func:`focal_losses`.
+    Arguments, errors and results are those of :func:`focal_losses`.
 
     Note:
         The training loss is :func:`calibrant.losses.proper_focal_loss`. Strictly proper for every

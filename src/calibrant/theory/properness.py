@@ -59,14 +59,14 @@ class Properness:
     the posterior was the only minimiser wherever it looked; ``"not strictly"``: not the only one."""
     counter_example: CounterExample | None
     num_posteriors: int
-    """How many posteriors were tried."""
+    """Number of posteriors tried."""
     num_classes: tuple[int, ...]
     """The numbers of classes that were tried."""
     largest_miss: float
     """Largest difference between a posterior's probability and its minimiser's, over those tried."""
     statement: str | None
-    """What the loss says of itself: its attribute ``properness``, where it has one. The losses of
-    :mod:`calibrant.losses` do, functions as well as modules."""
+    """The loss's own statement: its attribute ``properness``, as on functions and modules in
+    :mod:`calibrant.losses`; else None."""
 
     def __str__(self) -> str:
         classes = " and ".join(str(count) for count in self.num_classes)
@@ -101,7 +101,7 @@ def properness(
     Args:
         loss: Takes logits ``(N, C)`` and labels ``(N,)``; see :func:`risk_minimiser`.
         num_classes: A number of classes to try, or several.
-        num_posteriors: How many posteriors of each: simple ones first, then draws of Dirichlet distributions.
+        num_posteriors: Posteriors per number of classes: simple ones first, then draws of Dirichlet laws.
         batch_size: For losses of a whole batch; posteriors are then rounded to multiples of one over it.
         seed: Seed of the draws and of the searches.
 
@@ -109,7 +109,7 @@ def properness(
         The verdict, with the first counter-example if there is one, and the extent of the search.
 
     Raises:
-        InputError: As for :func:`risk_minimiser`.
+        InputError: See :func:`risk_minimiser`.
 
     References:
         Gneiting and Raftery, "Strictly Proper Scoring Rules, Prediction, and Estimation", JASA 102, 2007.
@@ -233,7 +233,7 @@ class Convexity:
     ends: Float[Tensor, "2 C"] | None
     """Probabilities at the two ends of the segment, or logits."""
     excess: float
-    """By how much the loss in the middle exceeds the mean of the ends there; 0 if none was found."""
+    """Loss in the middle minus the mean of the ends there; 0 if no segment was found."""
     num_segments: int
 
 
@@ -255,7 +255,7 @@ def convexity(
         loss: Takes logits ``(N, C)`` and labels ``(N,)``; see :func:`risk_minimiser`.
         space: In what: the probabilities, or the logits.
         num_classes: Numbers of classes to try.
-        num_segments: How many segments of each.
+        num_segments: Segments per number of classes.
         batch_size: For losses of a whole batch: the labels are then class 0 and, one in four, class 1.
         seed: Seed of the draws.
 

@@ -58,7 +58,7 @@ class RiskMinimiser:
     error: float
     """Estimate of how far ``probs`` is from the exact place: the next Newton step, or the bracket's width."""
     converged: bool
-    """Whether ``error`` is at most 1e-10."""
+    """True if ``error`` is at most 1e-10."""
     others: tuple[Float[Tensor, " C"], ...]
     """Other places of the same risk, where the searches found some."""
 
@@ -70,7 +70,7 @@ def risk_minimiser(
 
     .. math:: q^* = \operatorname*{arg\,min}_{q = \mathrm{softmax}(z)} \sum_k p_k \, \ell(z, k)
 
-    Two classes: the risk is looked at everywhere on a grid of log-odds from -30 to 30, and its lowest valleys
+    Two classes: the risk is evaluated everywhere on a grid of log-odds from -30 to 30, and its lowest valleys
     are followed down; this also finds minima at kinks and jumps of the loss. More classes: damped Newton
     steps in the logits (conjugate gradients beyond 50 classes) from the posterior, from a flatter and a
     sharper one and from random places; the lowest end is returned. For a loss that is not convex that is no
@@ -86,7 +86,7 @@ def risk_minimiser(
         posterior: True probabilities of the classes, shape ``(C,)``.
         batch_size: For losses of a whole batch, as MMCE: the posterior is laid out as this many labels on
             equal logits, of which it must make whole numbers, and the loss taken once.
-        num_starts: How many searches, for more than two classes.
+        num_starts: Number of searches, for more than two classes.
         seed: Seed of the random starts.
 
     Returns:
@@ -126,7 +126,7 @@ def elicited_map(
 ) -> Float[Tensor, "N C"]:
     r"""Probabilities that a loss elicits, one row for each posterior.
 
-    What a network trained perfectly with the loss says where the truth is ``posteriors``: the
+    The outputs of a network trained perfectly with the loss if ``posteriors`` are true: the
     :func:`risk_minimiser` of every row, with its arguments and errors; events may be given as ``(N,)``. The
     identity for a strictly proper loss, :func:`inverse_focal_calibration_map` for focal loss.
 
@@ -317,7 +317,7 @@ class _Point(NamedTuple):
     risk: float
     gradient_norm: float
     error: float
-    """How far a further step would move a probability."""
+    """Largest change of a probability by a further step."""
     least_curvature: float
     """Smallest second derivative of the risk, along logits that sum to zero; NaN where not computed."""
 

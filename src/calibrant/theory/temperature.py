@@ -140,7 +140,7 @@ def closest_temperature(
               | \rho_\gamma(\mathrm{softmax}(z))_i - \mathrm{softmax}(z / T)_i |
 
     Two classes: over all log-odds, unless ``max_logit`` is given. More: the last logit is 0 and the others
-    are in ``[-max_logit, max_logit]`` (as published, 5). Three and four classes are looked at on a grid,
+    are in ``[-max_logit, max_logit]`` (as published, 5). Three and four classes are evaluated on a grid,
     refined where the error is largest; more classes on rows of at most three different values, drawn with a
     fixed seed.
 
