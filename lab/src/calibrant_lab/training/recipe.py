@@ -199,9 +199,12 @@ class TrainingSection(Section):
     """Stop after this many epochs without a better one; 0: never."""
     keep: Literal["last", "best"] = "last"
     """Which weights are evaluated: those of the last epoch, or of the best."""
-    keep_by: Literal["nll", "loss", "accuracy"] = "nll"
-    """Which epoch is best: by the lowest calibration NLL after temperature scaling, by the lowest training
-    loss on the calibration split, or the highest accuracy there; the first of equals."""
+    keep_by: Literal["nll", "nll-as-trained", "loss", "accuracy"] = "nll"
+    """Which epoch is best on the calibration split; the first of equals.
+
+    ``nll``: lowest NLL after temperature scaling ("refine, then calibrate", arXiv 2501.19195).
+    ``nll-as-trained``: lowest NLL without a temperature. ``loss``: lowest training loss. ``accuracy``: highest.
+    """
     precision: Literal["32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true"] = "32-true"
 
 
