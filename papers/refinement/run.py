@@ -70,7 +70,12 @@ def frames(results: Mapping[str, Any]) -> Frames:
     last = beside(tidy, tidy[tidy.way == "last"], keys).value
     end, start = (course[course.epoch == epoch] for epoch in (LAST, START))
     rise = end.assign(value=end.value - beside(end, start, ["loss", "seed", "by"]).value)
-    return {"kept": tidy, "beside_last": tidy.assign(value=tidy.value - last), "courses": course, "rise": rise}
+    return {
+        "kept": tidy,
+        "beside_last": tidy.assign(value=tidy.value - last),
+        "courses": course,
+        "rise": rise,
+    }
 
 
 def tables(of: Frames) -> Tables:
@@ -83,7 +88,11 @@ def tables(of: Frames) -> Tables:
     )
     columns = [
         pivot(
-            ordered(of["kept"], "what", {name: name for name in names}), ["loss", "way"], ["what"], "value", **form
+            ordered(of["kept"], "what", {name: name for name in names}),
+            ["loss", "way"],
+            ["what"],
+            "value",
+            **form,
         )
         for names, form in parts
     ]
