@@ -1,7 +1,7 @@
 """What does the mean of five networks add to a temperature, and to focal loss?
 
-The networks are those of the study of refinement, each loss with five seeds: their stored logits are read, and
-nothing is trained. Probabilities are averaged; a calibrator is fitted to the log of the mean (Rahaman and Thiery, 2021).
+The networks are those of the study of refinement, five seeds of each loss: their stored logits are read, and
+nothing is trained. A calibrator is fitted to the log of the mean probabilities (Rahaman and Thiery, 2021).
 """
 
 # pyright: basic
@@ -29,18 +29,19 @@ from papers.studies import grid_of
 Halves: TypeAlias = tuple[Labelled, Labelled]
 Arm: TypeAlias = tuple[str, str, str]
 Images: TypeAlias = Mapping[str, NDArray[np.float64]]
-KEY, SINGLE, ENSEMBLE = ("loss", "networks", "repair"), "one", "mean of five"
+KEY, SINGLE, ENSEMBLE = ("loss", "networks", "repair"), "one", "five"
 REPAIRS = {"as trained": "", "temperature": "temperature", "focal temperature": "focal-temperature"}
 MEASURES = ("error", "NLL", "ECE")
-FORMS = {"error": "{:.2%}", "NLL": "{:.3f}", "ECE": "{:.2%}"}
-RESAMPLES = 500
+FORMS = {"error": (100, 2), "NLL": (1, 3), "ECE": (100, 2)}
+"""Scale and digits in the table."""
+NETWORKS, RESAMPLES = 5, 500
 
 
 def measure(_folder: Path, store: str = "study/refinement") -> dict[str, Any]:
     """Errors of single networks and of their mean, and differences with standard errors over test images."""
     members: dict[str, list[Halves]] = {}
     for result in kept_results(grid_of("refinement"), Path(store)):
-        if result.settings["training.keep"] == "last":
+        if result.settings["training.keep"] == "last" and result.settings["seed"] < NETWORKS:
             predictions = load_predictions(result.file("predictions.npz"))
             halves = (Labelled.of(predictions.calibration), Labelled.of(predictions.test))
             members.setdefault(LOSSES[result.settings["loss"]], []).append(halves)
@@ -61,8 +62,8 @@ def measure(_folder: Path, store: str = "study/refinement") -> dict[str, Any]:
         "arms": [dict(zip((*KEY, *MEASURES), (*arm, *values), strict=True)) for arm, values in found.items()],
         "gains": [
             {
-                "first": " ".join(first),
-                "second": " ".join(second),
+                "first": ", ".join(first),
+                "second": ", ".join(second),
                 "measure": measured,
                 "value": float(found[first][place] - found[second][place]),
                 "standard_error": float(
@@ -120,11 +121,19 @@ def _ece(of: Images, counts: NDArray[np.float64]) -> float:
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
-    """``arms`` by loss, number of networks and repair, and ``gains`` of pairs."""
-    return {name: pd.DataFrame(results[name]) for name in ("arms", "gains")}
+    """``arms`` by loss, number of networks and repair, and ``gains`` of pairs; ``same`` but for the number."""
+    gains = pd.DataFrame(results["gains"])
+    ends = [gains[of].str.rsplit(", ", n=2, expand=True) for of in ("first", "second")]
+    same = (ends[0][0] == ends[1][0]) & (ends[0][2] == ends[1][2])
+    return {
+        "arms": pd.DataFrame(results["arms"]),
+        "gains": gains.assign(loss=ends[0][0], repair=ends[0][2], same=same),
+    }
 
 
 def tables(of: Frames) -> Tables:
     """Error, NLL and ECE of single networks and of their mean."""
-    arms = of["arms"].assign(**{name: of["arms"][name].map(form.format) for name, form in FORMS.items()})
+    arms = of["arms"].copy()
+    for name, (scale, digits) in FORMS.items():
+        arms[name] = [f"{scale * value:.{digits}f}" for value in arms[name]]
     return {"short": arms.set_index(list(KEY))[list(MEASURES)]}

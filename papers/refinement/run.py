@@ -1,4 +1,4 @@
-"""Which epoch should a training keep: the last, the best by NLL, or the best by NLL after temperature scaling?
+"""Which epoch should a training keep: the last, or the best by NLL, before or after a temperature?
 
 Berta et al. (2025) choose the epoch by NLL after temperature scaling, since a temperature removes the rest of
 the NLL later ("refine, then calibrate"). A small network is trained on Fashion-MNIST with three losses.
@@ -47,7 +47,7 @@ def keep(result: RunResult) -> dict[str, Any]:
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
-    """``kept``: epoch and test metrics; ``beside_last``: less the last epoch's; ``courses`` and their ``rise``."""
+    """``kept`` epochs and test metrics, the same less the last epoch's, ``courses`` and their ``rise``."""
     kept, courses = [], []
     for run in flat_runs(results):
         way = WAYS[run["training.keep"], run["training.keep_by"]]
@@ -96,11 +96,15 @@ def tables(of: Frames) -> Tables:
         )
         for names, form in parts
     ]
-    return {"short": pd.concat(columns, axis=1)}
+    rise = of["rise"].assign(by=of["rise"].by.map({"by NLL": "NLL", "by NLL after T": "NLL after T"}))
+    return {
+        "short": pd.concat(columns, axis=1),
+        "rise": pivot(rise, ["loss"], ["by"], "value", digits=4, scale=1, signed=True),
+    }
 
 
 def figure(of: Frames) -> Figure:
-    """NLL of held-out images by epoch, before and after a temperature: means over seeds with 95% intervals."""
+    """NLL of held-out images by epoch, before and after a temperature; means and 95% intervals over seeds."""
     whole = Figure(figsize=(9.6, 3.2), layout="constrained")
     axes = whole.subplots(1, len(LOSSES), sharey=True)
     for ax, (loss, part) in zip(axes, of["courses"].groupby("loss", observed=True), strict=True):
