@@ -283,7 +283,7 @@ def decision_curve(
 ) -> Axes:
     """Net benefit of acting from a threshold on, against treating everyone and treating no one.
 
-    The band is the interval of :func:`calibrant.metrics.decision_curve`, for independent samples.
+    The band is the interval of :func:`calibrant.metrics.decision_curve`.
 
     Args:
         probs: Probabilities of an event ``(N,)``, or of classes with ``class_``; or predictions; or several

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import width_edges
 from calibrant._math.checks import check_at_least, check_choice, check_level, check_probs
+from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import named
 from calibrant.evaluation.arguments import as_judged, no_labels, test_of
 from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
-from calibrant.evaluation.resampling.clusters import cluster_codes, effective_share_number, indicator
+from calibrant.evaluation.resampling.clusters import effective_share_number, indicator
 from calibrant.evaluation.resampling.event_cells import bin_matrix, weights_by_place
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, pool, width_bins
 from calibrant.evaluation.resampling.intervals import normal_interval, wilson_interval
@@ -152,7 +153,12 @@ def decisions_of(
         said = "--positive-class, or --label of several labels"
         raise InputError(f"a decision curve needs an event; say which class it is: `class_` ({said}).")
     return decision_curve(
-        event.confidences, event.outcomes, thresholds=thresholds, weights=event.weights, level=level
+        event.confidences,
+        event.outcomes,
+        thresholds=thresholds,
+        weights=event.weights,
+        clusters=event.clusters,
+        level=level,
     )
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._math.drawing import cluster_codes
 from calibrant.evaluation.monitoring.evidence import (
     likeliest_start,
     log_change,
@@ -22,7 +23,6 @@ from calibrant.evaluation.monitoring.evidence import (
 )
 from calibrant.evaluation.monitoring.result import SequentialTest, TestKey
 from calibrant.evaluation.monitoring.windows import Event, Windows, events_of, stated_classes, stated_probs
-from calibrant.evaluation.resampling.clusters import cluster_codes
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.predictions import Predictions
 
