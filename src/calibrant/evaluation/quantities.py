@@ -330,7 +330,7 @@ MEAN_PROBABILITY = _share(
 PREVALENCE = _share(
     key="prevalence",
     title="Actual rate",
-    meaning="Share of positives in the data.",
+    meaning="How often the positive class occurs in the data.",
     kinds=("binary", "multilabel"),
     share=True,
     computed=Ratio(lambda samples: (samples.happened, samples.each), column=11),

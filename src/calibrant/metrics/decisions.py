@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ def decision_curve(
     *,
     thresholds: Sequence[float] | None = None,
     weights: ArrayLike | None = None,
-    clusters: Sequence[object] | None = None,
+    clusters: Sequence[object] | NDArray[Any] | None = None,
     level: float = 0.95,
 ) -> DecisionCurve:
     r"""Net benefit of treating everyone whose probability reaches a threshold.
@@ -91,7 +92,7 @@ def decision_curve(
     place = np.searchsorted(ascending, stated, side="right")  # how many thresholds a sample reaches
 
     def treated(values: Vector) -> Vector:
-        sums = np.bincount(place, values, len(ascending) + 1)
+        sums = np.bincount(place, values, len(ascending) + 1).astype(np.float64)
         return np.cumsum(sums[::-1])[-2::-1][back]
 
     hits, alarms = mass * positive, mass * ~positive

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant._math.arrays import ArrayLike
-from calibrant._math.checks import check_at_least, check_choice, check_level
+from calibrant._math.checks import check_at_least, check_level
 from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
 from calibrant._math.newton import Matrix, Vector
@@ -44,7 +45,7 @@ def flexible_calibration_curve(
     num_knots: Literal[3, 4, 5] = 5,
     num_points: int = 101,
     weights: ArrayLike | None = None,
-    clusters: Sequence[object] | None = None,
+    clusters: Sequence[object] | NDArray[Any] | None = None,
     level: float = 0.95,
 ) -> FlexibleCalibrationCurve:
     r"""Actual rate as a smooth function of the predicted probability, and its distance from the diagonal.
@@ -89,7 +90,8 @@ def flexible_calibration_curve(
         >>> round(flexible_calibration_curve(probs, labels).ici, 2)
         0.17
     """
-    check_choice("num_knots", num_knots, tuple(KNOTS))
+    if num_knots not in KNOTS:
+        raise InputError(f"`num_knots` must be 3, 4 or 5; got {num_knots!r}.")
     check_at_least("num_points", num_points, 2)
     check_level(level)
     scores, outcomes, mass = one_event(probs, labels, weights)
@@ -110,7 +112,8 @@ def flexible_calibration_curve(
     if of_rows := mass is not None and codes is None:
         codes = np.arange(len(scores))  # a row of large weight is one sample
     covariance = found.covariance(None if codes is None else sample.shares, codes)
-    positions = np.linspace(*_quantiles(scores, sample.shares, SHOWN), num_points)
+    first, last = _quantiles(scores, sample.shares, SHOWN).tolist()
+    positions = np.linspace(first, last, num_points)
     at = _spline(Sample.of(positions, positions).log_odds, knots)
     z = NormalDist().inv_cdf((1 + level) / 2)
     if of_rows:

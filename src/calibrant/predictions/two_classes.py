@@ -48,6 +48,11 @@ def event_title(names: Sequence[str] | None) -> str:
     return POSITIVE_CLASS if plain else name
 
 
+def the_event(title: str) -> str:
+    """The event within a sentence: its own name, or ``the positive class``."""
+    return f"the {title}" if title == POSITIVE_CLASS else title
+
+
 def class_alone(values: Tensor, number: int, space: str) -> Tensor:
     """Log-odds or probabilities of class 0 or 1 ``(n,)`` from two columns, or from those of class 1.
 

@@ -9,7 +9,7 @@ from calibrant._math.decimals import plural as plural
 from calibrant.evaluation import phrases, quantities
 from calibrant.evaluation.quantity import Better, Section
 from calibrant.evaluation.result import Direction, Estimate, Kind
-from calibrant.predictions.two_classes import POSITIVE_CLASS
+from calibrant.predictions.two_classes import POSITIVE_CLASS, the_event
 
 MISSING = "–"
 AS_TRAINED = "as trained"  # a network before it is calibrated, in the tables of a run
@@ -45,14 +45,16 @@ class Metric:
     """Whether a report draws it against chance."""
 
 
-def metric(key: str, kind: Kind) -> Metric:
-    """The words for a metric's key; in the binary case both the top label and the positive class are named.
+def metric(key: str, kind: Kind, event: str = POSITIVE_CLASS) -> Metric:
+    """The words for a metric's key; in the binary case both the top label and the event are named.
 
     Example:
         >>> metric("ece", "multiclass").title, metric("ece", "binary").title
         ('ECE', 'ECE, top label')
         >>> metric("event_ece", "binary").title
         'ECE, positive class'
+        >>> metric("mean_probability", "binary", "sepsis").meaning
+        'Average predicted probability of sepsis; equals the actual rate if calibrated.'
     """
     known = quantities.find(key, kind)
     if known is None:
@@ -60,10 +62,10 @@ def metric(key: str, kind: Kind) -> Metric:
     shown = known.shown
     asked = None if known.default else quantities.ECE.shown.comparison  # beside the ECE
     return Metric(
-        title=known.title,
+        title=known.title.replace(POSITIVE_CLASS, event),
         section=known.section,
         better=known.better,
-        meaning=known.meaning,
+        meaning=known.meaning.replace(the_event(POSITIVE_CLASS), the_event(event)),
         in_short=shown.terminal or not known.default,
         rank=asked if shown.comparison is None else shown.comparison,
         drawn=shown.drawn,
