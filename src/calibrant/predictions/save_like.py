@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.files import atomic_write
 from calibrant.predictions.files import found_ending
-from calibrant.predictions.formats import csv_file, json_file, lm_eval, parquet, parquet_files
+from calibrant.predictions.formats import csv_file, excel, json_file, lm_eval, parquet, parquet_files
 from calibrant.predictions.formats.aliases import ColumnNames, canonical, space_of
 from calibrant.predictions.formats.columns import layout_of
 from calibrant.predictions.formats.mark import MARK, mark_in
-from calibrant.predictions.formats.roster import WRITERS, known_ending
+from calibrant.predictions.formats.roster import WORKBOOKS, WRITERS, known_ending
 from calibrant.predictions.formats.tables import (
     Table,
     lists_of_scores,
@@ -95,7 +95,8 @@ def write_in_form_of(
 
     Columns of logits are called ``prob...`` then, as they hold probabilities; all other names stay.
     """
-    family = next((each for each in (_TEXT, _JSON, _ARROW) if {ending, new_ending} <= each), None)
+    read_as = ".csv" if ending in WORKBOOKS else ending
+    family = next((each for each in (_TEXT, _JSON, _ARROW) if {read_as, new_ending} <= each), None)
     if family is not None:
         found = predictions.confidence if predictions.kind == "top_label" else predictions.probs
         low, high = scale_before(predictions.notes)
@@ -129,9 +130,12 @@ class _Copy:
     added: Mapping[str, Sequence[float | str]]
 
     def write_text(self, *, raw: bool) -> None:
-        with csv_file.open_text(self.source) as file:
-            start, delimiter = csv_file.beginning(file)
-            rows = [cells for _, cells in csv_file.lines(itertools.chain(start, file), delimiter)]
+        if self.ending in WORKBOOKS:
+            rows, delimiter = excel.texts(self.source, self.columns), ","
+        else:
+            with csv_file.open_text(self.source) as file:
+                start, delimiter = csv_file.beginning(file)
+                rows = [cells for _, cells in csv_file.lines(itertools.chain(start, file), delimiter)]
         header = [name.strip() for name in rows[0]]
         places = self._places(header)
         self._check_rows(len(rows) - 1)
