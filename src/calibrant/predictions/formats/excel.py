@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +32,14 @@ def texts(path: Path, columns: ColumnNames | None) -> list[list[str]]:
 def _rows(path: Path, columns: ColumnNames | None) -> list[tuple[int, list[Any]]]:
     """Numbered rows of the sheet that is asked for, or of the only one."""
     try:
-        from python_calamine import CalamineError, load_workbook
+        calamine: Any = import_module("python_calamine")
     except ImportError as error:
         remedy = "pip install 'calibrant[excel]', or save the sheet as CSV"
         raise InputError(f"files of spreadsheets need python-calamine: {remedy}.") from error
     try:
-        book = load_workbook(str(path))
+        book = calamine.load_workbook(str(path))
         rows = book.get_sheet_by_name(_sheet(book.sheet_names, columns)).to_python(skip_empty_area=False)
-    except CalamineError as error:
+    except calamine.CalamineError as error:
         raise InputError(damaged("a workbook", error)) from error
     filled = [(line, row) for line, row in enumerate(rows, 1) if any(cell != "" for cell in row)]
     if not filled:
