@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from calibrant import InputError, metrics
+from calibrant import InputError, fit, load_predictions, metrics
+from calibrant.calibrators import PlattScaling
 from calibrant.evaluation import (
     Evaluation,
     check,
@@ -60,6 +61,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     ),
     (evaluate, (SURE,), {"calibrators": ["vector"]}, "got top_label ones; for confidences take platt"),
     (evaluate, (CLASSES,), {"metrics": ["smoth_ece"]}, "got 'smoth_ece'; there are smooth_ece, debia"),
+    (evaluate, (CLASSES,), {"metrics": "smoth_ece"}, "did you mean 'smooth_ece'?"),
     (evaluate, (EVENT,), {"calibrators": ["vector"]}, "one event, so use platt"),
     (evaluate, (BARE,), {}, "^`labels` must be given to evaluate predictions; got n"),
     (evaluate, (EVENT,), {"cluster": ["a"] * 60}, "at least two clusters"),
@@ -160,9 +162,36 @@ UNTYPED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] =
     (evaluate, (CLASSES.scores.numpy(),), {}, WRAP),
     (evaluate, (CLASSES.scores, CLASSES.labels.numpy()), {}, WRAP),
     (evaluate, (CLASSES.scores.tolist(), CLASSES.labels.numpy()), {}, WRAP),
-    (evaluate, (pd.DataFrame(CLASSES.scores), pd.Series(CLASSES.labels)), {}, f"got DataFrame; {WRAP}"),
+    (evaluate, (pd.DataFrame(CLASSES.scores), pd.Series(CLASSES.labels)), {}, f"got 2; .*{WRAP}"),
     (evaluate, (pd.DataFrame(CLASSES.scores),), {"labels": [0]}, "name the scores, as in .*; got DataFrame"),
     (evaluate, (CLASSES, CLASSES), {}, r"takes one set of predictions; got 2; samples to fit on go as `cal"),
+    (evaluate, (), {"probs": TWO, "label": [0]}, "keyword argument 'label'; did you mean 'labels'?"),
+    (evaluate, (), {"probs": TWO, "sample_weight": [0]}, "did you mean 'weights'?"),
+    (Predictions, (), {"y_prob": TWO}, r"Predictions\(\) got an .* 'y_prob'; did you mean 'probs'?"),
+    (Predictions, (TWO,), {}, r"takes no arrays without a name; write `Predictions\(probs=probs, labels="),
+    (Predictions, (), {"probs": TWO, "labels": {0, 1}}, "`labels` must be an array or a list, .*got a set"),
+    (fit, (TWO, [0]), {}, r"takes one set of predictions; got 2; wrap arrays as `calibrant\.Predictions"),
+    (fit, (TWO,), {}, r"got list; wrap arrays as `calibrant\.Predictions\(probs=probs, labels=labels\)`"),
+    (fit, (), {"probs": TWO, "labels": [0]}, "argument 'probs'; wrap arrays as"),
+    (fit, (EVENT,), {"method": PlattScaling()}, "`method` must be a name, as in 'platt'; got PlattScaling"),
+    (load_predictions, (TWO,), {}, r"`path` must name a file; got list; give arrays as `Predictions\("),
+    (
+        compare,
+        (EVENT, EVENT),
+        {},
+        r"in one argument, as in `compare\(\{.*\}\)`; got 2",
+    ),
+    (compare, (EVENT,), {}, r"pairs of a name and Predictions; got Predictions; name them, as in `compare\("),
+    (compare, ({"a": TWO, "b": TWO},), {}, "`a` must be Predictions; got list; name arrays"),
+    (evaluate, (CLASSES,), {"num_bins": 10.0}, r"`num_bins` must be an integer; got 10\.0; write 10"),
+    (evaluate, (CLASSES,), {"seed": "a"}, "`seed` must be an integer; got 'a'"),
+    (evaluate, (CLASSES,), {"bootstrap": None}, "`bootstrap` must be an integer; got None"),
+    (evaluate, (CLASSES,), {"level": "95%"}, "`level` must be a number; got '95%'"),
+    (evaluate, (CLASSES,), {"tolerance": "1%"}, "`tolerance` must be a number; got '1%'"),
+    *(
+        (evaluate, (EVENT,), {"calibrators": given}, "names or calibrators, as in .*; got the class Platt")
+        for given in (PlattScaling, [PlattScaling])
+    ),
 ]
 
 

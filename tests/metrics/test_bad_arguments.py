@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 
 import pytest
 
-from calibrant import InputError
+import calibrant
+from calibrant import InputError, evaluation, plots
 from calibrant import metrics as m
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
@@ -119,3 +121,29 @@ def test_bad_arguments_are_refused(call: Callable[[], object], sentence: str) ->
     """With the name of the argument, what it must be, and what was given."""
     with pytest.raises((InputError, TypeError), match=sentence):
         call()
+
+
+FUNCTIONS = [getattr(m, name) for name in m.__all__ if inspect.isfunction(getattr(m, name))]
+DOORS = [
+    *FUNCTIONS,
+    *(getattr(plots, name) for name in ("class_errors", "confidence_histogram", "decision_curve", "groups")),
+    *(calibrant.apply, calibrant.compare, calibrant.evaluate, calibrant.fit, calibrant.load_predictions),
+    *(calibrant.Predictions.from_estimator, calibrant.write_report, evaluation.check, evaluation.monitor),
+]
+
+
+@pytest.mark.parametrize("function", DOORS, ids=lambda each: each.__qualname__)
+def test_a_misspelt_argument_is_named(function) -> None:
+    """Of every public function, which keeps its signature."""
+    for name in (each for each in inspect.signature(function).parameters if len(each) > 2):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}s_'; did you mean '"):
+            function(**{f"{name}s_": None})
+
+
+@pytest.mark.parametrize(
+    ("other", "ours"), [("n_bins", "num_bins"), ("y_true", "labels"), ("y_prob", "probs")]
+)
+def test_names_of_other_libraries_are_known(other: str, ours: str) -> None:
+    """As scikit-learn calls them."""
+    with pytest.raises(TypeError, match=f"'{other}'; did you mean '{ours}'"):
+        m.expected_calibration_error([0.2, 0.8], [0, 1], **{other: 1})  # pyright: ignore[reportCallIssue]

@@ -817,7 +817,10 @@ def test_failed_writing_leaves_nothing(ending, tmp_path, monkeypatch) -> None:
         (
             {"logits": LOGITS, "groups": [None] * 3},
             TypeError,
-            "`groups` must hold texts or whole numbers; row 0 holds None.",
+            (
+                "`groups` must hold texts or whole numbers; row 0 holds None; leave that row out, or call it "
+                "'unknown'."
+            ),
         ),
         (
             {"logits": LOGITS, "class_names": ["a", "b\0"]},

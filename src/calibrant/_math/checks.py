@@ -149,6 +149,7 @@ def check_at_least(name: str, value: float, least: float) -> None:
 
 
 def check_level(level: float) -> None:
+    check_is_number("level", level)
     if not 0 < level < 1:
         raise InputError(f"`level` must lie between 0 and 1, as in 0.95; got {level}.")
 
@@ -164,10 +165,14 @@ def check_share(name: str, value: float) -> None:
 
 
 def check_num_bins(num_bins: object) -> None:
-    if isinstance(num_bins, bool) or not isinstance(num_bins, Integral):
-        raise TypeError(f"`num_bins` must be an integer; got {num_bins!r}.")
-    if num_bins < 1:
-        raise InputError(f"`num_bins` must be at least 1; got {num_bins}.")
+    check_whole("num_bins", num_bins, 1)
+
+
+def check_whole(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        remedy = f"; write {int(value)}" if isinstance(value, float) and value.is_integer() else ""
+        raise TypeError(f"`{name}` must be an integer; got {value!r}{remedy}.")
+    check_at_least(name, value, least)  # pyright: ignore[reportArgumentType]
 
 
 def row_sum_tolerance(dtype: torch.dtype) -> float:

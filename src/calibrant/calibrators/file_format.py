@@ -44,6 +44,7 @@ class Header:
     num_classes: int
     class_names: tuple[str, ...] | None
     fit: FitResult
+    event_column: int = 1
 
 
 class Saved:

@@ -25,16 +25,20 @@ COMMON = frozenset({"quiet", "verbose", "version_wanted", "_version", "help"})
 """Options of every command, which the help of ``calibrant`` lists."""
 SPACES = "; put quotes around a path with spaces"
 OLD_NAMES = {
-    "evaluate": {"--labels": "--label-file"},
-    "check": {"--confidence": "--level"},
-    "monitor": {"--against": "--alarm-on"},
-    "figure": {"--resamples": "--bootstrap"},
-    "predict": {"--checkpoint": "--weights", "--calibration": "--calibration-size"},
-    "sweep": {"--only": "--where"},
-    "table": {"--output": "--out", "--format": "--out-format"},
-    "serve": {"--most-upload": "--max-upload", "--most-seconds": "--max-seconds", "--workers": "--jobs"},
+    "evaluate": {"--labels": ("--label-file", "0.4")},
+    "check": {"--confidence": ("--level", "0.4")},
+    "monitor": {"--against": ("--alarm-on", "0.4")},
+    "figure": {"--resamples": ("--bootstrap", "0.4")},
+    "predict": {"--checkpoint": ("--weights", "0.4"), "--calibration": ("--calibration-size", "0.4")},
+    "sweep": {"--only": ("--where", "0.4")},
+    "table": {"--output": ("--out", "0.4"), "--format": ("--out-format", "0.4")},
+    "serve": {
+        "--most-upload": ("--max-upload", "0.4"),
+        "--most-seconds": ("--max-seconds", "0.4"),
+        "--workers": ("--jobs", "0.4"),
+    },
 }
-"""By command, what options were called in the version before; they go with the next one."""
+"""By command, old names of options, each with the new one and the version that removes the old one."""
 
 
 class _Plain:
@@ -81,8 +85,9 @@ def renamed(command: str, words: Iterable[str]) -> list[str]:
         if word == "--":
             break
         name, equals, value = word.partition("=")
-        if new := old.get(name):
-            note = f"note: {name} is now {new}; the old name goes with the next version."
+        if name in old:
+            new, gone = old[name]
+            note = f"note: {name} is now {new}; calibrant {gone} removes the old name."
             typer.secho(note, fg="yellow", err=True)
             found[at] = f"{new}{equals}{value}"
     return found

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import torch
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import kind_of
 from calibrant.evaluation.resampling.clusters import cluster_note
 from calibrant.evaluation.thresholds import beyond_chance, draws_for
 from calibrant.predictions import DensePredictions, Predictions
@@ -113,7 +114,7 @@ def check_predictions(value: object, name: str, wrapping: str = NAME_ARRAYS) -> 
     if isinstance(value, Predictions):
         return
     remedy = wrapping if _are_samples(value) else "to read a file use `calibrant.load_predictions(path)`."
-    raise TypeError(f"`{name}` must be Predictions; got {type(value).__name__}; {remedy}")
+    raise TypeError(f"`{name}` must be Predictions; got {kind_of(value)}; {remedy}")
 
 
 def _are_samples(value: object) -> bool:
@@ -143,15 +144,15 @@ def as_judged(predictions: Predictions, positive_class: int | str | None = None)
     return predictions.as_binary(positive_class) if two_columns or positive_class is not None else predictions
 
 
-def check_pairs(models: Iterable[object]) -> None:
-    for model in models:
+def check_pairs(models: object) -> None:
+    for model in models if isinstance(models, Sequence) else [models]:
         match model:
             case (str(_), _):
                 pass
             case _:
                 raise TypeError(
-                    f"`models` must hold pairs of a name and Predictions; got {type(model).__name__}; "
-                    "to read a file use `calibrant.load_predictions(path)`."
+                    f"`models` must hold pairs of a name and Predictions; got {kind_of(model)}; "
+                    'name them, as in `compare({"a": first, "b": second})`.'
                 )
 
 

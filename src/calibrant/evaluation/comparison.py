@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import suggesting
 from calibrant.evaluation.arguments import (
     check_pairs,
     few_draws_note,
@@ -32,8 +33,9 @@ from calibrant.predictions.two_classes import the_event
 ROUNDING = 1e-9  # relative; two forms of the same predictions differ by less
 
 
+@suggesting(unnamed='the models in one argument, as in `compare({{"a": first, "b": second}})`; got {}.')
 def compare(
-    models: Sequence[tuple[str, Judgeable]],
+    models: Sequence[tuple[str, Judgeable]] | Mapping[str, Judgeable],
     *,
     positive_class: int | str | None = None,
     num_bins: int = 15,
@@ -56,8 +58,8 @@ def compare(
     those.
 
     Args:
-        models: Names and predictions, two or more, all of one kind. Predictions without a split are compared
-            on all samples. Segmentation is read one image at a time, and images are the clusters.
+        models: Predictions by name, or pairs of both; two or more, all of one kind. Those without a split are
+            compared on all samples. Segmentation is read one image at a time, and images are the clusters.
         positive_class: With two classes, the positive one, as in :func:`evaluate`.
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
@@ -90,7 +92,7 @@ def compare(
         >>> found.paired, found.models[1].difference["nll"].low > 0
         (True, True)
     """
-    models = list(models)
+    models = list(models.items()) if isinstance(models, Mapping) else models
     check_pairs(models)
     names = [name for name, _ in models]
     _check_names(names)

@@ -17,15 +17,15 @@ def percent(share: float) -> str:
     """``82.9%``; more digits where few would say 0 or 100.
 
     Example:
-        >>> percent(0.829), percent(1.0), percent(0.99991), percent(0.0002)
-        ('82.9%', '100%', '99.99%', '0.02%')
+        >>> percent(0.829), percent(1.0), percent(0.99991), percent(0.0002), percent(1e-16)
+        ('82.9%', '100%', '99.99%', '0.02%', '0%')
     """
     value = 100 * share
-    if value in {0.0, 100.0}:
-        return f"{value:.0f}%"
     digits = 1
     while digits < 6 and round(value, digits) in {0.0, 100.0}:
         digits += 1
+    if round(value, digits) in {0.0, 100.0}:
+        return f"{value:.0f}%"
     return f"{value:.{digits}f}%"
 
 

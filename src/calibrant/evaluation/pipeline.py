@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import ParamSpec
 
 from calibrant._math.arrays import ArrayLike
+from calibrant._math.checks import check_is_number
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import suggesting
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.arguments import (
+    NAME_ARRAYS,
     Cluster,
     as_judged,
     check_predictions,
@@ -39,26 +40,11 @@ from calibrant.predictions import Predictions
 from calibrant.predictions.checks import refuse_too_few
 from calibrant.predictions.partitioned import PartitionedPredictions
 
-Given = ParamSpec("Given")
 
-
-def _one_at_a_time(function: Callable[Given, Evaluation]) -> Callable[Given, Evaluation]:
-    """Say what to pass where several things are passed one after the other, such as logits and labels."""
-
-    @functools.wraps(function)
-    def checked(*args: Given.args, **kwargs: Given.kwargs) -> Evaluation:
-        if len(args) > 1:
-            check_predictions(args[0], "predictions")
-            raise TypeError(
-                f"`evaluate` takes one set of predictions; got {len(args)}; samples to fit on go as "
-                "`calibration=`, and `calibrant.compare` compares several models."
-            )
-        return function(*args, **kwargs)
-
-    return checked
-
-
-@_one_at_a_time
+@suggesting(
+    unnamed="one set of predictions; got {}; samples to fit on go as `calibration=`, and `calibrant.compare` "
+    f"compares several models; {NAME_ARRAYS}"
+)
 def evaluate(
     predictions: Judgeable | None = None,
     *,
@@ -327,7 +313,10 @@ def _check(
         refuse_too_few(len(ood), "`ood`")
     elif ood_score is not None:
         raise InputError("`ood_score` goes with `ood`, the samples of another kind; there are none.")
-    if tolerance is not None and not 0 <= tolerance < 1:
+    if tolerance is None:
+        return
+    check_is_number("tolerance", tolerance)
+    if not 0 <= tolerance < 1:
         raise InputError(
             f"`tolerance` must be a fraction from 0 to 1, as in 0.005 for half a point; got {tolerance:g}."
         )

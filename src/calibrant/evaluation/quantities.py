@@ -8,6 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Literal
 
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import meant
 from calibrant.evaluation.quantity import (
     ANYTHING,
     EVENT,
@@ -480,7 +481,7 @@ def with_gate() -> dict[str, Quantity]:
 
 def check_metrics(metrics: Iterable[str]) -> tuple[str, ...]:
     """Keys of quantities, each once and in the order of the tables."""
-    known, asked = [each.key for each in QUANTITIES], list(metrics)
+    known, asked = [each.key for each in QUANTITIES], [metrics] if isinstance(metrics, str) else list(metrics)
     _check_among(asked, known, "`metrics`", "")
     return tuple(key for key in known if key in asked) + tuple(key for key in asked if at_threshold(key))
 
@@ -498,5 +499,6 @@ def _check_among(asked: Iterable[str], known: Iterable[str], name: str, remark: 
         if key not in known and not at_threshold(key):
             raise InputError(
                 f"{name} must name quantities that can be added; got {key!r};{remark} "
-                f"there are {', '.join(optional_keys())}, and {NET_BENEFIT}0.1 for net benefit at 0.1."
+                f"there are {', '.join(optional_keys())}, and {NET_BENEFIT}0.1 for net benefit at 0.1"
+                f"{meant(key, optional_keys()) or '.'}"
             )

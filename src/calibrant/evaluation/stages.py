@@ -156,7 +156,8 @@ def fit(split: Split, wanted: Sequence[Template], seed: int, steps: Steps, *, mo
         steps.next(f"fitting {template.name}")
         try:
             fitted = _fit(template, split, recommendation, steps.within)
-            name_classes(fitted.calibrator, None if held is None else held.class_names)
+            if held is not None:
+                name_classes(fitted.calibrator, held.class_names, held.event_column)
             found.calibrators.append(fitted)
         except FIT_FAILURES as error:
             found.failures.append(f"{template.name} could not be fitted: {error}")

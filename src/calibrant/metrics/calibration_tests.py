@@ -22,6 +22,7 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_at_least, check_choice, check_probs
 from calibrant._math.shapes import Float
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import Vector, checked_events
 
 __all__ = [
@@ -49,6 +50,7 @@ class CumulativeTest:
     p_value: Float[Tensor, ""] | Float[Tensor, " C"]
 
 
+@suggesting()
 def kolmogorov_smirnov_test(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -117,6 +119,7 @@ def kolmogorov_smirnov_test(
     )
 
 
+@suggesting()
 def kuiper_test(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -273,6 +276,7 @@ class SpiegelhalterTest:
     p_value: Float[Tensor, ""] | Float[Tensor, " C"]
 
 
+@suggesting()
 def spiegelhalter_test(
     probs: ArrayLike,
     labels: ArrayLike,

@@ -21,6 +21,7 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Bool, Float, Int
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import Average, averaged, check_average, check_bandwidth, columns
 
 __all__ = ["canonical_calibration_error"]
@@ -37,6 +38,7 @@ _NEGLIGIBLE = -600.0
 _JUDGES = 2000  # samples at most whose likelihood decides on the bandwidth
 
 
+@suggesting()
 def canonical_calibration_error(
     probs: ArrayLike,
     labels: ArrayLike,

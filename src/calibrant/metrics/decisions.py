@@ -15,6 +15,7 @@ from calibrant._math.checks import check_level, check_probs
 from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
 from calibrant._math.newton import Matrix
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import Vector, vector
 
 __all__ = ["DecisionCurve", "decision_curve"]
@@ -33,6 +34,7 @@ class DecisionCurve:
     treat_all: tuple[float, ...]
 
 
+@suggesting()
 def decision_curve(
     probs: ArrayLike,
     labels: ArrayLike,

@@ -15,6 +15,7 @@ from calibrant._math.checks import check_at_least, check_level
 from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
 from calibrant._math.newton import Matrix, Vector
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import one_event
 from calibrant.metrics.slope import SEPARATED, Sample, logistic, reach_of
 
@@ -38,6 +39,7 @@ class FlexibleCalibrationCurve:
     e90: float
 
 
+@suggesting()
 def flexible_calibration_curve(
     probs: ArrayLike,
     labels: ArrayLike,

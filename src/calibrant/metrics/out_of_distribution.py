@@ -16,6 +16,7 @@ from calibrant._math.checks import Task, check_choice, check_logits, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.scores import entropies
 from calibrant._math.shapes import Float
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import Vector, numbers
 
 __all__ = [
@@ -30,6 +31,7 @@ OutOfDistributionScore: TypeAlias = Literal["entropy", "max_probability", "max_l
 OUT_OF_DISTRIBUTION_SCORES: tuple[OutOfDistributionScore, ...] = get_args(OutOfDistributionScore)
 
 
+@suggesting()
 def out_of_distribution_scores(
     *,
     logits: ArrayLike | None = None,
@@ -163,6 +165,7 @@ class OutOfDistributionDetection:
     """Share of foreign samples let through where at least ``true_positive_rate`` of the familiar ones are."""
 
 
+@suggesting()
 def out_of_distribution_detection(
     in_scores: ArrayLike,
     out_scores: ArrayLike,
@@ -230,6 +233,7 @@ def out_of_distribution_detection(
     )
 
 
+@suggesting()
 def roc_curve(scores: ArrayLike, outcomes: ArrayLike, *, weights: ArrayLike | None = None) -> RocCurve:
     """False and true positive rates at every threshold of a score.
 

@@ -8,6 +8,7 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import Binning, BinSums
 from calibrant._math.checks import check_probs
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import calibration_sums
 
 __all__ = ["ReliabilityTable", "reliability_table"]
@@ -34,6 +35,7 @@ class ReliabilityTable:
         return "\n".join(lines)
 
 
+@suggesting()
 def reliability_table(
     probs: ArrayLike,
     labels: ArrayLike,

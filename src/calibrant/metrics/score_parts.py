@@ -16,6 +16,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.isotonic import IsotonicBlocks, isotonic_blocks
 from calibrant._math.scores import FLOOR, brier_scores, negative_log_likelihoods, weighted_mean
 from calibrant._math.shapes import Float
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import Average, Vector, check_events_average, events, one_event, vector
 
 __all__ = [
@@ -46,6 +47,7 @@ class ScoreDecomposition:
     uncertainty: Float[Tensor, ""] | Float[Tensor, " C"]
 
 
+@suggesting()
 def score_decomposition(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -135,6 +137,7 @@ class CorpReliabilityCurve:
     counts: tuple[float, ...]
 
 
+@suggesting()
 def corp_reliability_curve(
     probs: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None, ignore_index: int | None = None
 ) -> CorpReliabilityCurve:
@@ -185,6 +188,7 @@ class RefinementDecomposition:
     refinement: Float[Tensor, ""]
 
 
+@suggesting()
 def refinement_decomposition(
     probs: ArrayLike,
     recalibrated: ArrayLike,
@@ -290,6 +294,7 @@ class TemperatureDecomposition(RefinementDecomposition):
     temperature: float
 
 
+@suggesting()
 def temperature_decomposition(
     probs: ArrayLike,
     labels: ArrayLike,

@@ -15,6 +15,7 @@ from calibrant._math.checks import check_probs, check_share, check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label
 from calibrant._math.shapes import Float
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import Average, Vector, averaged, check_average, columns, numbers
 
 __all__ = [
@@ -49,6 +50,7 @@ class RiskCoverageCurve:
         return max((share for share, each in kept if each <= risk), default=0.0)
 
 
+@suggesting()
 def selective_risk_curve(
     confidences: ArrayLike, losses: ArrayLike, *, weights: ArrayLike | None = None
 ) -> RiskCoverageCurve:
@@ -101,6 +103,7 @@ def selective_risk_curve(
     return _curve(confidence, loss, mass)
 
 
+@suggesting()
 def risk_coverage_curve(
     probs: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None, ignore_index: int | None = None
 ) -> RiskCoverageCurve:
@@ -140,6 +143,7 @@ def risk_coverage_curve(
     return _curve_of(checked.scores, checked.target, mass)
 
 
+@suggesting()
 def risk_coverage_area(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -196,6 +200,7 @@ def risk_coverage_area(
     return _of_curves(area, probs, labels, average, weights, ignore_index)
 
 
+@suggesting()
 def risk_at_coverage(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -233,6 +238,7 @@ def risk_at_coverage(
     return _of_curves(lambda curve: curve.risk_at(coverage), probs, labels, average, weights, ignore_index)
 
 
+@suggesting()
 def coverage_at_risk(
     probs: ArrayLike,
     labels: ArrayLike,

@@ -16,6 +16,7 @@ from calibrant._math.checks import check_choice, check_level
 from calibrant._math.errors import InputError
 from calibrant._math.newton import Expansion, Matrix, Vector, minimise_in_box
 from calibrant._math.scores import FLOOR
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import one_event
 
 __all__ = ["CalibrationSlope", "SlopeEstimate", "calibration_slope"]
@@ -52,6 +53,7 @@ class CalibrationSlope:
     in_the_large: SlopeEstimate
 
 
+@suggesting()
 def calibration_slope(
     probs: ArrayLike,
     labels: ArrayLike,

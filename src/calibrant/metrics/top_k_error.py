@@ -12,10 +12,12 @@ from calibrant._math.binning import Binning, binned
 from calibrant._math.checks import check_choice, check_num_bins, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
+from calibrant._math.text_form import suggesting
 
 __all__ = ["top_k_calibration_error"]
 
 
+@suggesting()
 def top_k_calibration_error(
     probs: ArrayLike,
     labels: ArrayLike,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -200,20 +199,6 @@ def as_texts(values: Any) -> list[str] | None:
     return [_name(item, "a text", row) for row, item in enumerate(listed)]
 
 
-_FAMILY = re.compile(r"(?:column|probs?|proba|p|logits?)_(?=.)")
-"""Prefixes that the columns of a frame share; polars calls columns without names ``column_0``."""
-
-
-def frame_names(values: Any) -> list[str] | None:
-    """The names of a table's columns (pandas, polars, pyarrow), as classes are called; None of others."""
-    columns = getattr(values, "column_names", getattr(values, "columns", None))
-    if columns is None or not hasattr(values, "__array__"):
-        return None
-    names = [str(name) for name in columns]
-    cut = all(_FAMILY.match(name) for name in names)
-    return [_FAMILY.sub("", name, count=1) for name in names] if cut else names
-
-
 def refuse_other_order(given: Mapping[str, Any]) -> None:
     """Refuse pandas objects with the same index in another order: samples are matched by position."""
     indices = {name: each.index for name, each in given.items() if hasattr(each, "iloc")}
@@ -246,6 +231,11 @@ def listing(names: Iterable[str], *, most: int = 12) -> str:
     return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
 
 
+def is_missing(item: Any) -> bool:
+    """Whether it is what Python, NumPy and pandas put where nothing is known."""
+    return item is None or str(item) in {"nan", "<NA>", "NaT"}
+
+
 def _name(item: Any, what: str, row: int) -> str:
     """One name, in the form that every file format gives back unchanged."""
     if isinstance(item, bytes):
@@ -256,7 +246,8 @@ def _name(item: Any, what: str, row: int) -> str:
         item = str(int(item))
     if not isinstance(item, str):
         got = repr(item) if item is None or isinstance(item, float) else f"a {type(item).__name__}"
-        raise TypeError(f"{what} must hold texts or whole numbers; row {row} holds {got}.")
+        remedy = "; leave that row out, or call it 'unknown'" if is_missing(item) else ""
+        raise TypeError(f"{what} must hold texts or whole numbers; row {row} holds {got}{remedy}.")
     name = " ".join(item.split())
     if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
         raise InputError(f"{what} must be UTF-8 without NUL; row {row} holds {shown(item)}.")

@@ -23,7 +23,8 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, reason
 from calibrant.predictions.checks import as_split
 from calibrant.predictions.formats.mark import MARK, notes_of_mark
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.source import Source
+from calibrant.predictions.table import Predictions
 
 SPACES = ("logits", "probs")
 Repair: TypeAlias = Callable[[NDArray[Any], str], NDArray[Any]]

@@ -21,7 +21,8 @@ from calibrant._math.files import atomic_write
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.formats.columns import groups_together
 from calibrant.predictions.formats.mark import MARK, mark_in, notes_of_mark
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.source import Source
+from calibrant.predictions.table import Predictions
 
 COVARIATES = ("x", "y", "width", "height")
 """Centre and size of a box, as shares of the image's width and height."""

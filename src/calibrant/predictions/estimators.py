@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import kind_of, nearest
 
 Response: TypeAlias = Literal["auto", "decision_function", "predict_proba"]
 
@@ -40,7 +41,7 @@ def classes_of(estimator: Any) -> NDArray[Any]:
     classes = getattr(estimator, "classes_", None)
     if classes is None:
         raise InputError(
-            f"`estimator` must be a fitted classifier, with `classes_`; got {type(estimator).__name__}."
+            f"`estimator` must be a fitted classifier, with `classes_`; got {kind_of(estimator)}."
         )
     if isinstance(classes, list) or np.ndim(classes) != 1:
         raise InputError(
@@ -56,7 +57,9 @@ def class_numbers(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
     labels = np.asarray(y)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if unknown := {each for each in labels.tolist() if each not in number}:
-        raise InputError(f"`y` must hold classes that the estimator knows; got {sorted(unknown, key=str)}.")
+        first = min(map(str, unknown))
+        end = nearest(first, map(str, classes.tolist()))
+        raise InputError(f"`y` must hold classes that the estimator knows; got {first!r}{end}")
     return np.array([number[name] for name in labels.tolist()], dtype=np.int64)
 
 

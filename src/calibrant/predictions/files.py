@@ -13,6 +13,7 @@ import numpy as np
 
 from calibrant._math.errors import InputError, ShortOfMemoryError
 from calibrant._math.files import said_of
+from calibrant._math.text_form import kind_of, suggesting
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats.aliases import ColumnNames, as_named
 from calibrant.predictions.formats.contents import FileContents, lines_named
@@ -30,7 +31,8 @@ from calibrant.predictions.formats.roster import (
 )
 from calibrant.predictions.labels import event_names
 from calibrant.predictions.scale import Scale, as_shares
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.source import Source
+from calibrant.predictions.table import Predictions
 from calibrant.predictions.top_k import predictions_of_top_k
 
 STREAM_ABOVE = 1 << 29  # bytes of scores
@@ -38,6 +40,7 @@ STREAM_ABOVE = 1 << 29  # bytes of scores
 _MOST_NAMED = 3  # files of a folder
 
 
+@suggesting()
 def load_predictions(
     path: str | os.PathLike[str],
     *,
@@ -195,6 +198,11 @@ def open_predictions(
         ...     print(p.streamed, tuple(p.probs_of(slice(2, 5)).shape))
         True (3, 3)
     """
+    if not isinstance(path, (str, os.PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"`path` must name a file; got {kind_of(path)}; give arrays as `Predictions(probs=probs, "
+            "labels=labels)`, and frames to `predictions_from_frame` of `calibrant.predictions`."
+        )
     path = Path(path)
     ending = found_ending(path, format)
     form = format_at(path, ending)

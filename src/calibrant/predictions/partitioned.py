@@ -43,8 +43,9 @@ from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k, la
 from calibrant.predictions.kinds import classes_of
 from calibrant.predictions.oddities import are_one_hot
 from calibrant.predictions.scale import holds_percentages
+from calibrant.predictions.source import Source
 from calibrant.predictions.stores import PIECE
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.table import Predictions
 from calibrant.predictions.two_classes import positive_number
 
 MOST_LABELS = 200
@@ -363,7 +364,7 @@ class PartitionedPredictions:
         elif len(self._layout.scores) == 1:
             odds = scores[:, 1] - scores[:, 0] if self.space == "logits" else scores[:, 1]
             values = {self.space: odds, "labels": places}
-        return Predictions(
+        found = Predictions(
             **values,
             class_names=self.class_names,
             clusters=clusters,
@@ -371,6 +372,13 @@ class PartitionedPredictions:
             weights=weights,
             source=self.source,
         )
+        vars(found)["event_column"] = self.event_column
+        return found
+
+    @property
+    def event_column(self) -> int:
+        """As of :class:`Predictions`."""
+        return 0 if self._turned else 1
 
     @property
     def has_labels(self) -> bool:

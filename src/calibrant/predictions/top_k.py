@@ -12,8 +12,9 @@ from calibrant._math.arrays import ArrayLike, as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import TopK
 from calibrant.predictions.bands import bands_of
+from calibrant.predictions.source import Source
 from calibrant.predictions.stores import PIECE, HeldScores
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.table import Predictions
 
 
 def predictions_of_top_k(

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.decimals import plural
-from calibrant._math.errors import InputError
+from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.files import write_unless_other
+from calibrant._math.text_form import kind_of, suggesting
 from calibrant.calibrators import (
     Calibrator,
     DetectionCalibration,
@@ -29,6 +30,7 @@ from calibrant.calibrators.drift import source_prior_of
 from calibrant.calibrators.file_format import DETECTION_KEY, holds
 from calibrant.calibrators.files import load_either
 from calibrant.calibrators.fitting.data import fingerprint
+from calibrant.calibrators.inputs import refuse_other_names
 from calibrant.evaluation.arguments import check_predictions
 from calibrant.predictions import ColumnNames, Predictions, load_predictions
 from calibrant.predictions.checks import one_sample_allowed
@@ -36,7 +38,7 @@ from calibrant.predictions.dense import holds_images, marks_in, repair_images
 from calibrant.predictions.detections import COVARIATES, DetectionResults, boxes_of, detection_results
 from calibrant.predictions.formats.mark import Mark, mark_in
 from calibrant.predictions.save_like import save_in_form_of
-from calibrant.predictions.to_event import event_column, marked, repaired, to_repair
+from calibrant.predictions.to_event import event_column, marked, plain_event, repaired, to_repair
 from calibrant.predictions.top_k import at_temperature, has_row_temperature
 from calibrant.predictions.two_classes import RIGHT_OR_WRONG
 
@@ -50,6 +52,7 @@ Fitted: TypeAlias = OfSamples | DetectionCalibration
 Change: TypeAlias = Callable[[Calibrator, Tensor], tuple[Tensor, Sequence[str]]]
 
 
+@suggesting(unnamed="a calibrator, predictions and a file to write; got {}.")
 @one_sample_allowed()
 def apply(
     calibrator: str | os.PathLike[str] | Fitted,
@@ -171,7 +174,7 @@ def _intervals(
             f"{called} has no intervals: `intervals` (--intervals) needs one calibrator fitted with --method "
             "venn-abers, without --label-shift and --prior."
         )
-    event = _event_column(given, loaded)
+    event = event_of(loaded, given)
     scores = (to_repair(given, event) if loaded.kind_ == "binary" else given).scores
     lower, upper = loaded.predict_interval(scores)
     if event == 0:
@@ -189,7 +192,7 @@ def _refuse_others(calibrator: object, predictions: object) -> None:
     if not isinstance(calibrator, (str, os.PathLike, *get_args(Fitted))):
         raise TypeError(
             "`calibrator` must be a fitted calibrator or a file of one, such as "
-            f'`evaluation.arm("temperature").calibrator`; got {type(calibrator).__name__}; it comes before '
+            f'`evaluation.arm("temperature").calibrator`; got {kind_of(calibrator)}; it comes before '
             "the predictions, as in `apply(calibrator, predictions)`."
         )
     if not isinstance(predictions, (str, os.PathLike, DetectionResults)):
@@ -254,8 +257,11 @@ def refuse_calibrated(name: str | Path, notes: Sequence[str], *, force: bool) ->
         )
 
 
-def _event_column(predictions: Predictions, fitted: Calibrator) -> int:
-    return event_column(predictions, fitted.class_names_) if fitted.kind_ == "binary" else 1
+def event_of(fitted: Calibrator, predictions: Predictions) -> int:
+    """Which of two classes of predictions is the calibrator's event."""
+    if fitted.kind_ != "binary":
+        return 1
+    return event_column(predictions, fitted.class_names_, fitted.event_column_)
 
 
 def apply_to_samples(
@@ -266,14 +272,13 @@ def apply_to_samples(
     ``calibrator`` and ``file`` are names for errors; ``change`` alters the new probabilities, with notes.
     """
     fitted = pooled(loaded, calibrator)
-    event = _event_column(given, fitted)
+    event = event_of(fitted, given)
     predictions = to_repair(given, event) if fitted.kind_ == "binary" else given
     _check_fit(calibrator, fitted, file, given, predictions)
-    if isinstance(loaded, GroupCalibrator | Multicalibrator):
-        groups = _groups_of(predictions, calibrator, file)
-        probs = loaded.predict_proba(predictions.scores, groups=groups)
-    else:
-        probs = loaded.predict_proba(predictions.scores)
+    by_group = isinstance(loaded, GroupCalibrator | Multicalibrator)
+    groups = {"groups": _groups_of(predictions, calibrator, file)} if by_group else {}
+    with without_warnings():  # of logits like probabilities, of which the predictions have a note
+        probs = loaded.predict_proba(predictions.scores, **groups)
     seen = _notes_on_seen(fitted, predictions)
     if change is None:
         notes = notes_on_shift(fitted, predictions.scores)
@@ -304,12 +309,10 @@ def _check_fit(
             f"{file} holds {predictions.kind} predictions, {calibrator} was fitted on {fitted.kind_} "
             "ones; name predictions in the form that it was fitted on."
         )
-    known, named = fitted.class_names_, predictions.class_names
-    if known is not None and named is not None and known != named:
-        raise InputError(
-            f"{file} names its classes {_listed(named)}, {calibrator} was fitted on {_listed(known)}; "
-            "bring the columns into that order."
-        )
+    known = fitted.class_names_
+    if fitted.kind_ == "binary" and None in {plain_event(each, 1)[0] for each in (known, given.class_names)}:
+        return  # the column of the event is known
+    refuse_other_names(file, predictions.class_names, calibrator, known)
 
 
 def _refuse_other_classes(number: int | None, fitted: Calibrator, calibrator: str, file: str) -> None:
@@ -343,11 +346,6 @@ def _refuse_confidences(calibrator: str, fitted: Calibrator, file: str, given: P
         f"{file} holds confidences only, and {calibrator} was fitted on {fitted.kind_} predictions; fit one "
         "on a file of `confidence` with `correct`."
     )
-
-
-def _listed(names: Sequence[str | int]) -> str:
-    shown = ", ".join(str(name) for name in names[:_MOST_NAMED])
-    return shown + (", …" if len(names) > _MOST_NAMED else "")
 
 
 def _notes_on_seen(fitted: Calibrator, predictions: Predictions) -> Sequence[str]:
@@ -423,7 +421,7 @@ def _apply_to_images(
     def repair(rows: NDArray[Any], space: str) -> NDArray[Any]:
         given: dict[str, Any] = {space: rows}
         predictions = Predictions(**given)
-        event = _event_column(predictions, fitted)
+        event = event_of(fitted, predictions)
         form = to_repair(predictions, event) if fitted.kind_ == "binary" else predictions
         return repaired(predictions, fitted.predict_proba(form.scores), event).probs.numpy()
 

@@ -16,6 +16,7 @@ from calibrant._math.checks import Task, check_logits, check_num_bins
 from calibrant._math.errors import InputError
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.file_format import FORMAT_VERSION, MULTI_KEY, Saved
+from calibrant.calibrators.inputs import refuse_other_columns
 from calibrant.calibrators.roster import build
 
 Groups: TypeAlias = Mapping[str, ArrayLike] | Sequence[str]
@@ -68,6 +69,7 @@ class Multicalibrator(Saved):
         """
         scores = as_float_tensor(logits, name="logits")
         if self.start is not None:
+            refuse_other_columns(self.start, logits)
             scores = self.start(scores.to(torch.float64))
         probs = _probs(scores, self.kind)
         if probs.shape[1] != (1 if self.kind == "binary" else self.num_classes):

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import suggesting
 from calibrant.evaluation.arguments import Cluster, refuse_other_classes
 from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples, GatedQuantity
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, Check, GateResult
@@ -24,6 +25,7 @@ from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
 
 
+@suggesting()
 def check(
     predictions: Judgeable,
     limits: Mapping[str, float] | None = None,

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from calibrant._math.checks import check_choice
 from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import suggesting
 from calibrant.evaluation.arguments import (
     Cluster,
     as_judged,
@@ -48,6 +49,7 @@ NO_LABELS_NOTE = (
 _LEAST = 2  # labelled samples, or clusters, of a window whose numbers are shown
 
 
+@suggesting()
 def monitor(
     stream: Predictions,
     times: ArrayLike,
