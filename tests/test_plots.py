@@ -15,7 +15,12 @@ from sklearn.naive_bayes import GaussianNB
 from calibrant import InputError, Predictions, compare, evaluate, plots
 from calibrant.evaluation import Evaluation, monitor
 from calibrant.evaluation.stages import judged_as_it_is
-from calibrant.metrics import decision_curve, reliability_table, risk_coverage_curve
+from calibrant.metrics import (
+    decision_curve,
+    flexible_calibration_curve,
+    reliability_table,
+    risk_coverage_curve,
+)
 from calibrant.plots import ReliabilityDisplay
 from calibrant.predictions import load_predictions
 from calibrant.reports.file_figures import FigureRequest, figure_named
@@ -260,6 +265,19 @@ def test_risk_against_coverage_is_that_of_the_metrics(evaluation, ax) -> None:
         plots.risk_coverage({}, LABELS)
     with pytest.raises(InputError, match="one column at a time"):
         plots.risk_coverage(TABLE, SEVERAL)
+
+
+def test_calibration_curves_are_those_of_the_metrics(ax) -> None:
+    """With the event's own name on the axes, over the range that the curve has."""
+    named = Predictions(probs=PROBS, labels=LABELS, class_names=["well", "sepsis"])
+    plots.calibration_curve({"a": named}, ax=ax)
+    found = flexible_calibration_curve(PROBS, LABELS)
+    assert np.allclose(ax.lines[1].get_ydata(), found.actual)
+    assert np.allclose(ax.lines[1].get_xdata(), found.positions)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("predicted probability of sepsis", "actual rate of sepsis")
+    assert plots.decision_curve(named).get_xlabel() == "threshold probability of sepsis"
+    shown = plots.ReliabilityDisplay.from_predictions(named)
+    assert shown.ax_.get_xlabel() == "predicted probability of sepsis"
 
 
 def test_decision_curves_are_those_of_the_metrics(ax) -> None:

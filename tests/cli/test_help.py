@@ -54,7 +54,7 @@ def test_reading_options_are_behind_one_line(run) -> None:
     text = run("help", "input").stdout
     for name in ("evaluate", "fit", "apply", "compare", "check", "monitor", "figure"):
         own = [each for each in COMMANDS[name].params if getattr(each, "rich_help_panel", None) == INPUT]
-        assert len(own) == 15
+        assert len(own) == 16
         assert all(each.opts[0] in text for each in own)
         shown = run(name, "--help").stdout
         assert "calibrant help input" in shown
