@@ -79,7 +79,7 @@ ax = plots.groups(evaluation)
 half = np.arange(2400) % 2
 repair = calibrant.fit(predictions.with_split(half), method="temperature", by_group=True)
 for subject, calibrator in repair.by_group.items():
-    print(f"{name}: {accepted.double().mean():.0%} are 90% sure or more, {wrong:.0%} of them wrong")
+    print(f"{subject}: T = {calibrator.temperature:.2f}")
 test = predictions.rows(half == 1)
 repaired = calibrant.apply(repair, test)
 print(calibrant.evaluate(repaired, calibrators=[]).verdict.headline)
@@ -100,6 +100,4 @@ plots.risk_coverage(stages, ax=axes[1])
 for name, each in stages.items():
     accepted = each.confidence >= 0.9
     wrong = 1 - each.correct[accepted].double().mean()
-    print(
-        f"{name}: {accepted.double().mean():.0%} of the answers are 90% sure or more, {wrong:.0%} of them wrong"
-    )
+    print(f"{name}: {accepted.double().mean():.0%} are 90% sure or more, {wrong:.0%} of them wrong")

@@ -109,7 +109,7 @@ def _named_or_from_path(name: str, folder: Folder) -> RawData:
     raise InputError(
         f"there is no data set {name!r}{nearest(head, _NAMED)} "
         "You can also give the path of an .npz file, of an archive of a known set, or of a folder of images "
-        "or texts, or a function of your own as module:factory."
+        "or texts. A function of your own has the form module:factory."
     )
 
 
