@@ -164,7 +164,7 @@ def test_hugging_face(tmp_path, monkeypatch, capsys) -> None:
         assert answer["label"] == label
         assert answer["score"] == pytest.approx(0.8, abs=0.02)
     assert page["calibrator"].temperature == page["calibration"].calibrator.temperature
-    assert "Choice: use temperature" in capsys.readouterr().out
+    assert "Choice: temperature" in capsys.readouterr().out
 
 
 @pytest.mark.filterwarnings("ignore")  # of the library

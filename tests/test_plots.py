@@ -212,7 +212,7 @@ def test_class_errors_are_in_points(evaluation, ax) -> None:
     alone = plots.class_errors(TABLE, CLASSES, most=2)
     assert len(alone.get_yticklabels()) == 2
     assert not any(len(line.get_xdata()) for line in alone.lines[1:] if line.get_fillstyle() == "full")
-    with pytest.raises(InputError, match="there are confidences only"):
+    with pytest.raises(InputError, match="have only confidences"):
         plots.class_errors(Predictions(confidence=PROBS, correct=LABELS))
 
 
@@ -323,3 +323,48 @@ plots.ReliabilityDisplay.from_predictions([0.2, 0.4, 0.6, 0.9], [0, 1, 0, 1], ax
 print("matplotlib.pyplot" in sys.modules)
 """
     assert printed(code) == ["False", "False"]
+
+
+TWO_WORDS = np.where(LABELS == 1, "spam", "ham")
+PLOTS = (
+    plots.class_errors,
+    plots.confidence_histogram,
+    plots.risk_coverage,
+    plots.decision_curve,
+    plots.groups,
+    ReliabilityDisplay.from_predictions,
+)
+
+
+@pytest.mark.parametrize("draw", PLOTS)
+def test_words_are_labels_where_they_are_named(draw, ax) -> None:
+    """By ``class_names`` for columns and ``positive_class`` for one column, as numbers would be."""
+    more = {"groups": TWO_WORDS} if draw is plots.groups else {}
+    table = np.stack([1 - PROBS, PROBS], axis=1)
+    drawn = []
+    for probs, labels, named in (
+        (PROBS, LABELS, {}),
+        (PROBS, TWO_WORDS, {"positive_class": "spam"}),
+        (table, TWO_WORDS, {"class_names": ["ham", "spam"]}),
+        (table[:, ::-1].copy(), TWO_WORDS, {"class_names": ["spam", "ham"], "positive_class": "spam"}),
+    ):
+        axes = Figure().add_subplot()
+        draw(probs, labels, **named, **more, ax=axes)
+        drawn.append([axes.dataLim.bounds, len(axes.get_children())])
+    assert drawn[0] == drawn[1] == drawn[2] == drawn[3]
+    with pytest.raises(InputError, match=r"exchange the two, as in `from_predictions\(y_prob, y_true\)`"):
+        draw(TWO_WORDS, PROBS, **more, ax=ax)
+    with pytest.raises(InputError, match="`class_names` must not be given with predictions"):
+        draw(Predictions(probs=PROBS, labels=LABELS), class_names=["a", "b"], **more, ax=ax)
+    with pytest.raises(TypeError, match="argument 'clas_names'; did you mean 'class_names'"):
+        draw(PROBS, LABELS, clas_names=["a", "b"], ax=ax)
+    with pytest.raises(TypeError, match=r"`ax` must be axes, as of `figure\.subplots\(\)`; got Figure"):
+        draw(PROBS, LABELS, **more, ax=Figure())
+
+
+def test_an_evaluation_is_not_a_monitoring(evaluation, ax) -> None:
+    """Nor does it take names of its own."""
+    with pytest.raises(TypeError, match=r"what `calibrant\.evaluation\.monitor` returns; got Evaluation"):
+        plots.over_time(evaluation, ax=ax)
+    with pytest.raises(InputError, match="`class_names` must not be given with an evaluation, which has"):
+        plots.confidence_histogram(evaluation, class_names=NAMES, ax=ax)

@@ -44,7 +44,7 @@ def test_a_file_is_fitted_and_repaired_as_by_the_commands(table: Path, method: s
     found = apply(fitted, table, folder / "mine.csv", say=said.append)
     assert (folder / "mine.csv").read_text() == (folder / "q.csv").read_text()
     assert found.probs.tolist() == load_predictions(folder / "q.csv").probs.tolist()
-    assert said[-1] == f"calibrated probabilities of 240 samples: {folder / 'mine.csv'}"
+    assert said[-1] == f"Calibrated probabilities of 240 samples: {folder / 'mine.csv'}"
     with pytest.raises(InputError, match="already exists and has other content"):
         apply(fit(table, method="dirichlet"), table, folder / "mine.csv")
     with pytest.raises(InputError, match=r"q\.csv is calibrated already"):

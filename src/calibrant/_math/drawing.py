@@ -13,6 +13,6 @@ def num_units(num_samples: int, clusters: NDArray[np.int64] | None) -> int:
 def resampled_counts(
     rng: np.random.Generator, units: int, clusters: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """How often each row comes if of ``units`` rows, or clusters, as many are drawn."""
+    """How often each row is drawn if ``units`` rows, or clusters, are drawn with replacement."""
     found = np.bincount(rng.integers(0, units, size=units), minlength=units)
     return found if clusters is None else found[clusters]

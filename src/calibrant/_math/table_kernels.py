@@ -1,4 +1,4 @@
-"""What is asked of large tables of probabilities, compiled: one pass in place of a dozen."""
+"""Sums over large tables of probabilities, compiled: one pass instead of a dozen."""
 
 from __future__ import annotations
 

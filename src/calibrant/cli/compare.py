@@ -89,7 +89,7 @@ def compare(
     if terminal.to_stdout(json):
         return
     render_comparison(found, Console(), verbose=VERBOSE.get())
-    for what, path in (("report", report), ("numbers", json), ("summary", markdown)):
+    for what, path in (("Report", report), ("Numbers", json), ("Summary", markdown)):
         if path is not None:
             typer.echo(f"{what}: {path}")
 

@@ -32,8 +32,8 @@ def evaluate(
         list[Path],
         typer.Argument(
             metavar="FILE",
-            help="Predictions: .npz, .csv, .tsv, .jsonl, .parquet, .safetensors, .pt or .npy, a folder of "
-            ".parquet files, an address (s3://...), or - for a pipe.",
+            help="Predictions: .npz, .csv, .tsv, .jsonl, .eval, .parquet, .safetensors, .pt or .npy, a "
+            "folder of .parquet files, an address (s3://...), or - for a pipe.",
         ),
     ],
     reading: Reading,
@@ -259,7 +259,7 @@ def _one_after_another(
 def _write_json(json: Path, texts: list[str], *, several: bool, shown: bool) -> None:
     terminal.deliver_json(json, "[\n" + ",\n".join(texts) + "\n]" if several else texts[0])
     if shown:
-        typer.echo(f"numbers: {json}")
+        typer.echo(f"Numbers: {json}")
 
 
 def _table_of(answers: dict[str, Evaluation]) -> None:

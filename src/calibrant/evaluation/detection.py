@@ -72,10 +72,9 @@ def detection_calibration_error(
     Raises:
         InputError: If shapes disagree or a value lies outside 0..1.
 
-    Note:
-        Without ``images``, chance is outcomes drawn from the confidences. With them it is the signs of the
-        residuals of whole images, and never less than for independent detections: where bins hold a handful
-        of detections or images, p-values are then too large and intervals too wide, not too small.
+    Note: Without ``images``, chance is outcomes drawn from the confidences. With them it is the signs of the
+        residuals of whole images, and never less than for independent detections. If bins hold a handful of
+        detections or images, p-values are then too large and intervals too wide.
 
     References:
         Küppers, Kronenberger, Shantia and Haselhoff, "Multivariate Confidence Calibration for Object

@@ -8,6 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Literal
 
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import meant
 from calibrant.evaluation.quantity import (
     ANYTHING,
     EVENT,
@@ -173,7 +174,7 @@ SMOOTH_ECE = _optional(
 DEBIASED_ECE = _optional(
     key="debiased_ece",
     title="Debiased ECE",
-    meaning="The ECE less what chance adds to the gap of each bin: closer to the true error of few samples.",
+    meaning="The ECE minus the noise in the gap of each bin: closer to the true error if samples are few.",
     computed=EventError(of_metrics("expected_calibration_error", debias=True), estimates="width l1"),
     gate=Gate("debiased calibration error"),
 )
@@ -339,7 +340,7 @@ ENTROPY = _certainty(
 
 ENTROPY_CORRECT = _certainty(
     key="entropy_correct",
-    title="Entropy where right",
+    title="Entropy if correct",
     meaning="The mean entropy of the samples that the model got right.",
     bounds=(0.0, inf),
     computed=Ratio(lambda samples: (samples.entropy * samples.correct, samples.correct), column=6),
@@ -349,7 +350,7 @@ ENTROPY_CORRECT = _certainty(
 
 ENTROPY_INCORRECT = _certainty(
     key="entropy_incorrect",
-    title="Entropy where wrong",
+    title="Entropy if wrong",
     meaning="The mean entropy of the samples that the model got wrong; it should be high: unsure where "
     "wrong.",
     bounds=(0.0, inf),
@@ -360,7 +361,7 @@ ENTROPY_INCORRECT = _certainty(
 
 HIGH_CONFIDENCE_SHARE = _certainty(
     key="high_confidence_share",
-    title=f"Share ≥ {HIGH_CONFIDENCE} sure",
+    title=f"Share at confidence ≥ {HIGH_CONFIDENCE}",
     meaning=f"Share of samples with a confidence of {HIGH_CONFIDENCE} or more.",
     share=True,
     computed=Ratio(lambda samples: (samples.confident, samples.every), column=3),
@@ -368,7 +369,7 @@ HIGH_CONFIDENCE_SHARE = _certainty(
 
 HIGH_CONFIDENCE_ACCURACY = _certainty(
     key="high_confidence_accuracy",
-    title=f"Accuracy when ≥ {HIGH_CONFIDENCE} sure",
+    title=f"Accuracy at confidence ≥ {HIGH_CONFIDENCE}",
     meaning=f"How often those samples are right; {HIGH_CONFIDENCE} or more if honest.",
     share=True,
     computed=Ratio(lambda samples: (samples.confident * samples.correct, samples.confident), column=4),
@@ -386,7 +387,7 @@ def quantities(kind: Kind, metrics: Iterable[str] = ()) -> tuple[Quantity, ...]:
 
 
 def find(key: str, kind: Kind) -> Quantity | None:
-    """The quantity that stands under a key in the data; ``None`` where it is not known here."""
+    """The quantity of a key in the data; ``None`` if it is not known here."""
     return next((form for each in QUANTITIES for form in each.forms(kind) if form.key == key), None)
 
 
@@ -399,7 +400,7 @@ def display_order(key: str) -> tuple[int, bool, str]:
 
 
 def optional_keys() -> tuple[str, ...]:
-    """The keys of what is measured only where it is asked for."""
+    """The keys of quantities measured only on request."""
     return tuple(each.key for each in QUANTITIES if not each.default)
 
 
@@ -410,7 +411,7 @@ def with_gate() -> dict[str, Quantity]:
 
 def check_metrics(metrics: Iterable[str]) -> tuple[str, ...]:
     """Keys of quantities, each once and in the order of the tables."""
-    known, asked = [each.key for each in QUANTITIES], list(metrics)
+    known, asked = [each.key for each in QUANTITIES], [metrics] if isinstance(metrics, str) else list(metrics)
     _check_among(asked, known, "`metrics`", "")
     return tuple(key for key in known if key in asked)
 
@@ -428,5 +429,5 @@ def _check_among(asked: Iterable[str], known: Iterable[str], name: str, remark: 
         if key not in known:
             raise InputError(
                 f"{name} must name quantities that can be added; got {key!r};{remark} "
-                f"there are {', '.join(optional_keys())}."
+                f"there are {', '.join(optional_keys())}{meant(key, optional_keys()) or '.'}"
             )

@@ -1,4 +1,4 @@
-"""How files of predictions are read, as command line and page are told it."""
+"""Options for reading predictions, on the command line and on the page."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class ReadOptions:
 
     label_column: str | None = told("Column of true classes.", metavar="NAME")
     prob_columns: tuple[str, ...] = told(
-        "Columns of probabilities, one per class: no,yes. A single one is class 1.", (), "NAMES"
+        "Columns of probabilities, one per class: no,yes. A single column is class 1.", (), "NAMES"
     )
     logit_columns: tuple[str, ...] = told("Columns of logits, one per class.", (), "NAMES")
-    weight_column: str | None = told("The column of weights.", metavar="NAME")
+    weight_column: str | None = told("Column of sample weights.", metavar="NAME")
     group_column: tuple[str, ...] = told("Column of groups, or several: sex,site.", (), "NAMES")
     cluster: str | None = told(
-        "Column of patients, documents or images: intervals and p-values account for such clusters.",
+        "Column of clusters, such as patients; samples of one count as dependent.",
         metavar="COLUMN",
     )
     format: str | None = told(

@@ -96,7 +96,7 @@ def updated_gammas(
     lowest: float = -2.0,
     highest: float = 20.0,
 ) -> Float[Tensor, " B"]:
-    r"""AdaFocal's exponents after the gaps, mean confidence minus accuracy, of the bins have been seen.
+    r"""AdaFocal's exponents, updated by the gaps (mean confidence minus accuracy) of the bins.
 
     .. math:: \gamma' = \gamma e^{\mathrm{sign}(\gamma) \lambda\, \mathrm{gap}}
 
@@ -143,7 +143,7 @@ def _check(*, num_bins: int, initial_gamma: float, **_rest: float) -> None:
 
 
 class AdaFocalLoss(_Bins, LossModule, function=adafocal_loss, check=_check):
-    """Module of :func:`adafocal_loss`, with its bins; call :meth:`update` after each epoch.
+    """:func:`adafocal_loss` as a module, with its bins; call :meth:`update` after each epoch.
 
     It starts as focal loss with ``initial_gamma`` everywhere, in bins of equal width. Exponents and edges are
     buffers: they survive ``state_dict`` and move with the module.

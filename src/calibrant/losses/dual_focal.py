@@ -75,6 +75,6 @@ def dual_focal_loss(
 
 
 class DualFocalLoss(LossModule, function=dual_focal_loss, check=check_not_negative):
-    """Module of :func:`dual_focal_loss`."""
+    """:func:`dual_focal_loss` as a module."""
 
     gamma: float = 5.0

@@ -34,7 +34,7 @@ def label_smoothing_loss(
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Float[Tensor, ""] | Float[Tensor, " N *d"]:
-    r"""Cross-entropy against labels that give a part :math:`\alpha` = ``smoothing`` away.
+    r"""Cross-entropy against labels smoothed by a share :math:`\alpha` = ``smoothing``.
 
     .. math:: \ell = -\sum_k y_k \log p_k
 
@@ -145,7 +145,7 @@ def _check(*, smoothing: float, spread: str) -> None:
 
 
 class LabelSmoothingLoss(LossModule, function=label_smoothing_loss, check=_check):
-    """Module of :func:`label_smoothing_loss`."""
+    """:func:`label_smoothing_loss` as a module."""
 
     smoothing: float = 0.05
     spread: Spread = "all"

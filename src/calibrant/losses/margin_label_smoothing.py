@@ -122,7 +122,7 @@ def _closed_form(
 
 
 class MarginLabelSmoothingLoss(LossModule, function=margin_label_smoothing_loss, check=check_not_negative):
-    """Module of :func:`margin_label_smoothing_loss`."""
+    """:func:`margin_label_smoothing_loss` as a module."""
 
     margin: float = 10.0
     penalty: float = 0.1

@@ -124,7 +124,7 @@ def _closed_form(
 
 
 class MDCALoss(BatchLossModule, function=mdca_loss, check=check_not_negative):
-    """Module of :func:`mdca_loss`."""
+    """:func:`mdca_loss` as a module."""
 
     penalty: float = 1.0
     gamma: float = 0.0

@@ -260,6 +260,6 @@ def _closed_form(rows: Rows, gamma: float, logits: Float[Tensor, "R C"]) -> tupl
 
 
 class ProperFocalLoss(LossModule, function=proper_focal_loss, check=check_not_negative):
-    """Module of :func:`proper_focal_loss`."""
+    """:func:`proper_focal_loss` as a module."""
 
     gamma: float = 3.0

@@ -113,7 +113,7 @@ def _check(*, thresholds: Sequence[float], gammas: Sequence[float], closed: str)
 
 
 class SampleFocalLoss(LossModule, function=sample_focal_loss, check=_check):
-    """Module of :func:`sample_focal_loss`."""
+    """:func:`sample_focal_loss` as a module."""
 
     thresholds: Sequence[float] = (0.2, 1.0)
     gammas: Sequence[float] = (5.0, 3.0)

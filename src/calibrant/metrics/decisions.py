@@ -11,6 +11,7 @@ import numpy as np
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_level, check_probs
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import vector
 
 __all__ = ["DecisionCurve", "decision_curve"]
@@ -29,6 +30,7 @@ class DecisionCurve:
     treat_all: tuple[float, ...]
 
 
+@suggesting()
 def decision_curve(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -41,7 +43,7 @@ def decision_curve(
 
     .. math:: \mathrm{NB}(t) = \frac{\mathrm{TP}(t)}{N} - \frac{t}{1 - t} \frac{\mathrm{FP}(t)}{N}
 
-    The threshold says how many people one would treat in vain to treat one who needs it: at 0.1, nine.
+    The threshold sets how many unnecessary treatments you accept per necessary one: nine at 0.1.
 
     Args:
         probs: Probabilities of the event, shape ``(N,)``.

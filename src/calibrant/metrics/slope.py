@@ -1,4 +1,4 @@
-"""Calibration slope and intercept: what a straight line on the log-odds would mend."""
+"""Calibration slope and intercept: the straight line on the log-odds that would calibrate."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from calibrant._math.checks import check_choice, check_level
 from calibrant._math.errors import InputError
 from calibrant._math.newton import Expansion, Matrix, Vector, minimise_in_box
 from calibrant._math.scores import FLOOR
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import one_event
 
 __all__ = ["CalibrationSlope", "SlopeEstimate", "calibration_slope"]
@@ -34,7 +35,7 @@ _FAR = 1e6  # no bound of an interval is looked for beyond
 
 @dataclass(frozen=True)
 class SlopeEstimate:
-    """A number with its interval; ``reason`` says why there is none."""
+    """A number with its interval; ``reason`` explains a missing one."""
 
     value: float | None
     low: float | None = None
@@ -44,13 +45,14 @@ class SlopeEstimate:
 
 @dataclass(frozen=True)
 class CalibrationSlope:
-    """The line on the log-odds, and the shift alone."""
+    """Result of :func:`calibration_slope`: slope and intercept, and the intercept at slope 1."""
 
     slope: SlopeEstimate
     intercept: SlopeEstimate
     in_the_large: SlopeEstimate
 
 
+@suggesting()
 def calibration_slope(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -72,10 +74,10 @@ def calibration_slope(
     Args:
         probs: Probabilities of an event ``(N,)`` or of classes ``(N, C)``.
         labels: Outcomes in {0, 1}, or classes, shape ``(N,)``.
-        interval: ``"wald"``, from the Fisher information, or with weights from the sandwich of it (the
+        interval: ``"wald"``, from the Fisher information, or ``"profile"`` (without weights only), where the
+            likelihood has fallen by its chi-squared quantile. With weights, Wald uses the sandwich: the
             larger of HC3 and what the fitted probabilities expect, with Student's quantile by their effective
-            size; none if that is below 10); or ``"profile"``, where the
-            likelihood has fallen by the quantile of its chi-squared law (without weights only).
+            size (none below 10).
         level: Level of the intervals.
         weights: Weights of the samples, shape ``(N,)``, not negative.
         ignore_index: Samples or positions with this label are left out.
@@ -87,13 +89,11 @@ def calibration_slope(
 
     Raises:
         InputError: If shapes disagree, a value is not finite or out of range, an option does not exist,
-            ``level`` is not between 0 and 1, profiles are asked for with weights, or samples have several
-            labels (pass one column of each: ``probs[:, k], labels[:, k]``).
+            profiles have weights, or samples have several labels (pass one column).
 
-    Note:
-        Probabilities closer to 0 or 1 than 1e-12 count as this close, as log-odds would be infinite; a few
+    Note: Probabilities closer to 0 or 1 than 1e-12 count as this close, as log-odds would be infinite; a few
         wrong certainties lower the slope much. A slope of 1 and an intercept of 0 do not exclude errors that
-        no line mends. O(N) time per step of Newton's method. Not differentiable.
+        no line corrects. O(N) time per step of Newton's method. Not differentiable.
 
     References:
         Cox, "Two Further Applications of a Model for Binary Regression", Biometrika 45, 1958. Van Calster et

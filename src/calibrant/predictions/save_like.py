@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.files import atomic_write
 from calibrant.predictions.files import found_ending
-from calibrant.predictions.formats import csv_file, json_file, lm_eval, parquet, parquet_files
+from calibrant.predictions.formats import csv_file, inspect_log, json_file, lm_eval, parquet, parquet_files
 from calibrant.predictions.formats.aliases import ColumnNames, canonical, space_of
 from calibrant.predictions.formats.columns import layout_of
 from calibrant.predictions.formats.mark import MARK, mark_in
@@ -55,21 +55,19 @@ def save_in_form_of(
 
     Returns:
         Whether columns were kept; where the source is not a table, or ``out`` is of another kind of file, the
-        predictions alone are written (for samples of lm-evaluation-harness, with what says which each is).
+        predictions alone are written (of a log, with what says which each is).
 
     Raises:
         InputError: If the ending of ``out`` is unknown, or the table is no longer what was read.
     """
     new_ending, ending = known_ending(out, WRITERS), found_ending(source, format)
     with atomic_write(out) as temporary:
-        kept = write_in_form_of(source, ending, temporary, new_ending, predictions, columns, raw=raw)
-        if not kept and {ending, new_ending} <= _JSON:
-            _add_samples(source, ending, temporary, new_ending)
-    return kept
+        return write_in_form_of(source, ending, temporary, new_ending, predictions, columns, raw=raw)
 
 
 _TEXT = frozenset({".csv", ".csv.gz", ".tsv", ".tsv.gz"})
-_JSON = frozenset({".jsonl", ".ndjson", ".json"})
+_JSON = frozenset({".jsonl", ".ndjson", ".json", ".eval"})
+_WHOLE = frozenset({".json", ".eval"})
 _ARROW = frozenset({".parquet", ".feather", ".arrow"})
 _FORMULA = re.compile(r"\s*[=@]|\s*[+-](?!\s*[\d.,]+(e[+-]?\d+)?\s*%?\s*$)", flags=re.IGNORECASE)
 """Texts that a spreadsheet runs; numbers with a sign are none."""
@@ -103,6 +101,8 @@ def write_in_form_of(
         if family is not _JSON or copy.write_json():
             return True
     WRITERS[new_ending](predictions._arrays(), out)  # pyright: ignore[reportPrivateUsage]
+    if family is _JSON:
+        _add_samples(source, ending, out, new_ending, predictions.notes, columns)
     return False
 
 
@@ -146,8 +146,8 @@ class _Copy:
             csv.writer(file, lineterminator="\n", delimiter=delimiter).writerows(rows)
 
     def write_json(self) -> bool:
-        """Write records; nothing where the source holds arrays by name, or samples that a harness logged."""
-        found = json_file.contents(self.source, whole=self.ending == ".json")
+        """Write records; nothing where the source holds arrays by name, or is a log."""
+        found = json_file.contents(self.source, whole=self.ending in _WHOLE)
         if isinstance(found, dict) or lm_eval.are_samples(found[0]):
             return False
         records = found[0]
@@ -210,21 +210,22 @@ class _Copy:
             raise InputError(f"the file had {len(self.scores)} rows when it was read and now has {count}.")
 
 
-def _add_samples(source: Path, ending: str, out: Path, new_ending: str) -> None:
-    """Beside the rows of ``out``, say of which sample each is where the source holds such of a harness."""
-    found = json_file.contents(source, whole=ending == ".json")
-    if isinstance(found, dict) or not lm_eval.are_samples(found[0]):
+def _add_samples(
+    source: Path, ending: str, out: Path, new_ending: str, notes: Sequence[str], columns: ColumnNames | None
+) -> None:
+    """Beside the rows of ``out``, say of which sample each is where the source is a log."""
+    found = json_file.contents(source, whole=ending in _WHOLE)
+    if inspect_log.is_log(found):
+        samples, which = inspect_log.samples_read(found, notes, columns), inspect_log.WHICH_SAMPLE
+    elif not isinstance(found, dict) and lm_eval.are_samples(found[0]):
+        samples, which = lm_eval.samples_read(found[0]), lm_eval.WHICH_SAMPLE
+    else:
         return
-    samples, whole = lm_eval.samples_read(found[0]), new_ending == ".json"
-    rows, _ = json_file.records_of(out, whole=whole)
-    kept = [
-        name
-        for name in lm_eval.WHICH_SAMPLE
-        if all(isinstance(each.get(name), str | int | float) for each in samples)
-    ]
+    rows, _ = json_file.records_of(out, whole=new_ending == ".json")
+    kept = [name for name in which if all(isinstance(each.get(name), str | int | float) for each in samples)]
     pairs = zip(samples, rows, strict=True)
     json_file.write_records(
-        [{name: each[name] for name in kept} | row for each, row in pairs], out, whole=whole
+        [{name: each[name] for name in kept} | row for each, row in pairs], out, whole=new_ending == ".json"
     )
 
 

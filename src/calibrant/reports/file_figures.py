@@ -136,7 +136,7 @@ def draw_roc(request: FigureRequest) -> DrawnFigure:
 
 
 def draw_risk_coverage(request: FigureRequest) -> DrawnFigure:
-    """The error rate among the samples that are answered, the surest first."""
+    """The error rate among the answered samples, the most confident first."""
     found = _judged(request)
     needs = "the figure risk-coverage needs one decision per sample"
     selections = _shapes(found, lambda shapes: shapes.selection, needs)
@@ -264,14 +264,14 @@ _SHAPE = frozenset({"positive_class", "bins", "level", "seed"})
 OF_FILES = (
     FileFigure(
         name="reliability",
-        summary="What FILE states against what came true, with intervals, noise band and histogram.",
+        summary="Predicted probability against actual rate in FILE, with intervals and noise band.",
         draw_files=draw_reliability,
         several=True,
         options=_SHAPE | {"label"},
     ),
     FileFigure(
         name="confidence",
-        summary="How sure the model of FILE was where it was right, and where it was wrong.",
+        summary="Confidence of right and of wrong predictions in FILE.",
         draw_files=draw_confidence,
         several=True,
         options=_SHAPE | {"label"},
@@ -285,14 +285,14 @@ OF_FILES = (
     ),
     FileFigure(
         name="risk-coverage",
-        summary="The error rate in FILE if only the surest answers are given.",
+        summary="The error rate in FILE if only the most confident answers are given.",
         draw_files=draw_risk_coverage,
         several=True,
         options=frozenset({"positive_class"}),
     ),
     FileFigure(
         name="decision-curve",
-        summary="Net benefit of acting on FILE from a threshold on, against treating all or none.",
+        summary="Net benefit of treating above a threshold, against treating all or none.",
         draw_files=draw_decisions,
         several=True,
         options=frozenset({"positive_class", "label", "level"}),

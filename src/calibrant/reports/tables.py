@@ -365,7 +365,7 @@ def floor_sentence(found: result.Evaluation | result.Comparison) -> str:
     level = percent(found.settings.level)
     if isinstance(found, result.Comparison):
         return (
-            f"Noise floor: a perfectly calibrated model's {brief_models(found)[0][0]} stays below it in "
+            f"Noise floor ({brief_models(found)[0][0]}): a perfectly calibrated model stays below it in "
             f"{level} of samples of this size."
         )
     course = " (before → after)" if len(before_and_after(found)) > 1 else ""
@@ -382,8 +382,8 @@ def pairing_sentence(comparison: result.Comparison) -> str:
     """Whether the models are compared on the same samples."""
     first = comparison.models[0].name
     if comparison.paired:
-        return f"All on the same samples: paired differences from {first}."
-    return f"Unpaired differences from {first}: the samples are not known to be the same."
+        return f"All models use the same samples: differences from {first} are paired."
+    return f"The samples might differ: differences from {first} are unpaired."
 
 
 def tests_sentence(comparison: result.Comparison) -> str:
@@ -398,7 +398,8 @@ def tests_sentence(comparison: result.Comparison) -> str:
     rest = [name for name, parts in failing.items() if not parts]
     if not off:
         return "Every model passes the calibration test on all samples together."
-    said = f"Fails the calibration test: {', '.join(off)}."
+    count = f"{len(off)} of {len(failing)}" if rest else {1: "The model", 2: "Both"}.get(len(off), "All")
+    said = f"{count} {'fails' if len(off) == 1 else 'fail'} the calibration test: {', '.join(off)}."
     return f"{said} Passes: {', '.join(rest)}." if rest else said
 
 

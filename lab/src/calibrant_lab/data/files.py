@@ -40,7 +40,7 @@ def check(raw: RawData, *, source: str) -> None:
         low, high = int(labels.min()), int(labels.max())
         if low < 0 or high >= classes:
             raise InputError(
-                f"{source}: labels must lie in 0 … {classes - 1}; the {split} split has {low} … {high}."
+                f"{source}: labels must be in 0 … {classes - 1}; the {split} split has {low} … {high}."
             )
         if 0 in part.inputs.shape:
             raise InputError(f"{where} must hold values; its samples have the shape {shape}.")

@@ -39,12 +39,12 @@ def load(
     (20 000, padding included), and ``length``, how many words count, from the end (1000).
 
     A path leads to an ``.npz`` file, to the files of a known set (the archive, or the folder that it unpacks
-    to), or to a folder of images. An ``.npz`` file holds ``x_train, y_train`` and, where there are such
-    splits, ``x_val, y_val`` and ``x_test, y_test``: images ``(N, H, W)`` or ``(N, H, W, C)``, or features
-    ``(N, D)``; the number of the class, or ``(N, C)`` with 0 or 1 for each of several labels; optionally
-    ``class_names``. A folder of images holds ``train/CLASS/*.png``, with ``val`` and
-    ``test`` alongside, or ``CLASS/*.png`` alone. A folder of texts holds ``train.jsonl`` (or ``.jsonl.gz``)
-    and perhaps ``val.jsonl`` and ``test.jsonl``, with ``{"text": …, "label": …}`` on each line.
+    to), or to a folder of images. An ``.npz`` file holds ``x_train, y_train`` and optionally ``x_val,
+    y_val``, ``x_test, y_test`` and ``class_names``. ``x`` are images ``(N, H, W)`` or ``(N, H, W, C)``, or
+    features ``(N, D)``. ``y`` are class numbers, or ``(N, C)`` with 0 or 1 for each of several labels. A
+    folder of images holds ``train/CLASS/*.png``, with ``val`` and ``test`` alongside, or ``CLASS/*.png``
+    alone. A folder of texts holds ``train.jsonl`` (or ``.jsonl.gz``) and perhaps ``val.jsonl`` and
+    ``test.jsonl``, with ``{"text": …, "label": …}`` on each line.
 
     ``module:factory``, or ``module:factory(setting=value)``, is a function of your own, which returns
     :class:`RawData`, or a dictionary with the arrays of an ``.npz`` file.

@@ -404,7 +404,7 @@ class CheckedSamples:
         if found.outcome == "pass":
             return f"{facts}, within the limit of {limit:g}."
         side = "above" if sign > 0 else "below"
-        return f"{facts}, {side} the limit of {limit:g}. {self._why(found, 'it')}."
+        return f"{facts}, {side} the limit of {limit:g}. {self._why(found)}."
 
     def _of_baseline(self, found: Decision) -> str:
         value, base = found.value, found.against
@@ -416,15 +416,15 @@ class CheckedSamples:
             return f"{facts}, no worse than {other}."
         if value is None:
             return f"{facts}, worse than {other}."
-        return f"{facts}, worse than {other}. {self._why(found, 'the difference')}."
+        return f"{facts}, worse than {other}. {self._why(found)}."
 
-    def _why(self, found: Decision, what: str) -> str:
+    def _why(self, found: Decision) -> str:
         judgement = "This is more than noise"
         if found.outcome != "fail":
             judgement = "This could be noise, " + (
                 "but the gate is strict" if self._strict else "so it passes"
             )
-        confidence = f"{100 * self._confidence:g}%"
+        confidence = f"{100 * self._confidence:.4g}%"
         if found.at_limit is not None:
             drawn = found.at_limit
             sign = "≤" if drawn.p_value <= 1 / (1 + drawn.num_draws) else "="
@@ -435,8 +435,13 @@ class CheckedSamples:
             )
         if found.threshold is None:
             return f"{judgement}: no interval can be computed"
-        side = "least" if found.asked.form.sign > 0 else "most"
-        return f"{judgement}: {what} is at {side} {number(found.threshold)} with {confidence} confidence"
+        sign = found.asked.form.sign
+        end = f"at {'least' if sign > 0 else 'most'} {number(found.threshold)}"
+        if found.kind == "baseline":
+            size = number(abs(found.threshold))
+            end = f"worse by at least {size}" if sign * found.threshold > 0 else f"better by up to {size}"
+        could = "could be" if end.startswith("better") else "is"
+        return f"{judgement}: it {could} {end} ({confidence} confidence)"
 
     def _caveat(self, found: Decision, missed: UndetectedError) -> str:
         asked, limit = found.asked, found.against or 0.0

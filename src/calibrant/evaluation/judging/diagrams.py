@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import width_edges
-from calibrant._math.checks import check_at_least, check_choice, check_level, check_probs
+from calibrant._math.checks import check_at_least, check_choice, check_level, check_probs, check_whole
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import named
 from calibrant.evaluation.arguments import as_judged, no_labels, test_of
@@ -166,7 +166,7 @@ def curve_of(
     seed: int = 0,
 ) -> Curve:
     """The reliability diagram of :func:`event_of`; of a rare event, by default, in bins of equal mass."""
-    check_at_least("bins", num_bins, 1)
+    check_whole("bins", num_bins, 1)
     check_level(level)
     if binning is not None:
         check_choice("binning", binning, ("width", "mass"))

@@ -99,7 +99,7 @@ class Measured:
         """True if an error may be zero at half the level of its interval's mistakes.
 
         Where the draws are too few for so small a p-value, an error that none of them reaches is zero only if
-        its own interval says so.
+        its own interval includes zero.
         """
         quantity = self._quantity(name)
         found = self.noise.inverted(quantity)

@@ -90,6 +90,11 @@ class Windows:
         return len(self.edges) - 1
 
 
+def when(edge: str) -> str:
+    """``on 2026-11-10``, ``at 2026-11-10T12:00:00`` or ``at 400``."""
+    return f"{'on' if re.fullmatch(r'[0-9]{4}-[0-9]{2}-[0-9]{2}', edge) else 'at'} {edge}"
+
+
 def windows_of(times: NDArray[np.generic], window: str | float) -> Windows:
     """Windows of a length that the caller chose before looking at the labels.
 

@@ -96,15 +96,15 @@ def add_errors(
     """Add the ``errors`` ``(r, 4)`` of each resample; all but the maximum times the resample's weight.
 
     ``counts`` ``(r, N)`` are in the order of the rows. ``mass`` and ``residuals`` (mass times outcome minus
-    confidence) ``(N,)`` are in the ``order`` of the confidences, ties in that of the mass; there, ``ties``
-    ``(N, 2)`` tell where the tie of a sample begins and ends, and ``edges`` ``(B + 1,)`` the bins of equal
+    confidence) ``(N,)`` are in the ``order`` of the confidences, ties in that of the mass. There, ``ties``
+    ``(N, 2)`` are where the tie of a sample begins and ends, and ``edges`` ``(B + 1,)`` the bins of equal
     width. ``targets`` ``(r, B - 1)`` are the cumulative masses that the inner bins of equal mass must reach;
     such a bin ends with the first copy of a sample that reaches its target.
 
     Between ties the cumulative residual R(u) is a straight line in the cumulative mass u, because tied
     samples share their mean; a bin of equal mass from u to v contributes abs(R(v) - R(u)). Cumulative
-    ``sums`` ``(blocks + 1, 2)`` of mass and residual are kept at every 16th sample; the few that are asked
-    for between these are completed.
+    ``sums`` ``(blocks + 1, 2)`` of mass and residual are kept at every 16th sample; the few needed between
+    these are completed.
     """
     num_blocks = len(sums) - 1
     for r in range(counts.shape[0]):
@@ -289,12 +289,12 @@ def add_exceptions(
     usual: Vector,
     sums: Matrix,
 ) -> None:
-    """As `add_drawn_labels` where the likeliest class is likely: only draws of another class are drawn.
+    """As `add_drawn_labels` if the most probable class is likely: only draws of another class are drawn.
 
     From one of those to the next lie as many draws as a geometric number says, of which exponential ``steps``
-    make one; ``uniform`` numbers of the same size choose the class. What the likeliest class gets in a draw
-    without exceptions is added to ``usual`` ``(M,)``. It begins at ``place``, a sample and a draw, and leaves
-    there where it ran out of steps.
+    make one; ``uniform`` numbers of the same size choose the class. What the most probable class gets in a
+    draw without exceptions is added to ``usual`` ``(M,)``. It begins at ``place``, a sample and a draw, and
+    leaves there where it ran out of steps.
     """
     num_samples, num_classes = probs.shape
     num_draws = sums.shape[1]
@@ -319,7 +319,7 @@ def add_exceptions(
             usual[cell] += mass[i]
         if others <= 0.0:
             continue
-        rate = math.log1p(others / probs[i, top])  # of the steps: the log of the total over the likeliest
+        rate = math.log1p(others / probs[i, top])  # of the steps: the log of the total over the most probable
         while True:
             if used == len(steps):
                 place[0], place[1] = i, r

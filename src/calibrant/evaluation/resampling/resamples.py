@@ -90,7 +90,7 @@ MOST_DELETIONS = 200
 class Deletions:
     """The sample without each of its rows, or clusters; of more than 200, without each of 200 random groups.
 
-    Groups are as good here: the variance and the skewness that deletions are asked for add up over groups.
+    Groups are as good here: the variance and skewness of deletions add up over groups.
     """
 
     num_samples: int

@@ -130,9 +130,10 @@ def _off_classes(case: Case) -> str:
     worst = case.furthest_off
     if not is_shifted(worst, case.level):
         return "off together, no single class stands out"
+    off = sum(case.num_shifted)
     return (
-        f"{sum(case.num_shifted)} of {len(case.first.classes)} are off, most of all "
-        f"{class_name(worst)}: {percent(worst.mean_probability)} predicted, "
+        f"{off} of {len(case.first.classes)} {'is off:' if off == 1 else 'are off, most of all'} "
+        f"{class_name(worst)}{',' if off == 1 else ':'} {percent(worst.mean_probability)} predicted, "
         f"{percent(worst.prevalence)} actual"
     )
 
@@ -463,7 +464,7 @@ def _lines(case: Case) -> Iterator[str]:
 
 def _effect(case: Case, metrics: Sequence[str], *, first: str) -> str:
     arm = case.chosen
-    changes = ", ".join(_course(case, metric, arm) for metric in metrics)
+    changes = listed([_course(case, metric, arm) for metric in metrics])
     said = " ".join(filter(None, (title(arm), settings(arm.parameters))))
     return f"{first}: {said}. {_capital(changes)}."
 
@@ -478,12 +479,12 @@ def _course(case: Case, metric: str, arm: Arm) -> str:
         return f"{name} {way} from {value_of(before)} to {value_of(after)}"
     change = arm.change[metric]
     if change.value == 0:
-        return f"{name} does not change"
+        return f"{name} doesn't change"
     sign = clearly(change)
     digits = decimals_apart(before.value, after.value) if sign else None
     old, new = (
         percent(each) if metric == ACCURACY.key else number(each, digits)
         for each in (before.value, after.value)
     )
-    way = {-1: "falls", 0: "changes within noise,", 1: "rises"}[sign]
-    return f"{name} {way} from {old} to {new}"
+    way = {-1: "falls", 0: "changes", 1: "rises"}[sign]
+    return f"{name} {way} from {old} to {new}{'' if sign else ' (within noise)'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ class Format:
 
 
 def npy_format(labels: Path | None = None) -> Format:
-    """Arrays in ``.npy`` files, with the labels where they are said to stand."""
+    """Arrays in ``.npy`` files, with the labels at the given path."""
     return Format(
         read=partial(of_arrays.read_npy, labels=labels),
         stream=partial(of_arrays.stream_npy, labels=labels),
@@ -86,6 +86,7 @@ FORMATS = {
     ".safetensors": Format(read=of_arrays.read_safetensors, write=of_arrays.write_safetensors),
     ".pt": Format(read=of_arrays.read_pt, write=of_arrays.write_pt),
     ".npy": npy_format(),
+    ".eval": replace(_JSON, write=None),
 }
 WRITERS = {ending: each.write for ending, each in FORMATS.items() if each.write is not None}
 

@@ -174,7 +174,7 @@ class Training(Task):
         return f"there is no GPU for hardware.accelerator = {wanted!r}; auto takes one where there is one."
 
     def device(self, settings: Settings) -> str:
-        """Where the finished network is asked for more: on CUDA if it was trained there, else on the CPU."""
+        """Where the finished network is evaluated: on CUDA if it was trained there, else on the CPU."""
         return "cuda" if self.needs_gpu(settings) else "cpu"
 
     def gpus(self, settings: Settings) -> int:
