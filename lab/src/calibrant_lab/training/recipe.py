@@ -48,7 +48,7 @@ class DataSection(Section):
     """What to train on."""
 
     name: str = "digits"
-    """A named set, the path of an ``.npz`` file, or of a folder of images or texts."""
+    """A named set, the path of an ``.npz`` file, or of a folder of images or texts, or ``module:factory``."""
     calibration: Size = 0.1
     """Training samples (a share if below 1) held out where the data have no such split."""
     test: Size = 0.2
