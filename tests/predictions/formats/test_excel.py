@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +12,7 @@ from calibrant import InputError, Predictions, load_predictions
 from calibrant.predictions import ColumnNames
 from calibrant.predictions.save_like import save_in_form_of
 
-SHEET = [
+SHEET: list[list[object]] = [
     ["", "", ""],
     ["patient", "label", "prob"],
     [7.0, 0.0, 0.25],
@@ -21,25 +21,46 @@ SHEET = [
 ]
 
 
-@pytest.fixture
-def workbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that python-calamine is made to read as one sheet of rows, or several."""
-    rows = {"notes": [["old"]], "test set": SHEET}
-
-    def load(path: str) -> SimpleNamespace:
-        if Path(path).read_bytes() == b"damaged":
-            raise ValueError("no zip archive")
-        names = [*rows][1:] if Path(path).name == "one.xlsx" else [*rows]
-        return SimpleNamespace(
-            sheet_names=names,
-            get_sheet_by_name=lambda name: SimpleNamespace(to_python=lambda **_: rows[name]),
+def write_workbook(path: Path, sheets: dict[str, list[list[object]]]) -> Path:
+    """A workbook in the least form that spreadsheets read."""
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    main, package = "spreadsheetml/2006/main", "package/2006"
+    names, links, types = [], [], []
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, (name, rows) in enumerate(sheets.items(), 1):
+            cells = "".join(f"<row>{''.join(map(_cell, row))}</row>" for row in rows)
+            archive.writestr(
+                f"xl/worksheets/{number}.xml", _xml("worksheet", main, f"<sheetData>{cells}</sheetData>")
+            )
+            names.append(f'<sheet name="{name}" sheetId="{number}" r:id="r{number}" xmlns:r="{kind}"/>')
+            links.append(
+                f'<Relationship Id="r{number}" Type="{kind}/worksheet" Target="worksheets/{number}.xml"/>'
+            )
+            types.append(f'<Override PartName="/xl/worksheets/{number}.xml" ContentType="a/b"/>')
+        archive.writestr("xl/workbook.xml", _xml("workbook", main, f"<sheets>{''.join(names)}</sheets>"))
+        archive.writestr(
+            "xl/_rels/workbook.xml.rels", _xml("Relationships", f"{package}/relationships", "".join(links))
         )
-
-    fake = SimpleNamespace(load_workbook=load, CalamineError=ValueError)
-    monkeypatch.setitem(sys.modules, "python_calamine", fake)
-    path = tmp_path / "one.xlsx"
-    path.write_bytes(b"-")
+        root = f'<Relationship Id="r" Type="{kind}/officeDocument" Target="xl/workbook.xml"/>'
+        archive.writestr("_rels/.rels", _xml("Relationships", f"{package}/relationships", root))
+        archive.writestr("[Content_Types].xml", _xml("Types", f"{package}/content-types", "".join(types)))
     return path
+
+
+def _xml(name: str, namespace: str, content: str) -> str:
+    return f'<?xml version="1.0"?><{name} xmlns="http://schemas.openxmlformats.org/{namespace}">{content}</{name}>'
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"<c><v>{value}</v></c>"
+    return f'<c t="inlineStr"><is><t>{value}</t></is></c>' if value else "<c/>"
+
+
+@pytest.fixture
+def workbook(tmp_path: Path) -> Path:
+    """One sheet of rows, some of them blank."""
+    return write_workbook(tmp_path / "one.xlsx", {"test set": SHEET})
 
 
 def test_the_only_sheet_is_read_without_blank_rows(workbook: Path) -> None:
@@ -52,7 +73,7 @@ def test_the_only_sheet_is_read_without_blank_rows(workbook: Path) -> None:
 
 def test_one_of_several_sheets_must_be_named(workbook: Path) -> None:
     """By `sheet`, which other files do not take."""
-    several = workbook.rename(workbook.with_name("both.xlsx"))
+    several = write_workbook(workbook.with_name("both.xlsx"), {"notes": [["old"]], "test set": SHEET})
     with pytest.raises(InputError, match="it has 2 sheets; name one by --sheet: notes, test set"):
         load_predictions(several)
     with pytest.raises(InputError, match="there is no sheet 'test'"):
@@ -80,7 +101,7 @@ def test_a_damaged_file_and_a_missing_package_have_one_sentence(
     workbook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which says what to do."""
-    workbook.write_bytes(b"damaged")
+    workbook.write_bytes(workbook.read_bytes()[:300])
     with pytest.raises(InputError, match="cannot be read as a workbook"):
         load_predictions(workbook)
     monkeypatch.setitem(sys.modules, "python_calamine", None)
