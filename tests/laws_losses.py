@@ -314,7 +314,7 @@ def names_a_wrong_label(loss: Loss) -> None:
     for wrong in (3, -1):
         labels[3] = wrong
         words = (
-            rf"^Target {wrong} is out of bounds: `labels` must lie in 0\.\.2, or be `ignore_index`, -100\.$"
+            rf"^Target {wrong} is out of bounds: `labels` must be in 0\.\.2, or be `ignore_index`, -100\.$"
         )
         with pytest.raises(IndexError, match=words):
             loss(logits, labels)

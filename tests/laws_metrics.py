@@ -275,7 +275,7 @@ BAD_ARGUMENTS = {
     "NaN": ({"probs": [[0.5, 0.5], [np.nan, 0.5]]}, r"row 1 holds nan"),
     "negative": ({"probs": [[0.5, 0.5], [-0.5, 1.5]]}, r"row 1 holds -0.5"),
     "infinite": ({"probs": [0.5, np.inf]}, r"row 1 holds inf"),
-    "logits": ({"probs": [[3.0, -2.0], [1.0, 4.0]]}, r"row 0 holds 3; if these are logits"),
+    "logits": ({"probs": [[3.0, -2.0], [1.0, 4.0]]}, r"row 0 holds 3; if they are logits"),
     "row sum": ({"probs": [[0.5, 0.5], [0.3, 0.33]]}, r"row 1 sums to 0.63"),
     "one column": ({"probs": [[0.5], [0.3]]}, r"`probs\[:, 0\]`"),
     "label too large": ({"labels": [0, 2]}, r"must be 0 or 1; row 1 holds 2"),

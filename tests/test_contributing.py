@@ -145,16 +145,18 @@ def test_there_is_a_section_for_each_kind() -> None:
 
 def test_commands_are_targets_of_the_makefile() -> None:
     """The page, the hooks before a commit and the workflows call ``make`` with what it knows."""
-    workflow = (ROOT / ".github/workflows/checks.yml").read_text(encoding="utf-8")
+    workflow = "".join(
+        (ROOT / f".github/workflows/{name}.yml").read_text(encoding="utf-8") for name in ("checks", "release")
+    )
     hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     runs = re.findall(r"run: (.*)$", workflow, flags=re.MULTILINE)
     entries = re.findall(r"entry: (.*)$", hooks, flags=re.MULTILINE)
     assert runs
     assert entries
-    assert all(command.startswith("make ") for command in [*runs, *entries])
+    assert all(command.startswith(("make ", "gh release ")) for command in [*runs, *entries])
     everywhere = [*runs, *entries, *CODE.findall(TEXTS["CONTRIBUTING.md"])]
     called = {command.split()[1] for command in everywhere if command.startswith("make ")}
-    assert {"test", "lint", "wheel-check", "docs-check"} <= called
+    assert {"test", "lint", "wheel-check", "docs-check", "sbom"} <= called
     assert called <= TARGETS
 
 

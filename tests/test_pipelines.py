@@ -163,7 +163,7 @@ def test_the_first_run_on_the_main_branch_saves_a_baseline(folder: Path) -> None
     """Without limits there is nothing to check yet, which is said; then the file is uploaded."""
     runner = Runner(folder, file="my file.npz", **{"baseline-artifact": "predictions"})
     assert runner.code == 0, runner.log
-    assert "::notice title=calibrant check::main has no artefact predictions yet" in runner.log
+    assert "::notice title=calibrant check::main has no artifact predictions yet" in runner.log
     assert "so nothing was checked" in runner.log
     assert runner.uses[-1] == {
         "name": "predictions",

@@ -15,7 +15,12 @@ from sklearn.naive_bayes import GaussianNB
 from calibrant import InputError, Predictions, compare, evaluate, plots
 from calibrant.evaluation import Evaluation, monitor
 from calibrant.evaluation.stages import judged_as_it_is
-from calibrant.metrics import decision_curve, reliability_table, risk_coverage_curve
+from calibrant.metrics import (
+    decision_curve,
+    flexible_calibration_curve,
+    reliability_table,
+    risk_coverage_curve,
+)
 from calibrant.plots import ReliabilityDisplay
 from calibrant.predictions import load_predictions
 from calibrant.reports.file_figures import FigureRequest, figure_named
@@ -212,7 +217,7 @@ def test_class_errors_are_in_points(evaluation, ax) -> None:
     alone = plots.class_errors(TABLE, CLASSES, most=2)
     assert len(alone.get_yticklabels()) == 2
     assert not any(len(line.get_xdata()) for line in alone.lines[1:] if line.get_fillstyle() == "full")
-    with pytest.raises(InputError, match="there are confidences only"):
+    with pytest.raises(InputError, match="have only confidences"):
         plots.class_errors(Predictions(confidence=PROBS, correct=LABELS))
 
 
@@ -260,6 +265,19 @@ def test_risk_against_coverage_is_that_of_the_metrics(evaluation, ax) -> None:
         plots.risk_coverage({}, LABELS)
     with pytest.raises(InputError, match="one column at a time"):
         plots.risk_coverage(TABLE, SEVERAL)
+
+
+def test_calibration_curves_are_those_of_the_metrics(ax) -> None:
+    """With the event's own name on the axes, over the range that the curve has."""
+    named = Predictions(probs=PROBS, labels=LABELS, class_names=["well", "sepsis"])
+    plots.calibration_curve({"a": named}, ax=ax)
+    found = flexible_calibration_curve(PROBS, LABELS)
+    assert np.allclose(ax.lines[1].get_ydata(), found.actual)
+    assert np.allclose(ax.lines[1].get_xdata(), found.positions)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("predicted probability of sepsis", "actual rate of sepsis")
+    assert plots.decision_curve(named).get_xlabel() == "threshold probability of sepsis"
+    shown = plots.ReliabilityDisplay.from_predictions(named)
+    assert shown.ax_.get_xlabel() == "predicted probability of sepsis"
 
 
 def test_decision_curves_are_those_of_the_metrics(ax) -> None:
@@ -323,3 +341,48 @@ plots.ReliabilityDisplay.from_predictions([0.2, 0.4, 0.6, 0.9], [0, 1, 0, 1], ax
 print("matplotlib.pyplot" in sys.modules)
 """
     assert printed(code) == ["False", "False"]
+
+
+TWO_WORDS = np.where(LABELS == 1, "spam", "ham")
+PLOTS = (
+    plots.class_errors,
+    plots.confidence_histogram,
+    plots.risk_coverage,
+    plots.decision_curve,
+    plots.groups,
+    ReliabilityDisplay.from_predictions,
+)
+
+
+@pytest.mark.parametrize("draw", PLOTS)
+def test_words_are_labels_where_they_are_named(draw, ax) -> None:
+    """By ``class_names`` for columns and ``positive_class`` for one column, as numbers would be."""
+    more = {"groups": TWO_WORDS} if draw is plots.groups else {}
+    table = np.stack([1 - PROBS, PROBS], axis=1)
+    drawn = []
+    for probs, labels, named in (
+        (PROBS, LABELS, {}),
+        (PROBS, TWO_WORDS, {"positive_class": "spam"}),
+        (table, TWO_WORDS, {"class_names": ["ham", "spam"]}),
+        (table[:, ::-1].copy(), TWO_WORDS, {"class_names": ["spam", "ham"], "positive_class": "spam"}),
+    ):
+        axes = Figure().add_subplot()
+        draw(probs, labels, **named, **more, ax=axes)
+        drawn.append([axes.dataLim.bounds, len(axes.get_children())])
+    assert drawn[0] == drawn[1] == drawn[2] == drawn[3]
+    with pytest.raises(InputError, match=r"exchange the two, as in `from_predictions\(y_prob, y_true\)`"):
+        draw(TWO_WORDS, PROBS, **more, ax=ax)
+    with pytest.raises(InputError, match="`class_names` must not be given with predictions"):
+        draw(Predictions(probs=PROBS, labels=LABELS), class_names=["a", "b"], **more, ax=ax)
+    with pytest.raises(TypeError, match="argument 'clas_names'; did you mean 'class_names'"):
+        draw(PROBS, LABELS, clas_names=["a", "b"], ax=ax)
+    with pytest.raises(TypeError, match=r"`ax` must be axes, as of `figure\.subplots\(\)`; got Figure"):
+        draw(PROBS, LABELS, **more, ax=Figure())
+
+
+def test_an_evaluation_is_not_a_monitoring(evaluation, ax) -> None:
+    """Nor does it take names of its own."""
+    with pytest.raises(TypeError, match=r"what `calibrant\.evaluation\.monitor` returns; got Evaluation"):
+        plots.over_time(evaluation, ax=ax)
+    with pytest.raises(InputError, match="`class_names` must not be given with an evaluation, which has"):
+        plots.confidence_histogram(evaluation, class_names=NAMES, ax=ax)

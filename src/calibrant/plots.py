@@ -13,22 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
-from calibrant._math.arrays import ArrayLike
+from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
-from calibrant._math.text_form import named
+from calibrant._math.text_form import kind_of, named, suggesting
 from calibrant.evaluation.arguments import test_of
-from calibrant.evaluation.judging.diagrams import curve_of, decisions_of
+from calibrant.evaluation.judging.diagrams import curve_of, decisions_of, flexible_of
 from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.pipeline import evaluate
 from calibrant.evaluation.quantities import ECE
 from calibrant.evaluation.result import Arm, ComparedModel, Comparison, Curve, Evaluation
 from calibrant.metrics import RiskCoverageCurve, selective_risk_curve
 from calibrant.predictions import Predictions
+from calibrant.predictions.two_classes import POSITIVE_CLASS
 from calibrant.reports import figures, tables
-from calibrant.reports.words import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 Stated: TypeAlias = ArrayLike | Predictions
 Class: TypeAlias = int | str | None
+Shown = TypeVar("Shown")
 Binning: TypeAlias = Literal["width", "mass"] | None
 _DRAWN = "_calibrant_drawn"  # attribute of a line: the curves in its axes, and the artists that show them
 
@@ -69,11 +70,14 @@ class ReliabilityDisplay:
         self.curves = dict(curves)
 
     @classmethod
+    @suggesting()
     def from_predictions(
         cls,
         probs: Stated,
         labels: ArrayLike | None = None,
         *,
+        class_names: ArrayLike | None = None,
+        positive_class: int | str | None = None,
         class_: Class = None,
         bins: int = 15,
         binning: Binning = None,
@@ -87,6 +91,8 @@ class ReliabilityDisplay:
         Args:
             probs: Probabilities ``(N,)`` or ``(N, C)``, or predictions.
             labels: Classes ``(N,)``, or with several labels per sample outcomes ``(N, C)``.
+            class_names: One name per column, if labels are words.
+            positive_class: The class of two whose probabilities one column ``(N,)`` holds.
             class_: The class, by number or name, that is shown against all others. By default the positive
                 class of two, of more classes the predicted one, of several labels all together.
             bins: Number of bins.
@@ -100,17 +106,14 @@ class ReliabilityDisplay:
         Raises:
             InputError: If an argument is out of range, or there is no such class.
         """
-        given = _predictions(probs, labels)
+        given = _predictions(probs, labels, class_names, positive_class)
         curve = curve_of(given, class_, num_bins=bins, binning=binning)
         if not interval:
             curve = replace(curve, low=(None,) * bins, high=(None,) * bins)
-        shown = cls({name or "": curve}).plot(log=log, ax=ax)
-        if class_ is not None:
-            what = f"class {class_}" if str(class_).isdecimal() else shortened(str(class_))
-            shown.ax_.set_xlabel(f"predicted probability of {what}")
-        return shown
+        return cls({name or "": curve}).plot(log=log, ax=ax)
 
     @classmethod
+    @suggesting()
     def from_estimator(
         cls,
         estimator: Any,
@@ -136,6 +139,7 @@ class ReliabilityDisplay:
         )
 
     @classmethod
+    @suggesting()
     def from_evaluation(
         cls,
         found: Evaluation | Comparison,
@@ -148,8 +152,8 @@ class ReliabilityDisplay:
 
         Args:
             found: From :func:`calibrant.evaluate` or :func:`calibrant.compare`.
-            class_: ``"top label"``, ``"positive class"``, or the name of one of several labels; by default
-                what the report draws first.
+            class_: ``"top label"``, ``"positive class"``, or the name of the event or one of several labels;
+                by default what the report draws first.
             log: As in :meth:`from_predictions`.
             ax: Where to draw; a new figure if ``None``.
 
@@ -178,8 +182,15 @@ class ReliabilityDisplay:
         return self
 
 
+@suggesting()
 def class_errors(
-    found: Evaluation | Stated, labels: ArrayLike | None = None, *, most: int = 20, ax: Axes | None = None
+    found: Evaluation | Stated,
+    labels: ArrayLike | None = None,
+    *,
+    class_names: ArrayLike | None = None,
+    positive_class: int | str | None = None,
+    most: int = 20,
+    ax: Axes | None = None,
 ) -> Axes:
     """Average probability minus actual rate of each class, before and after the recommended repair.
 
@@ -188,6 +199,8 @@ def class_errors(
     Args:
         found: An evaluation; or probabilities or predictions, without a repair.
         labels: With probabilities, the true classes.
+        class_names: One name per column, if labels are words.
+        positive_class: The class of two whose probabilities one column ``(N,)`` holds.
         most: How many classes to show, those first that are furthest off.
         ax: Where to draw; a new figure if ``None``.
 
@@ -199,18 +212,23 @@ def class_errors(
         >>> class_errors(probs, [0, 1, 0] * 40).get_xlabel()
         'predicted minus actual rate, points'
     """
-    pairs = tables.furthest_pairs(_evaluation(found, labels))[:most]
+    pairs = tables.furthest_pairs(_evaluation(found, labels, class_names, positive_class))[:most]
     if not pairs:
-        raise InputError("class errors need the probabilities of all classes; there are confidences only.")
+        raise InputError(
+            "class errors need the probabilities of all classes; these predictions have only confidences."
+        )
     after = [pair.after for pair in pairs if pair.after is not None]
     ax = _axes(ax, 4.2, 0.7 + 0.22 * len(pairs))
     return figures.class_shifts([pair.before for pair in pairs], after, ax=ax)
 
 
+@suggesting()
 def confidence_histogram(
     found: Evaluation | Stated,
     labels: ArrayLike | None = None,
     *,
+    class_names: ArrayLike | None = None,
+    positive_class: int | str | None = None,
     class_: Class = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -219,6 +237,8 @@ def confidence_histogram(
     Args:
         found: An evaluation, whose uncalibrated predictions are drawn; or probabilities or predictions.
         labels: With probabilities, the true classes.
+        class_names: One name per column, if labels are words.
+        positive_class: The class of two whose probabilities one column ``(N,)`` holds.
         class_: As in :class:`ReliabilityDisplay`.
         ax: Where to draw; a new figure if ``None``.
 
@@ -230,16 +250,22 @@ def confidence_histogram(
         'samples (√)'
     """
     if isinstance(found, Evaluation):
-        curve = _curve(found.arms[0], class_)
+        curve = _curve(
+            _evaluation(found, labels, class_names, positive_class).arms[0],
+            class_,
+        )
     else:
-        curve = curve_of(_predictions(found, labels), class_)
+        curve = curve_of(_predictions(found, labels, class_names, positive_class), class_)
     return figures.confidence_histogram(curve, ax=_axes(ax, 4.2, 2.2))
 
 
+@suggesting()
 def risk_coverage(
     found: Evaluation | Stated | Mapping[str, Stated],
     labels: ArrayLike | None = None,
     *,
+    class_names: ArrayLike | None = None,
+    positive_class: int | str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """The error rate if only the most confident answers are given, against the share that is.
@@ -248,6 +274,8 @@ def risk_coverage(
         found: An evaluation, drawn before and after its repair; or probabilities or predictions, or several
             of them by name.
         labels: With probabilities, the true classes.
+        class_names: One name per column, if labels are words.
+        positive_class: The class of two whose probabilities one column ``(N,)`` holds.
         ax: Where to draw; a new figure if ``None``.
 
     Raises:
@@ -263,32 +291,39 @@ def risk_coverage(
     if isinstance(found, Evaluation):
         selections = {
             title: shapes.selection.curve
-            for title, arm in _parts(found).items()
+            for title, arm in _parts(_evaluation(found, labels, class_names, positive_class)).items()
             for shapes in cast("Arm", arm).shapes
             if shapes.selection is not None
         }
     else:
-        selections = {name: _risk(each) for name, each in _by_name(found, labels).items()}
+        selections = {
+            name: _risk(each) for name, each in _by_name(found, labels, class_names, positive_class).items()
+        }
     curves = next(iter(selections.values())) if len(selections) == 1 else selections
     return figures.risk_coverage_diagram(curves, ax=_axes(ax, 4.2, 3.0))
 
 
+@suggesting()
 def decision_curve(
     probs: Stated | Mapping[str, Stated],
     labels: ArrayLike | None = None,
     *,
+    class_names: ArrayLike | None = None,
+    positive_class: int | str | None = None,
     class_: Class = None,
     thresholds: Sequence[float] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Net benefit of acting from a threshold on, against treating everyone and treating no one.
 
-    The band is the interval of :func:`calibrant.metrics.decision_curve`, for independent samples.
+    The band is the interval of :func:`calibrant.metrics.decision_curve`.
 
     Args:
         probs: Probabilities of an event ``(N,)``, or of classes with ``class_``; or predictions; or several
             of them by name. An evaluation holds no samples.
         labels: With probabilities, the true outcomes.
+        class_names: One name per column, if labels are words.
+        positive_class: The class of two whose probabilities one column ``(N,)`` holds.
         class_: The class that is the event; by default the positive one of two.
         thresholds: Between 0 and 1; by default 99 up to the largest probability.
         ax: Where to draw; a new figure if ``None``.
@@ -306,17 +341,62 @@ def decision_curve(
     """
     if isinstance(probs, Evaluation):
         raise InputError("`probs` must be probabilities or predictions; an evaluation holds no samples.")
-    curves = {
+    found = {
         name: decisions_of(given, class_, thresholds=thresholds)
-        for name, given in _by_name(probs, labels).items()
+        for name, given in _by_name(probs, labels, class_names, positive_class).items()
     }
-    return figures.decision_diagram(curves, ax=_axes(ax, 4.2, 3.2))
+    return figures.decision_diagram(*_of_one_event(found), ax=_axes(ax, 4.2, 3.2))
 
 
+@suggesting()
+def calibration_curve(
+    probs: Stated | Mapping[str, Stated],
+    labels: ArrayLike | None = None,
+    *,
+    class_names: ArrayLike | None = None,
+    positive_class: int | str | None = None,
+    class_: Class = None,
+    num_knots: Literal[3, 4, 5] = 5,
+    ax: Axes | None = None,
+) -> Axes:
+    """The smooth calibration curve with its band, over the range that holds 98% of the samples.
+
+    It is :func:`calibrant.metrics.flexible_calibration_curve`, whose ICI the legend shows.
+
+    Args:
+        probs: As in :func:`decision_curve`; of classes without ``class_`` that of the predicted one.
+        labels: With probabilities, the true outcomes.
+        class_: The class that is the event; by default the positive one of two.
+        class_names: One name per column, if labels are words.
+        positive_class: The class of two whose probabilities one column ``(N,)`` holds.
+        num_knots: Knots of the spline.
+        ax: Where to draw; a new figure if ``None``.
+
+    Raises:
+        InputError: If all outcomes or all probabilities are alike.
+
+    References:
+        Austin and Steyerberg, "The Integrated Calibration Index (ICI) and related metrics for quantifying the
+        calibration of logistic regression models", Statistics in Medicine 38, 2019.
+
+    Example:
+        >>> calibration_curve([0.1, 0.2, 0.3, 0.4] * 20, [0, 0, 1, 0, 1] * 16).get_ylabel()
+        'actual rate'
+    """
+    found = {
+        name: flexible_of(given, class_, num_knots=num_knots)
+        for name, given in _by_name(probs, labels, class_names, positive_class).items()
+    }
+    return figures.flexible_diagram(*_of_one_event(found), ax=_axes(ax, 4.2, 4.2))
+
+
+@suggesting()
 def groups(
     found: Evaluation | Stated,
     labels: ArrayLike | None = None,
     *,
+    class_names: ArrayLike | None = None,
+    positive_class: int | str | None = None,
     groups: ArrayLike | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -327,6 +407,8 @@ def groups(
     Args:
         found: An evaluation of predictions with groups; or probabilities or predictions, without a repair.
         labels: With probabilities, the true classes.
+        class_names: One name per column, if labels are words.
+        positive_class: The class of two whose probabilities one column ``(N,)`` holds.
         groups: The group of each sample ``(N,)``, unless ``found`` has them.
         ax: Where to draw; a new figure if ``None``.
 
@@ -339,15 +421,16 @@ def groups(
         >>> sorted(label.get_text() for label in ax.get_yticklabels())
         ['a (40)', 'b (40)']
     """
-    evaluation = _evaluation(found, labels, groups)
+    evaluation = _evaluation(found, labels, class_names, positive_class, groups)
     pairs = tables.group_pairs(evaluation)
     if not pairs:
-        raise InputError("there are no groups; name the group of each sample with `groups`.")
+        raise InputError("there are no groups; pass one group per sample as `groups`.")
     after = [pair.after for pair in pairs if pair.after is not None]
     ax = _axes(ax, 4.2, 0.7 + 0.3 * len(pairs))
     return figures.group_gaps([pair.before for pair in pairs], after, level=evaluation.settings.level, ax=ax)
 
 
+@suggesting()
 def over_time(
     found: Monitoring, *, show: Literal["error", "means", "evidence"] = "error", ax: Axes | None = None
 ) -> Axes:
@@ -364,6 +447,8 @@ def over_time(
     """
     from calibrant.reports import monitoring  # with matplotlib
 
+    if not isinstance(found, Monitoring):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"`found` must be what `calibrant.evaluation.monitor` returns; got {kind_of(found)}.")
     check_choice("show", show, ("error", "means", "evidence"))
     ax = _axes(ax, 4.2, 2.6)
     if show == "evidence":
@@ -373,27 +458,60 @@ def over_time(
     return monitoring.window_diagram(found, tables.means_of(found), "mean", ax)
 
 
-def _predictions(found: Stated, labels: ArrayLike | None, groups: ArrayLike | None = None) -> Predictions:
-    if not isinstance(found, Predictions):
-        return Predictions(probs=found, labels=labels, groups=groups)
-    if labels is not None:
-        raise InputError("`labels` must not be given with predictions, which have their own.")
-    return found if groups is None else found.with_groups(groups)
+def _predictions(
+    found: Stated,
+    labels: ArrayLike | None,
+    class_names: ArrayLike | None,
+    positive_class: int | str | None,
+    groups: ArrayLike | None = None,
+) -> Predictions:
+    own: dict[str, Any] = {"labels": labels, "class_names": class_names}
+    if isinstance(found, Predictions):
+        _refuse(own, "predictions, which have their own")
+        found = found if positive_class is None else found.as_binary(positive_class)
+        return found if groups is None else found.with_groups(groups)
+    try:
+        return Predictions(probs=found, **own, positive_class=positive_class, groups=groups)
+    except (InputError, TypeError) as error:
+        if not _are_shares(labels) or _are_shares(found):
+            raise
+        raise InputError(
+            "probabilities come first, other than in scikit-learn: exchange the two, as in "
+            "`from_predictions(y_prob, y_true)`."
+        ) from error
 
 
-def _by_name(found: Stated | Mapping[str, Stated], labels: ArrayLike | None) -> dict[str, Predictions]:
+def _are_shares(values: Any) -> bool:
+    """Whether they are numbers between 0 and 1, and not all whole."""
+    try:
+        table = as_float_tensor(values, name="probs")
+    except (InputError, TypeError):
+        return False
+    return bool(((table >= 0) & (table <= 1)).all()) and not bool((table == table.round()).all())
+
+
+def _refuse(own: Mapping[str, object], which: str) -> None:
+    given = next((name for name, each in own.items() if each is not None), None)
+    if given is not None:
+        raise InputError(f"`{given}` must not be given with {which}.")
+
+
+def _by_name(found: Stated | Mapping[str, Stated], *own: Any) -> dict[str, Predictions]:
     several = found if isinstance(found, Mapping) else {"": found}
-    return {name: _predictions(each, labels) for name, each in several.items()}
+    return {name: _predictions(each, *own) for name, each in several.items()}
 
 
-def _evaluation(
-    found: Evaluation | Stated, labels: ArrayLike | None, groups: ArrayLike | None = None
-) -> Evaluation:
+def _of_one_event(found: Mapping[str, tuple[str, Shown]]) -> tuple[dict[str, Shown], str]:
+    """The curves by name, and what their event is called."""
+    return {name: curve for name, (_, curve) in found.items()}, next(iter(found.values()))[0]
+
+
+def _evaluation(found: Evaluation | Stated, *own: Any) -> Evaluation:
     """The evaluation given, or one of predictions as they are."""
     if not isinstance(found, Evaluation):
-        return evaluate(_predictions(found, labels, groups), calibrators=())
-    if labels is not None or groups is not None:
-        raise InputError("`labels` and `groups` must not be given with an evaluation, which has its own.")
+        return evaluate(_predictions(found, *own), calibrators=())
+    names = ("labels", "class_names", "positive_class", "groups")
+    _refuse(dict(zip(names, own, strict=False)), "an evaluation, which has its own")
     return found
 
 
@@ -404,7 +522,7 @@ def _parts(found: Evaluation | Comparison) -> dict[str, Arm | ComparedModel]:
 
 
 def _curve(part: Arm | ComparedModel, class_: Class) -> Curve:
-    curves = {curve.name: curve for curve in part.curves}
+    curves = {POSITIVE_CLASS: part.curves[0]} | {curve.name: curve for curve in part.curves}
     return named(str(class_), curves, "diagram of") if class_ is not None else part.curves[0]
 
 
@@ -418,6 +536,8 @@ def _risk(given: Predictions) -> RiskCoverageCurve:
 def _axes(ax: Axes | None, width: float, height: float) -> Axes:
     """The axes given, or those of a new figure of pyplot."""
     if ax is not None:
+        if not hasattr(ax, "stairs"):
+            raise TypeError(f"`ax` must be axes, as of `figure.subplots()`; got {kind_of(ax)}.")
         return ax
     from matplotlib import pyplot  # only here: pyplot keeps figures, which whoever passes axes does not want
 

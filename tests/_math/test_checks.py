@@ -118,7 +118,7 @@ def test_probabilities() -> None:
     check_probs([[1.0, 0.0], [0.9995, 0.0]], [0, 1])
     check_probs([[0.9, 0.9], [0.0, 1.0]], [[0, 1], [1, 1]])
     for bad, message in [
-        ([[0.5, 0.5], [1.2, -0.2]], "row 1 holds 1.2; if these are logits, apply the softmax"),
+        ([[0.5, 0.5], [1.2, -0.2]], "row 1 holds 1.2; if they are logits, apply the softmax"),
         ([[0.5, 0.5], [0.4, 0.4]], "row 1 sums to 0.8"),
         ([[0.5, 0.5], [0.4, np.nan]], "row 1 holds nan"),
     ]:

@@ -38,7 +38,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("nowhere")
 def test_functions_compile_without_a_cache() -> None:
     """Where nothing can be kept functions work all the same, and one warning says what to set."""
-    with pytest.warns(CalibrantWarning, match="set NUMBA_CACHE_DIR to a folder") as told:
+    with pytest.warns(CalibrantWarning, match="set NUMBA_CACHE_DIR to a writable folder") as told:
         first, second = jit.njit(doubled), jit.njit(fastmath=True)(doubled)
     assert (first(2.0), second(3.0), len(told)) == (4.0, 6.0, 1)
     assert first.nopython_signatures  # compiled, not interpreted

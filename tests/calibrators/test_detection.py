@@ -62,7 +62,7 @@ def test_a_file_holds_all_and_nothing_else_is_taken_for_one(detections, tmp_path
 def test_separable_detections_are_warned_of() -> None:
     """Right ones state more than .5, wrong ones less: no weight is large enough, and that is said."""
     stated = np.linspace(0.01, 0.99, 40)
-    with pytest.warns(CalibrantWarning, match="all 40 are told apart"):
+    with pytest.warns(CalibrantWarning, match="separates all 40"):
         fit_detections(stated, stated > 0.5)
 
 

@@ -131,7 +131,7 @@ def test_full_likelihood_search_beats_the_grid(fitted_on: Callable[..., Any], na
 def test_calibration_carries_over(
     real: Callable[[str], Halves], fitted_on: Callable[..., Any], name: str
 ) -> None:
-    """On samples it was not fitted on, log-loss falls, accuracy stays."""
+    """On samples it was not fitted on, log loss falls, accuracy stays."""
     scores, labels = real(name).test
     fitted = fitted_on(name, FocalTemperatureScaling, objective="nll")
     before = torch.softmax(torch.as_tensor(scores, dtype=torch.float64), dim=1).clamp(min=1e-12)

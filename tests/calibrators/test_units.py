@@ -149,7 +149,7 @@ def test_no_fit_stops_early_in_silence(
     ("scale", "offset"), [(1e-6, 0.0), (1.0, 0.0), (1e3, 0.0), (1e3, -300.0), (1e8, 0.0), (1.0, 1e4)]
 )
 def test_margins_of_any_unit_are_calibrated_by_platt(scale: float, offset: float) -> None:
-    """The log-loss is that at scale 1, as are slope and intercept in the user's unit."""
+    """The log loss is that at scale 1, as are slope and intercept in the user's unit."""
     generator = torch.Generator().manual_seed(3)
     margins = 2 * torch.randn(400, generator=generator, dtype=torch.float64)
     labels = torch.bernoulli(torch.sigmoid(0.6 * margins), generator=generator).long()

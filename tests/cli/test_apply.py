@@ -47,7 +47,7 @@ def fitted(run, tmp_path) -> Path:
 
 
 def loss(path: Path) -> float:
-    """Log-loss of a file of probabilities."""
+    """Log loss of a file of probabilities."""
     predictions = calibrant.load_predictions(path)
     return float(calibrant.metrics.negative_log_likelihood(predictions.probs, predictions.labels))
 
@@ -65,7 +65,7 @@ def test_shift_is_noted(run, fitted) -> None:
 
 
 def test_label_shift_is_estimated_and_corrected(run, fitted) -> None:
-    """``--label-shift em`` tells the frequencies, lowers the log-loss, and equals the correction by hand."""
+    """``--label-shift em`` tells the frequencies, lowers the log loss, and equals the correction by hand."""
     run("apply", "c.safetensors", "new.npz", "-o", "plain.npz")
     done = run("apply", "c.safetensors", "new.npz", "-o", "em.npz", "--label-shift", "em", code=0)
     found = re.findall(r"estimated share of class (\d): (\S+) ± (\S+), (\S+) in the calibration", done.stdout)
@@ -201,7 +201,7 @@ def test_compare_knows_a_model_and_its_repair(run, risks) -> None:
     run("apply", "c.safetensors", "a.csv", "-o", "b.csv")
     run("compare", "a.csv", "b.csv", "--bootstrap", "20", "--json", "c.json", code=0)
     found = json.loads((risks / "c.json").read_text())
-    same = "The same model, before or after calibration: a (as it was), b (platt)."
+    same = "The same model, before or after calibration: a (uncalibrated), b (platt)."
     assert same in found["notes"]
     assert found["warnings"][0].startswith("b: The calibrator was fitted on these very samples")
     run("evaluate", "b.csv", "--bootstrap", "20", "--json", "e.json")

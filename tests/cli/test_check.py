@@ -139,7 +139,7 @@ def test_every_command_takes_the_column(run, visits, tmp_path) -> None:
     assert (plain.returncode, whole.returncode) == (1, 0)
     (tmp_path / "other.csv").write_text((tmp_path / "visits.csv").read_text())
     both = run("compare visits.csv other.csv --group-column patient --cluster patient --bootstrap 40", code=0)
-    assert "all models: Samples count as dependent within 20 clusters" in " ".join(both.stdout.split())
+    assert "all models: Intervals and p-values treat the 20 clusters" in " ".join(both.stdout.split())
     run("fit", "visits.csv", "--cluster", "patient", "--out", "c.safetensors", code=0)
 
 

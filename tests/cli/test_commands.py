@@ -45,8 +45,8 @@ def test_fit_makes_a_calibrator_even_where_none_is_needed(run, tmp_path) -> None
     labels = (rng.random(2000) < 1 / (1 + np.exp(-logits))).astype(int)
     np.savez(tmp_path / "true.npz", logits=logits, labels=labels)
     done = run("fit", "true.npz", "--all", "-o", "c.safetensors")
-    assert "leave the probabilities as they are" in done.stdout
-    assert "note: to have a calibrator all the same" in done.stdout
+    assert "Choice: no calibrator." in done.stdout
+    assert "note: temperature scaling was fitted all the same" in done.stdout
     assert calibrant.load_calibrator(tmp_path / "c.safetensors").fit_result_.parameters[
         "temperature"
     ] == pytest.approx(1, abs=0.1)
@@ -55,8 +55,8 @@ def test_fit_makes_a_calibrator_even_where_none_is_needed(run, tmp_path) -> None
 def test_fit_then_apply_mends_the_temperature(run, over_confident, tmp_path) -> None:
     """The choice is told, the temperature near the planted 3; applied it lowers the test split's error."""
     done = run("fit", over_confident.name, "-o", "c.safetensors", code=0)
-    assert "cross-validated log-loss" in done.stdout
-    assert "Choice: use temperature;" in done.stdout
+    assert "cross-validated log loss" in done.stdout
+    assert "Choice: temperature." in done.stdout
     calibrator = calibrant.load_calibrator(tmp_path / "c.safetensors")
     assert calibrator.fit_result_.parameters["temperature"] == pytest.approx(3, rel=0.1)
     run("apply", "c.safetensors", over_confident.name, "-o", "out.npz", code=0)

@@ -69,6 +69,7 @@ def files(tmp_path: Path) -> Path:
         (["roc", "event.npz"], ""),
         (["risk-coverage", "one.npz", "other.npz"], ""),
         (["decision-curve", "one.npz", "other.npz", "--positive-class", "2"], ""),
+        (["calibration-curve", "one.npz", "other.npz", "--positive-class", "1"], ""),
         (["decision-curve", "several.npz", "--label", "b", "--level", "0.9"], ""),
         (["classes", "several.npz"], ""),
     ],

@@ -46,7 +46,7 @@ def test_an_alarm_is_exit_code_1(stream, tmp_path) -> None:
     given = ["--time", "when", "--bootstrap", "10", "--json", str(out), "--prometheus", str(metrics)]
     code, said = run(tmp_path, str(stream), *given)
     assert code == 1
-    assert "ALARM: Outcomes do not match the predicted probabilities: alarm at 2026-11-0" in said
+    assert "ALARM: Outcomes do not match the predicted probabilities: alarm on 2026-11-0" in said
     assert "75 of 1,800 samples have no label yet." in said
     assert "75/150" in said
     content = json.loads(out.read_text(encoding="utf-8"))
@@ -83,7 +83,7 @@ def test_a_quiet_stream_is_exit_code_0(stream, tmp_path) -> None:
     assert run(tmp_path, str(few), *given, "--quiet") == (0, "")
     code, said = run(tmp_path, str(few), *given)
     assert code == 0
-    assert "no alarm: No evidence that, at the same predicted probability, outcomes differ" in said
+    assert "No alarm: No evidence that, at the same predicted probability, outcomes differ" in said
     assert "note: No evidence against the predicted probabilities" in said
 
 
@@ -128,7 +128,7 @@ def test_a_page_shows_the_stream_and_patients_are_clusters(stream, tmp_path) -> 
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for each in (
         "Ward 7",
-        'Alarm at <span class="date">2026-11-',
+        'Alarm on <span class="date">2026-11-',
         "at the end of a window, a model",
         ">Windows<",
         "<svg",

@@ -84,9 +84,9 @@ def test_no_option_of_reading_is_passed_over(folder, capsys) -> None:
     assert opened_large(path, Reading(format=".Parquet", cluster="site"), engine="serial").has_clusters
     for engine in ("serial", None):
         for given in ({"ignore_index": 1}, {"images": folder / "x.csv"}):
-            with pytest.raises(InputError, match="--ignore-index and --images are for segmentation"):
+            with pytest.raises(InputError, match="--ignore-index and --images need segmentation logits"):
                 opened_large(path, Reading(), engine=engine, **given)
-        with pytest.raises(InputError, match="--ignore-index and --images are for segmentation"):
+        with pytest.raises(InputError, match="--ignore-index and --images need segmentation logits"):
             opened_alike([path, path], Reading(), engine=engine, ignore_index=1)
 
 
@@ -119,7 +119,7 @@ def test_fit_chooses_its_method_by_the_sample(folder) -> None:
         call("fit", "c.parquet", "--all", "-o", "o.safetensors", "--force", *engine, folder=folder).stdout
         for engine in (("--engine", "serial"), ())
     )
-    assert "cross-validated log-loss" in theirs
+    assert "cross-validated log loss" in theirs
     assert mine.partition("Choice:")[0] == theirs.partition("Choice:")[0]
     assert "temperature, fitted on 600 samples" in mine
     assert "pass over the table" in mine

@@ -143,7 +143,7 @@ def test_a_fault_is_not_a_failed_gate(monkeypatch, tmp_path) -> None:
     done = call("check", "p.npz", "--max-ece", "0.05", folder=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
     last = done.stderr.splitlines()[-5:]
-    assert last[0] == "calibrant: this is a fault of calibrant, not of your input."
+    assert last[0] == "calibrant: this is a bug in calibrant, not a mistake in your input."
     assert last[1] == "Please report it with the traceback above and these lines:"
     assert last[2].startswith("  KeyError: '[red]absent[/red]' (cli/reading.py, line ")
     assert last[3] == "  calibrant check p.npz --max-ece 0.05"

@@ -163,7 +163,7 @@ def test_progress_is_told(tiny, batches) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, d: top_eigenvalues(m, CE, d, k=0), "`k` must lie in 1..92"),
+        (lambda m, d: top_eigenvalues(m, CE, d, k=0), "`k` must be in 1..92"),
         (lambda m, d: top_eigenvalues(m, CE, d, which="middle"), "`which` must be one of"),
         (lambda m, d: top_eigenvalues(m, CE, d, tolerance=0.0), "`tolerance` must be positive"),
         (lambda m, d: top_eigenvalues(m, CE, d, k=5, max_products=4), "`max_products` must be at least"),

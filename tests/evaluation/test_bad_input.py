@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from calibrant import InputError, metrics
+from calibrant import InputError, fit, load_predictions, metrics
+from calibrant.calibrators import PlattScaling
 from calibrant.evaluation import (
     Evaluation,
     check,
@@ -51,7 +52,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     (evaluate, (CLASSES,), {"bootstrap": 1}, "`bootstrap` must be at least 2; got 1"),
     (evaluate, (CLASSES,), {"null_draws": 0}, "`null_draws` must be at least 1; got 0"),
     (evaluate, (CLASSES,), {"seed": -1}, "`seed` must be at least 0; got -1"),
-    (evaluate, (CLASSES,), {"level": 1.0}, "`level` must lie between 0 and 1"),
+    (evaluate, (CLASSES,), {"level": 1.0}, "`level` must be between 0 and 1"),
     (evaluate, (CLASSES,), {"calibrators": ["temprature"]}, "temperature"),
     (evaluate, (CLASSES,), {"intervals": "studentised"}, "`intervals` must be one of"),
     *(
@@ -60,11 +61,12 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     ),
     (evaluate, (SURE,), {"calibrators": ["vector"]}, "got top_label ones; for confidences take platt"),
     (evaluate, (CLASSES,), {"metrics": ["smoth_ece"]}, "got 'smoth_ece'; there are smooth_ece, debia"),
+    (evaluate, (CLASSES,), {"metrics": "smoth_ece"}, "did you mean 'smooth_ece'?"),
     (evaluate, (EVENT,), {"calibrators": ["vector"]}, "one event, so use platt"),
     (evaluate, (BARE,), {}, "^`labels` must be given to evaluate predictions; got n"),
     (evaluate, (EVENT,), {"cluster": ["a"] * 60}, "at least two clusters"),
     (evaluate, (EVENT,), {"cluster": ["a", "b"]}, "`clusters` must hold 60 names, one per sample; got 2"),
-    (evaluate, (CLASSES,), {"cluster": "groups"}, '"groups" where there are some; got predictions without'),
+    (evaluate, (CLASSES,), {"cluster": "groups"}, '"groups" if the predictions have groups; got'),
     (evaluate, (IMAGES,), {"cluster": ["a"] * 4}, "mark the images for fitting with `split`"),
     # Foreign samples.
     (evaluate, (CLASSES,), FEW | {"ood": EVENT}, "must be multiclass as the predictions are; got bi"),
@@ -92,7 +94,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     (group_repairs, (SMALL,), {}, "need 20 samples or more; got 4"),
     # Gates.
     (check, (CLASSES,), {}, r'a limit \(`\{"ece": 0\.03\}`, or --max-ece 0\.03\)'),
-    (check, (CLASSES, {"ece": 0.1}), {"confidence": 0.5}, "`confidence` must lie between"),
+    (check, (CLASSES, {"ece": 0.1}), {"confidence": 0.5}, "`confidence` must be between"),
     (check, (CLASSES, {"f1": 0.1}), {}, "no metric 'f1'"),
     (check, (CLASSES, {"ece": 3}), {}, r"of ece must be between 0 and 1; got 3; use 0\.03 for 3%"),
     (check, (CLASSES, {"ece": math.nan}), {}, "must be 0 or more"),
@@ -105,7 +107,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     # Comparisons.
     (compare, ([("a", EVENT)],), {}, "two models or more; got 1"),
     (compare, ([("a", EVENT), ("a", EVENT)],), {}, "different names; 'a' is given 2 times"),
-    (compare, ([("a", EVENT), ("b", CLASSES)],), {}, "one kind; ('a' is binary and )?'b' is multicl"),
+    (compare, ([("a", EVENT), ("b", CLASSES)],), {}, "same kind; (a is binary and )?b is multicl"),
     (compare, ([("a", BARE), ("b", BARE)],), {}, "`labels` must be given"),
     (compare, ([(name, CLASSES) for name in "ab"],), {"metrics": ["smoth_ece"]}, "got 'smoth_ece'"),
     # Chance and paired tests of any metric.
@@ -119,7 +121,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
         {"num_resamples": 1},
         "`num_resamples` must be at least 2; got 1",
     ),
-    (paired_test, (BRIER, [0.5], [0.5], [1]), {"level": 95}, "`level` must lie between 0 and 1"),
+    (paired_test, (BRIER, [0.5], [0.5], [1]), {"level": 95}, "`level` must be between 0 and 1"),
     (paired_test, (BRIER, TWO, THREE, [0, 1, 0, 1, 1]), {}, "`second` must have the shape of `first`"),
     *(
         (smooth_consistency_band, (np.full(9, 0.5),), {"bandwidth": 0.1} | options, "must")
@@ -141,7 +143,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     (monitor, (EVENT,), TIMES | {"labelled": np.zeros(60, dtype=bool)}, "no sample has a label yet"),
     (monitor, (EVENT,), TIMES | {"against": "baseline"}, '`against="baseline"` goes with a `baseline`'),
     (monitor, (EVENT,), TIMES | {"against": "drift"}, '`against="drift"` goes with a `baseline`'),
-    (monitor, (EVENT,), TIMES | {"false_alarms": 0}, "`false_alarms` must lie between 0 and 1"),
+    (monitor, (EVENT,), TIMES | {"false_alarms": 0}, "`false_alarms` must be between 0 and 1"),
     (monitor, (EVENT,), TIMES | {"baseline": SURE}, "`baseline` must be binary"),
     (monitor, (EVENT,), TIMES | {"label_delay": 99}, "leaves no labelled sample"),
     (monitor, (EVENT,), TIMES | {"label_delay": "2d"}, "`label_delay` must be a number where times are"),
@@ -160,9 +162,36 @@ UNTYPED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] =
     (evaluate, (CLASSES.scores.numpy(),), {}, WRAP),
     (evaluate, (CLASSES.scores, CLASSES.labels.numpy()), {}, WRAP),
     (evaluate, (CLASSES.scores.tolist(), CLASSES.labels.numpy()), {}, WRAP),
-    (evaluate, (pd.DataFrame(CLASSES.scores), pd.Series(CLASSES.labels)), {}, f"got DataFrame; {WRAP}"),
+    (evaluate, (pd.DataFrame(CLASSES.scores), pd.Series(CLASSES.labels)), {}, f"got 2; .*{WRAP}"),
     (evaluate, (pd.DataFrame(CLASSES.scores),), {"labels": [0]}, "name the scores, as in .*; got DataFrame"),
     (evaluate, (CLASSES, CLASSES), {}, r"takes one set of predictions; got 2; samples to fit on go as `cal"),
+    (evaluate, (), {"probs": TWO, "label": [0]}, "keyword argument 'label'; did you mean 'labels'?"),
+    (evaluate, (), {"probs": TWO, "sample_weight": [0]}, "did you mean 'weights'?"),
+    (Predictions, (), {"y_prob": TWO}, r"Predictions\(\) got an .* 'y_prob'; did you mean 'probs'?"),
+    (Predictions, (TWO,), {}, r"takes no arrays without a name; write `Predictions\(probs=probs, labels="),
+    (Predictions, (), {"probs": TWO, "labels": {0, 1}}, "`labels` must be an array or a list, .*got a set"),
+    (fit, (TWO, [0]), {}, r"takes one set of predictions; got 2; wrap arrays as `calibrant\.Predictions"),
+    (fit, (TWO,), {}, r"got list; wrap arrays as `calibrant\.Predictions\(probs=probs, labels=labels\)`"),
+    (fit, (), {"probs": TWO, "labels": [0]}, "argument 'probs'; wrap arrays as"),
+    (fit, (EVENT,), {"method": PlattScaling()}, "`method` must be a name, as in 'platt'; got PlattScaling"),
+    (load_predictions, (TWO,), {}, r"`path` must name a file; got list; give arrays as `Predictions\("),
+    (
+        compare,
+        (EVENT, EVENT),
+        {},
+        r"in one argument, as in `compare\(\{.*\}\)`; got 2",
+    ),
+    (compare, (EVENT,), {}, r"pairs of a name and Predictions; got Predictions; name them, as in `compare\("),
+    (compare, ({"a": TWO, "b": TWO},), {}, "`a` must be Predictions; got list; name arrays"),
+    (evaluate, (CLASSES,), {"num_bins": 10.0}, r"`num_bins` must be an integer; got 10\.0; write 10"),
+    (evaluate, (CLASSES,), {"seed": "a"}, "`seed` must be an integer; got 'a'"),
+    (evaluate, (CLASSES,), {"bootstrap": None}, "`bootstrap` must be an integer; got None"),
+    (evaluate, (CLASSES,), {"level": "95%"}, "`level` must be a number; got '95%'"),
+    (evaluate, (CLASSES,), {"tolerance": "1%"}, "`tolerance` must be a number; got '1%'"),
+    *(
+        (evaluate, (EVENT,), {"calibrators": given}, "names or calibrators, as in .*; got the class Platt")
+        for given in (PlattScaling, [PlattScaling])
+    ),
 ]
 
 

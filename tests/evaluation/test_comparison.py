@@ -48,7 +48,7 @@ def test_other_samples_are_not_paired(made) -> None:
     assert not compare([("a", made("binary", 500)), ("b", made("binary", 400))], **QUICK).paired
     # Different numbers of classes are compared all the same.
     found = compare([("a", made("multiclass", 60, 3)), ("b", made("multiclass", 60, 5))], **QUICK)
-    assert found.notes == ("Models with different numbers of classes are compared (a 3, b 5).",)
+    assert found.notes == ("The models have different numbers of classes (a 3, b 5).",)
 
 
 def test_a_model_is_judged_as_evaluate_judges_it(made) -> None:
@@ -108,11 +108,11 @@ def test_top_label_samples_that_are_evidently_the_same_are_paired(made) -> None:
 def test_too_few_resamples_are_noted(made) -> None:
     """Below a hundred, or where less than one lies beyond each end, the intervals mean nothing."""
     models = [("a", made("binary", 50)), ("b", made("binary", 50, sharpness=2))]
-    note = "With 2 resamples the intervals mean nothing; take 100 or more."
+    note = "2 resamples are too few for intervals. Use 100 or more."
     assert note in compare(models, bootstrap=2, null_draws=50).notes
     assert note in evaluate(models[0][1], bootstrap=2, null_draws=200, calibrators=[]).notes
     far_out = compare(models, bootstrap=1000, null_draws=50, level=0.999).notes
-    assert far_out[-1] == "With 1000 resamples the intervals mean nothing; take 2000 or more."
+    assert far_out[-1] == "1,000 resamples are too few for intervals. Use 2,000 or more."
     assert "With only 50 null draws" in far_out[-2]
     assert not any("resamples" in note for note in compare(models, **QUICK).notes)
 

@@ -379,7 +379,7 @@ def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path, m
     assert float(by_sums.temperature) == pytest.approx(float(expected.temperature), rel=1e-9)
     np.savez(tmp_path / "plain.npz", logits=np.zeros((4, 2)), labels=np.zeros(4, int))
     wrong = call("evaluate", "plain.npz", "--ignore-index", "255", folder=tmp_path)
-    assert (wrong.returncode, "are for segmentation" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "need segmentation logits" in wrong.stderr) == (2, True)
 
 
 def test_where_nothing_is_fitted_all_images_are_judged() -> None:

@@ -14,9 +14,10 @@ import pytest
 import torch
 from rich.console import Console
 
-from calibrant import Evaluation, InputError, Predictions, apply, evaluate
+from calibrant import Evaluation, InputError, Predictions, apply, compare, evaluate
+from calibrant.evaluation import check, monitor
 from calibrant.evaluation.result import ComparedModel, Comparison, Estimate
-from calibrant.reports import render
+from calibrant.reports import render, render_comparison
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,28 @@ def test_printing_shows_what_the_terminal_shows(found: Evaluation) -> None:
         "Evaluation(binary, 300 test samples; arms: uncalibrated, temperature)",
         f"  {found.verdict.short}",
     ]
+
+
+def test_comparisons_and_monitorings_are_short_as_well() -> None:
+    """Two lines for ``repr``; a comparison prints what the terminal shows."""
+    probs = np.random.default_rng(0).random(200)
+    given = Predictions(probs=probs, labels=(probs > 0.5).astype(int))
+    few: dict[str, Any] = {"bootstrap": 20, "null_draws": 50}
+    compared = compare({"one": given, "other": given.replace_probs(probs**2)}, **few)
+    out = io.StringIO()
+    render_comparison(compared, Console(file=out, width=80))
+    assert str(compared).split() == out.getvalue().split()
+    assert repr(compared).splitlines() == [
+        "Comparison(binary, 200 test samples; models: one, other)",
+        f"  {compared.short}",
+    ]
+    watched = monitor(given, np.arange(200), window=50, bootstrap=20)
+    assert repr(watched).splitlines() == [
+        "Monitoring(binary, 4 windows, 200 samples, 200 with labels)",
+        f"  {watched.tests[0].sentence}",
+    ]
+    gate = check(given, {"ece": 0.5}, bootstrap=20)
+    assert repr(gate) == f"GateResult(passed, binary, 200 samples)\n  {gate.checks[0].sentence}"
 
 
 def test_an_arm_has_its_calibrator(found: Evaluation) -> None:

@@ -129,7 +129,7 @@ def test_wandb_run(
     assert {path.name for path in (tmp_path / "calibration").iterdir()} == FILES
     assert run.summary == {"calibration/verdict": found.verdict.short}  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(run=None))
-    with pytest.raises(InputError, match=r"no active run; begin one by wandb\.init\(\)"):
+    with pytest.raises(InputError, match=r"no active run; start one with `wandb\.init\(\)`"):
         log_evaluation(found, "wandb")
 
 

@@ -164,7 +164,7 @@ def test_it_compiles(layer, labels) -> None:
 def test_wrong_labels_are_named(layer) -> None:
     """A label that is that of no class is told with the classes that there are."""
     hidden, weight, _ = layer
-    with pytest.raises(IndexError, match=r"Target 6 is out of bounds: `labels` must lie in 0\.\.5"):
+    with pytest.raises(IndexError, match=r"Target 6 is out of bounds: `labels` must be in 0\.\.5"):
         linear_focal_loss(hidden, weight, torch.full((NUM_ROWS,), NUM_CLASSES))
 
 

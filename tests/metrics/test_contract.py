@@ -21,6 +21,7 @@ NO_NUMBERS = {
     "calibration_slope": "estimates with intervals, undefined for certain and for constant predictors",
     "corp_reliability_curve": "a curve",
     "decision_curve": "a curve",
+    "flexible_calibration_curve": "a curve",
     "monotone_num_bins": "the number of bins of sweep_calibration_error",
     "out_of_distribution_detection": "five numbers of the scores of two samples",
     "out_of_distribution_scores": "a number for each sample, without labels",

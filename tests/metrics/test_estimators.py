@@ -216,7 +216,7 @@ def test_threshold_zero_is_adaptive(rng: np.random.Generator) -> None:
         found = metrics.thresholded_calibration_error(probs, labels, threshold=0, **options)
         expected = metrics.classwise_calibration_error(probs, labels, binning="mass", **options)
         assert found.tolist() == pytest.approx(expected.tolist(), abs=CLOSED_FORM)
-    with pytest.raises(InputError, match=r"`threshold` must lie in \[0, 1\]; got 2"):
+    with pytest.raises(InputError, match=r"`threshold` must be between 0 and 1; got 2"):
         metrics.thresholded_calibration_error(probs, labels, threshold=2)
-    with pytest.raises(InputError, match=r"`threshold` must lie in \[0, 1\]; got nan"):
+    with pytest.raises(InputError, match=r"`threshold` must be between 0 and 1; got nan"):
         metrics.thresholded_calibration_error(probs, labels, threshold=math.nan)

@@ -119,7 +119,7 @@ def test_bad_options_are_refused(test: Any) -> None:
         test([0.5], [1], p_value="exact")
     with pytest.raises(InputError, match="`num_draws` must be at least 1; got 0"):
         test([0.5], [1], num_draws=0)
-    with pytest.raises(InputError, match="`probs` must lie in"):
+    with pytest.raises(InputError, match="`probs` must be between"):
         test([math.nan], [1])
 
 

@@ -346,7 +346,7 @@ def test_logits_by_a_switch(streaming: Any, task: str) -> None:
     assert float(metric.compute()) == pytest.approx(
         float(fed(streaming.build(task, 3), stream).compute()), abs=CLOSED_FORM, rel=CLOSED_FORM
     )
-    with pytest.raises(InputError, match=r"`probs` must lie in \[0, 1\].*pass `from_logits=True`"):
+    with pytest.raises(InputError, match=r"`probs` must be between 0 and 1.*pass `from_logits=True`"):
         streaming.build(task, 3).update(logits, stream.labels)
 
 
@@ -707,7 +707,7 @@ def test_only_the_sketch_has_an_error() -> None:
         ("AUROC", {}, "`num_classes` must be given to AUROC"),
         ("BrierScore", {"num_classes": 1}, "`num_classes` must be at least 2; got 1"),
         ("BrierScore", {"task": "binary", "num_classes": 2}, "`num_classes` must be None"),
-        ("HighConfidenceShare", {"threshold": 1.5}, r"`threshold` must lie in \[0, 1\]"),
+        ("HighConfidenceShare", {"threshold": 1.5}, r"`threshold` must be between 0 and 1"),
         ("PredictiveEntropy", {"among": "some"}, "`among` must be one of"),
     ],
 )

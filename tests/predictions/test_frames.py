@@ -31,6 +31,7 @@ def test_a_frame_holds_all_of_it(library: Any, predictions: Predictions) -> None
     """Written to a frame of either library and read back, predictions are the same."""
     frame = predictions_to_frame(predictions, library=library.__name__)
     assert isinstance(frame, library.DataFrame)
+    assert frame.equals(predictions.to_frame(library=library.__name__))
     back = predictions_from_frame(frame)
     assert back.kind == predictions.kind
     assert (back.class_names, back.groups) == (predictions.class_names, predictions.groups)

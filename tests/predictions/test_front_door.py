@@ -172,6 +172,29 @@ def test_another_index_says_nothing() -> None:
         assert found.labels.tolist() == PLACES.tolist()
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"labels": [None, *WORDS[1:]], "class_names": NAMES},
+            "missing in 1 of 40 rows; row 0 holds 'nan'; le",
+        ),
+        ({"labels": pd.Series([np.nan, *WORDS[1:]]), "class_names": NAMES}, "missing in 1 of 40 rows; row 0"),
+        ({"labels": np.char.upper(WORDS), "class_names": NAMES}, r"holds '[A-Z]*'; did you mean '[a-z]*'\?"),
+        ({"probs": pd.DataFrame(PROBS), "labels": WORDS}, r"as in `class_names=clf\.classes_`"),
+        ({"probs": PROBS[:, 0], "labels": WORDS == "ant", "groups": [np.nan] * 40}, "or call it 'unknown'"),
+        (
+            {"probs": PROBS[:, 0], "labels": np.where(PLACES, "spam", "ham"), "positive_class": "spm"},
+            r"must be one of the labels, (spam|ham) or (spam|ham); got 'spm'; did you mean 'spam'\?",
+        ),
+    ],
+)
+def test_what_words_lack_is_named(given: dict[str, Any], said: str) -> None:
+    """A word that is missing, misspelt, or without a name to match."""
+    with pytest.raises((InputError, TypeError), match=said):
+        Predictions(**{"probs": PROBS} | given)
+
+
 def test_names_beside_columns_that_say_others_are_refused() -> None:
     """The same in another order, or other ones; columns that are counted have no names."""
     for names, said in (
@@ -257,6 +280,14 @@ def test_estimators_say_their_probabilities(name: str) -> None:
     assert found.correct.tolist() == right.tolist()
 
 
+def test_new_samples_of_an_estimator_need_no_classes() -> None:
+    """One is enough to be repaired."""
+    fitted = GaussianNB().fit(X, Y)
+    found = Predictions.from_estimator(fitted, X[:1])
+    assert (found.labels, found.class_names, len(found)) == (None, tuple(sorted(NAMES)), 1)
+    assert len(Predictions.from_estimator(fitted, X).rows([7])) == 1
+
+
 def test_samples_and_classes_in_another_order_are_refused() -> None:
     """A frame of samples and a series of their classes have an index."""
     fitted = GaussianNB().fit(X, Y)
@@ -290,9 +321,9 @@ def test_classes_that_are_numbers_are_names() -> None:
     ("estimator", "y", "said"),
     [
         (GaussianNB(), Y, "must be a fitted classifier, with `classes_`; got GaussianNB"),
-        (GaussianNB().fit(X, Y), np.where(Y == "ant", "gnu", Y), r"the estimator knows; got \['gnu'\]"),
+        (GaussianNB().fit(X, Y), np.where(Y == "ant", "gnu", Y), r"fitted on, 'gnu'; choose 'ant', 'bee'"),
         (SVC(decision_function_shape="ovo").fit(X, (X > 0).sum(1)), (X > 0).sum(1), "one score per class"),
-        (KNeighborsClassifier().fit(X, X > 0), X > 0, "one label per sample; for several give"),
+        (KNeighborsClassifier().fit(X, X > 0), X > 0, "one label per sample; for several use"),
     ],
 )
 def test_other_estimators_have_one_sentence(estimator: Any, y: Any, said: str) -> None:

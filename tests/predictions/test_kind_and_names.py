@@ -29,7 +29,7 @@ def test_unlabelled_events_are_read_by_kind(space, ending, tmp_path) -> None:
     assert (found.kind, found.space, found.labels) == ("multilabel", space, None)
     assert np.array_equal(found.values, EVENTS[space])
     if space == "probs":
-        with pytest.raises(InputError, match=r"must have rows summing to 1.*or the kind multilabel"):
+        with pytest.raises(InputError, match=r"must have rows summing to 1.*use the kind multilabel"):
             given_as(tmp_path, ending, columns)
     else:
         assert given_as(tmp_path, ending, columns).kind == "multiclass"
@@ -46,7 +46,7 @@ def test_unlabelled_events_are_read_by_kind(space, ending, tmp_path) -> None:
         (
             {"logits": EVENTS["logits"], "kind": "multilabel"},
             "multiclass",
-            "it holds predictions of kind multilabel; kind multiclass was asked for.",
+            "it holds predictions of kind multilabel, not multiclass.",
         ),
         ({"logits": EVENTS["logits"]}, "binary", "`logits` must be binary; got multiclass of shape (2, 3)."),
         (

@@ -150,7 +150,7 @@ def test_confidences_may_be_replaced() -> None:
     found = Predictions(confidence=[0.75, 0.5], correct=[1, 0], groups=["a", "b"]).replace_probs([0.5, 0.25])
     assert (found.kind, found.space, found.confidence.tolist()) == ("top_label", "confidence", [0.5, 0.25])
     assert (found.correct.tolist(), found.groups) == ([True, False], ("a", "b"))
-    with pytest.raises(InputError, match=r"must lie in \[0, 1\]; row 1 holds 2"):
+    with pytest.raises(InputError, match=r"must be between 0 and 1; row 1 holds 2"):
         found.replace_probs([0.5, 2.0])
 
 
@@ -158,7 +158,7 @@ def test_confidences_need_no_outcome_until_it_is_asked_for() -> None:
     """Without ``correct`` they can be repaired; whether they are right cannot be told."""
     found = Predictions(confidence=[0.75, 0.5])
     assert found.as_binary().labels is None
-    with pytest.raises(InputError, match="cannot be told without `correct`"):
+    with pytest.raises(InputError, match="`correct` must be given"):
         _ = found.correct
 
 
@@ -166,7 +166,7 @@ def test_correct_needs_labels() -> None:
     """Without labels there is confidence, and no correctness."""
     found = Predictions(logits=[[0.0, 1.0], [3.0, 0.0]])
     assert found.confidence.shape == (2,)
-    with pytest.raises(InputError, match="cannot be told without `labels`"):
+    with pytest.raises(InputError, match="`labels` must be given"):
         _ = found.correct
 
 

@@ -159,7 +159,7 @@ def test_commands(tmp_path) -> None:
     assert "6 most probable of 40 classes" in " ".join(shown.stdout.split())
     fitted = call("fit", file, "--all", "--method", "temperature", "-o", "c.safetensors", folder=tmp_path)
     assert fitted.returncode == 0, fitted.stderr
-    assert "two extreme spreads of the classes" in fitted.stdout
+    assert "two extreme guesses of the unlisted" in fitted.stdout
     calibrator = load_calibrator(tmp_path / "c.safetensors")
     assert (calibrator.kind_, calibrator.num_classes_) == ("multiclass", V)
     done = call("apply", "c.safetensors", file, "-o", "u.npz", folder=tmp_path)

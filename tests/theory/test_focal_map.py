@@ -97,7 +97,7 @@ def test_refused_exponents(function: Callable[..., torch.Tensor], gamma: float) 
     [
         ([[0.5, 0.4]], r"row 0 sums to 0\.9"),
         ([[0.5, 0.5], [-0.1, 1.1]], r"row 1 holds"),
-        ([0.5, math.nan], r"`probs` must lie in \[0, 1\]"),
+        ([0.5, math.nan], r"`probs` must be between 0 and 1"),
         ([[0.7]], r"at least two columns"),
         (0.7, r"shape \(N,\) or \(N, C\)"),
     ],

@@ -55,7 +55,7 @@ def test_columns_stay_and_notes_come(client, tmp_path) -> None:
     answer = sent(client, tmp_path / "c.safetensors", "new.csv", rows, prob_columns="risk")
     assert answer.status_code == 200, answer.text
     assert answer.text.splitlines()[0] == "id,risk,age,calibrated_by"
-    assert any("differ from those the calibrator was fitted on" in each for each in notes_of(answer))
+    assert any("confidences differ from those in the fit" in each for each in notes_of(answer))
     wrong = sent(client, tmp_path / "c.safetensors", "new.csv", rows)
     assert (wrong.status_code, wrong.json()["columns"]) == (422, ["id", "risk", "age"])
     assert ("`prob_columns`" in wrong.json()["error"], "--" in wrong.json()["error"]) == (True, False)

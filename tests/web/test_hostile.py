@@ -67,7 +67,7 @@ def parquet_bomb() -> bytes:
 HEADER = b"PK\x05\x06" + bytes(6) + (65535).to_bytes(2, "little") + (2**31).to_bytes(4, "little") + bytes(6)
 BOMB = archive(0, logits=np.zeros((5 << 17, 2), np.float64))
 HOSTILE: dict[str, tuple[str, bytes, int, str]] = {
-    "empty": ("a.csv", b"", 422, "a.csv: it is empty (0 bytes)."),
+    "empty": ("a.csv", b"", 422, "a.csv: the file is empty (0 bytes)."),
     "no ending": ("a", b"x", 422, "a must end in one of .npz"),
     "wrong ending": ("a.exe", b"MZ", 422, "must end in one of"),
     "one array": ("a.npy", b"\x93NUMPY", 422, "must end in one of"),

@@ -205,7 +205,7 @@ def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path) -> None:
         (("run", "--figure", "x.svg", "--no-density"), "--no-density leaves out"),
         (("run", "--json", "x.txt"), "must end in .json"),
         (("run", "--device", "abacus"), "the device 'abacus' cannot be used"),
-        (("run", "--top", "1000"), "`k` must lie in"),
+        (("run", "--top", "1000"), "`k` must be in"),
     ],
 )
 def test_mistakes_are_one_sentence_and_leave_nothing(

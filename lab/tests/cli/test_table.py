@@ -47,7 +47,7 @@ def test_the_list_names_every_layout(folder) -> None:
     ("arguments", "message"),
     [
         (["table"], "STORE is missing"),
-        (["table", "nowhere"], "nowhere holds no store"),
+        (["table", "nowhere"], "nowhere is not a store"),
         (["table", "store", "--layout", "mukhoti-14"], "there is no layout 'mukhoti-14'"),
         (["table", "store", "--out-format", "word"], "there is no format 'word'"),
         (["table", "store", "-o", "table.docx"], "must end in .txt or .md or .tex or .csv or .html"),

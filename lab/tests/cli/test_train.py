@@ -171,7 +171,7 @@ def test_select_prints_the_choice(run, folder) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "gradients die" in one_line(done.stderr)
-    assert "chosen by validation NLL before temperature scaling: focal(gamma=" in done.stdout
+    assert "Chosen by validation NLL before temperature scaling: focal(gamma=" in done.stdout
     assert (folder / "chosen" / "focal-gamma8" / "report.html").exists()
 
     names = [f"chosen/focal-gamma{gamma}" for gamma in (0, 8)]

@@ -63,7 +63,7 @@ def written(folder: Path, **files: bytes | str) -> Path:
         ({"x_train": np.zeros(6)}, "must be images"),
         ({"x_train": np.full((6, 2), np.nan)}, "row 0"),
         ({"y_train": 0 * LABELS}, "two classes"),
-        ({"y_train": np.arange(6) - 1}, "must lie in"),
+        ({"y_train": np.arange(6) - 1}, "must be in"),
     ],
 )
 def test_arrays(tmp_path, change, words) -> None:
@@ -94,7 +94,7 @@ def test_paths(tmp_path) -> None:
         ({"offset_train": np.array([0, 9, 5])}, "'offset_train' must rise"),
         ({"y_train": np.array([0, 1, 2])}, "as many labels as samples; got 3 and 2"),
         ({"y_train": np.array([0.5, 1])}, "'y_train' must hold one whole number per sample"),
-        ({"y_train": np.array([0, 10])}, "labels must lie in 0 … 9; the train split has 0 … 10"),
+        ({"y_train": np.array([0, 10])}, "labels must be in 0 … 9; the train split has 0 … 10"),
         ({"jpeg_train": np.zeros(999, np.uint8)}, "image 0 cannot be decoded: its bytes are not an image"),
     ],
 )

@@ -170,7 +170,7 @@ def test_what_cannot_be_corrupted_is_named() -> None:
     """Features, floats out of range, unknown names and severities."""
     with pytest.raises(InputError, match=r"1 or 3 channels .* \(7,\)"):
         corrupt(torch.zeros(4, 7), "fog", severity=1)
-    with pytest.raises(InputError, match=r"must lie in \[0, 1\]"):
+    with pytest.raises(InputError, match=r"must be between 0 and 1"):
         corrupt(torch.full((1, 1, 4, 4), 1.5), "fog", severity=1)
     with pytest.raises(InputError, match="no corruption 'frog'; did you mean 'fog'"):
         corrupt(GREY, "frog", severity=1)

@@ -212,3 +212,33 @@ def test_a_slice_of_cifar10_is_decoded(data_folder) -> None:
     assert part.inputs.dtype == torch.uint8
     mean = data.Preparation.fitted(part.inputs).mean
     assert mean.tolist() == pytest.approx([0.4914, 0.4822, 0.4465], abs=0.02)
+
+
+def test_a_factory_of_your_own(tmp_path, monkeypatch) -> None:
+    """It gives what a file with its arrays gives, be it as tensors or :class:`RawData`."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "my_own_data.py").write_text(
+        "import numpy as np\n"
+        "import torch\n"
+        "from calibrant_lab import data\n"
+        "def arrays(count=8):\n"
+        "    labels = torch.arange(count) % 2\n"
+        "    return {'x_train': np.ones((count, 2)), 'y_train': labels, 'class_names': ['a', 'b']}\n"
+        "def raw():\n    return data.load('my_own_data:arrays')\n"
+        "def nothing():\n    return [1]\n"
+        "def partial():\n    return {'x_train': np.ones((2, 2))}\n"
+    )
+    np.savez(tmp_path / "file.npz", x_train=np.ones((6, 2)), y_train=np.arange(6) % 2, class_names=["a", "b"])
+    found, filed = data.load("my_own_data:arrays(count=6)"), data.load(str(tmp_path / "file.npz"))
+    assert found.name == "my_own_data:arrays(count=6)"
+    assert found.class_names == filed.class_names == ("a", "b")
+    assert torch.equal(found.train.inputs, filed.train.inputs)
+    assert torch.equal(found.train.labels, filed.train.labels)
+    assert len(data.load("my_own_data:raw").train) == 8
+    for name, words in (
+        ("nothing", "must give RawData, or a dictionary with x_train and y_train; got list"),
+        ("partial", "my_own_data:partial has 'x_train' but no labels 'y_train'"),
+        ("array", "my_own_data has no function 'array'; did you mean 'arrays'"),
+    ):
+        with pytest.raises(InputError, match=words):
+            data.load(f"my_own_data:{name}")

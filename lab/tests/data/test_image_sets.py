@@ -189,8 +189,8 @@ def test_bad_archives_get_one_sentence_and_leave_nothing(tmp_path, batch) -> Non
     [
         ({b"data": np.zeros((2, 7), np.uint8)}, "rows of 3072 bytes"),
         ({b"labels": [0]}, "one whole number per image"),
-        ({b"labels": [0, -1]}, "must lie in 0 … 9; the train split has -1"),
-        ({b"labels": [0, 10]}, "must lie in 0 … 9; the train split has 0 … 10"),
+        ({b"labels": [0, -1]}, "must be in 0 … 9; the train split has -1"),
+        ({b"labels": [0, 10]}, "must be in 0 … 9; the train split has 0 … 10"),
     ],
 )
 def test_batches_that_do_not_fit_are_named(tmp_path, batch, change, words) -> None:
@@ -225,7 +225,7 @@ def test_svhn(tmp_path, rng) -> None:
     with pytest.raises(InputError, match=r"has no test_32x32.mat, so a split of SVHN is missing"):
         data.load("svhn", folder=tmp_path)
     savemat(place / "test_32x32.mat", {"X": shown["test"], "y": np.array([[1], [2], [11]])})
-    with pytest.raises(InputError, match="must lie in 1 … 10"):
+    with pytest.raises(InputError, match="must be in 1 … 10"):
         data.load("svhn", folder=tmp_path)
 
 

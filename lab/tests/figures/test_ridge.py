@@ -108,8 +108,8 @@ def test_separable_samples_end_on_the_bound() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"gammas": [-1.0]}, "`gammas` must lie from -0.999 to 50; got -1.0"),
-        ({"gammas": [math.nan]}, "`gammas` must lie from"),
+        ({"gammas": [-1.0]}, "`gammas` must be from -0.999 to 50; got -1.0"),
+        ({"gammas": [math.nan]}, "`gammas` must be from"),
         ({"objective": "auc"}, "`objective` must be one of"),
         ({"labels": torch.zeros(6, 5, dtype=torch.int64)}, r"one at a time, `logits\[:, k\]`"),
         ({"logits": torch.full((6, 5), math.nan)}, "row 0"),

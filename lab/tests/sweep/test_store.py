@@ -220,7 +220,7 @@ def test_sizes(store) -> None:
 
 def test_no_store(tmp_path) -> None:
     """A folder without one is refused where none is to be made."""
-    with pytest.raises(InputError, match="holds no store of runs"):
+    with pytest.raises(InputError, match="is not a store of runs"):
         Store(tmp_path, create=False)
     with pytest.raises(InputError, match=r"nonsense://x cannot be used"):
         Store("nonsense://x")

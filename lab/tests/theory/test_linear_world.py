@@ -431,7 +431,7 @@ def test_refusals_of_the_world_and_the_bound() -> None:
     """Numbers out of range are refused by name."""
     good = {"risk": 0.1, "distance": 1.0, "prior_scale": 1.0, "num_samples": 10}
     for change, message in (
-        ({"risk": 1.5}, r"`risk` must lie in \[0, 1\]; got 1\.5"),
+        ({"risk": 1.5}, r"`risk` must be between 0 and 1; got 1\.5"),
         ({"distance": -1.0}, "`distance` must be finite and not negative"),
         ({"prior_scale": 0.0}, "`prior_scale` must be finite and positive"),
         ({"num_samples": 0}, "`num_samples` must be at least 1; got 0"),

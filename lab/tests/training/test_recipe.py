@@ -122,7 +122,9 @@ def test_recipes_have_names(tmp_path, monkeypatch) -> None:
     """A bare name is a recipe of the package unless there is such a file; a wrong one is answered."""
     monkeypatch.chdir(tmp_path)
     assert load_recipe("digits") == load_recipe(shelf() / "digits.toml")
-    with pytest.raises(InputError, match="no file digit, nor a recipe of that name; did you mean 'digits'"):
+    with pytest.raises(
+        InputError, match="digit is neither a file nor the name of a recipe; did you mean 'digits'"
+    ):
         load_recipe("digit")
     (tmp_path / "digits").write_text("seed = 7", encoding="utf-8")
     assert load_recipe("digits").seed == 7
@@ -233,7 +235,7 @@ def test_every_result_says_that_the_budget_was_small(recipe, short_reports, tmp_
     done = call("train", "recipe.toml", "--budget", "small", "--out", "run", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     said = "small budget: training.epochs 4 → 1, data.train 200 → 100"
-    assert f"budget:      {said}" in done.stdout
+    assert f"Budget:      {said}" in done.stdout
     found = json.loads((tmp_path / "run" / "evaluation.json").read_text(encoding="utf-8"))
     assert f"Trained on a {said}." in found["notes"]
     assert budget_note(load_recipe(tmp_path / "run" / "recipe.toml")) == said

@@ -15,8 +15,14 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from calibrant import InputError
-from calibrant.calibrators import HistogramBinning, PlattScaling, TemperatureScaling, VectorScaling
+from calibrant import InputError, fit
+from calibrant.calibrators import (
+    Calibrator,
+    HistogramBinning,
+    PlattScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions
 from calibrant.web.app import create_app
@@ -179,6 +185,34 @@ def test_one_output_has_the_map_of_the_second_class(classifier) -> None:
     assert found["other"]["map_error"] == "this network has one output, whose map is that of red."
 
 
+@pytest.mark.usefixtures("networks")
+def test_the_event_of_a_calibrator_may_be_class_0(tmp_path) -> None:
+    """The classes keep the order of the network's outputs, with intervals on their own side."""
+    odds = np.random.default_rng(0).normal(size=300)
+    labels = (odds + np.random.default_rng(1).logistic(size=300) > 0).astype(int)
+    given = Predictions(logits=2 * odds, labels=labels, class_names=["other", "red"], positive_class=0)
+    calibrator = fit(given, method="platt", every_row=True)
+    assert isinstance(calibrator, Calibrator)
+    calibrator.save(tmp_path / "c.safetensors")
+    given.as_binary("red").save(tmp_path / "event.npz")
+    settings = saved(
+        tmp_path,
+        predictions=tmp_path / "event.npz",
+        calibrator=tmp_path / "c.safetensors",
+        model="test_model_networks:redness",
+        resamples=25,
+    )
+    found = load_classifier(settings)
+    (answer,) = found.predictions([Upload("red.png", png(picture()))], Limits(), lambda *_: None)
+    assert isinstance(answer, dict)
+    right = float(calibrator.predict_proba([-1.0]))
+    rows_of = {row["name"]: row for row in answer["classes"]}
+    assert rows_of["red"]["raw"] == pytest.approx(1 / (1 + np.exp(-1)), rel=1e-5)
+    assert [rows_of[name]["calibrated"] for name in ("other", "red")] == pytest.approx([right, 1 - right])
+    for row in rows_of.values():
+        assert row["low"] < row["calibrated"] < row["high"]
+
+
 def bomb(width: int, height: int) -> bytes:
     """The start of a PNG file that says that it has so many pixels."""
     content = bytearray(png(picture()))
@@ -262,6 +296,7 @@ def networks(monkeypatch: pytest.MonkeyPatch) -> None:
     import types
 
     module = types.ModuleType("test_model_networks")
+    module.redness = Redness  # pyright: ignore[reportAttributeAccessIssue]
     module.colours = Colours  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, "test_model_networks", module)
 

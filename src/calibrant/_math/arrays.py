@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, SupportsFloat, TypeAlias
 
 import numpy as np
@@ -23,6 +24,9 @@ _ROUNDED = 0.005  # by how much a share of two decimals may miss
 NOT_KNOWN = "; leave out rows where it is not known"
 _UNKNOWN = frozenset({"None", "nan", "<NA>", "NaT"})
 """What Python, NumPy and pandas put where nothing is known."""
+
+_FAMILY = re.compile(r"(?:column|probs?|proba|p|logits?)_(?=.)")
+"""Prefixes that the columns of a frame share; polars calls columns without names ``column_0``."""
 
 ArrayLike: TypeAlias = Tensor | np.ndarray[Any, np.dtype[Any]] | Sequence[Any]
 
@@ -63,6 +67,16 @@ def _hint_on_fractions(labels: Tensor) -> str:
             return VOTES_AS_LABELS
     fractions = float(((labels > 0) & (labels < 1)).double().mean())
     return "; these look like probabilities" if fractions > 0.5 else ""
+
+
+def frame_names(values: Any) -> list[str] | None:
+    """The names of a table's columns (pandas, polars, pyarrow), as classes are called; None of others."""
+    columns = getattr(values, "column_names", getattr(values, "columns", None))
+    if columns is None or not hasattr(values, "__array__"):
+        return None
+    names = [str(name) for name in columns]
+    cut = all(_FAMILY.match(name) for name in names)
+    return [_FAMILY.sub("", name, count=1) for name in names] if cut else names
 
 
 def first_row(bad: Tensor) -> int:
@@ -118,6 +132,9 @@ def refuse_masked(values: Any, *, name: str) -> None:
 def _as_native_array(values: Any, *, name: str) -> np.ndarray[Any, np.dtype[Any]]:
     """Array in a dtype and memory layout that ``torch.from_numpy`` takes without a warning."""
     refuse_masked(values, name=name)
+    if isinstance(values, (Set, Mapping, Iterator)):
+        got = type(values).__name__
+        raise TypeError(f"`{name}` must be an array or a list, in the order of the samples; got a {got}.")
     try:
         array = np.asarray(values)
     except ValueError as error:  # a ragged list
@@ -173,7 +190,7 @@ def _refuse_large(large: Any, values: Any, name: str) -> None:
 
 
 def scattered(count: int) -> Tensor:
-    """One number in each of so many equal parts of [0, 1), there by chance, and always the same ones.
+    """One random number in each of ``number`` equal parts of [0, 1), always the same ones.
 
     For rows to stand for all: those at equal distances may have something else in common, where labels take
     turns.

@@ -48,8 +48,8 @@ class Checked:
     task: Task
     num_classes: int
     top: tuple[Float[Tensor, " N"], Bool[Tensor, " N"]] | None = None
-    """The largest probability of each row, in float64, and whether it is the true class's, where a check was
-    asked to find that on the way."""
+    """The largest probability of each row, in float64, and whether it is the true class's, if a check had to
+    find that."""
 
     @property
     def num_samples(self) -> int:
@@ -149,8 +149,9 @@ def check_at_least(name: str, value: float, least: float) -> None:
 
 
 def check_level(level: float) -> None:
+    check_is_number("level", level)
     if not 0 < level < 1:
-        raise InputError(f"`level` must lie between 0 and 1, as in 0.95; got {level}.")
+        raise InputError(f"`level` must be between 0 and 1, as in 0.95; got {level}.")
 
 
 def check_is_number(name: str, value: object) -> None:
@@ -160,14 +161,18 @@ def check_is_number(name: str, value: object) -> None:
 
 def check_share(name: str, value: float) -> None:
     if not 0 <= value <= 1:
-        raise InputError(f"`{name}` must lie in [0, 1]; got {value}.")
+        raise InputError(f"`{name}` must be between 0 and 1; got {value}.")
 
 
 def check_num_bins(num_bins: object) -> None:
-    if isinstance(num_bins, bool) or not isinstance(num_bins, Integral):
-        raise TypeError(f"`num_bins` must be an integer; got {num_bins!r}.")
-    if num_bins < 1:
-        raise InputError(f"`num_bins` must be at least 1; got {num_bins}.")
+    check_whole("num_bins", num_bins, 1)
+
+
+def check_whole(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        remedy = f"; write {int(value)}" if isinstance(value, float) and value.is_integer() else ""
+        raise TypeError(f"`{name}` must be an integer; got {value!r}{remedy}.")
+    check_at_least(name, value, least)  # pyright: ignore[reportArgumentType]
 
 
 def row_sum_tolerance(dtype: torch.dtype) -> float:
@@ -256,10 +261,12 @@ def _other_codes(labels: Tensor, num_classes: int) -> str:
     if labels.ndim == 2 and low >= 0 and bool((labels.sum(dim=1) > 1).all()):  # counts of votes
         return VOTES_AS_LABELS
     if low == 1 and high == num_classes:
-        return "; do they start at 1? Subtract one"
+        return "; if they start at 1, subtract one"
     if low == -1 and num_classes == 2 and bool((labels.abs() == 1).all()):
-        return "; do they say -1 for 0? Write 0"
-    return "; does that say that there is no label? Leave such rows out" if low < 0 else ""
+        return "; if -1 means 0, write 0"
+    outside = labels[(labels < 0) | (labels >= num_classes)]
+    one_code = int(outside.max()) > num_classes and bool((outside == outside[0]).all())  # such as 255
+    return "; if that means no label, leave such rows out" if low < 0 or one_code else ""
 
 
 def _check_logit_values(logits: Tensor, task: Task, *, allow_minus_inf: bool) -> None:
@@ -330,8 +337,8 @@ def _check_range(
     if float(low) >= 0 and float(high) <= limit:
         return
     row, value = first_outside(probs, limit)
-    remedy = NO_NUMBER if math.isnan(value) else f"if these are logits, {remedy}"
-    raise InputError(f"`probs` must lie in [0, 1]; row {before + row} holds {value:g}; {remedy}.")
+    remedy = NO_NUMBER if math.isnan(value) else f"if they are logits, {remedy}"
+    raise InputError(f"`probs` must be between 0 and 1; row {before + row} holds {value:g}; {remedy}.")
 
 
 def first_outside(probs: Tensor, limit: float) -> tuple[int, float]:

@@ -79,7 +79,7 @@ def best_temperature(
         start: The temperature to begin with.
         interval: Lowest and highest temperature.
         precision: How short Newton's step in log T must be to stop.
-        bracket: Whether to look at the sign of the derivative on the other side of the root, too.
+        bracket: Whether to check the sign of the derivative also on the other side of the root.
 
     Example:
         >>> found = best_temperature(lambda beta: Slopes(beta**3 - 8, 3 * beta**2), precision=1e-12)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 
 class InputError(ValueError):
-    """The caller's numbers, shapes or files are wrong; the message says which and what to do."""
+    """The caller's numbers, shapes or files are wrong; the message gives cause and remedy."""
 
 
 class DerivativeError(InputError, RuntimeError):
-    """A derivative was asked for that does not exist; torch says this by a RuntimeError."""
+    """A derivative that does not exist; torch raises a RuntimeError for this."""
 
 
 class LabelError(InputError, IndexError):
@@ -32,11 +32,11 @@ class NotFittedError(ValueError, AttributeError):
 
 
 class ConvergenceError(RuntimeError):
-    """An iterative fit found no optimum that can be trusted."""
+    """An iterative fit found no reliable optimum."""
 
 
 class CalibrantWarning(UserWarning):
-    """A result stands, and something about it needs saying (an optimum on a bound, floored probabilities)."""
+    """A valid result with a caveat (an optimum on a bound, floored probabilities)."""
 
 
 EXPECTED = (InputError, NotFittedError, ConvergenceError, OSError)
@@ -65,8 +65,9 @@ def in_lines(sentence: str) -> str:
 
 _REMEDY = re.compile(
     r"(?:; |\. )(?=`calibrant|--[a-z]|(?:add|bring|call|choose|create|delete|did|divide|evaluate|export|"
-    r"fetch|fit|get|give|keep|leave|lower|mark|name|pass|put|read|remove|rename|replace|resume|restore|save|see|set|"
-    r"start|store|take|try|upgrade|use|wait|write)\b)"
+    r"fetch|fit|get|give|keep|leave|lower|mark|name|pass|put|read|remove|rename|reorder|replace|resume|"
+    r"restore|save|see|set|start|store|take|try|upgrade|use|wait|write|if (?:they|rounded|that|-1)|"
+    r"for several)\b)"
 )
 """Before an instruction, or a command to run."""
 
@@ -81,7 +82,7 @@ def without_warnings() -> Generator[None]:
 
 def clause(error: Exception) -> str:
     """What went wrong in a user's code, and in which line, as one clause."""
-    said = str(error).strip().splitlines() or ["no more is said"]
+    said = str(error).strip().splitlines() or ["no details"]
     last = users_frame(error) or traceback.extract_tb(error.__traceback__)[-1]
     place = (error.filename, error.lineno) if isinstance(error, SyntaxError) else (last.filename, last.lineno)
     what = error.msg if isinstance(error, SyntaxError) else said[0].rstrip(".")

@@ -128,7 +128,7 @@ def said_of(path: str | os.PathLike[str], what: str) -> Generator[None]:
 
 @contextmanager
 def said_of_full_disk(folder: Path) -> Generator[None]:
-    """An error that some writer has its own words for, where the disk is full, as the system says it."""
+    """A full disk as the system's own error, whatever the writer raised."""
     try:
         yield
     except (OSError, InputError, NotFittedError, ConvergenceError):

@@ -1,8 +1,8 @@
 r"""Cells of probability by halvings: those of one and the same width, and ever finer ones towards 0 and 1.
 
 The distance q of a probability from the nearer end of the scale lies in a halving :math:`(2^{-k-1}, 2^{-k}]`,
-and each halving holds :math:`2^b` cells of equal width: the first bits of q, which are read off the float. So
-log-odds are told apart as well as the middle of the scale. Beyond :math:`2^{-41}` everything is one cell.
+and each halving holds :math:`2^b` cells of equal width. They are the first bits of q, read off the float. So
+log-odds have the same resolution as the middle of the scale. Beyond :math:`2^{-41}` everything is one cell.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def num_fine(bits: int) -> int:
 
 
 def bits_for(room: int, most: int) -> int:
-    """The most bits, up to so many, for which the cells fit; not below 0.
+    """The most bits, up to this number, for which the cells fit; not below 0.
 
     Example:
         >>> bits_for(20_000, 12), num_fine(8)
@@ -81,8 +81,8 @@ def rank_in_cells(
 ) -> None:
     """Add ``probs`` ``(P, D)``, of whose columns that of the label happens, to ``cells`` ``(2, D, K)``.
 
-    These hold the mass and what happened of it. So do ``of_groups`` ``(2, G, D, M)``, in cells of two
-    halvings, for one of ``every`` so many of the ``batches`` ``(P,)``; G may be 0.
+    These hold mass and outcomes. So do ``of_groups`` ``(2, G, D, M)``, in cells of two halvings, for one in
+    ``every`` of the ``batches`` ``(P,)``; G may be 0.
     """
     num_columns, num_cells = cells.shape[1:]
     num_groups, num_coarse = of_groups.shape[1], of_groups.shape[3]

@@ -45,9 +45,8 @@ def njit(function: Any = None, /, *, inner: bool = False, **options: Any) -> Any
 @cache
 def _tell_once() -> None:
     warnings.warn(
-        "compiled code cannot be kept, because neither the package's folder nor the user's cache can be "
-        "written to: it is compiled anew in each process, which takes seconds; set NUMBA_CACHE_DIR to a "
-        "folder that can be written to.",
+        "compiled code cannot be kept, because neither the package's folder nor your cache is writable. "
+        "Each process compiles it anew, which takes seconds; set NUMBA_CACHE_DIR to a writable folder.",
         CalibrantWarning,
         stacklevel=2,
     )

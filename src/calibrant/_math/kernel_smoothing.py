@@ -5,11 +5,11 @@ The Gaussian of width σ, folded back into [0, 1] at both ends, is the heat kern
 .. math:: K_\sigma(t, p) = \sum_{k \in \mathbb Z} [ \varphi_\sigma(t - p + 2k) + \varphi_\sigma(t + p + 2k) ]
           = 1 + 2 \sum_{k \ge 1} e^{-(\pi k \sigma)^2 / 2} \cos(\pi k t) \cos(\pi k p) .
 
-So masses :math:`m_i` at :math:`p_i` smooth to a cosine series with coefficients
-:math:`\sum_i m_i \cos(\pi k p_i)` times the exponentials; its primitive is a sine series, and the integral of
-its size is the sum of the sizes of the primitive's steps between changes of sign. No mesh biases the
+So masses :math:`m_i` at :math:`p_i` smooth to a cosine series with coefficients :math:`\sum_i m_i \cos(\pi k
+p_i)` times the exponentials. Its primitive is a sine series, and the integral of its size is the sum of the
+sizes of the primitive's steps between changes of sign. No mesh biases the
 coefficients: in each cell of a mesh the masses are kept as moments about its middle, from which Taylor's
-series gives the cosines; a cell is at most σ/4 wide, so that the remainder of order six changes the integral
+series gives the cosines. A cell is at most σ/4 wide, so that the remainder of order six changes the integral
 by less than 3e-8 of the summed sizes of the masses.
 """
 
@@ -30,7 +30,7 @@ MOMENTS = 6
 
 
 class HeatSeries:
-    """Masses at points of [0, 1] as coefficients of a cosine series, found as far as they are asked for."""
+    """Masses at points of [0, 1] as coefficients of a cosine series, computed on demand."""
 
     def __init__(self, points: Vector, masses: Vector) -> None:
         self._points = points
@@ -82,8 +82,8 @@ class SmoothedResiduals:
         r"""The bandwidth that equals the error at itself, to 1e-10 of the error as computed.
 
         The error E(σ) does not increase with σ (more smoothing cancels more), so E(σ) - σ falls with a slope
-        of at most -1: it has one zero σ*, which lies between σ and E(σ) for every σ. It also lies between the
-        size of the mean residual (the kernel keeps mass) and the summed sizes of the residuals, which settles
+        of at most -1. It has one zero σ*, which lies between σ and E(σ) for every σ. It also lies between the
+        size of the mean residual (the kernel keeps mass) and the summed sizes of the residuals. This settles
         residuals of one sign at once. Secant steps, halving where they leave the bracket. A zero below
         :data:`NARROWEST` is not resolved; what is returned is the error at that bandwidth, which is below the
         zero.
@@ -167,9 +167,9 @@ MESH = 512
 def fixed_points(points: Vector, residuals: NDArray[np.float64]) -> Vector:
     """The fixed points ``(R,)`` of many vectors of residuals ``(R, K)`` at the same points ``(K,)``.
 
-    For noise, not for values: between bandwidths that are 1.37 times each other, the logarithm of the error
-    is taken as a straight line, which moves the fixed point by less than a hundredth of itself. Below 1/512
-    it is taken in proportion to the error there.
+    For noise, not for values. Between bandwidths that are 1.37 times each other, the logarithm of the error
+    is taken as a straight line. This moves the fixed point by less than 1%. Below 1/512 it is taken in
+    proportion to the error there.
     """
     from scipy.fft import dct
 

@@ -7,17 +7,16 @@ For points :math:`x_1 \le \dots \le x_n` with residuals :math:`r_j` and distance
 Only the values at the points matter: joined by straight lines they are a 1-Lipschitz function into [-1, 1].
 
 **Forward.** Let :math:`V_j(w)` be the largest sum of the first j terms with :math:`w_j = w`. Then
-:math:`V_{j+1}(w) = r_{j+1} w + U_j(w)` with the sliding maximum
-:math:`U_j(w) = \max_{|w' - w| \le d_j} V_j(w')`. By induction V is concave and piecewise linear on [-1, 1]:
-it is described by the interval where it is largest and by its breakpoints, each with a mass, the amount by
-which the slope drops there. Left of the interval :math:`U_j(w) = V_j(w + d_j)`, right of it
-:math:`V_j(w - d_j)`, between them it is flat. So sliding moves the left breakpoints down by d and the right
-ones up by d, and those that leave [-1, 1] are dropped. Adding r w with r > 0 raises every slope by r: the
-interval moves right over breakpoints of total mass r, which become left breakpoints (the last one is split);
-where they do not suffice, the slope is still positive at the wall +1 and the rest of r becomes a breakpoint
-there. r < 0 is the mirror image. So breakpoints pass only between the tops of two stacks. Measured from its
-own side (w on the left, -w on the right) a position falls by d at every slide, that is, it is ``key - x``
-with a key that never changes: no offset can drift.
+:math:`V_{j+1}(w) = r_{j+1} w + U_j(w)` with the sliding maximum :math:`U_j(w) = \max_{|w' - w| \le d_j}
+V_j(w')`. By induction V is concave and piecewise linear on [-1, 1]. It is described by the interval where it
+is largest and by its breakpoints, each with a mass, the amount by which the slope drops there. Left of the
+interval :math:`U_j(w) = V_j(w + d_j)`, right of it :math:`V_j(w - d_j)`, between them it is flat. So sliding
+moves the left breakpoints down by d and the right ones up by d, and those that leave [-1, 1] are dropped.
+Adding r w with r > 0 raises every slope by r. The interval moves right over breakpoints of total mass r,
+which become left breakpoints (the last one is split). If they do not suffice, the slope is still positive at
+the wall +1 and the rest of r becomes a breakpoint there. r < 0 is the mirror image. So breakpoints pass only
+between the tops of two stacks. Measured from its own side (w on the left, -w on the right) a position falls
+by d at every slide. That is, it is ``key - x`` with a key that never changes, so no offset can drift.
 
 **Backward.** :math:`w_n` maximises :math:`V_n`, and :math:`w_j` is the point of
 :math:`[w_{j+1} - d_j, w_{j+1} + d_j]` nearest to the interval where :math:`V_j` is largest.
@@ -31,7 +30,7 @@ and :math:`h_n = C_n`, summation by parts gives
 so the optimum is also the least sum of h's variation and its distance from the cumulative residual. Equality
 needs :math:`C_j - h_j` to be a slope of :math:`U_j` at :math:`w_{j+1}`, and h to change only where w is at a
 wall. Going backward, :math:`C_j - h_{j+1}` is such a slope unless w is at a wall and it lies beyond the
-steepest slopes inside, which are the total masses, :math:`A_j` on the left and :math:`-B_j` on the right:
+steepest slopes inside. These are the total masses, :math:`A_j` on the left and :math:`-B_j` on the right:
 hence :math:`h_j = \mathrm{clamp}(h_{j+1}, C_j - A_j, C_j + B_j)`. The witness w is feasible, so its value is
 a lower bound; that of h is an upper one whatever h is. Both are returned: the number can be trusted without
 the proof.
@@ -106,11 +105,10 @@ def smooth_calibration_gradient(
 
     .. math:: \partial\,\mathrm{smCE}/\partial p_j = -\omega_j w(p_j) + \lambda_{j-1} - \lambda_j .
 
-    Where w is off its walls and has one slope s = ±1 on both sides,
-    :math:`\lambda_{j-1} - \lambda_j = r_j s`: the residual times w'. Exact wherever the error is
-    differentiable, which is almost everywhere. Each of several tied scores gets its own residual times the
-    mean of the two slopes, and the rest by weight; so the sum over a tie is the derivative of moving the tie
-    as one.
+    Where w is off its walls and has one slope s = ±1 on both sides, :math:`\lambda_{j-1} - \lambda_j = r_j
+    s`, the residual times w'. Exact wherever the error is differentiable, which is almost everywhere. Each of
+    several tied scores gets its own residual times the mean of the two slopes, and the rest by weight. So the
+    sum over a tie is the derivative of moving the tie as one.
     """
     order, ascending, residuals, shares = sorted_residuals(scores, outcomes, weights)
     residuals = shares * residuals

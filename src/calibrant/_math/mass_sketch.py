@@ -5,9 +5,9 @@ width on the scale of log-odds, since those of networks crowd against one, where
 not tell them apart. A boundary between two bins that falls inside a cell splits it in proportion.
 
 How wrong can that be? Let :math:`R(u)` be the sum of confidence minus outcome over the sorted samples up to
-weight :math:`u`. The error is :math:`\sum_j |R(e_{j+1}) - R(e_j)| / W`, and the sketch knows :math:`R` at
-the ends of the cells. In a cell of weight w and width h, with outcomes of weight s equal to 1, the sum of the
-outcomes leaves the straight line by at most :math:`s (w - s) / w` (all ones first, or last), and that of the
+weight :math:`u`. The error is :math:`\sum_j |R(e_{j+1}) - R(e_j)| / W`, and the sketch knows :math:`R` at the
+ends of the cells. In a cell of weight w and width h, let outcomes of weight s be 1. The sum of the outcomes
+leaves the straight line by at most :math:`s (w - s) / w` (all ones first, or last), and that of the
 confidences by at most :math:`h w / 4`. The exact rule ends its bins at whole samples, somewhere in the same
 cell, which moves the line by at most the cell's residual :math:`|r|`. Every inner boundary belongs to two
 bins, so

@@ -1,4 +1,4 @@
-"""Means over seeds with their 95 % intervals, and how they are written."""
+"""Means over seeds with their 95% intervals, and how they are written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Mean:
-    """A mean over seeds and half the width of its 95 % interval (Student's t); one seed has no interval."""
+    """A mean over seeds and half the width of its 95% interval (Student's t); one seed has no interval."""
 
     value: float
     half_width: float | None

@@ -2,9 +2,9 @@ r"""The most bins whose mean outcomes still ascend.
 
 The sorted samples are known by their cumulative weights and outcomes, so that the mean of a bin is a
 difference of two numbers, and a trial of b bins takes b steps at most. A fall of the mean can only lie
-between the first outcome above the least and the last one below the largest: where all outcomes before are
-equal, or all after, the bins there are not looked at. That keeps well separated samples, which bear very many
-bins, from taking O(N²).
+between the first outcome above the least and the last one below the largest. Elsewhere all outcomes are
+equal, and the bins are skipped. That keeps well separated samples, which bear very many bins, from taking
+O(N²).
 """
 
 from __future__ import annotations

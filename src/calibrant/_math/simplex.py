@@ -1,6 +1,6 @@
 """Logarithms of probabilities and of their complements, accurate where a network is sure of itself.
 
-The largest logit of a row is treated apart: the probability that it misses is summed from the other classes,
+The largest logit of a row is treated apart. The probability that it misses is summed from the other classes,
 never taken as ``1 - p``, so that ``log p`` keeps its digits when ``p`` rounds to one, and ``log(1 - p)`` when
 the others underflow. Classes are in the last dimension, a logit of ``-inf`` is a probability of zero, and NaN
 passes through. Half precision is computed in float32 and returned in the caller's type.

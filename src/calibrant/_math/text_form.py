@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import inspect
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from calibrant._math.errors import InputError
 
 Built = TypeVar("Built")
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 _CALL = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", flags=re.DOTALL)
 _LONGEST = 2000  # characters; deeper nesting than this allows would exhaust Python's own parser
@@ -110,11 +113,77 @@ def build_from(
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown name: what was probably meant, or what there is."""
     names = list(known)
-    alike = {candidate.lower().replace("_", "-"): candidate for candidate in names}
+    return meant(name, names) or (f"; choose {_listed(names)}." if names else "; there is none.")
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name that is close to a known one, or nothing."""
+    alike = {candidate.lower().replace("_", "-"): candidate for candidate in known}
     close = difflib.get_close_matches(name.lower().replace("_", "-"), alike, n=1)
-    if close:
-        return f"; did you mean {alike[close[0]]!r}?"
-    return f"; choose {_listed(names)}." if names else "; there is none."
+    return f"; did you mean {alike[close[0]]!r}?" if close else ""
+
+
+_OF_OTHERS = {
+    "y": "labels",
+    "y_true": "labels",
+    "target": "labels",
+    "y_prob": "probs",
+    "y_proba": "probs",
+    "y_score": "probs",
+    "sample_weight": "weights",
+    "random_state": "seed",
+    "pos_label": "positive_class",
+}
+"""What other libraries call arguments."""
+_ARRAYS = {"probs", "logits", "labels", "weights"}
+WRAP_ARRAYS = "; wrap arrays as `calibrant.Predictions(probs=probs, labels=labels)`."
+
+
+def suggesting(*, unnamed: str = "") -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
+    """Let a function name the argument that was probably meant by an unknown one.
+
+    ``unnamed`` says what it takes, and what to do, if too many come without a name; ``{}`` is their number.
+
+    Example:
+        >>> @suggesting()
+        ... def halved(weights=1):
+        ...     return weights / 2
+        >>> halved(sample_weight=3)
+        Traceback (most recent call last):
+        TypeError: halved() got an unexpected keyword argument 'sample_weight'; did you mean 'weights'?
+    """
+
+    def decorate(function: Callable[Given, Result]) -> Callable[Given, Result]:
+        called = function.__qualname__.removesuffix(".__init__")
+        parameters = inspect.signature(function).parameters
+        known = [name for name in parameters if name not in {"self", "cls"}]
+        most = sum(each.kind is not each.KEYWORD_ONLY for each in parameters.values())
+
+        @functools.wraps(function)
+        def checked(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+            if strangers := [name for name in kwargs if name not in parameters]:
+                end = _remedy(strangers[0], known)
+                raise TypeError(f"{called}() got an unexpected keyword argument {strangers[0]!r}{end}")
+            if unnamed and len(args) > most:
+                raise TypeError(f"`{called}` takes {unnamed.format(len(args))}")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def _remedy(name: str, known: list[str]) -> str:
+    """What to write for an argument that is not known."""
+    name = _OF_OTHERS.get(name, name)
+    if name in known:
+        return f"; did you mean {name!r}?"
+    return WRAP_ARRAYS if name in _ARRAYS else nearest(name, known)
+
+
+def kind_of(value: object) -> str:
+    """What a message calls a value that is of no use: its type, or the class that it is."""
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
 def named(name: str, known: Mapping[str, Built], what: str, *, place: str = "", remedy: str = "") -> Built:

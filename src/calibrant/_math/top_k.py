@@ -1,8 +1,8 @@
 r"""The largest logits of each sample, with the log-sum-exp of the others: what they say of the whole row.
 
 A temperature T changes that sum from :math:`\sum_j e^{z_j}` to :math:`\sum_j e^{z_j / T}`, which is no
-function of it. None of the others exceeds the last logit that is known, so the new sum has bounds: it is
-furthest to one side where the others are alike, to the other where as few of them as possible have any mass.
+function of it. None of the others exceeds the last logit that is known, so the new sum has bounds. One is
+reached if the others are equal, the other if as few of them as possible have any mass.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class TopK:
         return replace(self, logits=logits, indices=indices, log_rest=self.log_rest[where], label_logits=own)
 
     def listing(self, number: int) -> Self:
-        """The same with so many of the largest listed, and the others with the rest."""
+        """The same with this number of the largest listed, and the others in the rest."""
         if number == self.logits.shape[1]:
             return self
         rest = torch.logaddexp(self.log_rest, self.logits[:, number:].logsumexp(dim=1))
@@ -162,7 +162,7 @@ class TopK:
 
 
 def joined(parts: Sequence[TopK]) -> TopK:
-    """The samples of all parts; as many classes are listed of each as of the part that lists fewest."""
+    """The samples of all parts, each with the number of classes that the shortest part lists."""
     known = min(part.logits.shape[1] for part in parts)
     cut = [part.listing(known) for part in parts]
     own = [part.label_logits for part in cut if part.label_logits is not None]
@@ -266,9 +266,9 @@ def _checked_own(given: ArrayLike, values: Float[Tensor, "N k"], rest: Float[Ten
     refuse_rows(
         ~_is_listed(own, values) & (own > most + _slack_of(own)),
         lambda row: (
-            "`label_logits` must each be one of the logits listed, or at most the last of these and "
-            f"`log_rest`, here {float(most[row]):.6g}; row {row} holds {float(own[row]):.6g}; leave them "
-            "out, or see whether they are of the same model and temperature."
+            "`label_logits` must be listed logits, or at most the last of these and `log_rest`, here "
+            f"{float(most[row]):.6g}; row {row} holds {float(own[row]):.6g}; use those of the same model and "
+            "temperature, or leave them out."
         ),
     )
     return own
@@ -310,9 +310,9 @@ def _refuse_too_much(values: Tensor, rest: Tensor, num_classes: int | None) -> N
     refuse_rows(
         (rest > most + slack) & (rest > values[:, 0] + math.log(_SLACK)),
         lambda row: (
-            f"`log_rest` must be at most the last of the largest logits plus log({count}), as none of "
-            f"the {count} others exceeds it; row {row} holds {float(rest[row]):.6g}; it is the log-sum-exp "
-            "of the logits that are not listed."
+            f"`log_rest` must be at most the last of the largest logits plus log({count}); row "
+            f"{row} holds {float(rest[row]):.6g}; it is the log-sum-exp of the {count} unlisted logits, and "
+            "none exceeds the last."
         ),
     )
 

@@ -1,10 +1,10 @@
 r"""The true class against all the others, by its log-odds.
 
-Losses that look at :math:`p_t` alone are functions of
-:math:`s = \log p_t - \log(1 - p_t) = z_t - \log \sum_{j \ne t} e^{z_j}`, whose gradient
-:math:`\partial s / \partial z` (one at t, minus the softmax of the others elsewhere) stays bounded, while
-those of :math:`\log(1 - p_t)` and of powers of :math:`1 - p_t` are quotients of vanishing numbers when the
-network is sure. :math:`-\log p_t` is softplus(-s), :math:`-\log(1 - p_t)` is softplus(s).
+Losses that look at :math:`p_t` alone are functions of :math:`s = \log p_t - \log(1 - p_t) = z_t - \log
+\sum_{j \ne t} e^{z_j}`, whose gradient :math:`\partial s / \partial z` (one at t, minus the softmax of the
+others elsewhere) stays bounded. Those of :math:`\log(1 - p_t)` and of powers of :math:`1 - p_t` are quotients
+of vanishing numbers when the network is sure. :math:`-\log p_t` is softplus(-s), :math:`-\log(1 - p_t)` is
+softplus(s).
 """
 
 from __future__ import annotations

@@ -26,7 +26,9 @@ def scaling(count: int, factor: Tensor, shift: Tensor | None = None) -> Affine:
     return Affine(factors.diag(), shifts)
 
 
-def folded(linear: nn.Linear, affine: Affine | None, kind: Task, count: int, name: str) -> nn.Linear:
+def folded(
+    linear: nn.Linear, affine: Affine | None, kind: Task, count: int, name: str, event: int
+) -> nn.Linear:
     """The layer with the map of a calibrator of ``count`` outputs merged into it."""
     if not isinstance(linear, nn.Linear):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"`linear` must be an nn.Linear; got {type(linear).__name__}.")
@@ -36,7 +38,7 @@ def folded(linear: nn.Linear, affine: Affine | None, kind: Task, count: int, nam
             "use CalibratedModel(model, calibrator), which keeps it as a module."
         )
     if kind == "binary" and linear.out_features == 2:
-        count, affine = 2, _of_two_logits(affine)
+        count, affine = 2, _of_two_logits(affine, event)
     if linear.out_features != count:
         raise InputError(
             f"`linear` must have {count} output{'s' if count > 1 else ''}, which {name} was "
@@ -45,10 +47,11 @@ def folded(linear: nn.Linear, affine: Affine | None, kind: Task, count: int, nam
     return _merged(linear, affine)
 
 
-def _of_two_logits(of_log_odds: Affine) -> Affine:
+def _of_two_logits(of_log_odds: Affine, event: int) -> Affine:
     """The map of two logits that changes their difference as the log-odds were changed."""
     shift = of_log_odds.bias
-    return scaling(2, of_log_odds.weight[0, 0], torch.cat([torch.zeros_like(shift), shift]))
+    shifts = torch.cat([torch.zeros_like(shift), shift])
+    return scaling(2, of_log_odds.weight[0, 0], shifts if event else shifts.flip(0))
 
 
 def _merged(linear: nn.Linear, affine: Affine) -> nn.Linear:

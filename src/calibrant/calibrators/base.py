@@ -14,11 +14,12 @@ import torch
 from torch import Tensor, nn
 
 import calibrant
-from calibrant._math.arrays import ArrayLike, row_slices
+from calibrant._math.arrays import ArrayLike, as_float_tensor, row_slices
 from calibrant._math.checks import Task, check_logits
 from calibrant._math.errors import CalibrantWarning, InputError, NotFittedError
 from calibrant._math.scores import steady_sigmoid
 from calibrant._math.simplex import back_to, working_dtype
+from calibrant._math.text_form import suggesting
 from calibrant._math.threads import threads_for
 from calibrant.calibrators.affine import Affine, folded
 from calibrant.calibrators.file_format import FORMAT_VERSION, SINGLE_KEY, Header, Saved
@@ -35,12 +36,17 @@ from calibrant.calibrators.fitting.results import FitResult, Solution, join, sta
 from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities, floored
 from calibrant.calibrators.fitting.searches import solved_at_ordinary_size
 from calibrant.calibrators.inputs import (
+    TwoLogits,
     at_positions,
     check_kind,
     check_like_fit,
     check_shape_like_fit,
+    class_columns,
+    column_of_event,
     counted_positions,
     difference,
+    in_columns,
+    warn_of_probabilities,
 )
 
 _SET_BY_FIT = ("fit_result_", "kind_", "num_classes_", "class_names_")
@@ -49,12 +55,12 @@ _SET_BY_FIT = ("fit_result_", "kind_", "num_classes_", "class_names_")
 class Calibrator(Saved, nn.Module):
     """Fitted on calibration logits and labels; maps logits to calibrated log-probabilities.
 
-    Scores are logits ``(N, C)`` of a multiclass model, log-odds ``(N,)`` of a binary one, or log-odds
-    ``(N, C)`` of a multilabel one, which labels of shape ``(N, C)`` announce. A probability of exactly zero
-    (a logit of ``-inf``; in log-odds an infinity) counts as 1e-12, or as the smallest other probability of
-    its row where that is smaller still, so that no class overtakes another. ``class_names_`` may be set after
-    a fit; it goes into the file. Fitted on log-odds ``(N,)`` it also maps the two logits ``(N, 2)`` of a
-    network by their difference, and gives two columns back.
+    Scores are logits ``(N, C)`` of a multiclass model, log-odds ``(N,)`` of a binary one, or log-odds ``(N,
+    C)`` of a multilabel one, which labels of shape ``(N, C)`` announce. A probability of exactly zero (a
+    logit of ``-inf``; in log-odds an infinity) counts as 1e-12. If another probability of its row is even
+    smaller, it counts as that, so that no class overtakes another. ``class_names_`` may be set after a fit;
+    it goes into the file. Fitted on log-odds ``(N,)`` it also maps the two logits ``(N, 2)`` of a network by
+    their difference, and gives two columns back.
 
     Parameters are float64 buffers that keep their type under ``.to(dtype)`` and ``.half()``. Subclasses say
     how to fit one problem (``_solve``) and how to map scores (``_transform``).
@@ -87,6 +93,8 @@ class Calibrator(Saved, nn.Module):
     kind_: Task
     num_classes_: int
     class_names_: tuple[str, ...] | None
+    event_column_: int = 1
+    """Which of a model's two columns is the event that it was fitted on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,6 +119,7 @@ class Calibrator(Saved, nn.Module):
     def _transform(self, scores: Tensor) -> Tensor:
         """Calibrated log-probabilities of finite logits, or log-odds of log-odds; differentiable."""
 
+    @suggesting()
     def fit(
         self,
         logits: ArrayLike,
@@ -124,7 +133,8 @@ class Calibrator(Saved, nn.Module):
         """Fit on calibration data, which must not be the data the model was trained on.
 
         Args:
-            logits: Logits ``(N, C)`` (segmentation: ``(N, C, d1, ...)``), or log-odds ``(N,)`` of class 1.
+            logits: Logits ``(N, C)`` (segmentation: ``(N, C, d1, ...)``), or log-odds ``(N,)`` of class 1;
+                the columns of a frame name the classes.
             labels: Classes ``(N,)`` or ``(N, d1, ...)``, or zeros and ones of the shape of the logits with
                 one column per label.
             weights: Sample weights ``(N,)``, or ``(N, d1, ...)``: numbers of copies, or shares of one.
@@ -141,8 +151,7 @@ class Calibrator(Saved, nn.Module):
             InputError: If shapes disagree, a label is out of range, a value is NaN, or there are too few
                 samples for ``folds``.
 
-        Note:
-            Time is that of one fit, and of ``folds`` more. What stands in ``fit_result_.warnings`` (an
+        Note: Time is that of one fit, and of ``folds`` more. Everything in ``fit_result_.warnings`` (an
             optimum on a bound, separable data, probabilities of zero, or passed for logits) is also given as
             one ``CalibrantWarning``.
 
@@ -152,9 +161,12 @@ class Calibrator(Saved, nn.Module):
             >>> round(calibrator.predict_proba([4.0]).item(), 6)
             0.7
         """
+        named = class_columns(logits)
         logits, labels, weights = counted_positions(logits, labels, weights, ignore_index)
         checked = check_logits(logits, labels, weights, allow_minus_inf=True)
-        return self.fit_to(CalibrationData.of(checked).weighted(checked.weights), folds=folds, seed=seed)
+        self.fit_to(CalibrationData.of(checked).weighted(checked.weights), folds=folds, seed=seed)
+        self.class_names_ = named
+        return self
 
     def fit_to(self, data: CalibrationData, *, folds: int = 0, seed: int = 0) -> Self:
         """:meth:`fit` on samples that are checked."""
@@ -303,7 +315,7 @@ class Calibrator(Saved, nn.Module):
         """Calibrated log-probabilities in the shape of the logits, or log-odds in that of the log-odds.
 
         Args:
-            logits: What the model gives, of the kind it was fitted on; any floating dtype, any device.
+            logits: As :meth:`predict_proba` takes them.
 
         Returns:
             In the dtype and on the device of ``logits``; differentiable with respect to them.
@@ -323,9 +335,9 @@ class Calibrator(Saved, nn.Module):
         """
         if (dense := at_positions(logits, self.kind_, self)) is not None:
             return dense
-        if (odds := self._difference(logits)) is not None:
-            mapped = self(odds)
-            return nn.functional.logsigmoid(torch.stack([-mapped, mapped], dim=1))
+        if (two := self._difference(logits)) is not None:
+            mapped = self(two.odds)
+            return nn.functional.logsigmoid(in_columns(mapped, -mapped, two.event))
         if torch.compiler.is_compiling() and isinstance(logits, Tensor):
             check_shape_like_fit(self.name, self.kind_, self.num_classes_, logits)
             wide = logits.to(working_dtype(logits.dtype))
@@ -342,14 +354,17 @@ class Calibrator(Saved, nn.Module):
         """Calibrated probabilities.
 
         Args:
-            logits: What the model gives, of the kind it was fitted on; any floating dtype, any device.
+            logits: What the model gives, of the kind it was fitted on; any floating dtype, any device. For
+                probabilities use :func:`calibrant.apply`. Log-odds ``(N,)`` are those of
+                ``class_names_[1]``; two columns have the event at ``event_column_``, unless a frame names it.
 
         Returns:
             float64 on the device of ``logits``: ``(N, C)`` with rows that sum to one, or the probability of
             class 1 in the shape of the log-odds given.
 
         Raises:
-            InputError: If the shape is not that of the fit, or a value is NaN.
+            InputError: If the shape is not that of the fit, a frame's columns are called other than the
+                classes, or a value is NaN.
             NotFittedError: If ``fit`` was not called.
 
         Note:
@@ -363,9 +378,9 @@ class Calibrator(Saved, nn.Module):
         """
         if (dense := at_positions(logits, self.kind_, self.predict_proba)) is not None:
             return dense
-        if (odds := self._difference(logits)) is not None:
-            positive = self.predict_proba(odds)
-            return torch.stack([1 - positive, positive], dim=1)
+        if (two := self._difference(logits)) is not None:
+            positive = self.predict_proba(two.odds)
+            return in_columns(positive, 1 - positive, two.event)
         scores = self._check(logits)
         link: Callable[[Tensor], Tensor] = torch.exp if self.kind_ == "multiclass" else steady_sigmoid
         probs = torch.empty(scores.shape, dtype=torch.float64, device=scores.device)
@@ -420,18 +435,26 @@ class Calibrator(Saved, nn.Module):
             >>> torch.allclose(probs.double(), calibrator.predict_proba(head(features)), atol=1e-6)
             True
         """
-        return folded(linear, self.affine(), self.kind_, self.num_outputs(), self.name)
+        count, event = self.num_outputs(), self.event_column_
+        return folded(linear, self.affine(), self.kind_, count, self.name, event)
 
     def _calibrate(self, scores: Tensor) -> Tensor:
         return self._transform(floor_zero_probabilities(scores, self.kind_)[0])
 
-    def _difference(self, logits: ArrayLike) -> Tensor | None:
+    def _difference(self, logits: ArrayLike) -> TwoLogits | None:
         """The log-odds that two logits make, where it was fitted on log-odds."""
-        return difference(logits) if self.kind_ == "binary" else None
+        event = column_of_event(self, logits)
+        if self.kind_ != "binary" or (odds := difference(logits, event)) is None:
+            return None
+        if not torch.compiler.is_compiling():
+            warn_of_probabilities(self, as_float_tensor(logits, name="logits"))
+        return TwoLogits(odds, event)
 
     def _check(self, logits: ArrayLike) -> Tensor:
         """The scores, if they are of the kind that was fitted."""
-        return check_like_fit(self.name, self.kind_, self.num_classes_, logits).scores
+        scores = check_like_fit(self.name, self.kind_, self.num_classes_, logits).scores
+        warn_of_probabilities(self, scores)
+        return scores
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -459,7 +482,7 @@ class Calibrator(Saved, nn.Module):
         return sum(getattr(self, name).numel() for name in self.parameter_ranges)
 
     def num_parameters(self, num_classes: int) -> int | None:
-        """How many numbers a fit to so many classes finds; None where that depends on the samples."""
+        """How many numbers a fit to this number of classes finds; None if that depends on the samples."""
         shapes = [self.parameter_shapes.get(name, ()) for name in self.parameter_ranges]
         if any(set(letters) - {"C"} for letters in shapes):
             return None
@@ -482,7 +505,7 @@ class Calibrator(Saved, nn.Module):
         for name in self.parameter_ranges:
             self._buffers[name] = parameters[name]
         self.fit_result_, self.kind_ = result, kind
-        self.num_classes_, self.class_names_ = num_classes, class_names
+        self.num_classes_, self.class_names_, self.event_column_ = num_classes, class_names, 1
 
     def header(self) -> Header:
         """What its file says beside the parameters."""
@@ -495,6 +518,7 @@ class Calibrator(Saved, nn.Module):
             num_classes=self.num_classes_,
             class_names=self.class_names_,
             fit=self.fit_result_,
+            event_column=self.event_column_,
         )
 
     def _content(self) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
@@ -529,6 +553,7 @@ class Calibrator(Saved, nn.Module):
             "kind": self.kind_,
             "num_classes": self.num_classes_,
             "class_names": self.class_names_,
+            "event_column": self.event_column_,
             "result": asdict(self.fit_result_),
         }
 
@@ -540,7 +565,7 @@ class Calibrator(Saved, nn.Module):
             return
         self.fit_result_ = FitResult.from_dict(state["result"])
         self.kind_, self.num_classes_ = state["kind"], state["num_classes"]
-        self.class_names_ = state["class_names"]
+        self.class_names_, self.event_column_ = state["class_names"], state.get("event_column", 1)
 
     def _load_from_state_dict(
         self,

@@ -35,7 +35,7 @@ class DetectionCalibration:
     bias: float
     num_covariates: int
     loss: float
-    """Mean log-loss on the detections that it was fitted on."""
+    """Mean log loss on the detections that it was fitted on."""
     covariates: tuple[str, ...] = ()
     """What the covariates are called, if they have names."""
 
@@ -75,7 +75,7 @@ class DetectionCalibration:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> DetectionCalibration:
-        """What stands in a file, by name.
+        """The contents of a file, by name.
 
         Raises:
             InputError: If a number is none, or there are not as many weights as terms.
@@ -121,8 +121,8 @@ def fit_detections(
         and wrong ones lie apart, so that no weights are large enough, and all confidences become 0 or 1.
 
     Raises:
-        InputError: If shapes disagree, a value lies outside 0..1, there are not as many different names as
-            covariates, or all detections are right or all wrong.
+        InputError: If shapes disagree, a value lies outside 0..1, the names are not one per covariate, or all
+            detections are right or all wrong.
         ConvergenceError: If no optimum is found.
 
     References:
@@ -155,8 +155,8 @@ def fit_detections(
     weights, bias, loss = _fitted(terms, right, least)
     if (((terms @ weights + bias) > 0) == (right > 0)).all():
         warnings.warn(
-            f"{method}: right and wrong detections are separable: all {len(right)} are told apart, so "
-            "the fit states near 0 or 1; take more detections, fewer covariates, or a simpler method.",
+            f"{method} separates all {len(right)} right and wrong detections, so its probabilities are near "
+            "0 or 1; use more detections, fewer covariates, or a simpler method.",
             CalibrantWarning,
             stacklevel=2,
         )
@@ -182,7 +182,7 @@ def as_axes(confidences: ArrayLike, covariates: ArrayLike | None) -> Matrix:
             raise InputError(f"`covariates` must have shape ({len(stated)}, k); got {others.shape}.")
         axes = np.concatenate([axes, others], axis=1)
     if not ((axes >= 0).all() and (axes <= 1).all()):
-        raise InputError("`confidences` and `covariates` must lie in 0..1; take shares of the image.")
+        raise InputError("`confidences` and `covariates` must be in 0..1; take shares of the image.")
     return axes
 
 
@@ -225,7 +225,7 @@ def _sigmoid(values: Matrix) -> Matrix:
 
 
 def _fitted(terms: Matrix, right: Matrix, least: Matrix) -> tuple[Matrix, float, float]:
-    """Weights of the terms, bias and mean log-loss, on standardised terms and back."""
+    """Weights of the terms, bias and mean log loss, on standardised terms and back."""
     from scipy.optimize import minimize
 
     centre = terms.mean(axis=0)
@@ -254,7 +254,7 @@ def _fitted(terms: Matrix, right: Matrix, least: Matrix) -> tuple[Matrix, float,
 
 
 def save_detection_calibration(calibration: DetectionCalibration, path: str | os.PathLike[str]) -> None:
-    """Write a calibrator of detections, which is complete or not there.
+    """Write a calibrator of detections; the file is complete or absent.
 
     Args:
         calibration: What :func:`fit_detections` made.

@@ -28,7 +28,7 @@ FALSE_ALARMS = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class PriorEstimate:
-    """What :func:`estimate_prior` found."""
+    """Result of :func:`estimate_prior`."""
 
     prior: tuple[float, ...]
     """Estimated share of each class; both classes of a binary problem."""
@@ -52,7 +52,7 @@ def estimate_prior(
     weights: ArrayLike | None = None,
     max_steps: int = _MAX_STEPS,
 ) -> PriorEstimate:
-    r"""The class frequencies of unlabelled data, from calibrated probabilities (label shift).
+    r"""Estimate class frequencies of unlabelled data from calibrated probabilities (label shift).
 
     Where only the frequencies of the classes changed, and not what each class looks like, the likelihood of
     the new data under frequencies q is :math:`\prod_i \sum_k q_k p_{ik} / \pi_k`, with the probabilities p
@@ -63,9 +63,9 @@ def estimate_prior(
 
     Args:
         probs: Probabilities of the new data, ``(N, C)``, or ``(N,)`` of class 1. They must be calibrated on
-            data with the frequencies ``source_prior``, by a calibrator that mends class frequencies
-            (:class:`BiasCorrectedTemperatureScaling`, :class:`PlattScaling` for binary ones): a calibrator
-            without shifts of its own leaves a bias that is taken for a shift.
+            data with the frequencies ``source_prior``, by a calibrator that corrects class frequencies
+            (:class:`BiasCorrectedTemperatureScaling`, :class:`PlattScaling` for binary ones). A calibrator
+            without shifts of its own leaves a bias that looks like a shift.
         source_prior: The class frequencies of the calibration data, ``(C,)``, or one number for class 1;
             ``calibrator.fit_result_.profile.class_prior`` tells them.
         num_source: How many samples the calibrator was fitted on; the standard errors then contain those of
@@ -125,7 +125,7 @@ def estimate_prior(
 
 
 def adjust_to_prior(probs: ArrayLike, *, prior: ArrayLike | float, source_prior: ArrayLike | float) -> Tensor:
-    r"""Probabilities for other class frequencies than they were calibrated for.
+    r"""Adapt calibrated probabilities to other class frequencies.
 
     .. math:: p'_k \propto p_k \, q_k / \pi_k
 
@@ -321,7 +321,7 @@ def _of_the_calibrator(
 
 @dataclass(frozen=True, kw_only=True)
 class ClassChange:
-    """A class whose mean probability, as the model states it, changed much beyond noise."""
+    """A class whose mean predicted probability changed far beyond noise."""
 
     name: str
     before: float
@@ -332,7 +332,7 @@ class ClassChange:
 
 @dataclass(frozen=True, kw_only=True)
 class Shift:
-    """What :func:`shift_of` found; ``print`` it."""
+    """Result of :func:`shift_of`; ``print`` it."""
 
     distance: float
     """Total variation between the histograms of the confidences, from 0 to 1."""
@@ -357,37 +357,34 @@ class Shift:
         told: list[str] = []
         if self.distance - self.noise > LARGE_DISTANCE:
             told.append(
-                f"the model's confidences differ from those the calibrator was fitted on: "
-                f"{self.distance:.0%} of the samples lie in other bins, of which chance explains at most "
-                f"{self.noise:.0%}"
+                f"the model's confidences differ from those in the fit: {self.distance:.0%} of the samples "
+                f"moved to other bins; noise explains at most {self.noise:.0%}"
             )
         if self.class_distance - self.class_noise > LARGE_CHANGE:
             told.append(
-                f"the model's mean class probabilities differ from those on the data of the fit: "
-                f"{self.class_distance:.0%} lie on other classes, of which chance explains at most "
-                f"{self.class_noise:.0%}"
+                f"the mean class probabilities differ from those in the fit: {self.class_distance:.0%} "
+                f"moved to other classes; noise explains at most {self.class_noise:.0%}"
             )
         if self.changes:
             most = self.changes[0]
             others = len(self.changes) - 1
             told.append(
-                f"the model gives {most.name} a mean probability of {most.after:.3g}, and gave it "
-                f"{most.before:.3g} on the data of the fit"
-                + (f"; {others} more class{'es' if others > 1 else ''} changed so" if others else "")
+                f"the mean probability of {most.name} is {most.after:.3g}, in the fit {most.before:.3g}"
+                + (f"; {others} more class{'es' if others > 1 else ''} changed" if others else "")
             )
         return tuple(told)
 
     def __str__(self) -> str:
         if not self.found:
             return (
-                f"{self.num_samples} samples look like those of the fit (distance {self.distance:.3f}, "
+                f"{self.num_samples} samples resemble those of the fit (distance {self.distance:.3f}, "
                 f"noise {self.noise:.3f})."
             )
         return "\n".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in self.sentences)
 
 
 def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | None = None) -> Shift:
-    r"""Whether predictions differ much from those a calibrator was fitted on. Labels are not needed.
+    r"""Test whether predictions differ much from those of a calibrator's fit. Labels are not needed.
 
     Compared is what the model says before calibration. First the histogram of the confidences (top class; of
     binary and multilabel log-odds the probability of class 1), over ten bins that held equally many samples
@@ -399,10 +396,9 @@ def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | 
 
     but for a probability of :math:`\alpha = 10^{-3}` (Jensen's and McDiarmid's inequalities; s are the pooled
     shares). A distance that exceeds this by more than 0.1 counts as a shift. Second the mean probabilities of
-    the classes, likewise by total variation, with the variances of the probabilities in place of s (1 - s),
-    and 0.05 in place of 0.1. Third each class, or label, by itself: a change of its mean that exceeds the
-    empirical Bernstein bound by more than 0.05, or by so much that the mean more than doubled or fell to less
-    than half.
+    the classes, likewise by total variation. Variances of the probabilities replace s (1 - s), and 0.05
+    replaces 0.1. Third each class, or label, by itself. Its mean must change by 0.05 more than the empirical
+    Bernstein bound, or more than double or halve beyond that bound.
 
     A calibrator can be right on other data and wrong on data that look the same, so this is a warning sign,
     not a verdict; only labels tell.
@@ -437,7 +433,7 @@ def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | 
         >>> shift_of(calibrator, torch.randn(2000, generator=generator)).found
         False
         >>> print(shift_of(calibrator, torch.randn(2000, generator=generator) - 2).sentences[-1])
-        the model gives class 1 a mean probability of 0.159, and gave it 0.502 on the data of the fit
+        the mean probability of class 1 is 0.159, in the fit 0.502
     """
     profile = calibrator.fit_result_.profile
     if profile is None:

@@ -44,6 +44,7 @@ class Header:
     num_classes: int
     class_names: tuple[str, ...] | None
     fit: FitResult
+    event_column: int = 1
 
 
 class Saved:
@@ -111,7 +112,7 @@ def _checksum(key: str, text: str, tensors: Mapping[str, Tensor]) -> str:
 
 
 def read_file(path: str | os.PathLike[str], key: str, what: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What stands in a file under a key, and its tensors; ``what`` it should be is said in errors."""
+    """The entry of a file under a key, and its tensors; errors name ``what`` it should be."""
     from safetensors import SafetensorError, safe_open
     from safetensors.torch import load_file
 
@@ -148,7 +149,7 @@ def read_file(path: str | os.PathLike[str], key: str, what: str) -> tuple[dict[s
 
 
 def holds(path: str | os.PathLike[str], key: str) -> bool:
-    """Whether a file holds what stands under a key; what is no such file at all does not."""
+    """Whether a file has this key; other kinds of files do not."""
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():

@@ -79,6 +79,7 @@ def restored(path: str | os.PathLike[str], header: Header, tensors: dict[str, Te
     calibrator.restore(
         tensors, header.fit, kind=header.kind, num_classes=header.num_classes, class_names=header.class_names
     )
+    calibrator.event_column_ = header.event_column
     return calibrator
 
 
@@ -94,6 +95,8 @@ def headers_of(path: str | os.PathLike[str], contents: Sequence[Any]) -> list[He
         names, classes = header.class_names, 2 if header.kind == "binary" else header.num_classes
         if names is not None and len(names) != classes:
             raise damaged(path, f"it has {len(names)} names for {classes} classes")
+        if header.event_column not in {0, 1}:
+            raise damaged(path, f"its event is column {header.event_column} of two")
     return headers
 
 

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from typing import ClassVar, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
-from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor
-from calibrant._math.checks import Checked, Task, check_logits, counted, positions_of
-from calibrant._math.errors import InputError
+from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, frame_names
+from calibrant._math.checks import Checked, Task, check_logits, counted, positions_of, seem_probabilities
+from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.simplex import back_to, working_dtype
+from calibrant.calibrators.fitting.results import FitResult
+
+_MOST_NAMED = 5  # classes
+
+
+class Fitted(Protocol):
+    """What the fit of a calibrator says of scores."""
+
+    name: ClassVar[str]
+    kind_: Task
+    class_names_: tuple[str, ...] | None
+    event_column_: int
+    fit_result_: FitResult
 
 
 def check_kind(name: str, kinds: Collection[Task], kind: Task, *, remedy: str) -> None:
     """Refuse data of a kind that the calibrator of that name is not for."""
     if kind in kinds:
         return
-    wanted = "multiclass ones, (N, C) with `labels` (N,)"
+    wanted = "classes, logits (N, C) with `labels` (N,)"
     if "multiclass" not in kinds:
         wanted = "log-odds, (N,) or (N, C) with `labels` (N, C)"
-    raise InputError(f"`logits` must be {wanted}, which {name} is for; got {kind} ones; {remedy}.")
+    raise InputError(f"{name} needs {wanted}; these are {kind}; {remedy}.")
 
 
 def check_like_fit(
@@ -49,13 +65,81 @@ def check_shape_like_fit(name: str, kind: Task, num_classes: int, logits: Tensor
         )
 
 
-def difference(logits: ArrayLike) -> Tensor | None:
+def class_columns(logits: ArrayLike) -> tuple[str, ...] | None:
+    """What the columns of a frame call the classes; None of other tables, and of numbers in their order."""
+    named = None if isinstance(logits, Tensor) else frame_names(logits)
+    return tuple(named) if named and named != [*map(str, range(len(named)))] else None
+
+
+def column_of_event(calibrator: Fitted, logits: ArrayLike) -> int:
+    """Which of two columns is the event; refuses a table whose columns are called other than the classes."""
+    known, named = calibrator.class_names_, class_columns(logits)
+    if named is None or known is None or len(named) != len(known):
+        return calibrator.event_column_
+    if calibrator.kind_ == "binary" and named == known[::-1] != known:
+        return 0
+    refuse_other_names("`logits`", named, calibrator.name, known)
+    return 1
+
+
+def names_of_columns(calibrator: Fitted) -> tuple[str, ...] | None:
+    """The names of the classes in the order of the model's columns."""
+    names = calibrator.class_names_
+    return names if names is None or calibrator.event_column_ else names[::-1]
+
+
+def refuse_other_columns(calibrator: Fitted, logits: ArrayLike) -> None:
+    """Refuse a table whose columns are in another order than the model's, also of two classes."""
+    if column_of_event(calibrator, logits) != calibrator.event_column_:
+        refuse_other_names("`logits`", class_columns(logits), calibrator.name, names_of_columns(calibrator))
+
+
+def refuse_other_names(
+    what: str, named: tuple[str, ...] | None, calibrator: str, known: tuple[str, ...] | None
+) -> None:
+    """Refuse classes of other names than those of the fit, or in another order."""
+    if known is not None and named is not None and known != named:
+        raise InputError(
+            f"{what} names its classes {_listed(named)}, {calibrator} was fitted on {_listed(known)}; "
+            "bring the columns into that order."
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+
+
+def warn_of_probabilities(calibrator: Fitted, logits: Tensor) -> None:
+    """Warn of logits that look like probabilities, unless the fit was on such, which it said."""
+    seen = seem_probabilities(logits, multiclass=logits.ndim == 2 and calibrator.kind_ != "multilabel")
+    if seen and not any(each.startswith(seen) for each in calibrator.fit_result_.warnings):
+        warnings.warn(
+            f"{seen}; {calibrator.name} takes logits: to calibrate probabilities call "
+            "`calibrant.apply(calibrator, calibrant.Predictions(probs=probs))`.",
+            CalibrantWarning,
+            stacklevel=5,
+        )
+
+
+class TwoLogits(NamedTuple):
+    """The log-odds of the event, and which of the two columns it is."""
+
+    odds: Tensor
+    event: int
+
+
+def in_columns(event: Tensor, other: Tensor, column: int) -> Tensor:
+    """Two columns, of which one is the event."""
+    return torch.stack([other, event] if column else [event, other], dim=1)
+
+
+def difference(logits: ArrayLike, event: int = 1) -> Tensor | None:
     """The log-odds that two logits make; None of anything but ``(N, 2)``."""
     given = logits if isinstance(logits, Tensor) else as_float_tensor(logits, name="logits")
     if given.ndim != 2 or given.shape[1] != 2:
         return None
     wide = given.to(working_dtype(given.dtype))
-    return back_to(wide[:, 1] - wide[:, 0], given.dtype)
+    return back_to(wide[:, event] - wide[:, 1 - event], given.dtype)
 
 
 def counted_positions(

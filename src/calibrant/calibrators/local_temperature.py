@@ -43,7 +43,7 @@ class LocalTemperature:
     loss_of_one: float
     """The same with one temperature for all."""
     num_classes: int
-    """Of the logits of the fit."""
+    """Classes of the logits it was fitted on."""
     converged: bool = True
     """Whether all derivatives are zero, but for those that a bound holds."""
     covariates: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class LocalTemperature:
 
         Args:
             logits: ``(N, C)`` or ``(N, C, d1, ...)``, with the classes of the fit; -inf rules a class out.
-            covariates: Of the same samples or positions, ``(N, k)`` or ``(N, k, d1, ...)``.
+            covariates: One row per sample or position, ``(N, k)`` or ``(N, k, d1, ...)``.
 
         Raises:
             InputError: If shapes disagree, there are other classes than in the fit, or a value is not finite.

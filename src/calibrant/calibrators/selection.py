@@ -37,7 +37,7 @@ AS_THEY_CAME = "none"
 """Name of the candidate that changes nothing."""
 
 DEFAULT_FOLDS = 5
-_TITLES = {"nll": "log-loss", "brier": "Brier score"}
+_TITLES = {"nll": "log loss", "brier": "Brier score"}
 _SAMPLES_PER_NUMBER = 10
 _FEWEST_WRONG = 20  # decisions, for a free form
 _MOST_SORTED = 1 << 20  # scores for free forms, which sort them
@@ -45,7 +45,7 @@ _MOST_SORTED = 1 << 20  # scores for free forms, which sort them
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A calibrator, and how it did on samples it was not fitted on."""
+    """A calibrator and its loss on held-out samples."""
 
     text: str
     """What :func:`build` makes it from, or ``"none"`` for probabilities as they came."""
@@ -66,7 +66,7 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What :func:`select` chose, and why; ``print`` it."""
+    """Result of :func:`select`: the choice and the reason; ``print`` it."""
 
     calibrator: Calibrator | None
     """Fitted on all samples; None where probabilities are best left as they came."""
@@ -89,7 +89,7 @@ class Selection:
         width = max(len(candidate.text) for candidate in self.candidates)
         title = _TITLES[self.criterion]
         lines = [
-            f"{self.num_samples} samples, {self.folds}-fold cross-validated {title} (lower is better):",
+            f"{self.num_samples:,} samples, {self.folds}-fold cross-validated {title} (lower is better):",
             f"  {'':{width}}      parameters      loss  behind the best",
         ]
         for each in self.candidates:
@@ -106,21 +106,21 @@ class Selection:
 
     def _reason(self) -> str:
         best = min(self.candidates, key=lambda each: each.behind)
-        what = "leave the probabilities as they are" if self.calibrator is None else f"use {self.chosen.text}"
+        what = "no calibrator" if self.calibrator is None else self.chosen.text
         if self.chosen is best:
             others = [each for each in self.candidates if each.size < best.size]
             why = (
-                "it has the lowest loss, and every method with fewer parameters is more than one standard "
-                "error behind"
+                "It has the lowest loss; every method with fewer parameters is more than one standard error "
+                "behind"
                 if others
-                else "it has the lowest loss, and no other has fewer parameters"
+                else "It has the lowest loss, and no other has fewer parameters"
             )
         else:
             why = (
-                "it has the fewest parameters of the methods within one standard error of the best, "
+                "It has the fewest parameters of the methods within one standard error of the best, "
                 f"{best.text}"
             )
-        return f"Choice: {what}; {why}."
+        return f"Choice: {what}. {why}."
 
 
 def select(

@@ -22,19 +22,19 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant._math.top_k import Spread, TopK
 from calibrant.calibrators.fitting.results import join
-from calibrant.calibrators.fitting.searches import of_likeliest
+from calibrant.calibrators.fitting.searches import solution_of
 from calibrant.calibrators.methods.temperatures import TemperatureScaling
 
 
 def fit_top_k_temperature(
     top_k: TopK, labels: ArrayLike | None = None, *, weights: ArrayLike | None = None
 ) -> TemperatureScaling:
-    r"""The temperature of the whole rows, approximately, from the largest logits of each.
+    r"""Approximate the temperature of whole rows from their largest logits.
 
-    The likelihood at a temperature T needs :math:`\sum_j e^{z_j / T}` over all classes. Of those that are not
-    listed only :math:`R = \sum_j e^{z_j}` is known, and that none exceeds the last one listed; they are taken
-    to go on from there by a power law of their rank with that sum. A true class that is not listed counts by
-    its own logit where that is given, and else by the probability of all that are not listed.
+    The likelihood at a temperature T needs :math:`\sum_j e^{z_j / T}` over all classes. For those that are
+    not listed only :math:`R = \sum_j e^{z_j}` is known, and that none exceeds the last one listed. They are
+    taken to go on from there by a power law of their rank with that sum. A true class that is not listed
+    counts by its own logit where that is given, and else by the probability of all that are not listed.
 
     How much this matters can be seen from the message of ``fit_result_``: the temperatures that follow if the
     others are all alike, and if as few of them as possible have all of R. They are two extreme cases, no
@@ -84,10 +84,10 @@ def fit_top_k_temperature(
 
     root = fitted("power-law")
     ends = sorted(fitted(spread).temperature for spread in ("even", "narrow"))
-    solution = of_likeliest(root, root.at_start, 1.0)
+    solution = solution_of(root, root.at_start, 1.0)
     unlisted = float(own.isnan().to(torch.float64) @ shares)
     said = (
-        f"{solution.message}; two extreme spreads of the classes of which only the sum is known give "
+        f"{solution.message}; two extreme guesses of the unlisted probabilities give "
         f"{' and '.join(dict.fromkeys(map(_said, ends)))}"
     )
     said += f"; {unlisted:.2%} of the true classes are not listed" if unlisted else ""

@@ -107,7 +107,7 @@ def top_eigenvalues(
         raise InputError(f"`tolerance` must be positive; got {tolerance}.")
     operator = curvature_operator(model, loss, data, matrix=matrix, parameters=parameters, mode=mode)
     if not 1 <= k <= operator.size:
-        raise InputError(f"`k` must lie in 1..{operator.size}, the number of parameters; got {k}.")
+        raise InputError(f"`k` must be in 1..{operator.size}, the number of parameters; got {k}.")
     if max_products < k:
         raise InputError(f"`max_products` must be at least `k` = {k}; got {max_products}.")
     lanczos = operator.krylov(torch.Generator().manual_seed(seed))

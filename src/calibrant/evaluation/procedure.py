@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from calibrant import __version__
-from calibrant._math.checks import check_at_least, check_choice, check_level
+from calibrant._math.checks import check_choice, check_level, check_whole
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.intervals import INTERVALS, Intervals
 from calibrant.evaluation.resampling.resamples import Resamples, Stream, stream_seed
@@ -41,7 +41,7 @@ class Procedure:
             ("null_draws", self.num_draws, 1),
             ("seed", self.seed, 0),
         ):
-            check_at_least(name, value, least)
+            check_whole(name, value, least)
         check_level(self.level)
 
     def settings(self, calibration: str, calibrators: tuple[str, ...] = ()) -> Settings:

@@ -18,7 +18,7 @@ from calibrant.calibrators import Calibrator
 from calibrant.metrics import CorpReliabilityCurve, RiskCoverageCurve, RocCurve
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Source
-from calibrant.predictions.frames import Library, frame_of
+from calibrant.predictions.formats.columns import Library, frame_of
 
 SCHEMA_VERSION = 3
 
@@ -184,7 +184,7 @@ class NullError:
 class Curve:
     """A reliability diagram as numbers; one entry per bin, ``None`` where a bin is empty."""
 
-    name: str  # "top label", "positive class", or the name of a label
+    name: str  # "top label", the event's own name or "positive class", or the name of a label
     edges: tuple[float, ...]  # num_bins + 1
     counts: tuple[int, ...]
     confidence: tuple[float | None, ...]  # mean stated probability
@@ -409,7 +409,7 @@ class Coverages:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(AsRows, AsJson):
-    """The whole answer for one set of predictions.
+    """Everything found about one set of predictions.
 
     Drawn by ``calibrant.reports``, written by :meth:`to_json`, read back by :meth:`from_json`.
     """
@@ -501,7 +501,7 @@ class ComparedModel:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(AsRows, AsJson):
-    """Several models side by side; ``paired`` tells whether they were judged on the same samples."""
+    """Several models side by side; ``paired`` is true if their test samples are the same."""
 
     schema_version: int
     kind: Kind
@@ -519,6 +519,14 @@ class Comparison(AsRows, AsJson):
     def rows(self) -> list[dict[str, Any]]:
         """One flat dictionary per model and metric, with the difference from the first model."""
         return rows_of(self.models, part="model", change="difference")
+
+    def __repr__(self) -> str:
+        counts = f"{self.models[0].num_test:,} test samples" if self.paired else "samples of their own"
+        names = ", ".join(model.name for model in self.models)
+        return f"Comparison({self.kind}, {counts}; models: {names})\n  {self.short or self.verdict}"
+
+    def __str__(self) -> str:
+        return _reports("terminal").as_text(self)
 
 
 def upgraded(text: str) -> str:

@@ -134,7 +134,7 @@ class Rows(NamedTuple):
             return
         if found:
             raise LabelError(
-                f"Target {found[0]} is out of bounds: `labels` must lie in 0..{num_classes - 1}, or be "
+                f"Target {found[0]} is out of bounds: `labels` must be in 0..{num_classes - 1}, or be "
                 f"`ignore_index`, {self.ignore_index}."
             )
 

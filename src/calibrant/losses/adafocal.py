@@ -13,7 +13,7 @@ from calibrant._math.checks import check_at_least, check_is_number
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer, Shaped
 from calibrant.losses._module import LossModule, properness
-from calibrant.losses._row_loss import Terms, row_loss
+from calibrant.losses._row_loss import Steps, Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows
 
 __all__ = ["AdaFocalLoss", "adafocal_loss", "updated_gammas"]
@@ -77,7 +77,8 @@ def adafocal_loss(
             f"got shapes {tuple(edges.shape)} and {tuple(gammas.shape)}."
         )
     rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
-    return row_loss(rows, Terms(partial(_gamma_of, gammas=gammas, inner=edges[1:-1])))
+    inner = edges[1:-1]
+    return row_loss(rows, Terms(Steps(partial(_gamma_of, gammas=gammas, inner=inner), gammas, inner)))
 
 
 def _gamma_of(
@@ -96,7 +97,7 @@ def updated_gammas(
     lowest: float = -2.0,
     highest: float = 20.0,
 ) -> Float[Tensor, " B"]:
-    r"""AdaFocal's exponents after the gaps, mean confidence minus accuracy, of the bins have been seen.
+    r"""AdaFocal's exponents, updated by the gaps (mean confidence minus accuracy) of the bins.
 
     .. math:: \gamma' = \gamma e^{\mathrm{sign}(\gamma) \lambda\, \mathrm{gap}}
 
@@ -143,7 +144,7 @@ def _check(*, num_bins: int, initial_gamma: float, **_rest: float) -> None:
 
 
 class AdaFocalLoss(_Bins, LossModule, function=adafocal_loss, check=_check):
-    """Module of :func:`adafocal_loss`, with its bins; call :meth:`update` after each epoch.
+    """:func:`adafocal_loss` as a module, with its bins; call :meth:`update` after each epoch.
 
     It starts as focal loss with ``initial_gamma`` everywhere, in bins of equal width. Exponents and edges are
     buffers: they survive ``state_dict`` and move with the module.

@@ -59,4 +59,4 @@ def brier_loss(
 
 
 class BrierLoss(LossModule, function=brier_loss):
-    """Module of :func:`brier_loss`."""
+    """:func:`brier_loss` as a module."""

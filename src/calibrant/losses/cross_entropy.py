@@ -61,4 +61,4 @@ def cross_entropy_loss(
 
 
 class CrossEntropyLoss(LossModule, function=cross_entropy_loss):
-    """Module of :func:`cross_entropy_loss`."""
+    """:func:`cross_entropy_loss` as a module."""

@@ -85,7 +85,7 @@ def _check(*, gamma: float, calibration_weight: float, norm: str) -> None:
 
 
 class FocalCalibrationLoss(LossModule, function=focal_calibration_loss, check=_check):
-    """Module of :func:`focal_calibration_loss`."""
+    """:func:`focal_calibration_loss` as a module."""
 
     gamma: float = 3.0
     calibration_weight: float = 0.5

@@ -59,7 +59,7 @@ def linear_focal_loss(
     chunk_rows: int | None = None,
     kernel: Kernel = "torch",
 ) -> Float[Tensor, ""] | Float[Tensor, " *N"]:
-    r"""Focal loss of ``hidden @ weight.T + bias``, in the memory of a chunk of its rows.
+    r"""Focal loss of ``hidden @ weight.T + bias``, with only one chunk of rows in memory.
 
     .. math:: \ell = -(1 - p_t)^\gamma \log p_t, \qquad p = \mathrm{softmax}(W h + b)
 
@@ -127,7 +127,7 @@ def linear_loss(
     chunk_rows: int | None = None,
     kernel: Kernel = "torch",
 ) -> Float[Tensor, ""] | Float[Tensor, " *N"]:
-    """Any loss with a value per row, of ``hidden @ weight.T + bias``, in the memory of a chunk of its rows.
+    """Any row-wise loss of ``hidden @ weight.T + bias``, with only one chunk of rows in memory.
 
     Args:
         hidden: What the last layer is given, shape ``(N, H)`` or ``(..., H)``.

@@ -248,7 +248,7 @@ def _check(*, penalty: float, bandwidth: float, **_rest: bool) -> None:
 
 
 class MMCELoss(BatchLossModule, function=mmce_loss, check=_check):
-    """Module of :func:`mmce_loss`."""
+    """:func:`mmce_loss` as a module."""
 
     penalty: float = 2.0
     weighted: bool = True

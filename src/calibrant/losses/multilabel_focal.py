@@ -73,7 +73,7 @@ def _check(*, gamma: float, alpha: float | None) -> None:
 
 
 class MultilabelFocalLoss(MultilabelLossModule, function=multilabel_focal_loss, check=_check):
-    """Module of :func:`multilabel_focal_loss`."""
+    """:func:`multilabel_focal_loss` as a module."""
 
     gamma: float = 2.0
     alpha: float | None = None

@@ -71,7 +71,7 @@ def multilabel_focal_calibration_loss(
 class MultilabelFocalCalibrationLoss(
     MultilabelLossModule, function=multilabel_focal_calibration_loss, check=check_not_negative
 ):
-    """Module of :func:`multilabel_focal_calibration_loss`."""
+    """:func:`multilabel_focal_calibration_loss` as a module."""
 
     gamma: float = 2.0
     calibration_weight: float = 0.5

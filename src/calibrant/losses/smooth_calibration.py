@@ -211,6 +211,6 @@ def smooth_calibration_loss(
 
 
 class SmoothCalibrationLoss(BatchLossModule, function=smooth_calibration_loss, check=check_not_negative):
-    """Module of :func:`smooth_calibration_loss`."""
+    """:func:`smooth_calibration_loss` as a module."""
 
     penalty: float = 1.0

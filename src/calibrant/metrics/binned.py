@@ -12,6 +12,7 @@ from calibrant._math.binning import Binning, PairSums, binned, pair_sums
 from calibrant._math.checks import Checked, check_choice, check_num_bins, check_probs, check_share
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import (
     Average,
     Vector,
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 
+@suggesting()
 def expected_calibration_error(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -133,6 +135,7 @@ def expected_calibration_error(
     return averaged(debiased_errors(checked, num_bins, binning, norm), average)
 
 
+@suggesting()
 def adaptive_calibration_error(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -176,6 +179,7 @@ def adaptive_calibration_error(
     )
 
 
+@suggesting()
 def maximum_calibration_error(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -210,6 +214,7 @@ def maximum_calibration_error(
     return averaged(sums.calibration_error("max"), average)
 
 
+@suggesting()
 def over_confidence_error(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -246,6 +251,7 @@ def over_confidence_error(
     return averaged(sums.excess_error(1), average)
 
 
+@suggesting()
 def under_confidence_error(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -272,6 +278,7 @@ def under_confidence_error(
     return averaged(sums.excess_error(-1), average)
 
 
+@suggesting()
 def sweep_calibration_error(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -321,6 +328,7 @@ def sweep_calibration_error(
     return over_events(measure, probs, labels, False, average, weights, ignore_index)
 
 
+@suggesting()
 def monotone_num_bins(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -352,6 +360,7 @@ def _most_bins(scores: Vector, outcomes: Vector, weights: Vector | None, binning
     return (monotone_mass_bins if binning == "mass" else monotone_width_bins)(scores, outcomes, weights)
 
 
+@suggesting()
 def thresholded_calibration_error(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -410,6 +419,7 @@ def thresholded_calibration_error(
     return averaged(torch.stack(errors), average)
 
 
+@suggesting()
 def squared_calibration_error(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -488,6 +498,7 @@ def judged_pairs(checked: Checked, num_bins: int, binning: str, *, classwise: bo
     ]
 
 
+@suggesting()
 def classwise_calibration_error(
     probs: ArrayLike,
     labels: ArrayLike,

@@ -22,6 +22,7 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_at_least, check_choice, check_probs
 from calibrant._math.shapes import Float
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import Vector, checked_events
 
 __all__ = [
@@ -42,13 +43,14 @@ _MEET, _TERMS = 1.8, 12  # of series
 
 @dataclass(frozen=True)
 class CumulativeTest:
-    """A statistic of the cumulative differences, and how often a calibrated model's is as large."""
+    """A statistic of the cumulative differences, and its p-value under calibration."""
 
     statistic: Float[Tensor, ""] | Float[Tensor, " C"]
     scaled: Float[Tensor, ""] | Float[Tensor, " C"]
     p_value: Float[Tensor, ""] | Float[Tensor, " C"]
 
 
+@suggesting()
 def kolmogorov_smirnov_test(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -117,6 +119,7 @@ def kolmogorov_smirnov_test(
     )
 
 
+@suggesting()
 def kuiper_test(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -273,6 +276,7 @@ class SpiegelhalterTest:
     p_value: Float[Tensor, ""] | Float[Tensor, " C"]
 
 
+@suggesting()
 def spiegelhalter_test(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -281,7 +285,7 @@ def spiegelhalter_test(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> SpiegelhalterTest:
-    r"""Brier score less its expectation under the probabilities stated, in standard deviations.
+    r"""Brier score minus its expectation under the predicted probabilities, in standard deviations.
 
     .. math:: z = \frac{\sum_i w_i (y_i - p_i)(1 - 2 p_i)}
                        {\sqrt{\sum_i w_i^2 (1 - 2 p_i)^2 p_i (1 - p_i)}}

@@ -21,6 +21,7 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Bool, Float, Int
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import Average, averaged, check_average, check_bandwidth, columns
 
 __all__ = ["canonical_calibration_error"]
@@ -37,6 +38,7 @@ _NEGLIGIBLE = -600.0
 _JUDGES = 2000  # samples at most whose likelihood decides on the bandwidth
 
 
+@suggesting()
 def canonical_calibration_error(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -65,7 +67,7 @@ def canonical_calibration_error(
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         norm: ``"l1"`` (q = 1) or ``"l2"`` (q = 2).
         bandwidth: h, positive. By default the value, out of 20 from 1e-5 to 1 (15 of them logarithmically up
-            to 0.1), under which each probability vector is likeliest given the others.
+            to 0.1), that maximises the likelihood of each probability vector given the others.
         average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one
             value per label.
         weights: Weights of the samples, shape ``(N,)``, not negative: of each sample as a neighbour, and in
@@ -78,7 +80,7 @@ def canonical_calibration_error(
 
     Raises:
         InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or no
-            sample has a neighbour (there is one sample only, or all are certain and of different classes).
+            sample has a neighbour (one sample, or all certain and of different classes).
 
     Note:
         Consistent, not unbiased: the kernel smooths errors away and its noise adds some; a calibrated model
@@ -129,7 +131,7 @@ def _error(
         counted = weights > 0
         table, labels, weights = table[counted], labels[counted], weights[counted]
     if bandwidth is None:
-        bandwidth = _likeliest_bandwidth(table, weights)
+        bandwidth = _best_bandwidth(table, weights)
     frequencies, known = _regress(table, labels, bandwidth, weights)
     if not bool(known.any()):
         raise InputError(
@@ -165,8 +167,8 @@ def _regress(
     return frequencies, known
 
 
-def _likeliest_bandwidth(probs: Float[Tensor, "N C"], weights: Float[Tensor, " N"] | None = None) -> float:
-    """The one of ``CANDIDATES`` under which the samples are likeliest, each given the others.
+def _best_bandwidth(probs: Float[Tensor, "N C"], weights: Float[Tensor, " N"] | None = None) -> float:
+    """The one of ``CANDIDATES`` that maximises the likelihood of each sample given the others.
 
     At most 2000 samples are judged, evenly spaced in the order of their largest probabilities.
     """

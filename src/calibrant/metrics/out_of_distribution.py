@@ -16,6 +16,7 @@ from calibrant._math.checks import Task, check_choice, check_logits, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.scores import entropies
 from calibrant._math.shapes import Float
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import Vector, numbers
 
 __all__ = [
@@ -30,6 +31,7 @@ OutOfDistributionScore: TypeAlias = Literal["entropy", "max_probability", "max_l
 OUT_OF_DISTRIBUTION_SCORES: tuple[OutOfDistributionScore, ...] = get_args(OutOfDistributionScore)
 
 
+@suggesting()
 def out_of_distribution_scores(
     *,
     logits: ArrayLike | None = None,
@@ -37,7 +39,7 @@ def out_of_distribution_scores(
     score: OutOfDistributionScore = "entropy",
     multilabel: bool = False,
 ) -> Float[Tensor, " N"]:
-    r"""How foreign each sample looks; higher means more likely out of distribution.
+    r"""How unusual each sample looks; higher means more likely out of distribution.
 
     - ``"entropy"``: :math:`-\sum_k p_k \log p_k`;
     - ``"max_probability"``: :math:`1 - \max_k p_k`;
@@ -150,19 +152,21 @@ class RocCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class OutOfDistributionDetection:
-    """How well one score tells two kinds of samples apart; foreign ones are the positives unless said."""
+    """How well one score separates two kinds of samples, by default with unfamiliar ones as positives."""
 
     auroc: float
     aupr: float
-    """Average precision, foreign samples positive."""
+    """Average precision, out-of-distribution samples positive."""
     aupr_in: float
     """Average precision with the familiar samples as positives and the score reversed."""
     fpr_at_tpr: float
-    """Share of familiar samples flagged where at least ``true_positive_rate`` of the foreign ones are."""
+    """Share of in-distribution samples flagged if at least ``true_positive_rate`` of the others are."""
     fpr_at_tpr_in: float
-    """Share of foreign samples let through where at least ``true_positive_rate`` of the familiar ones are."""
+    """Share of out-of-distribution samples let through if at least ``true_positive_rate`` of the others
+    are."""
 
 
+@suggesting()
 def out_of_distribution_detection(
     in_scores: ArrayLike,
     out_scores: ArrayLike,
@@ -171,7 +175,7 @@ def out_of_distribution_detection(
     in_weights: ArrayLike | None = None,
     out_weights: ArrayLike | None = None,
 ) -> OutOfDistributionDetection:
-    r"""AUROC, AUPR and FPR at 95 % TPR of a score that should be higher out of distribution.
+    r"""AUROC, AUPR and FPR at 95% TPR of a score that should be higher out of distribution.
 
     .. math::
         \mathrm{AUROC} = P(s^+ > s^-) + \tfrac12 P(s^+ = s^-), \qquad
@@ -205,7 +209,7 @@ def out_of_distribution_detection(
     References:
         Hendrycks and Gimpel, "A Baseline for Detecting Misclassified and Out-of-Distribution Examples in
         Neural Networks", ICLR 2017. Liang, Li and Srikant, "Enhancing the Reliability of Out-of-distribution
-        Image Detection in Neural Networks", ICLR 2018 (FPR at 95 % TPR, familiar samples positive).
+        Image Detection in Neural Networks", ICLR 2018 (FPR at 95% TPR, in-distribution samples positive).
 
     Example:
         >>> found = out_of_distribution_detection([0.1, 0.2, 0.4], [0.4, 0.9])
@@ -213,7 +217,7 @@ def out_of_distribution_detection(
         (0.9167, 0.8333, 0.3333, 0.5)
     """
     if not 0 < true_positive_rate <= 1:
-        raise InputError(f"`true_positive_rate` must lie in (0, 1]; got {true_positive_rate}.")
+        raise InputError(f"`true_positive_rate` must be in (0, 1]; got {true_positive_rate}.")
     inside, in_mass = _side(in_scores, in_weights, "in")
     outside, out_mass = _side(out_scores, out_weights, "out")
     scores = np.concatenate([inside, outside])
@@ -230,6 +234,7 @@ def out_of_distribution_detection(
     )
 
 
+@suggesting()
 def roc_curve(scores: ArrayLike, outcomes: ArrayLike, *, weights: ArrayLike | None = None) -> RocCurve:
     """False and true positive rates at every threshold of a score.
 

@@ -8,6 +8,7 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import Binning, BinSums
 from calibrant._math.checks import check_probs
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import calibration_sums
 
 __all__ = ["ReliabilityTable", "reliability_table"]
@@ -34,6 +35,7 @@ class ReliabilityTable:
         return "\n".join(lines)
 
 
+@suggesting()
 def reliability_table(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -57,10 +59,9 @@ def reliability_table(
         weights: Weights of the samples, shape ``(N,)``, not negative.
         ignore_index: Samples or positions with this label are left out.
 
-    Returns:
-        ``edges`` (``num_bins + 1`` numbers; with ``binning="mass"`` the minimum, then the largest confidence
-        up to and including each bin), ``counts`` (weights, where given), ``confidence`` and ``accuracy`` (for
-        an event: the share of samples in which it happened), ``None`` in empty bins.
+    Returns: ``edges`` (``num_bins + 1`` numbers; with ``binning="mass"`` the minimum, then the largest
+        confidence of each bin), ``counts`` (weights, where given), ``confidence`` and ``accuracy`` (for an
+        event: its rate). Empty bins have ``None``.
 
     Raises:
         InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or

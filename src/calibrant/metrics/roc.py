@@ -13,6 +13,7 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_probs
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.shapes import Bool, Float
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import check_average, columns
 
 __all__ = ["auroc"]
@@ -36,6 +37,7 @@ def auroc(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> tuple[Float[Tensor, ""] | None, ...]: ...
+@suggesting()
 def auroc(
     probs: ArrayLike,
     labels: ArrayLike,

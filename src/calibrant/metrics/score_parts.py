@@ -16,6 +16,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.isotonic import IsotonicBlocks, isotonic_blocks
 from calibrant._math.scores import FLOOR, brier_scores, negative_log_likelihoods, weighted_mean
 from calibrant._math.shapes import Float
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import Average, Vector, check_events_average, events, one_event, vector
 
 __all__ = [
@@ -46,6 +47,7 @@ class ScoreDecomposition:
     uncertainty: Float[Tensor, ""] | Float[Tensor, " C"]
 
 
+@suggesting()
 def score_decomposition(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -63,10 +65,10 @@ def score_decomposition(
              - \underbrace{\left( S(\bar y) - S(\hat p) \right)}_{\mathrm{DSC}}
              + \underbrace{S(\bar y)}_{\mathrm{UNC}}
 
-    S is the mean score of an event, :math:`(p - y)^2` or :math:`-\log` of the probability of what happened;
-    :math:`\hat p` the isotonic regression of the outcomes on p, the best that any recalibration which keeps
-    the order could do; :math:`\bar y` the mean outcome. MCB is what recalibration could gain, DSC what the
-    order of the probabilities is worth, UNC what the task costs whoever knows only the base rate.
+    S is the mean score of an event, :math:`(p - y)^2` or :math:`-\log` of the probability of the outcome. The
+    isotonic regression of the outcomes on p, :math:`\hat p`, is the best that any order-preserving
+    recalibration could do. The mean outcome is :math:`\bar y`. MCB is the possible gain from recalibration,
+    DSC the value of the order of the probabilities, UNC the score of the base rate.
 
     Classes ``(N, C)`` with labels ``(N,)``: the event is that the top label is right, p its probability (cut
     at 1); with ``classwise=True`` each class against all others. An event ``(N,)``: itself. Several labels
@@ -92,12 +94,10 @@ def score_decomposition(
     Raises:
         InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
-    Note:
-        No bins to choose, and the same :math:`\hat p` for every proper score. It is fitted to the sample it
-        is judged on, so miscalibration and discrimination are biased upward for small ``N``: a calibrated
-        model has MCB of order :math:`N^{-2/3}` (and of outcomes that are all equal, or of one sample, nothing
-        is left but MCB). Compare with the same sample size. O(N log N) time per event; the first call
-        compiles. Not differentiable.
+    Note: No bins to choose, and the same :math:`\hat p` for every proper score. It is fitted to the sample it
+        is judged on, so miscalibration and discrimination are biased upward for small ``N``. A calibrated
+        model has MCB of order :math:`N^{-2/3}`. If all outcomes are equal, only MCB is left. Compare with the
+        same sample size. O(N log N) time per event; the first call compiles. Not differentiable.
 
     References:
         Dimitriadis, Gneiting and Jordan, "Stable reliability diagrams for probabilistic classifiers", PNAS
@@ -135,6 +135,7 @@ class CorpReliabilityCurve:
     counts: tuple[float, ...]
 
 
+@suggesting()
 def corp_reliability_curve(
     probs: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None, ignore_index: int | None = None
 ) -> CorpReliabilityCurve:
@@ -185,6 +186,7 @@ class RefinementDecomposition:
     refinement: Float[Tensor, ""]
 
 
+@suggesting()
 def refinement_decomposition(
     probs: ArrayLike,
     recalibrated: ArrayLike,
@@ -194,7 +196,7 @@ def refinement_decomposition(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> RefinementDecomposition:
-    r"""What recalibration takes off a proper score, and what is left ("refine, then calibrate").
+    r"""Split a proper score into calibration and refinement ("refine, then calibrate").
 
     .. math:: S(p) = \underbrace{S(p) - S(g(p))}_{\text{calibration}}
                    + \underbrace{S(g(p))}_{\text{refinement}}
@@ -285,11 +287,12 @@ def _blocks(scores: Vector, outcomes: Vector, weights: Vector | None) -> Isotoni
 
 @dataclass(frozen=True)
 class TemperatureDecomposition(RefinementDecomposition):
-    """A proper score = calibration + refinement, and the temperature that tells them apart."""
+    """A proper score = calibration + refinement, and the temperature that separates them."""
 
     temperature: float
 
 
+@suggesting()
 def temperature_decomposition(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -298,7 +301,7 @@ def temperature_decomposition(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> TemperatureDecomposition:
-    r"""What one temperature takes off a proper score, and what is left.
+    r"""Split a proper score into what one temperature removes and what is left.
 
     .. math:: S(p) = \underbrace{S(p) - S(p_T)}_{\text{calibration}} + \underbrace{S(p_T)}_{\text{refinement}}
               , \qquad p_T \propto p^{1/T}

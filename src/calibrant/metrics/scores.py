@@ -21,6 +21,7 @@ from calibrant._math.scores import (
     weighted_mean,
 )
 from calibrant._math.shapes import Float
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import Average, columns, mean_score
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 
+@suggesting()
 def negative_log_likelihood(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -42,7 +44,7 @@ def negative_log_likelihood(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""Mean negative log-likelihood (log-loss, cross-entropy) in nats.
+    r"""Mean negative log-likelihood (log loss, cross-entropy) in nats.
 
     .. math:: \mathrm{NLL} = -\frac{1}{N} \sum_i \log p_{i, y_i}
 
@@ -83,6 +85,7 @@ def negative_log_likelihood(
     )
 
 
+@suggesting()
 def brier_score(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -91,7 +94,7 @@ def brier_score(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""Mean squared distance between the probabilities and what happened.
+    r"""Mean squared distance between the probabilities and the outcomes.
 
     .. math::
         \mathrm{Brier} = \frac{1}{N} \sum_i \sum_k \left( p_{ik} - \mathbf 1[y_i = k] \right)^2
@@ -133,6 +136,7 @@ def brier_score(
     return mean_score(brier_scores, check_probs(probs, labels, weights, ignore_index=ignore_index), average)
 
 
+@suggesting()
 def accuracy(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -170,6 +174,7 @@ def accuracy(
     return mean_score(hits, check_probs(probs, labels, weights, ignore_index=ignore_index), average)
 
 
+@suggesting()
 def error_rate(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -203,6 +208,7 @@ class HighConfidence:
     accuracy: Float[Tensor, ""] | None
 
 
+@suggesting()
 def high_confidence(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -258,6 +264,7 @@ def high_confidence(
     )
 
 
+@suggesting()
 def predictive_entropy(
     probs: ArrayLike,
     labels: ArrayLike | None = None,

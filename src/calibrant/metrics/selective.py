@@ -15,6 +15,7 @@ from calibrant._math.checks import check_probs, check_share, check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label
 from calibrant._math.shapes import Float
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import Average, Vector, averaged, check_average, columns, numbers
 
 __all__ = [
@@ -49,6 +50,7 @@ class RiskCoverageCurve:
         return max((share for share, each in kept if each <= risk), default=0.0)
 
 
+@suggesting()
 def selective_risk_curve(
     confidences: ArrayLike, losses: ArrayLike, *, weights: ArrayLike | None = None
 ) -> RiskCoverageCurve:
@@ -96,11 +98,12 @@ def selective_risk_curve(
         )
     if not (loss.min() >= 0 and loss.max() <= 1):
         row = int(np.argmax((loss < 0) | (loss > 1)))
-        raise InputError(f"`losses` must lie in [0, 1]; row {row} holds {loss[row]:g}.")
+        raise InputError(f"`losses` must be between 0 and 1; row {row} holds {loss[row]:g}.")
     mass = None if weights is None else check_weights(weights, len(loss)).cpu().numpy()
     return _curve(confidence, loss, mass)
 
 
+@suggesting()
 def risk_coverage_curve(
     probs: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None, ignore_index: int | None = None
 ) -> RiskCoverageCurve:
@@ -140,6 +143,7 @@ def risk_coverage_curve(
     return _curve_of(checked.scores, checked.target, mass)
 
 
+@suggesting()
 def risk_coverage_area(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -149,7 +153,7 @@ def risk_coverage_area(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""Area under the risk–coverage curve (AURC), or what is left of it beyond the best order (E-AURC).
+    r"""Area under the risk–coverage curve (AURC), or its excess over the best order (E-AURC).
 
     .. math::
         \mathrm{AURC} = \frac1N \sum_i r(c_i), \qquad
@@ -196,6 +200,7 @@ def risk_coverage_area(
     return _of_curves(area, probs, labels, average, weights, ignore_index)
 
 
+@suggesting()
 def risk_at_coverage(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -233,6 +238,7 @@ def risk_at_coverage(
     return _of_curves(lambda curve: curve.risk_at(coverage), probs, labels, average, weights, ignore_index)
 
 
+@suggesting()
 def coverage_at_risk(
     probs: ArrayLike,
     labels: ArrayLike,

@@ -14,6 +14,7 @@ from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import check_at_least, check_choice
 from calibrant._math.kernel_smoothing import HeatSeries, SmoothedResiduals, shares
 from calibrant._math.shapes import Float
+from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import Average, Vector, check_bandwidth, one_event, over_events
 
 __all__ = [
@@ -30,6 +31,7 @@ NARROWEST_CURVE = 1e-3  # a finer curve is finer than a pixel
 EMPTY = 1e-6  # density below which a curve says nothing
 
 
+@suggesting()
 def smooth_calibration_error(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -39,7 +41,7 @@ def smooth_calibration_error(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""Smooth calibration error: the most that a bounded Lipschitz function can see of the residuals.
+    r"""Smooth calibration error: the largest mean of residuals times a bounded Lipschitz function.
 
     .. math::
         \mathrm{smCE} = \sup_w \frac{\sum_i \omega_i (y_i - p_i) \, w(p_i)}{\sum_i \omega_i} ,
@@ -106,6 +108,7 @@ class SmoothCalibrationWitness:
         return torch.as_tensor(values, dtype=torch.float64).to(at.device)
 
 
+@suggesting()
 def smooth_calibration_witness(
     probs: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None, ignore_index: int | None = None
 ) -> SmoothCalibrationWitness:
@@ -161,6 +164,7 @@ def smooth_calibration_witness(
     )
 
 
+@suggesting()
 def post_processing_gap(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -171,7 +175,7 @@ def post_processing_gap(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""Squared loss or log loss less the least that a gentle, Lipschitz change can reach.
+    r"""How much a Lipschitz change of the probabilities could lower squared loss or log loss.
 
     For the squared loss, ``score="brier"``, by changing the probabilities:
 
@@ -229,6 +233,7 @@ def post_processing_gap(
     return over_events(measure, probs, labels, classwise, average, weights, ignore_index)
 
 
+@suggesting()
 def smooth_ece(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -294,6 +299,7 @@ class SmoothReliabilityCurve:
     bandwidth: float
 
 
+@suggesting()
 def smooth_reliability_curve(
     probs: ArrayLike,
     labels: ArrayLike,

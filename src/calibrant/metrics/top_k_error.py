@@ -12,10 +12,12 @@ from calibrant._math.binning import Binning, binned
 from calibrant._math.checks import check_choice, check_num_bins, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
+from calibrant._math.text_form import suggesting
 
 __all__ = ["top_k_calibration_error"]
 
 
+@suggesting()
 def top_k_calibration_error(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -82,7 +84,7 @@ def top_k_calibration_error(
     if checked.task != "multiclass":
         raise InputError("`probs` must have shape (N, C) with one class (N,) per sample in `labels`.")
     if not 1 <= k <= checked.num_classes:
-        raise InputError(f"`k` must lie in 1..{checked.num_classes}, the number of classes; got {k}.")
+        raise InputError(f"`k` must be in 1..{checked.num_classes}, the number of classes; got {k}.")
 
     confidences = torch.empty(checked.num_samples, dtype=torch.float64, device=table.device)
     places = torch.empty_like(target)  # of the label among the sorted classes, from 0

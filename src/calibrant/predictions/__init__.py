@@ -10,8 +10,9 @@ from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.frames import predictions_from_frame, predictions_to_frame
 from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.predictions.positions import predictions_of_positions
+from calibrant.predictions.source import Source
 from calibrant.predictions.stores import ScoreFile
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.table import Predictions
 from calibrant.predictions.top_k import predictions_of_top_k
 
 StreamedPredictions = Predictions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,7 +24,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 # its copy in another format the same: text has no dtype.
 ROUNDING_TOLERANCE = 1e-5
 SPLIT_CODES = {"0": 0, "calibration": 0, "val": 0, "validation": 0, "1": 1, "test": 1}
-_PERCENT = "say `percent=True` (--percent) if all are percentages"
+_PERCENT = "pass `percent=True` (--percent) if all are percentages"
 
 _least_samples: ContextVar[int] = ContextVar("least_samples", default=2)
 
@@ -91,8 +90,8 @@ def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
             row = first_row(miss > slack)
             raise InputError(
                 f"`probs` must have rows summing to 1; row {rows.start + row} sums to "
-                f"{sums[row].item():.6g}; name logits `logits`; divide rounded rows by their sum, or export "
-                "more digits; give `labels` (N, C) or the kind multilabel if several labels can be true."
+                f"{sums[row].item():.6g}; if they are logits, name them `logits`; if rounded, "
+                "divide each row by its sum; for several labels, use the kind multilabel."
             )
         bad = (miss > ROUNDING_TOLERANCE) | (chunk > 1).any(dim=1)
         if bool(bad.any()):
@@ -107,7 +106,7 @@ def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
 
 
 def rows_divided(count: int, num_rows: int, largest: float) -> str:
-    """What is said of rows that were repaired."""
+    """The note on rows that were repaired."""
     divided = "was divided by its sum" if count == 1 else "were divided by their sum"
     return f"{count} of {num_rows} rows of `probs` missed one, by up to {largest:.2g}, and {divided}."
 
@@ -138,7 +137,7 @@ def one_number_each(values: ArrayLike, num_samples: int, *, name: str) -> Tensor
 
 
 def as_names(values: ArrayLike, *, name: str) -> tuple[str, ...]:
-    """Names as they can stand in every file: no line breaks, no blanks around, nothing beyond UTF-8."""
+    """Names that every file can hold: no line breaks, no blanks around, nothing beyond UTF-8."""
     listed = _as_array(values)
     listed = listed.tolist() if isinstance(listed, np.ndarray | torch.Tensor) else listed
     if isinstance(listed, str) or not isinstance(listed, Sequence):
@@ -200,20 +199,6 @@ def as_texts(values: Any) -> list[str] | None:
     return [_name(item, "a text", row) for row, item in enumerate(listed)]
 
 
-_FAMILY = re.compile(r"(?:column|probs?|proba|p|logits?)_(?=.)")
-"""Prefixes that the columns of a frame share; polars calls columns without names ``column_0``."""
-
-
-def frame_names(values: Any) -> list[str] | None:
-    """The names of a table's columns (pandas, polars, pyarrow), as classes are called; None of others."""
-    columns = getattr(values, "column_names", getattr(values, "columns", None))
-    if columns is None or not hasattr(values, "__array__"):
-        return None
-    names = [str(name) for name in columns]
-    cut = all(_FAMILY.match(name) for name in names)
-    return [_FAMILY.sub("", name, count=1) for name in names] if cut else names
-
-
 def refuse_other_order(given: Mapping[str, Any]) -> None:
     """Refuse pandas objects with the same index in another order: samples are matched by position."""
     indices = {name: each.index for name, each in given.items() if hasattr(each, "iloc")}
@@ -236,7 +221,7 @@ def _as_array(values: Any) -> Any:
 
 
 def shown(text: str) -> str:
-    """A text as it stands in a message: quoted, in one line, not too long."""
+    """A text for a message: quoted, in one line, not too long."""
     return repr(text if len(text) <= 60 else text[:60] + "…")
 
 
@@ -244,6 +229,11 @@ def listing(names: Iterable[str], *, most: int = 12) -> str:
     """Names as they are shown in a message."""
     known = [f"`{name[:60]}`" if name else "(no name)" for name in names]
     return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
+
+
+def is_missing(item: Any) -> bool:
+    """Whether it is what Python, NumPy and pandas put where nothing is known."""
+    return item is None or str(item) in {"nan", "<NA>", "NaT"}
 
 
 def _name(item: Any, what: str, row: int) -> str:
@@ -256,7 +246,8 @@ def _name(item: Any, what: str, row: int) -> str:
         item = str(int(item))
     if not isinstance(item, str):
         got = repr(item) if item is None or isinstance(item, float) else f"a {type(item).__name__}"
-        raise TypeError(f"{what} must hold texts or whole numbers; row {row} holds {got}.")
+        remedy = "; leave that row out, or call it 'unknown'" if is_missing(item) else ""
+        raise TypeError(f"{what} must hold texts or whole numbers; row {row} holds {got}{remedy}.")
     name = " ".join(item.split())
     if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
         raise InputError(f"{what} must be UTF-8 without NUL; row {row} holds {shown(item)}.")
@@ -277,7 +268,7 @@ def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
     if float(low) >= 0 and float(high) <= 1 + slack:
         return
     row, value = first_outside(probs, 1 + slack)
-    remedy = "if these are logits, name them `logits`"
+    remedy = "if they are logits, name them `logits`"
     if name == "confidence":
         remedy = "it is the probability of the predicted class"
     if float(low) >= 0 and 2 < float(high) <= 100:
@@ -294,4 +285,4 @@ def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
         remedy = "set it to 0 if it is round-off"
     if math.isnan(value):
         remedy = NO_NUMBER
-    raise InputError(f"`{name}` must lie in [0, 1]; row {row} holds {value:g}; {remedy}.")
+    raise InputError(f"`{name}` must be between 0 and 1; row {row} holds {value:g}; {remedy}.")

@@ -21,7 +21,8 @@ from calibrant._math.files import atomic_write
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.formats.columns import groups_together
 from calibrant.predictions.formats.mark import MARK, mark_in, notes_of_mark
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.source import Source
+from calibrant.predictions.table import Predictions
 
 COVARIATES = ("x", "y", "width", "height")
 """Centre and size of a box, as shares of the image's width and height."""
@@ -60,7 +61,7 @@ class Detections:
 
         Args:
             bands: Which of x, y, width and height make the groups in place of the classes, by bands of
-                them: ``width``, or ``width:0:0.1:0.3`` where it is said where they begin.
+                them: ``width``, or ``width:0:0.1:0.3`` with the starts of the bands.
 
         Raises:
             InputError: If a name is none of these, or bands do not begin at rising numbers.
@@ -92,9 +93,9 @@ def load_detections(
 ) -> Detections:
     """Detections of a COCO results file, matched with its annotations.
 
-    In each image and class the surest detection is matched first, with the box left over that it overlaps
-    most; it is right if that overlap, intersection over union, is ``iou`` or more. What matches only a crowd
-    is left out.
+    In each image and class the most confident detection is matched first, with the box left over that it
+    overlaps most; it is right if that overlap, intersection over union, is ``iou`` or more. What matches only
+    a crowd is left out.
 
     Args:
         results: A list of ``image_id``, ``category_id``, ``bbox`` (x, y, width, height in pixels), ``score``.

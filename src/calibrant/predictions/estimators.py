@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import kind_of, nearest
 
 Response: TypeAlias = Literal["auto", "decision_function", "predict_proba"]
 
@@ -40,12 +41,12 @@ def classes_of(estimator: Any) -> NDArray[Any]:
     classes = getattr(estimator, "classes_", None)
     if classes is None:
         raise InputError(
-            f"`estimator` must be a fitted classifier, with `classes_`; got {type(estimator).__name__}."
+            f"`estimator` must be a fitted classifier, with `classes_`; got {kind_of(estimator)}."
         )
     if isinstance(classes, list) or np.ndim(classes) != 1:
         raise InputError(
-            "`estimator` must have one label per sample; for several give "
-            "`Predictions(probs=probs, labels=labels)`, both (N, C)."
+            "`estimator` must predict one label per sample; for several use "
+            "`Predictions(probs=probs, labels=labels)` with both arrays of shape (N, C)."
         )
     return np.asarray(classes)
 
@@ -56,7 +57,9 @@ def class_numbers(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
     labels = np.asarray(y)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if unknown := {each for each in labels.tolist() if each not in number}:
-        raise InputError(f"`y` must hold classes that the estimator knows; got {sorted(unknown, key=str)}.")
+        first = min(map(str, unknown))
+        end = nearest(first, map(str, classes.tolist()))
+        raise InputError(f"`y` has a class that the estimator wasn't fitted on, {first!r}{end}")
     return np.array([number[name] for name in labels.tolist()], dtype=np.int64)
 
 
@@ -72,17 +75,15 @@ def _check_scores(name: str, given: NDArray[np.float64], estimator: Any, num_cla
     by_pairs = getattr(_innermost(estimator), "decision_function_shape", "ovr") == "ovo"
     if name == "decision_function" and num_classes > 2 and by_pairs:
         raise InputError(
-            f"`estimator` must give one score per class; {type(estimator).__name__} gives one per pair of "
+            f"`estimator` must return one score per class; {type(estimator).__name__} has one per pair of "
             'classes: set decision_function_shape="ovr".'
         )
     num_scores = given.shape[1] if given.ndim == 2 else 1
     if num_scores != num_classes and (num_classes, num_scores) != (2, 1):
         raise InputError(
-            f"`estimator` must give one score per class; `{name}` of {type(estimator).__name__} gives "
+            f"`estimator` must return one score per class; `{name}` of {type(estimator).__name__} returns "
             f"{num_scores} for {num_classes} classes: choose another `response`."
         )
     if np.isnan(given).any():
         row = int(np.isnan(given.reshape(len(given), -1)).any(axis=1).argmax())
-        raise InputError(
-            f"`estimator` must give numbers; `{name}` of {type(estimator).__name__} gives nan for row {row}."
-        )
+        raise InputError(f"`{name}` of {type(estimator).__name__} returned NaN in row {row}.")

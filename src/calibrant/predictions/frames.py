@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats.aliases import ColumnNames, as_named
-from calibrant.predictions.formats.columns import cells_of
+from calibrant.predictions.formats.columns import LIBRARIES, Library
 from calibrant.predictions.formats.tables import fields_of_table, table_of_columns
 from calibrant.predictions.scale import Scale, as_shares
 from calibrant.predictions.table import Predictions
 
-Library: TypeAlias = Literal["pandas", "polars"]
-LIBRARIES: tuple[Library, ...] = ("pandas", "polars")
 _OPTION = re.compile(r" \(--[^)]*\)")
 
 
@@ -85,7 +81,7 @@ def predictions_to_frame(predictions: Predictions, *, library: Library | None = 
         >>> predictions_to_frame(p, library="pandas").columns.tolist()
         ['label', 'prob']
     """
-    return frame_of(cells_of(predictions._arrays()), library)  # pyright: ignore[reportPrivateUsage]
+    return predictions.to_frame(library=library)
 
 
 def _cells(column: Any) -> Any:
@@ -118,17 +114,3 @@ def _column(series: Any) -> np.ndarray[Any, np.dtype[Any]] | list[Any]:
     rows = [None if each is None or each != each else each for each in series.to_list()]
     numeric = all(isinstance(each, bool | int | float | np.number) for each in rows)
     return np.asarray(rows) if rows and numeric else rows
-
-
-def frame_of(columns: Mapping[str, Sequence[Any]], library: Library | None = None) -> Any:
-    """A frame of columns by name; by default of pandas, or of polars where that alone is installed."""
-    if library is not None and library not in LIBRARIES:
-        raise InputError(f'`library` must be "pandas" or "polars"; got {library!r}.')
-    for name in LIBRARIES if library is None else (library,):
-        try:
-            found = importlib.import_module(name)
-        except ImportError:
-            continue
-        return found.DataFrame({key: list(values) for key, values in columns.items()})
-    wanted = library or "pandas"
-    raise ImportError(f"frames need {wanted}, which is not installed: `pip install {wanted}`.")

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from torch import Tensor
 
-from calibrant._math.arrays import ArrayLike
+from calibrant._math.arrays import ArrayLike, frame_names
 from calibrant._math.checks import Checked, check_label_range, check_logits, check_probs, check_weights
 from calibrant._math.errors import InputError
 from calibrant.predictions import checks
@@ -145,7 +145,7 @@ def classes_of(
 
 def _of_frames(values: Any, labels: Any, class_names: ArrayLike | None) -> tuple[Any, Any, ArrayLike | None]:
     """Scores, labels and names of classes, which frames may hold; a frame of one column is ``(N,)``."""
-    columns, of_labels = checks.frame_names(values), checks.frame_names(labels)
+    columns, of_labels = frame_names(values), frame_names(labels)
     if of_labels and len(of_labels) == 1:
         labels = np.asarray(labels)[:, 0]
     elif columns and of_labels and columns != of_labels and sorted(columns) == sorted(of_labels):
@@ -154,6 +154,8 @@ def _of_frames(values: Any, labels: Any, class_names: ArrayLike | None) -> tuple
         return np.asarray(values)[:, 0], labels, class_names
     if columns and class_names is not None:
         labels_of.refuse_other_columns(columns, checks.as_names(class_names, name="class_names"))
+    if columns == [*map(str, range(len(columns or ())))]:
+        columns = None  # numbers in their order are no names
     return values, labels, columns if class_names is None else class_names
 
 

@@ -11,15 +11,16 @@ from torch import Tensor
 
 from calibrant._math.arrays import NOT_KNOWN, ArrayLike, as_label_tensor
 from calibrant._math.errors import InputError
-from calibrant.predictions.checks import as_texts, one_number_each, refuse_beyond_one, shown
+from calibrant._math.text_form import meant
+from calibrant.predictions.checks import as_texts, is_missing, one_number_each, refuse_beyond_one, shown
 
 NAMES_OF_CLASSES = (
     "; name the columns in their order, as in `class_names=clf.classes_` (in a table: by headers such as "
     "`prob_cat`)"
 )
 NAMES_OF_AN_EVENT = (
-    "; which word is class 1 is not guessed: name it by `positive_class` (--positive-class), name both in "
-    "`class_names`, or write 1 and 0"
+    "; pass the word for class 1 as `positive_class` (--positive-class), both as `class_names`, or "
+    "write 1 and 0"
 )
 PROBABILITIES_AS_LABELS = "; these look like probabilities (are --label-column and --prob-columns swapped?)"
 YES_OR_NO = {"yes": "1", "no": "0"}
@@ -31,7 +32,7 @@ _COUNTED = re.compile(r"(.*?)([0-9]+)")
 _CLASS_0 = re.compile(r"((?:class|label)[ _-]?)0", re.IGNORECASE)
 TRUTH = ("false", "true")
 MISSING = frozenset({"", "<na>", "nan", "null"})
-"""What stands in a cell of which nothing is known."""
+"""Cells with missing values."""
 MISSING_AMONG_NUMBERS = MISSING | {"na", "n/a", "none", "?"}
 """Among words, these could be the name of a class."""
 
@@ -53,6 +54,8 @@ def as_labels(values: ArrayLike, class_names: tuple[str, ...] | None, *, binary:
     always hold.
     """
     texts = as_texts(values)
+    if texts is None:
+        _refuse_missing_words(values)
     if texts is None and class_names is not None and {name.lower() for name in class_names} == {*TRUTH}:
         texts = _bools_as_names(values, class_names)
     if texts is None and class_names is not None and _all_numbers(class_names):
@@ -108,10 +111,17 @@ def labels_by_name(labels: Tensor, class_names: tuple[str, ...]) -> Tensor:
 
 
 def event_names(labels: ArrayLike, positive: int | str | None) -> tuple[str, str] | None:
-    """The names of class 0 and class 1 where labels are words, of which one is said to be positive."""
+    """The names of class 0 and class 1 if labels are words and one is given as positive."""
     words = list(dict.fromkeys(as_texts(labels) or ()))
-    if not isinstance(positive, str) or positive not in words or len(words) > 2:
+    if not isinstance(positive, str) or len(words) > 2 or (positive not in words and len(words) < 2):
         return None
+    if positive not in words:
+        if any(whole_number(word) is not None for word in words) or positive in {"0", "1"}:
+            return None
+        raise InputError(
+            f"`positive_class` (--positive-class) must be one of the labels, {words[0]} or {words[1]}; got "
+            f"{shown(positive)}{meant(positive, words) or '.'}"
+        )
     others = [word for word in words if word != positive] or [opposite_of(positive) or f"not {positive}"]
     return others[0], positive
 
@@ -174,6 +184,14 @@ def refuse_missing(texts: Sequence[str], name: str, classes: Sequence[str] = ())
             f"`{name}` is missing in {held} of {len(texts)} rows; row {row} holds {shown(texts[row])}; "
             f"leave such rows out (pandas: `frame.dropna(subset=[{name!r}])`)."
         )
+
+
+def _refuse_missing_words(values: ArrayLike) -> None:
+    """Refuse words of which some are missing; numbers are checked as numbers."""
+    array = np.empty(0) if isinstance(values, Tensor | list | tuple) else np.asarray(values)
+    listed = values if isinstance(values, list | tuple) else array.ravel() if array.dtype.kind == "O" else ()
+    if any(isinstance(each, str) for each in listed):
+        refuse_missing(["nan" if is_missing(each) else str(each) for each in listed], "labels")
 
 
 def missing_rows(texts: Sequence[str], classes: Sequence[str] = ()) -> list[int]:
@@ -288,5 +306,6 @@ def _indices(texts: list[str], class_names: tuple[str, ...]) -> list[int]:
     row = strangers[0]
     classes = ", ".join(class_names[:10]) + (", …" if len(class_names) > 10 else "")
     raise InputError(
-        f"`labels` must name one of the classes ({classes}); row {row} holds {shown(texts[row])}."
+        f"`labels` must name one of the classes ({classes}); row {row} holds {shown(texts[row])}"
+        f"{meant(texts[row], class_names) or '.'}"
     )

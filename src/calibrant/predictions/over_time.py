@@ -20,7 +20,8 @@ from calibrant.predictions.formats.contents import lines_named
 from calibrant.predictions.formats.roster import format_at
 from calibrant.predictions.formats.tables import Table, fields_of_table, layout_of_table, with_lists_spread
 from calibrant.predictions.labels import missing_rows
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.source import Source
+from calibrant.predictions.table import Predictions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,8 +43,9 @@ from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k, la
 from calibrant.predictions.kinds import classes_of
 from calibrant.predictions.oddities import are_one_hot
 from calibrant.predictions.scale import holds_percentages
+from calibrant.predictions.source import Source
 from calibrant.predictions.stores import PIECE
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.table import Predictions
 from calibrant.predictions.two_classes import positive_number
 
 MOST_LABELS = 200
@@ -181,7 +182,7 @@ def _confidences(
     fields: Mapping[str, Any],
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
     if fields.get("correct") is None:
-        raise InputError("whether predictions are correct cannot be told without `correct`.")
+        raise InputError("`correct` must be given to tell which predictions are correct; got none.")
     values = torch.from_numpy(np.ascontiguousarray(fields["confidence"]))
     values, repairs = checks.repair_events(values, name="confidence")
     right = labels_of.as_correct(fields["correct"], len(values)).numpy().astype(np.int64)
@@ -323,7 +324,7 @@ class PartitionedPredictions:
 
     @property
     def kind(self) -> Kind:
-        """Two classes are judged as one event; of confidences there are two columns, too: wrong and right."""
+        """Two classes are judged as one event; confidences also have two columns: wrong and right."""
         if self._layout.space == "confidence":
             return "top_label"
         if len(self._layout.labels) > 1:
@@ -363,7 +364,7 @@ class PartitionedPredictions:
         elif len(self._layout.scores) == 1:
             odds = scores[:, 1] - scores[:, 0] if self.space == "logits" else scores[:, 1]
             values = {self.space: odds, "labels": places}
-        return Predictions(
+        found = Predictions(
             **values,
             class_names=self.class_names,
             clusters=clusters,
@@ -371,6 +372,13 @@ class PartitionedPredictions:
             weights=weights,
             source=self.source,
         )
+        vars(found)["event_column"] = self.event_column
+        return found
+
+    @property
+    def event_column(self) -> int:
+        """As of :class:`Predictions`."""
+        return 0 if self._turned else 1
 
     @property
     def has_labels(self) -> bool:

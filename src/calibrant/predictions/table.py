@@ -16,33 +16,25 @@ from calibrant._math.checks import check_logits
 from calibrant._math.errors import InputError
 from calibrant._math.scores import steady_sigmoid, top_label
 from calibrant._math.shapes import Bool, Float, Int, UInt8
+from calibrant._math.text_form import suggesting
 from calibrant._math.top_k import TopK
 from calibrant.predictions import checks, estimators, kinds
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.estimators import Response
+from calibrant.predictions.formats.columns import Library, cells_of, frame_of
 from calibrant.predictions.formats.mark import MARK, mark_in
 from calibrant.predictions.formats.roster import write
 from calibrant.predictions.formats.top_k import arrays_of_top_k
 from calibrant.predictions.kinds import Space
 from calibrant.predictions.oddities import are_one_hot
+from calibrant.predictions.source import Source
 from calibrant.predictions.stores import HeldScores, ScoreFile, ScoreStore
 from calibrant.predictions.two_classes import RIGHT_OR_WRONG, class_alone, positive_number
 
 
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """The file that was read."""
-
-    name: str
-    sha256: str
-    format: str
-    path: str | None = None
-    """As it was given, for commands that can be run again."""
-
-
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Predictions:
-    r"""What a classifier said about each sample, and what was true.
+    r"""A classifier's scores for each sample, and the true labels.
 
     The shapes say the kind, and the kind decides everything downstream:
 
@@ -55,17 +47,15 @@ class Predictions:
     - ``top_label``: ``confidence`` (probability of the predicted class) and ``correct`` (was it right)
       ``(N,)``.
 
-    The numbers are kept as they were given, in their space and dtype, and nothing is invented when they are
-    asked for in the other space: ``scores`` of probabilities are their logarithms (zero gives
-    :math:`-\infty`, there is no floor), and ``probs`` of probabilities are the given values, so a
-    value on the edge of a bin stays there.
+    The numbers are kept as they were given, in their space and dtype, and converting them invents nothing.
+    ``scores`` of probabilities are their logarithms (zero gives :math:`-\infty`, there is no floor), and
+    ``probs`` of probabilities are the given values, so a value on the edge of a bin stays there.
 
-    Two repairs are made and recorded in ``notes``. Rows of probabilities that miss one by more than 1e-5,
-    which rounding to float32 cannot explain, and by at most 1e-3 (bfloat16: its resolution, 8e-3) are divided
-    by their sum, in float32 at least; so are rows with a value above 1. Where there is no row to sum over
-    (binary, multilabel, confidence) a value above 1 by at most 1e-3 is set to 1. Everything beyond is
-    refused, and so is every probability below zero. What is allowed but odd, such as logits that look like
-    probabilities, is noted too and changes nothing.
+    Two repairs are made and recorded in ``notes``. Rows of probabilities that miss one by 1e-5 (more than
+    rounding to float32) to 1e-3 (bfloat16: 8e-3) are divided by their sum, in float32 at least. So are rows
+    with a value above 1. Where there is no row to sum over (binary, multilabel, confidence) a value above 1
+    by at most 1e-3 is set to 1. Everything beyond is refused, and so is every probability below zero. What is
+    allowed but odd, such as logits that look like probabilities, is noted too and changes nothing.
 
     Arrays are tensors, lists, or anything with NumPy's array protocol: NumPy, pandas, polars, pyarrow, JAX.
     Samples are matched by position; the same index of pandas in another order is refused.
@@ -135,10 +125,13 @@ class Predictions:
     """The file that the numbers come from."""
     top_k: TopK | None
     """The largest logits, where they are known in place of all."""
+    event_column: int
+    """Which of the model's two columns the event is: 1, or 0 if class 0 was made the event."""
     _store: ScoreStore
     _correct: Bool[Tensor, " N"] | None  # as it was given
     _notes: tuple[str, ...]  # but for repairs in rows that are read later
 
+    @suggesting(unnamed="no arrays without a name; write `Predictions(probs=probs, labels=labels)`.")
     def __init__(
         self,
         *,
@@ -179,17 +172,19 @@ class Predictions:
             clusters=checks.as_groups(clusters, num_samples, name="clusters"),
             source=source,
             top_k=top_k,
+            event_column=1,
             _notes=(*notes, *said),
         )
         if positive_class is not None:
             vars(self).update(vars(self.as_binary(positive_class)))
 
     @classmethod
+    @suggesting()
     def from_estimator(
         cls,
         estimator: Any,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         *,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
@@ -202,7 +197,7 @@ class Predictions:
             estimator: A fitted classifier, pipeline or search with ``classes_``, and with ``predict_proba``
                 or ``decision_function``.
             X: Samples that it was not fitted on, as the estimator takes them.
-            y: Their classes ``(N,)``, numbers or words, as in ``estimator.classes_``.
+            y: Their classes ``(N,)``, numbers or words, as in ``estimator.classes_``; of new samples None.
             sample_weight: Weights ``(N,)``.
             groups: Group of each sample ``(N,)``.
             clusters: Cluster of each sample ``(N,)``.
@@ -230,7 +225,7 @@ class Predictions:
         given: dict[str, Any] = {"probs" if name == "predict_proba" else "logits": scores}
         return cls(
             **given,
-            labels=torch.from_numpy(estimators.class_numbers(classes, y)),
+            labels=None if y is None else torch.from_numpy(estimators.class_numbers(classes, y)),
             class_names=classes,
             weights=sample_weight,
             groups=groups,
@@ -322,7 +317,7 @@ class Predictions:
             return self._correct
         if not self.has_labels:
             missing = "correct" if self.kind == "top_label" else "labels"
-            raise InputError(f"whether predictions are correct cannot be told without `{missing}`.")
+            raise InputError(f"`{missing}` must be given to tell which predictions are correct; got none.")
         return self._top_labels()[1]
 
     def _top_labels(self) -> tuple[Tensor, Tensor]:
@@ -396,15 +391,15 @@ class Predictions:
             Predictions of the same kind, with the same notes and source.
 
         Raises:
-            InputError: If a row does not exist, fewer than two are chosen, or all have weight zero.
+            InputError: If a row does not exist, all have weight zero, or fewer than two (without labels, one)
+                are chosen.
         """
         return self._select(checks.as_rows(index, self.num_samples), "the chosen rows")
 
     def _select(self, where: slice | Int[Tensor, " n"], what: str) -> Predictions:
         """The samples of some rows, which messages call ``what``."""
         store = self._store.select(where)
-        if store.shape[0] < 2:
-            raise InputError(f"{what} must hold at least two samples; got {store.shape[0]}.")
+        checks.refuse_too_few(store.shape[0], what, judged=self.has_labels)
 
         def chosen(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
             if names is None:
@@ -473,8 +468,9 @@ class Predictions:
         if self.kind == "multiclass":
             called = f"class {called}" if called.isdigit() else called
             notes = (*notes, f"Two columns are one event: {called} is positive.")
+        turned = self._with(event_column=self.event_column if positive else 1 - self.event_column)
         store = HeldScores(torch.cat(read))
-        return self._with(kind="binary", _store=store, labels=labels, class_names=names, _notes=notes)
+        return turned._with(kind="binary", _store=store, labels=labels, class_names=names, _notes=notes)
 
     def replace_scores(self, scores: ArrayLike) -> Predictions:
         r"""The same samples with other logits, log-probabilities, or (binary, multilabel) log-odds.
@@ -534,6 +530,10 @@ class Predictions:
         """
         write(self._arrays(), path)
 
+    def to_frame(self, *, library: Library | None = None) -> Any:
+        """The data frame that :func:`predictions_to_frame` makes."""
+        return frame_of(cells_of(self._arrays()), library)
+
     def _arrays(self) -> dict[str, Any]:
         """Tensors, and tuples of texts, that together say everything, by the names that files use."""
         unsaid_kind = self.kind == "multilabel" and (
@@ -560,7 +560,7 @@ class Predictions:
         return self.num_samples
 
     def __repr__(self) -> str:
-        parts = [self.kind, f"{self.num_samples} samples"]
+        parts = [self.kind, f"{self.num_samples} sample{'s' if self.num_samples > 1 else ''}"]
         if self.kind in {"multiclass", "multilabel"}:
             parts.append(f"{self.num_classes} {'classes' if self.kind == 'multiclass' else 'labels'}")
         parts.append(f"{self.space} {str(self._store.dtype).removeprefix('torch.')}")

@@ -25,17 +25,35 @@ def to_repair(predictions: Predictions, event: int = 1) -> Predictions:
     return predictions.as_binary() if two_columns or predictions.kind == "top_label" else predictions
 
 
-def event_column(predictions: Predictions, known: tuple[str, ...] | None) -> int:
-    """Which of two classes is the event of a calibrator that knows them by these names: 0 if they are turned.
+def plain_event(names: tuple[str, ...] | None, column: int) -> tuple[tuple[str, ...] | None, int]:
+    """Names of two classes and the column of the event; classes called 1 and 0 are turned, and have no names.
+
+    Example:
+        >>> plain_event(("1", "0"), 1), plain_event(("ham", "spam"), 1)
+        ((None, 0), (('ham', 'spam'), 1))
+    """
+    return (None, 0) if names == ("1", "0") else (names, column)
+
+
+def event_column(predictions: Predictions, known: tuple[str, ...] | None, column: int = 1) -> int:
+    """Which of two classes is a calibrator's event: 0 if predictions have it as their class 0.
+
+    Names tell, of which the calibrator's are ``known``; without those of both, the column that was its event.
 
     Example:
         >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0]])
         >>> event_column(p, ("1", "0")), event_column(p, ("ham", "spam")), event_column(p, None)
         (0, 1, 1)
+        >>> event_column(p, ("spam", "ham"), 0)
+        0
     """
-    names = predictions.class_names or ("0", "1")
-    turned = predictions.kind in {"binary", "multiclass"} and known == names[::-1] and len({*names}) == 2
-    return 0 if turned else 1
+    if predictions.kind not in {"binary", "multiclass"}:
+        return 1
+    names, own = plain_event(predictions.class_names, predictions.event_column)
+    known, column = plain_event(known, column)
+    if names is None or known is None:
+        return 1 if own == column else 0
+    return 0 if known == names[::-1] and len({*names}) == 2 else 1
 
 
 def repaired(predictions: Predictions, probs: ArrayLike, event: int = 1) -> Predictions:

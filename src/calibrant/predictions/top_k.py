@@ -12,8 +12,9 @@ from calibrant._math.arrays import ArrayLike, as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import TopK
 from calibrant.predictions.bands import bands_of
+from calibrant.predictions.source import Source
 from calibrant.predictions.stores import PIECE, HeldScores
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.table import Predictions
 
 
 def predictions_of_top_k(
@@ -108,9 +109,9 @@ def predicted_classes(predictions: Predictions) -> torch.Tensor:
 def by_frequency(predictions: Predictions) -> Predictions:
     """The same samples in groups by how often their predicted class is predicted for any of them.
 
-    Further groups are kept: ``site=north; frequency=1–3``. What is true has no part in it: among samples that
-    are known to be of a rare class even a calibrated model is wrong more often than it says, and where labels
-    are counted, one label decides in which group its sample is.
+    Further groups are kept: ``site=north; frequency=1–3``. True classes play no part. Among samples known to
+    be of a rare class, even a calibrated model is wrong more often than predicted, and if labels are counted,
+    one label decides the group of its sample.
 
     Raises:
         InputError: If it is not known which class is predicted.

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.decimals import plural
-from calibrant._math.errors import InputError
+from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.files import write_unless_other
+from calibrant._math.text_form import kind_of, suggesting
 from calibrant.calibrators import (
     Calibrator,
     DetectionCalibration,
     GroupCalibrator,
     Multicalibrator,
+    VennAbersCalibration,
     adjust_to_prior,
     estimate_prior,
     load_detection_calibration,
@@ -28,6 +30,7 @@ from calibrant.calibrators.drift import source_prior_of
 from calibrant.calibrators.file_format import DETECTION_KEY, holds
 from calibrant.calibrators.files import load_either
 from calibrant.calibrators.fitting.data import fingerprint
+from calibrant.calibrators.inputs import refuse_other_names
 from calibrant.evaluation.arguments import check_predictions
 from calibrant.predictions import ColumnNames, Predictions, load_predictions
 from calibrant.predictions.checks import one_sample_allowed
@@ -35,7 +38,7 @@ from calibrant.predictions.dense import holds_images, marks_in, repair_images
 from calibrant.predictions.detections import COVARIATES, DetectionResults, boxes_of, detection_results
 from calibrant.predictions.formats.mark import Mark, mark_in
 from calibrant.predictions.save_like import save_in_form_of
-from calibrant.predictions.to_event import event_column, marked, repaired, to_repair
+from calibrant.predictions.to_event import event_column, marked, plain_event, repaired, to_repair
 from calibrant.predictions.top_k import at_temperature, has_row_temperature
 from calibrant.predictions.two_classes import RIGHT_OR_WRONG
 
@@ -49,6 +52,7 @@ Fitted: TypeAlias = OfSamples | DetectionCalibration
 Change: TypeAlias = Callable[[Calibrator, Tensor], tuple[Tensor, Sequence[str]]]
 
 
+@suggesting(unnamed="a calibrator, predictions and a file to write; got {}.")
 @one_sample_allowed()
 def apply(
     calibrator: str | os.PathLike[str] | Fitted,
@@ -63,6 +67,7 @@ def apply(
     columns: ColumnNames | None = None,
     format: str | None = None,  # noqa: A002
     raw: bool = False,
+    intervals: bool = False,
     force: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> Predictions | None:
@@ -85,6 +90,8 @@ def apply(
             their own.
         format: The ending of its format, such as ``"csv"``, where its name has another.
         raw: Keep text that a spreadsheet would run as a formula.
+        intervals: Also write columns ``lower`` and ``upper``, the two probabilities of Venn-Abers
+            calibration (of several classes ``lower_NAME`` and ``upper_NAME``), to a table.
         force: Also calibrate predictions that are calibrated already, and replace a file of other content.
         say: Is told in sentences what is found on the way, and what is written.
 
@@ -94,7 +101,7 @@ def apply(
 
     Raises:
         InputError: If the predictions are of another form, or of other classes, than those of the fit, are
-            calibrated already, or ``out`` has other content.
+            calibrated already, ``out`` has other content, or the calibrator has no intervals to write.
         OSError: If a file cannot be read or written.
 
     Example:
@@ -125,9 +132,11 @@ def apply(
     source = "`predictions`" if given.source is None else given.source.path or given.source.name
     name = source if file is None else str(file)
     refuse_calibrated(name, given.notes, force=force)
+    changed = label_shift is not None or prior is not None
+    added = _intervals(None if changed else loaded, called, given, file, place) if intervals else {}
     if isinstance(loaded, DetectionCalibration):
         calibrated = _of_boxes(loaded, called, detected, name, annotations, place)
-        said = [f"calibrated scores of {plural(calibrated.num_samples, 'detection')}: {out}"]
+        said = [f"Calibrated scores of {plural(calibrated.num_samples, 'detection')}: {out}"]
     elif given.top_k is not None and pooled(loaded, called).kind_ != "binary":
         calibrated, said = _of_top_k(plain, called, given, name, place)
     else:
@@ -138,12 +147,12 @@ def apply(
         change = partial(_for_other_frequencies, prior=prior) if label_shift or prior is not None else None
         calibrated, notes = apply_to_samples(loaded, given, calibrator=called, file=name, change=change)
         said = [f"note: {note}" for note in (*given.notes, *notes)]
-        said.append(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
+        said.append(f"Calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
     if place is None:
         said = [line for line in said if line.startswith("note: ")]
     else:
         like = None if given.top_k is not None else file
-        keep = partial(save_in_form_of, columns=columns, format=format, raw=raw)
+        keep = partial(save_in_form_of, columns=columns, format=format, raw=raw, added=added)
         if _lost_columns(place, detected, calibrated, like, keep, force=force):
             lost = f"{out} is not a table like {name}, so the columns that are not used were left out."
             said.insert(-1, f"note: {lost}")
@@ -152,12 +161,38 @@ def apply(
     return calibrated
 
 
+def _intervals(
+    loaded: Fitted | None, called: str, given: Predictions, file: Path | None, out: Path | None
+) -> dict[str, list[float]]:
+    """Columns of lower and upper probabilities."""
+    if file is None or out is None:
+        raise InputError(
+            "intervals need a table and `out`; in Python use the calibrator's `predict_interval`."
+        )
+    if not isinstance(loaded, VennAbersCalibration):
+        raise InputError(
+            f"{called} has no intervals: `intervals` (--intervals) needs one calibrator fitted with --method "
+            "venn-abers, without --label-shift and --prior."
+        )
+    event = event_of(loaded, given)
+    scores = (to_repair(given, event) if loaded.kind_ == "binary" else given).scores
+    lower, upper = loaded.predict_interval(scores)
+    if event == 0:
+        lower, upper = 1 - upper, 1 - lower
+    ends = [""] if lower.ndim == 1 else [f"_{name}" for name in given.class_names or range(lower.shape[1])]
+    return {
+        f"{side}{end}": column.tolist()
+        for side, bounds in (("lower", lower), ("upper", upper))
+        for end, column in zip(ends, bounds.reshape(len(bounds), -1).T, strict=True)
+    }
+
+
 def _refuse_others(calibrator: object, predictions: object) -> None:
     """Refuse what is no calibrator, such as an evaluation, and arrays that are not wrapped."""
     if not isinstance(calibrator, (str, os.PathLike, *get_args(Fitted))):
         raise TypeError(
             "`calibrator` must be a fitted calibrator or a file of one, such as "
-            f'`evaluation.arm("temperature").calibrator`; got {type(calibrator).__name__}; it comes before '
+            f'`evaluation.arm("temperature").calibrator`; got {kind_of(calibrator)}; it comes before '
             "the predictions, as in `apply(calibrator, predictions)`."
         )
     if not isinstance(predictions, (str, os.PathLike, DetectionResults)):
@@ -217,13 +252,16 @@ def refuse_calibrated(name: str | Path, notes: Sequence[str], *, force: bool) ->
     """Refuse predictions that are calibrated already, as a calibrator is for those of the model itself."""
     if (mark := mark_in(notes)) is not None and not force:
         raise InputError(
-            f"{name} is calibrated already (by {mark.method}); use the predictions before that, or calibrate "
-            "them once more with `force=True`."
+            f"{name} is calibrated already (by {mark.method}); use the original predictions, or `force=True` "
+            "to calibrate them again."
         )
 
 
-def _event_column(predictions: Predictions, fitted: Calibrator) -> int:
-    return event_column(predictions, fitted.class_names_) if fitted.kind_ == "binary" else 1
+def event_of(fitted: Calibrator, predictions: Predictions) -> int:
+    """Which of two classes of predictions is the calibrator's event."""
+    if fitted.kind_ != "binary":
+        return 1
+    return event_column(predictions, fitted.class_names_, fitted.event_column_)
 
 
 def apply_to_samples(
@@ -234,14 +272,13 @@ def apply_to_samples(
     ``calibrator`` and ``file`` are names for errors; ``change`` alters the new probabilities, with notes.
     """
     fitted = pooled(loaded, calibrator)
-    event = _event_column(given, fitted)
+    event = event_of(fitted, given)
     predictions = to_repair(given, event) if fitted.kind_ == "binary" else given
     _check_fit(calibrator, fitted, file, given, predictions)
-    if isinstance(loaded, GroupCalibrator | Multicalibrator):
-        groups = _groups_of(predictions, calibrator, file)
-        probs = loaded.predict_proba(predictions.scores, groups=groups)
-    else:
-        probs = loaded.predict_proba(predictions.scores)
+    by_group = isinstance(loaded, GroupCalibrator | Multicalibrator)
+    groups = {"groups": _groups_of(predictions, calibrator, file)} if by_group else {}
+    with without_warnings():  # of logits like probabilities, of which the predictions have a note
+        probs = loaded.predict_proba(predictions.scores, **groups)
     seen = _notes_on_seen(fitted, predictions)
     if change is None:
         notes = notes_on_shift(fitted, predictions.scores)
@@ -272,18 +309,16 @@ def _check_fit(
             f"{file} holds {predictions.kind} predictions, {calibrator} was fitted on {fitted.kind_} "
             "ones; name predictions in the form that it was fitted on."
         )
-    known, named = fitted.class_names_, predictions.class_names
-    if known is not None and named is not None and known != named:
-        raise InputError(
-            f"{file} names its classes {_listed(named)}, {calibrator} was fitted on {_listed(known)}; "
-            "bring the columns into that order."
-        )
+    known = fitted.class_names_
+    if fitted.kind_ == "binary" and None in {plain_event(each, 1)[0] for each in (known, given.class_names)}:
+        return  # the column of the event is known
+    refuse_other_names(file, predictions.class_names, calibrator, known)
 
 
 def _refuse_other_classes(number: int | None, fitted: Calibrator, calibrator: str, file: str) -> None:
     if number not in {None, fitted.num_classes_}:
         raise InputError(
-            f"{file} has {number} classes, {calibrator} was fitted on {fitted.num_classes_}; name "
+            f"{file} has {number} classes, but {calibrator} was fitted on {fitted.num_classes_}; use "
             "predictions of the same model."
         )
 
@@ -313,11 +348,6 @@ def _refuse_confidences(calibrator: str, fitted: Calibrator, file: str, given: P
     )
 
 
-def _listed(names: Sequence[str | int]) -> str:
-    shown = ", ".join(str(name) for name in names[:_MOST_NAMED])
-    return shown + (", …" if len(names) > _MOST_NAMED else "")
-
-
 def _notes_on_seen(fitted: Calibrator, predictions: Predictions) -> Sequence[str]:
     """Note that these samples fitted the calibrator."""
     labels = predictions.labels
@@ -325,8 +355,8 @@ def _notes_on_seen(fitted: Calibrator, predictions: Predictions) -> Sequence[str
         return ()
     if fingerprint(predictions.scores, labels, predictions.weights) != fitted.fit_result_.data_sha256:
         return ()
-    said = "The calibrator was fitted on these very samples, so on them it looks better than on new ones"
-    return (f"{said}; evaluate the file as it was, or apply it to samples that it has not seen.",)
+    said = "The calibrator was fitted on these very samples, so it looks better than on new ones"
+    return (f"{said}; apply it to new samples, or evaluate the original file.",)
 
 
 def notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:
@@ -391,12 +421,12 @@ def _apply_to_images(
     def repair(rows: NDArray[Any], space: str) -> NDArray[Any]:
         given: dict[str, Any] = {space: rows}
         predictions = Predictions(**given)
-        event = _event_column(predictions, fitted)
+        event = event_of(fitted, predictions)
         form = to_repair(predictions, event) if fitted.kind_ == "binary" else predictions
         return repaired(predictions, fitted.predict_proba(form.scores), event).probs.numpy()
 
     count = repair_images(folder, out, repair, num_classes=fitted.num_classes_, mark=mark)
-    say(f"calibrated probabilities of {plural(count, 'image')}: {out}")
+    say(f"Calibrated probabilities of {plural(count, 'image')}: {out}")
 
 
 def _of_top_k(
@@ -412,7 +442,7 @@ def _of_top_k(
     temperature = float(fitted.get_buffer("temperature"))
     low, high = given.top_k.confidence_bounds(temperature)
     return marked(at_temperature(given, temperature), fitted.name), [
-        f"logits of {given.num_samples:,} samples over {temperature:.4g}: {out}",
+        f"Logits of {given.num_samples:,} samples, divided by {temperature:.4g}: {out}",
         f"{_APPROXIMATE} {float((high - low).max()):.2g}",
     ]
 

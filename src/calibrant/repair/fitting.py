@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, get_args
 
 from calibrant._math.decimals import plural
 from calibrant._math.errors import CalibrantWarning, InputError, without_warnings
+from calibrant._math.text_form import WRAP_ARRAYS, kind_of, suggesting
 from calibrant.calibrators import (
     Calibrator,
     DetectionCalibration,
@@ -26,6 +27,7 @@ from calibrant.calibrators import (
     select,
 )
 from calibrant.calibrators.detection import METHODS
+from calibrant.evaluation.arguments import check_predictions
 from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE, held_out
 from calibrant.evaluation.fitting.split import MOST_FITTED, is_wide
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly, name_classes
@@ -76,6 +78,7 @@ class FitReport:
             self.calibrator.save(path)
 
 
+@suggesting(unnamed=f"one set of predictions; got {{}}{WRAP_ARRAYS}")
 def fit(
     predictions: str | os.PathLike[str] | Given,
     *,
@@ -138,6 +141,9 @@ def check_method(method: str | None) -> None:
     """Refuse an unknown method."""
     if method is None or method == MULTICALIBRATION:
         return
+    if not isinstance(method, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        text = method.text if isinstance(method, Calibrator) else "temperature"
+        raise TypeError(f"`method` must be a name, as in {text!r}; got {kind_of(method)}.")
     if not method.startswith(DETECTION):
         build(method)
     elif method.removeprefix(DETECTION) not in METHODS:
@@ -164,6 +170,8 @@ def fit_and_tell(
         given: Given = opened(path, whole=bool(whole))
     else:
         given = predictions
+    if not isinstance(given, get_args(Given)):
+        check_predictions(given, "predictions", WRAP_ARRAYS.removeprefix("; "))
     name = "`predictions`" if path is None else str(path)
     if method is not None and method.startswith(DETECTION):
         if isinstance(given, Detections):
@@ -265,7 +273,7 @@ def _of_samples(
         fitted, said = _warned(lambda: _fitted_by_group(calibrator, rows))
         counts = Counter(rows.groups)
         return FitReport(calibrator=fitted, counts=counts, choice=choice, notes=notes, warnings=said)
-    name_classes(calibrator, rows.class_names)
+    name_classes(calibrator, rows.class_names, rows.event_column)
     return FitReport(calibrator=calibrator, choice=choice, notes=notes)
 
 
@@ -309,7 +317,7 @@ def _chosen(rows: Predictions) -> tuple[Calibrator, tuple[str, ...]]:
     choice = (f"{selection}\n",)
     if selection.calibrator is not None:
         return selection.calibrator, choice
-    none = "note: to have a calibrator all the same, temperature scaling was fitted."
+    none = "note: temperature scaling was fitted all the same."
     return _fitted(build("temperature"), rows), (*choice, none)
 
 
@@ -317,7 +325,7 @@ def _fitted_by_group(calibrator: Calibrator, rows: Predictions) -> GroupCalibrat
     data = Labelled.of(rows)
     fitted = fit_groups(calibrator, data.scores, data.labels, groups=rows.groups or (), weights=data.weights)
     for part in (fitted.pooled, *fitted.by_group.values()):
-        part.class_names_ = rows.class_names
+        name_classes(part, rows.class_names, rows.event_column)
     return fitted
 
 
@@ -328,7 +336,7 @@ def _multicalibrated(rows: Predictions) -> Multicalibrator:
             data.scores, data.labels, groups=rows.groups or (), weights=data.weights, start=start
         )
     if fitted.start is not None:
-        fitted.start.class_names_ = rows.class_names
+        name_classes(fitted.start, rows.class_names, rows.event_column)
     return fitted
 
 
@@ -374,7 +382,8 @@ def _of_parts(
         note = _passes(calibrator, "table", some)
     elif method is not None:
         fit_quietly(calibrator, Labelled.of(form))
-    name_classes(calibrator, RIGHT_OR_WRONG if table.kind == "top_label" else table.class_names)
+    names = RIGHT_OR_WRONG if table.kind == "top_label" else table.class_names
+    name_classes(calibrator, names, table.event_column)
     return FitReport(calibrator=calibrator, choice=choice, notes=(*table.notes, note))
 
 

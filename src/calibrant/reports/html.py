@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
+from calibrant._math.text_form import suggesting
 from calibrant.evaluation.group_repairs import ARMS, ByGroup, said_of
 from calibrant.evaluation.group_repairs import title_of as title_of_repairs
 from calibrant.evaluation.monitoring.result import Monitoring
@@ -40,6 +41,7 @@ MOST_CLASSES = 10  # of one table; where there are more, the worst stand first
 WORST_CLASSES = 6
 
 
+@suggesting()
 def write_report(
     found: Evaluation | Comparison | Monitoring,
     path: str | os.PathLike[str],
@@ -53,8 +55,7 @@ def write_report(
     """Write a report as one HTML file without links to anything outside it.
 
     The same data give the same bytes on the same day; ``SOURCE_DATE_EPOCH`` sets the day. Files are
-    shown by name, never by an absolute path. The file is whole or not there: a failure leaves what was there
-    before.
+    shown by name, never by an absolute path. A file that is there is replaced; a failure leaves it as it was.
 
     Args:
         found: What :func:`calibrant.evaluate`, :func:`calibrant.compare` or
@@ -129,7 +130,7 @@ def templates() -> Environment:
     )
     filters: dict[str, Any] = environment.filters
     of_words = (words.number, words.interval, words.brief, words.count, words.plural, words.percent)
-    of_words += (words.parameter, words.parameter_name, words.misses, p_number, part_p_value)
+    of_words += (words.parameter, words.parameter_name, words.halves, words.misses, p_number, part_p_value)
     filters |= {each.__name__: each for each in of_words}
     filters |= {
         f"signed_{each.__name__}": partial(each, signed=True) for each in (words.number, words.interval)

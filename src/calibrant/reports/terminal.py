@@ -102,10 +102,14 @@ def render_comparison(comparison: result.Comparison, console: Console, *, verbos
     _print(console, parts)
 
 
-def as_text(evaluation: result.Evaluation, *, width: int = 80) -> str:
-    """What :func:`render` prints, without colour."""
+def as_text(found: result.Evaluation | result.Comparison, *, width: int = 80) -> str:
+    """What :func:`render`, or :func:`render_comparison`, prints, without colour."""
     text = StringIO()
-    render(evaluation, Console(file=text, width=width, color_system=None, force_jupyter=False))
+    console = Console(file=text, width=width, color_system=None, force_jupyter=False)
+    if isinstance(found, result.Comparison):
+        render_comparison(found, console)
+    else:
+        render(found, console)
     return "\n".join(map(str.rstrip, text.getvalue().splitlines()))
 
 

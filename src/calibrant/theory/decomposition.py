@@ -114,7 +114,7 @@ def proper_focal_weight(probs: ArrayLike, *, gamma: float) -> Float[Tensor, " N"
     if wide.task != "binary":
         raise InputError(f"`probs` must have shape (N,); got {tuple(wide.scores.shape)}.")
     if not bool(((wide.scores > 0) & (wide.scores < 1)).all()):
-        raise InputError("`probs` must lie inside (0, 1).")
+        raise InputError("`probs` must be strictly between 0 and 1.")
     mapped = torch.logit(wide.scores)
     inverse = inverse_focal_map_log_odds(mapped, gamma)
     with torch.enable_grad():

@@ -161,9 +161,8 @@ def entropy_regularised_minimiser(posterior: ArrayLike, *, weight: float) -> Flo
     Raises:
         InputError: If ``weight`` is negative, or rows are not probabilities.
 
-    Note:
-        A strictly convex problem. As :math:`\beta` grows q tends to the uniform distribution; focal loss's
-        minimiser does so too as :math:`\gamma` grows, but for one class of 0.8 among two it is at 0.627 for
+    Note: A strictly convex problem. As :math:`\beta` grows q tends to the uniform distribution, as focal
+        loss's minimiser does as :math:`\gamma` grows. But for one class of 0.8 among two it is at 0.627 for
         :math:`\gamma = 2` where this is at 0.602. Bisection on :math:`\mu`.
 
     Example:

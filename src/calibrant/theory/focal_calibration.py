@@ -83,7 +83,7 @@ def focal_calibration_phi(
     values = torch.tensor(v, dtype=torch.float64) if number else as_float_tensor(v, name="v").double()
     outside = ~((values > 0) & (values < 1))
     if bool(outside.any()):
-        raise InputError(f"`v` must lie inside (0, 1); got {values[outside].reshape(-1)[0].item():g}.")
+        raise InputError(f"`v` must be inside (0, 1); got {values[outside].reshape(-1)[0].item():g}.")
     return _slope(values, 1 - values, gamma) - 2 * calibration_weight * values
 
 

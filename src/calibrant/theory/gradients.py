@@ -378,7 +378,7 @@ def _check_probabilities(p: ArrayLike | float) -> Tensor:
     )
     if not bool(((probs >= 0) & (probs <= 1)).all()):
         bad = probs[~((probs >= 0) & (probs <= 1))].reshape(-1)[0].item()
-        raise InputError(f"`p` must lie in [0, 1]; got {bad:g}.")
+        raise InputError(f"`p` must be between 0 and 1; got {bad:g}.")
     return probs
 
 

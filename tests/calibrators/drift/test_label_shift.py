@@ -117,7 +117,7 @@ def test_bcts_is_the_likeliest_temperature_with_shifts() -> None:
     assert len(calibrator.weight.unique()) == 1
     with pytest.warns(match="the likelihood has no maximum"):
         BiasCorrectedTemperatureScaling().fit(logits, torch.zeros(400))
-    with pytest.raises(InputError, match="platt fits slope and intercept"):
+    with pytest.raises(InputError, match="use platt for a slope and an intercept"):
         BiasCorrectedTemperatureScaling().fit(logits[:, 0], labels > 0)
 
 

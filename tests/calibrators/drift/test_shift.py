@@ -168,7 +168,7 @@ def test_rare_classes_that_double_are_found() -> None:
     assert found.distance - found.noise < 0.1
     assert found.class_distance < 0.05
     assert [change.name for change in found.changes] == ["ill"]
-    assert "The model gives ill a mean probability of 0.03" in str(found)
+    assert "The mean probability of ill is 0.03" in str(found)
 
 
 def test_the_noise_of_a_class_is_the_empirical_bernstein_bound() -> None:

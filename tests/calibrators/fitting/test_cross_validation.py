@@ -131,7 +131,7 @@ def test_exponent_is_used_where_it_pays(calibrated: Callable[..., Any]) -> None:
     free = FocalTemperatureScaling().fit(planted, labels).fit_result_
     assert result.parameters == free.parameters
     assert result.held_out["gain"] > result.held_out["gain_error"] > 0
-    assert "held-out log-loss falls" in result.message
+    assert "held-out log loss falls" in result.message
     free = FocalTemperatureScaling().fit(2 * scores, labels).fit_result_
     result = FocalTemperatureScaling(selection="cross_validated").fit(2 * scores, labels).fit_result_
     assert free.parameters["gamma"] != 0

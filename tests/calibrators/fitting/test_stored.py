@@ -100,7 +100,7 @@ def test_some_passes_over_the_scores_are_enough(made: Calibrator, passes: int, m
     assert sum(read) == passes * 400 + some + 1  # a row is looked at first, to see whether there are columns
     assert max(read) == 37
     assert result.steps == passes
-    assert result.message.endswith(f"; {passes} passes over the scores, and 12.50% of them beside that")
+    assert result.message.endswith(f"; {passes} passes over the scores, and 12.50% of them again")
 
 
 @pytest.mark.parametrize("name", ["all-right", "none-right", "noise", "one-wrong", "cosines", "flat"])

@@ -93,7 +93,7 @@ def test_strength_leads_from_matrix_to_temperature(skewed: tuple[Tensor, Tensor]
 
 
 def test_structured_optimum_balances_likelihood_and_penalty(skewed: tuple[Tensor, Tensor]) -> None:
-    """The derivative of N times the log-loss by a shift is minus lambda C times the shift."""
+    """The derivative of N times the log loss by a shift is minus lambda C times the shift."""
     scores, labels = skewed
     calibrator = StructuredMatrixScaling(strength=3.0).fit(scores, labels)
     residuals = torch.nn.functional.one_hot(labels, 4) - calibrator.predict_proba(scores)
@@ -202,7 +202,7 @@ def test_few_and_constant_logits_are_said(kind: Any) -> None:
 @pytest.mark.parametrize("kind", ALL)
 def test_log_odds_are_refused(calibrated: Callable[..., Any], kind: Any) -> None:
     """For events the message names Platt scaling."""
-    with pytest.raises(InputError, match="platt fits slope and intercept"):
+    with pytest.raises(InputError, match="use platt for a slope and an intercept"):
         kind().fit(*calibrated("binary", 30))
 
 

@@ -87,7 +87,7 @@ def test_the_baseline_is_paired_where_the_samples_are_the_same(made) -> None:
     worse = check(sharp, baseline=honest, bootstrap=60)
     assert (worse.passed, worse.paired) == (False, True)
     assert [each.metric for each in worse.checks] == ["ece", "nll"]
-    assert "same samples). This is more than noise: the difference is at least 0." in worse.checks[0].sentence
+    assert "same samples). This is more than noise: it is worse by at least 0." in worse.checks[0].sentence
     better = check(honest, baseline=sharp, bootstrap=60)
     assert better.passed
     assert ", no worse than the baseline's" in better.checks[0].sentence

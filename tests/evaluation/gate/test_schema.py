@@ -45,7 +45,7 @@ def test_answers_of_every_kind_obey_it(made, kind) -> None:
 
 
 def test_what_is_infinite_obeys_it() -> None:
-    """A log-loss without end is null."""
+    """A log loss without end is null."""
     found = check(Predictions(probs=[0.0, 0.5, 0.5], labels=[1, 0, 1]), {"nll": 1.0}, bootstrap=20)
     assert (found.checks[0].value, faults_of(found.to_json())) == (None, [])
 

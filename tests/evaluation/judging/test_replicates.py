@@ -100,6 +100,9 @@ def test_resamples_are_the_same_in_any_blocks_and_at_every_walk() -> None:
     assert np.array_equal(whole, all_counts(resamples, size=50 * 7))
     assert not np.array_equal(whole, all_counts(Resamples(50, 40, (1, 3))))
     # Over 4000 resamples of 20 rows each mean count is one; |z| < 4, the last row included.
+    rng = np.random.default_rng((1, 2))
+    by_numpy = [np.bincount(rng.integers(0, 50, size=50), minlength=50) for _ in range(40)]
+    assert np.array_equal(whole, by_numpy)
     means = all_counts(Resamples(20, 4000, (0,))).mean(axis=0)
     assert np.abs(means - 1).max() < 4 * np.sqrt(19 / 20 / 4000)
 

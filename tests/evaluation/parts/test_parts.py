@@ -197,10 +197,10 @@ def test_addresses_are_read_through_fsspec(monkeypatch) -> None:
         ({"prob_a": [0.5, 0.5], "prob_b": [0.5, 0.5]}, "`labels` must be given"),
         ({"label": [0, 1], "prob": [0.5, 0.5], "weight": [1.0, -2.0]}, "not negative; row 1 holds -2"),
         ({"label": [0, 1], "prob": [0.5, 0.5], "weight": [1.0, None]}, "`weight` must hold a number"),
-        ({"y_true": [0, 1], "p": [0.5, 1.5]}, "`p` must lie in"),
+        ({"y_true": [0, 1], "p": [0.5, 1.5]}, "`p` must be between"),
         ({"label": [0, 1], "p": [0.5, 0.5], "w": [1.0, None]}, "`w` must hold a number"),
-        ({"confidence": [0.5, 0.5]}, "cannot be told without `correct`"),
-        ({"confidence": [0.5, 1.5], "correct": [0, 1]}, "`confidence` must lie in"),
+        ({"confidence": [0.5, 0.5]}, "`correct` must be given"),
+        ({"confidence": [0.5, 1.5], "correct": [0, 1]}, "`confidence` must be between"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_row(columns, said, tmp_path) -> None:

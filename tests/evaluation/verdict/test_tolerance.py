@@ -33,7 +33,7 @@ def test_a_small_error_is_within_the_tolerance() -> None:
 
 
 def test_the_cost_of_a_small_error_is_said() -> None:
-    """In log-loss, by the best repair: about half of 0.08 squared times p (1 - p); with tolerance only."""
+    """In log loss, by the best repair: about half of 0.08 squared times p (1 - p); with tolerance only."""
     given = slightly_off(50_000, shift=0.08)
     found = evaluate(given, bootstrap=20, null_draws=200, calibrators=["platt"], tolerance=0.03)
     for tolerance in (0, 0.005):

@@ -295,7 +295,7 @@ def test_accuracy_bought_by_calling_a_class_no_more_is_called_that(sign, name, o
     labels = (happened if sign == 1 else ~happened).astype(int)
     verdict = judged(Predictions(logits=sign * (true + 4), labels=labels)).verdict
     assert verdict.recommended == "platt"
-    assert any(", accuracy rises from " in sentence for sentence in verdict.sentences)
+    assert any(" and accuracy rises from " in sentence for sentence in verdict.sentences)
     assert verdict.caution in verdict.sentences
     caution = verdict.caution or ""
     assert re.match(rf"Always predicting {other} has an accuracy of 9\d\.\d%\. ", caution)
@@ -311,7 +311,7 @@ def test_a_binary_verdict_is_about_the_event(made) -> None:
     assert verdict.sentences[1].startswith("The calibration slope is 0.")
     assert not any("top label" in sentence for sentence in verdict.sentences)
     assert (verdict.recommended, verdict.caution) == ("temperature", None)
-    assert any(sentence.endswith("accuracy does not change.") for sentence in verdict.sentences)
+    assert any(sentence.endswith("accuracy doesn't change.") for sentence in verdict.sentences)
 
 
 def test_the_calibration_error_never_chooses() -> None:
@@ -406,7 +406,7 @@ def test_the_highest_error_of_those_tried_is_explained(made, beside, said) -> No
 def test_the_line_names_the_measures_that_moved(made) -> None:
     """The loss by which the calibrator was chosen and the calibration error, each with its numbers."""
     line = told(made, ece=(0.052, 0.0), nll=(0.786, -0.081)).line
-    assert "Log loss falls from 0.786 to 0.705, ECE does not change" in line
+    assert "Log loss falls from 0.786 to 0.705, ECE doesn't change" in line
     line = told(made, ece=(0.052, 0.02), nll=(None, -0.1)).line
     assert "falls from infinity (1 sample gives its true class probability 0) to 0.400, " in line
     assert "ECE rises from 0.0520 to 0.0720" in line

@@ -110,7 +110,7 @@ def test_percentages_are_not_guessed_where_they_may_be_probabilities(tmp_path) -
     rare = "label,prob\n1,0.7\n0,0.5\n"
     assert read(tmp_path, "p.csv", rare).probs.tolist() == [0.7, 0.5]
     np.testing.assert_allclose(read(tmp_path, "p.csv", rare, percent=True).probs, [0.007, 0.005])
-    with pytest.raises(InputError, match=r"must lie in \[0, 1\]"):
+    with pytest.raises(InputError, match=r"must be between 0 and 1"):
         read(tmp_path, "p.csv", "label,prob_a,prob_b\na,3,4\nb,50,50\n")
 
 
@@ -157,7 +157,7 @@ def test_a_slip_does_not_make_percentages_of_all_the_others(tmp_path, columns) -
     text = columns + "\n1,0.7\n0,{}\n0,0.5\n"
     with pytest.raises(
         InputError,
-        match=r"line 3 holds 37; 1 of 3 values exceed 1; correct it if it is a slip; say .*--percent",
+        match=r"line 3 holds 37; 1 of 3 values exceed 1; correct it if it is a slip; pass .*--percent",
     ):
         read(tmp_path, "p.csv", text.format("37"))
     with pytest.raises(InputError, match=r"% sign or none; line 3 of `.*` has one, and others"):
@@ -305,7 +305,7 @@ def test_stated_confidences_of_generated_answers(tmp_path) -> None:
     unread = 'a confidence that is not understood and are left out, such as "4. Confidence: 80-90%".'
     assert f"1 of 5 answers state {unread}" in found.notes
     assert "1 of 5 answers are not marked right or wrong by `exact_match` and are left out." in found.notes
-    assert "Of the filters strict, flexible the first is used." in found.notes
+    assert "Filters strict, flexible: the first is used." in found.notes
     repaired = found.replace_probs([0.8, 0.3])
     for out in (tmp_path / "out.jsonl", tmp_path / "out.json"):  # which samples remain, and what they are now
         save_in_form_of(tmp_path / "s.jsonl", out, repaired)
@@ -661,7 +661,7 @@ def test_the_positive_class_names_the_word_of_a_single_score(tmp_path, ending) -
     rows = [{"label": "spam", "prob": 0.75}, {"label": "eggs", "prob": 0.5}]
     found = given_as(tmp_path, ending, rows, positive_class="spam")
     assert (found.class_names, found.labels.tolist()) == (("eggs", "spam"), [1, 0])
-    with pytest.raises(InputError, match=r"not guessed: name it by `positive_class` \(--positive-class\)"):
+    with pytest.raises(InputError, match=r"word for class 1 as `positive_class` \(--positive-class\)"):
         load_predictions(tmp_path / f"p.{ending}")
 
 
@@ -709,10 +709,10 @@ def test_values_of_named_columns_are_refused_by_their_names(tmp_path, ending, wr
     [
         (("y_true", "risk", "exposure"), {"y_true": 7}, "`y_true` must be 0 or 1; ROW 3 holds 7"),
         (("label", "prob", "weight"), {"label": 7}, "`label` must be 0 or 1; ROW 3 holds 7"),
-        (("y_true", "p_sick", "w"), {"p_sick": 7.5}, "`p_sick` must lie in [0, 1]; ROW 3 holds 7.5"),
+        (("y_true", "p_sick", "w"), {"p_sick": 7.5}, "`p_sick` must be between 0 and 1; ROW 3 holds 7.5"),
         (("y_true", "y_score", "w"), {"w": -1.0}, "`w` must be finite and not negative; ROW 3 holds -1"),
         (("is_right", "conf", "w"), {"is_right": 7}, "`is_right` must be 0 or 1; ROW 3 holds 7"),
-        (("is_right", "conf", "w"), {"conf": 1.5}, "`conf` must lie in [0, 1]; ROW 3 holds 1.5"),
+        (("is_right", "conf", "w"), {"conf": 1.5}, "`conf` must be between 0 and 1; ROW 3 holds 1.5"),
     ],
 )
 def test_values_are_refused_by_the_names_of_their_columns(tmp_path, ending, names, wrong, said) -> None:

@@ -158,8 +158,8 @@ def test_a_column_may_say_what_its_folder_does(tmp_path) -> None:
     [
         ({"group=x": {"group": ["x", "y"]}}, "its column `group` must say what .* group=x; it holds 'y'"),
         ({"day=1": {"day": [2, 2]}}, "its column `day` must say what its folder does, day=1; it holds '2'"),
-        ({"group=1": {"group": ["1"] * 2}, "group=2": {}}, r"of all files or of none.*a\.parquet lacks it"),
-        ({"group=1": {}, "group=2": {"group": [2, 2]}}, r"of all files or of none.*a\.parquet has it"),
+        ({"group=1": {"group": ["1"] * 2}, "group=2": {}}, r"of all files or none.*a\.parquet lacks it"),
+        ({"group=1": {}, "group=2": {"group": [2, 2]}}, r"of all files or none.*a\.parquet has it"),
         ({"logit_3=1": {}}, "`logit_3` must not be what folders are named by"),
         ({"weight=some": {}}, "`weight` must hold a number in every row; row 0 holds 'some'"),
     ],

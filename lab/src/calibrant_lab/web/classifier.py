@@ -19,9 +19,11 @@ from calibrant._math.text_form import nearest
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators.affine import Affine
 from calibrant.calibrators.fitting.samples import floor_zero_probabilities
+from calibrant.calibrators.inputs import in_columns
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions
 from calibrant.predictions.to_event import repaired, to_repair
+from calibrant.repair.applying import event_of
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.uploads import Upload
 from calibrant_lab.data import Geometry, Preparation
@@ -43,7 +45,7 @@ def decoded(file: Upload, limits: Limits) -> Image:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     if not file.content:
-        raise Refusal(422, f"{file.name}: it is empty (0 bytes).")
+        raise Refusal(422, f"{file.name}: the file is empty (0 bytes).")
     Image.MAX_IMAGE_PIXELS = limits.pixels
     try:
         with warnings.catch_warnings():
@@ -307,11 +309,12 @@ class Classifier:
         raw, low, high = _columns(given.probs), None, None
         calibrated = raw
         if self.calibrator is not None:
-            form = to_repair(given) if self.calibrator.kind_ == "binary" else given
+            event = event_of(self.calibrator, given)
+            form = to_repair(given, event) if self.calibrator.kind_ == "binary" else given
             probs = torch.as_tensor(self.calibrator.predict_proba(form.scores))
-            calibrated = _columns(repaired(given, probs).probs)
+            calibrated = _columns(repaired(given, probs, event).probs)
             if self.refits is not None:
-                low, high = _both(*self.refits.interval(form.scores))
+                low, high = _both(*self.refits.interval(form.scores), event)
         count = len(images)
         parts = [_rows(part, count, len(self.class_names)) for part in (raw, calibrated, low, high)]
         prevalence = self.prevalence or [None] * len(self.class_names)
@@ -340,9 +343,9 @@ def _columns(probs: Tensor) -> Tensor:
     return torch.stack([1 - probs, probs], dim=1) if probs.ndim == 1 else probs
 
 
-def _both(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+def _both(low: Tensor, high: Tensor, event: int) -> tuple[Tensor, Tensor]:
     if low.ndim == 1:
-        return torch.stack([1 - high, low], dim=1), torch.stack([1 - low, high], dim=1)
+        return in_columns(low, 1 - high, event), in_columns(high, 1 - low, event)
     return low, high
 
 

@@ -15,9 +15,11 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
 from calibrant.calibrators import Calibrator, load_calibrator
 from calibrant.calibrators import build as build_calibrator
+from calibrant.calibrators.inputs import names_of_columns
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.predictions.to_event import to_repair
+from calibrant.repair.applying import event_of
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.settings import ModelSettings
 from calibrant.web.uploads import Upload
@@ -126,7 +128,9 @@ def load_classifier(settings: ModelSettings, tell: Tell = lambda *_: None) -> Cl
             ten=run.recipe.evaluation.views == "ten-crop",
             multilabel=multilabel,
         )
-    form = None if rows is None else to_repair(rows) if not multilabel else rows
+    form = rows
+    if rows is not None and not multilabel:
+        form = to_repair(rows, 1 if calibrator is None else event_of(calibrator, rows))
     if calibrator is None and form is not None:
         method = settings.method or ("platt" if multilabel else "temperature")
         calibrator = fit_quietly(build_calibrator(method), Labelled.of(form))
@@ -176,7 +180,7 @@ def _names(
     """The classes in the order of the calibrator, and which of the network's outputs these are."""
     own = settings.class_names
     of_rows = None if rows is None else rows.class_names
-    of_calibrator = None if calibrator is None else calibrator.class_names_
+    of_calibrator = None if calibrator is None else names_of_columns(calibrator)
     if of_rows and of_calibrator and list(map(plain, of_rows)) != list(map(plain, of_calibrator)):
         raise InputError("--predictions and --calibrator must name the same classes in the same order.")
     reference = of_rows or of_calibrator

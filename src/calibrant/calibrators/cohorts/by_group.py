@@ -17,6 +17,7 @@ from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputErro
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.file_format import FORMAT_VERSION, GROUPS_KEY, Saved
 from calibrant.calibrators.fitting.data import CalibrationData
+from calibrant.calibrators.inputs import refuse_other_columns
 from calibrant.calibrators.roster import build
 
 UnknownGroup: TypeAlias = Literal["error", "pooled"]
@@ -89,6 +90,7 @@ class GroupCalibrator(Saved, nn.Module):
         Raises:
             InputError: If a group is unknown, the shape is not that of the fit, or a value is NaN.
         """
+        refuse_other_columns(self.pooled, logits)
         given = logits if isinstance(logits, Tensor) else as_float_tensor(logits, name="logits")
         parts = [(rows, calibrator(given[rows])) for rows, calibrator in self._divided(given, groups)]
         order = torch.cat([rows for rows, _ in parts]).argsort()
@@ -102,6 +104,7 @@ class GroupCalibrator(Saved, nn.Module):
             float64: ``(N, C)`` with rows that sum to one, or the probability of class 1 in the shape of the
             log-odds.
         """
+        refuse_other_columns(self.pooled, logits)
         given = as_float_tensor(logits, name="logits")
         probs = torch.empty(given.shape, dtype=torch.float64, device=given.device)
         for rows, calibrator in self._divided(given, groups):

@@ -26,7 +26,7 @@ _MOST_ENTRIES = 2**23  # 64 MiB of gaps at a time
 
 @dataclass(frozen=True, eq=False)
 class TemperatureFits:
-    """The likeliest temperature of each model, float64, on the device of the logits."""
+    """The maximum-likelihood temperature of each model, float64, on the device of the logits."""
 
     temperatures: Float[Tensor, " M"]
     before: Float[Tensor, " M"]  # negative log-likelihood at T = 1

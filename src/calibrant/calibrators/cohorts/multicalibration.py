@@ -16,6 +16,7 @@ from calibrant._math.checks import Task, check_logits, check_num_bins
 from calibrant._math.errors import InputError
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.file_format import FORMAT_VERSION, MULTI_KEY, Saved
+from calibrant.calibrators.inputs import refuse_other_columns
 from calibrant.calibrators.roster import build
 
 Groups: TypeAlias = Mapping[str, ArrayLike] | Sequence[str]
@@ -30,7 +31,7 @@ _LEAST, _MOST = 1e-12, 1 - 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class Correction:
-    """One step: the probabilities of an event that lie in a bin, in one group, are shifted."""
+    """One step: a shift of an event's probabilities within one bin and group."""
 
     group: str
     event: int  # class or label; 0 of a binary model
@@ -68,6 +69,7 @@ class Multicalibrator(Saved):
         """
         scores = as_float_tensor(logits, name="logits")
         if self.start is not None:
+            refuse_other_columns(self.start, logits)
             scores = self.start(scores.to(torch.float64))
         probs = _probs(scores, self.kind)
         if probs.shape[1] != (1 if self.kind == "binary" else self.num_classes):
@@ -106,15 +108,15 @@ def multicalibrate(
     threshold: float = 3.0,
     most_steps: int = 1000,
 ) -> Multicalibrator:
-    r"""Correct probabilities until, in every group, those of each level are as frequent as they say.
+    r"""Correct probabilities until they match the actual rates at each level in every group.
 
     .. math:: \left| \sum_{i \in g,\; p_i \in b} (y_i - p_i) \right|
        \le z \sqrt{\sum_{i \in g,\; p_i \in b} p_i (1 - p_i)} \qquad \text{for all groups } g, \text{ bins } b
 
-    As long as there are a group and a bin for which this does not hold, the one that misses by most standard
-    errors is shifted by the mean of :math:`y_i - p_i` there; samples move between bins as they are shifted.
-    Groups may overlap, and all samples count as a group. Every class of a multiclass model is an event; its
-    probabilities are normalised at the end.
+    While some group and bin miss this, the one that misses by the most standard errors is shifted by the mean
+    of :math:`y_i - p_i` there; samples move between bins as they are shifted. Groups may overlap, and all
+    samples count as a group. Every class of a multiclass model is an event; its probabilities are normalised
+    at the end.
 
     Args:
         logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.

@@ -345,7 +345,7 @@ def _fullest_bin(samples: Samples, temperature: float, gamma: float) -> float:
 def fold_numbers(
     ranking: Float[Tensor, " N"], outcomes: Tensor, num_folds: int, seed: int = 0
 ) -> Int[Tensor, " N"]:
-    """The fold of each sample: every run of equally many in order of ``ranking`` is dealt out at random.
+    """The fold of each sample: neighbours in order of ``ranking`` are spread over the folds at random.
 
     So each fold has confidences of all sizes, and the order of the rows is immaterial.
     """
@@ -387,7 +387,7 @@ def cluster_folds(codes: Int[Tensor, " N"], num_folds: int, seed: int = 0) -> In
 def check_folds(folds: int, num_samples: int, *, default: int = 0) -> None:
     """Refuse numbers of folds that leave some fold with fewer than two samples.
 
-    ``default`` is what the caller takes where nothing is said; 0 for no folds.
+    ``default`` is the caller's default; 0 for no folds.
     """
     if num_samples < 4:
         raise InputError(f"there must be at least 4 samples to cut into folds; got {num_samples}.")
@@ -402,7 +402,7 @@ def check_folds(folds: int, num_samples: int, *, default: int = 0) -> None:
 def held_out(
     data: CalibrationData, refitted: Callable[[CalibrationData, Tensor], Tensor], *, folds: int, seed: int
 ) -> dict[str, float]:
-    """What calibrators fitted on the other folds say of each sample: log-loss, confidence, accuracy.
+    """What calibrators fitted on the other folds say of each sample: log loss, confidence, accuracy.
 
     ``excess`` is by how many standard errors accuracy lies above confidence, and ``excess_before`` the same
     of the scores as they came. ``refitted`` fits to some samples and maps the scores of others.
@@ -457,7 +457,7 @@ def _in_standard_errors(values: Tensor, shares: Tensor) -> float:
 
 
 def log_losses(calibrated: Tensor, labels: Tensor, kind: Task) -> Float[Tensor, " N"]:
-    """Log-loss of each sample, from log-probabilities or log-odds; the mean over several labels."""
+    """Log loss of each sample, from log-probabilities or log-odds; the mean over several labels."""
     if kind == "multiclass":
         return nll_loss(calibrated, labels, reduction="none")
     return _by_row(-logsigmoid(torch.where(labels == 1, calibrated, -calibrated)))

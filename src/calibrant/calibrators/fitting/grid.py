@@ -4,7 +4,7 @@ At a fixed exponent everything is a smooth function of log T: the objective itse
 and for an error of the confidences judged the mean residual and each sample's log-odds. These are computed at
 a few temperatures and interpolated at the others by a spline of degree five; the best points by that are
 computed exactly. Such an error is nowhere below the size of the mean residual, which rules out most of the
-grid. The classwise error, a mean over so many bins that its jumps are small, is itself interpolated.
+grid. The classwise error, a mean over many bins, whose jumps are small, is itself interpolated.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def best_on_grid(
 ) -> tuple[Place, int]:
     """The smallest objective over all pairs (the first of equals), and how many pairs were computed exactly.
 
-    For an objective that jumps, it is the smallest as long as interpolation puts at most one sample in the
-    wrong bin, and the mean confidence of some rows misses that of all by at most four standard errors. Where
-    no pair is better than ``best``, that is returned.
+    For an objective that jumps, it is the smallest under two conditions. Interpolation puts at most one
+    sample in the wrong bin, and the mean confidence of some rows misses that of all by at most four standard
+    errors. If no pair is better than ``best``, that is returned.
     """
     points = [(temperature, gamma) for gamma in gammas for temperature in temperatures]
     guesses = None  # compute all of them

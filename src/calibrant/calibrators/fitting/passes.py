@@ -51,9 +51,9 @@ from calibrant.calibrators.fitting.searches import (
     in_logarithms,
     minimum_at,
     of_descent,
-    of_likeliest,
     promising,
     rescaled,
+    solution_of,
     steepness,
 )
 
@@ -134,7 +134,7 @@ def sums_of(samples: Samples, points: Sequence[Point]) -> Matrix:
 
 
 def temperature_in_passes(some: Samples) -> Search:
-    """The likeliest temperature of all rows; ``some`` of them say where to begin."""
+    """The maximum-likelihood temperature of all rows; the search begins at that of ``some``."""
     known = best_temperature(lambda beta: likelihood_slopes(some, beta), precision=_PLACE)
     start = 1.0 if known.on_bound else known.temperature
 
@@ -147,13 +147,13 @@ def temperature_in_passes(some: Samples) -> Search:
         beta = 1 / root.temperature
         bend = beta**2 * slopes(beta).second  # it tells, without another pass, that the sign changes nearby
         sure = not root.on_bound and abs(root.slope) < bend * MARGIN / 2
-        return of_likeliest(replace(root, bracketed=sure), math.nan, start)
+        return solution_of(replace(root, bracketed=sure), math.nan, start)
 
     return search
 
 
 def focal_temperature_in_passes(some: Samples) -> Search:
-    """The likeliest temperature and exponent of all rows, or the temperature alone, if that is as good."""
+    """The maximum-likelihood temperature and exponent of all rows, or a temperature that is as good."""
     temperature, starts = temperature_in_passes(some), _starts(some)
     low, high = box_of(LOWEST_GAMMA, HIGHEST_GAMMA)
 
@@ -305,7 +305,7 @@ class StoredSamples:
     def told(self) -> str:
         said = f"{self.num_passes} pass{'es' * (self.num_passes > 1)} over the scores"
         rows = self.num_sampled
-        return f"{said}, and {rows / len(self.labels):.2%} of them beside that" if rows else said
+        return f"{said}, and {rows / len(self.labels):.2%} of them again" if rows else said
 
     def sums(self, points: Sequence[Point]) -> Matrix:
         sums = nothing(points)

@@ -45,9 +45,9 @@ class FitResult:
     num_samples: int
     data_sha256: str  # of the logits, labels and weights it was fitted on
     held_out: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By cross-validation, where that was asked for: with ``fit(..., folds=)`` what calibrators fitted on the
-    other folds say (``log_loss``, ``confidence``, ``accuracy``, and ``excess``: by how many standard errors
-    accuracy lies above confidence); with ``selection="cross_validated"`` by how much the log-loss falls
+    """By cross-validation, if requested. With ``fit(..., folds=)`` results of calibrators fitted on the other
+    folds (``log_loss``, ``confidence``, ``accuracy``, and ``excess``: by how many standard errors accuracy is
+    above confidence). With ``selection="cross_validated"`` by how much the log loss falls
     (``gain``, ``gain_error``)."""
     profile: Profile | None = None
     """What the data looked like, for :func:`shift_of`; None of very many classes, and in files of older
@@ -173,11 +173,11 @@ def _lengthened(table: Tensor, length: int) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Class shares, and how sure the model was, before calibration.
+    """Class shares and confidences before calibration.
 
     Confidence is that of the top class; of binary and multilabel predictions the probability of class 1, as
-    calibration is measured for these. For large tables the histogram and the means are those of some rows,
-    drawn at random, one from each of as many stretches.
+    calibration is measured for these. For large tables the histogram and the means are those of a stratified
+    random sample of rows.
     """
 
     class_prior: tuple[float, ...]

@@ -155,7 +155,7 @@ class Samples:
     def thinned(self, most: int) -> Self:
         """A smaller version of at most ``most`` rows: mean scores of events, or some rows of classes.
 
-        These are drawn in proportion to weight, one from each of as many stretches of the whole, and there by
+        These are drawn in proportion to weight, one from each of equal stretches of the whole, and there by
         chance: rows may come in a rhythm, as where labels take turns.
         """
         if self.num_samples <= most:
@@ -210,7 +210,7 @@ class Samples:
 
 
 def some_rows(shares: Float[Tensor, " N"], most: int) -> Int[Tensor, " {most}"]:
-    """Rows in proportion to their weight, one from each of as many stretches."""
+    """Rows in proportion to their weight, one from each of equal stretches."""
     rows = torch.searchsorted(shares.cumsum(0), scattered(most).to(shares))
     return rows.clamp_(max=len(shares) - 1)
 

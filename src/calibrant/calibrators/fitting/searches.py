@@ -81,12 +81,12 @@ def _most_likely(samples: Samples) -> Solution:
 
 
 def _search_most_likely(samples: Samples) -> Solution:
-    start = likeliest_of_some(samples)
+    start = first_temperature(samples)
     root = best_temperature(lambda beta: likelihood_slopes(samples, beta), start, bracket=True)
-    return of_likeliest(root, root.at_start if start == 1 else likelihood(samples, 1.0), start)
+    return solution_of(root, root.at_start if start == 1 else likelihood(samples, 1.0), start)
 
 
-def likeliest_of_some(samples: Samples) -> float:
+def first_temperature(samples: Samples) -> float:
     """Where to begin: at 1, or for large tables at the optimum of some of the rows."""
     if samples.scores.numel() <= LARGE:
         return 1.0
@@ -95,7 +95,7 @@ def likeliest_of_some(samples: Samples) -> float:
     return best_temperature(lambda beta: likelihood_slopes(thin, beta)).temperature
 
 
-def of_likeliest(root: TemperatureRoot, before: float, start: float) -> Solution:
+def solution_of(root: TemperatureRoot, before: float, start: float) -> Solution:
     """What a search that began at ``start`` found; ``before`` is the likelihood at T = 1."""
     certificate = {} if root.on_bound else {"gradient": abs(root.slope)}
     if root.bracketed:
@@ -107,7 +107,7 @@ def of_likeliest(root: TemperatureRoot, before: float, start: float) -> Solution
         after=root.value,
         parameters={"temperature": root.temperature},
         certificate=certificate,
-        message="optimum on a bound" if root.on_bound else f"derivative by log T {abs(root.slope):.1e}",
+        message="optimum on a bound" if root.on_bound else f"gradient {abs(root.slope):.1e} in log T",
         warnings=on_bounds(root.temperature),
     )
 
@@ -148,7 +148,7 @@ def _least_smooth(samples: Samples, objective: Objective) -> Solution:
         after=after,
         parameters={"temperature": temperature},
         certificate={"gradient": slope},
-        message=f"derivative by log T {slope:.1e}",
+        message=f"gradient {slope:.1e} in log T",
         warnings=on_bounds(temperature),
     )
 
@@ -324,7 +324,7 @@ def of_descent(found: SmoothMinimum, before: float) -> Solution:
         after=found.value,
         parameters={"temperature": found.temperature, "gamma": found.gamma},
         certificate={"gradient": found.slope},
-        message=f"gradient {found.slope:.1e} by log T and log(1 + gamma)",
+        message=f"gradient {found.slope:.1e} in log T and log(1 + gamma)",
         warnings=on_bounds(found.temperature, found.gamma),
     )
 
@@ -404,7 +404,7 @@ def without_exponent(simpler: Solution, found: Solution, why: str) -> Solution:
     return replace(
         simpler,
         parameters={**simpler.parameters, "gamma": 0.0},
-        message=f"{why} ({simpler.message})",
+        message=f"{simpler.message}; {why}",
         compared=found.compared,
     )
 
@@ -439,7 +439,7 @@ def solved_at_ordinary_size(
     powers: Mapping[str, int],
     objective: Objective,
 ) -> Solution:
-    """What ``solve`` finds for scores divided by two to a power, of which it is told, in the unit given.
+    """Solve for scores divided by a power of two, which ``solve`` gets, and return results in the given unit.
 
     A parameter grows with the power of the unit that ``powers`` names.
     """
@@ -454,7 +454,7 @@ def solved_at_ordinary_size(
     return replace(rescaled(found, powers, exponent), before=before)
 
 
-def likeliest_temperature(samples: Samples) -> Solution:
+def maximum_likelihood_temperature(samples: Samples) -> Solution:
     """Temperature scaling by likelihood, of scores in any unit."""
 
     def solve(inside: Samples, exponent: int) -> Solution:

@@ -14,7 +14,7 @@ from calibrant._math.scores import steady_sigmoid
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.methods.events import EventCalibrator, EventMap, Ordered, constant_in_bins
-from calibrant.calibrators.methods.log_odds import likeliest_line
+from calibrant.calibrators.methods.log_odds import maximum_likelihood_line
 
 HistogramBins: TypeAlias = Literal["mass", "width"]
 _SPREAD = 10.0  # bins run from N^(1/3) / 10 to 10 N^(1/3)
@@ -41,7 +41,7 @@ class HistogramBinning(EventCalibrator):
         InputError: If a setting is out of range.
 
     Note:
-        O(N C log N). Samples of one bin become alike: accuracy and log-loss often suffer while the
+        O(N C log N). Samples of one bin become alike: accuracy and log loss often suffer while the
         calibration error falls. With fewer than 30 samples of some class, a cross-validated share of the
         probabilities as they came is mixed in. Where even the calibration samples' Brier score would rise,
         nothing is changed. A warning says so. An empty bin keeps its centre. Zeros count as 1e-12.
@@ -109,10 +109,10 @@ class ScalingBinning(EventCalibrator):
 
     .. math:: \hat p = \frac{1}{N_b} \sum_{i \in b} \sigma(a s_i + c)
 
-    Means of a fitted function vary less than the shares of events of :class:`HistogramBinning`, and since
-    only as many probabilities occur as there are bins, the calibration error of the result can be measured,
-    which that of a continuous map cannot. In multiclass logits every class is an event of its own with its
-    log-odds s, and the results are normalised.
+    Means of a fitted function vary less than the shares of events of :class:`HistogramBinning`, and with one
+    probability per bin, the calibration error of the result can be measured. That of a continuous map cannot.
+    In multiclass logits every class is an event of its own with its log-odds s, and the results are
+    normalised.
 
     Args:
         num_bins: How many bins.
@@ -149,7 +149,7 @@ class ScalingBinning(EventCalibrator):
     def _fit_event(
         self, log_odds: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], weights: Float[Tensor, " N"]
     ) -> EventMap:
-        line = likeliest_line(Samples(log_odds, outcomes.to(torch.int64), weights))
+        line = maximum_likelihood_line(Samples(log_odds, outcomes.to(torch.int64), weights))
         samples = Ordered(log_odds, outcomes, weights)
         bins = samples.equal_mass(self.num_bins)
         ends = samples.ends(bins)

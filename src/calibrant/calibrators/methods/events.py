@@ -78,7 +78,7 @@ class EventCalibrator(Calibrator):
     """One function of the log-odds of an event; of multiclass logits one for each class, then normalised.
 
     With fewer than 30 samples of some class such functions follow noise. Then the share ``original`` of the
-    probabilities as they came is mixed in: that with the lowest cross-validated log-loss, or 1 where the gain
+    probabilities as they came is mixed in: that with the lowest cross-validated log loss, or 1 where the gain
     is within its standard error. A warning gives it.
 
     Where normalisation, or the coarseness of the functions, makes even the calibration samples' Brier score
@@ -184,7 +184,7 @@ class EventCalibrator(Calibrator):
         *,
         least: float,
     ) -> float:
-        """The share of the original with the lowest log-loss on held-out folds; 1 unless beyond noise."""
+        """The share of the original with the lowest log loss on held-out folds; 1 unless beyond noise."""
         labels = samples.labels[:, None]
         folds, alike = folds_of_alike(plain.amax(dim=1), samples.labels, _FOLDS)
         probs, totals = plain.new_empty(len(plain), 1), plain.new_empty(len(plain), 1)

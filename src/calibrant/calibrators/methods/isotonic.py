@@ -15,6 +15,7 @@ from calibrant._math.isotonic import isotonic_tables
 from calibrant._math.shapes import Float
 from calibrant._math.venn_abers import Vector, venn_abers
 from calibrant.calibrators.fitting.samples import floor_zero_probabilities
+from calibrant.calibrators.inputs import in_columns
 from calibrant.calibrators.methods.events import (
     EventCalibrator,
     EventMap,
@@ -132,11 +133,11 @@ class VennAbersCalibration(EventCalibrator):
     normalised.
 
     Args:
-        merging: ``"log"``: as above, with the least regret of log-loss in the worst case; ``"brier"``:
+        merging: ``"log"``: as above, with the least regret of log loss in the worst case; ``"brier"``:
             :math:`p_1 + p_0^2 / 2 - p_1^2 / 2`, the same for the Brier score.
-        folds: 0: all calibration samples at once (the inductive form). From 2 on, the samples are dealt
-            into so many folds by their scores, each gives its own two probabilities, and these are merged
-            by geometric means (the cross form, here with one model for all folds).
+        folds: 0: all calibration samples at once (the inductive form). From 2 on, the samples are split into
+            this number of folds by their scores. Each fold gives its own two probabilities, and geometric
+            means merge them (the cross form, here with one model for all folds).
 
     Raises:
         InputError: If a setting is unknown or out of range.
@@ -203,9 +204,9 @@ class VennAbersCalibration(EventCalibrator):
             InputError: If the shape is not that of the fit, or a value is NaN.
             NotFittedError: If ``fit`` was not called.
         """
-        if (odds := self._difference(logits)) is not None:
-            low, high = self.predict_interval(odds)
-            return torch.stack([1 - high, low], dim=1), torch.stack([1 - low, high], dim=1)
+        if (two := self._difference(logits)) is not None:
+            low, high = self.predict_interval(two.odds)
+            return in_columns(low, 1 - high, two.event), in_columns(high, 1 - low, two.event)
         scores = floor_zero_probabilities(self._check(logits).to(torch.float64), self.kind_)[0]
         if self.kind_ == "binary":
             flat, tables = scores[None], (self.places, self.lower, self.upper)

@@ -21,7 +21,7 @@ from calibrant.calibrators.fitting.data import CONSTANT, few, folds_of_alike, me
 from calibrant.calibrators.fitting.regression import Fitted, Regression, regress
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.searches import likeliest_temperature
+from calibrant.calibrators.fitting.searches import maximum_likelihood_temperature
 
 Structure: TypeAlias = Literal["matrix", "diagonal"]
 Form: TypeAlias = Literal["matrix", "diagonal", "shifts"]
@@ -109,7 +109,7 @@ class LinearScaling(Calibrator):
     """
 
     kinds: ClassVar[tuple[Task, ...]] = ("multiclass",)
-    for_other_kinds = "for those platt fits slope and intercept"
+    for_other_kinds = "use platt for a slope and an intercept"
     unit_powers: ClassVar = {"weight": -1}
     parameter_ranges: ClassVar = {"weight": (-math.inf, math.inf), "bias": (-math.inf, math.inf)}
     parameter_shapes: ClassVar = {"weight": ("C", "C"), "bias": ("C",)}
@@ -135,7 +135,7 @@ class LinearScaling(Calibrator):
         logits = self._features(samples.scores.to(torch.float64))
         largest = float(logits.abs().max()) or 1.0  # divided first: squares of huge numbers are infinite
         scale = largest * float(((logits / largest).square().mean(dim=1) @ samples.shares).sqrt()) or 1.0
-        base = likeliest_temperature(samples)
+        base = maximum_likelihood_temperature(samples)
         form = self._form()
         near = _theta_of(start["weight"] * scale, start["bias"], form) if start else None
         fitted, trouble = self._fit(Standardised(samples, logits / scale, scale, base, form, near))
@@ -233,7 +233,7 @@ class VectorScaling(LinearScaling):
     .. math:: \hat p = \mathrm{softmax}(w \odot z + b)
 
     The logits z of a sample are centred first, as their mean says nothing. With equal factors and no shifts
-    this is temperature scaling, so it is never less likely; the shifts mend class frequencies that differ
+    this is temperature scaling, so it is never less likely; the shifts correct class frequencies that differ
     from those in training. The predicted class may change.
 
     With more parameters than a tenth of the samples, departures from temperature scaling are penalised as in
@@ -320,11 +320,11 @@ class StructuredMatrixScaling(LinearScaling):
        + C \lVert b \rVert^2
        \right)
 
-    L is the mean negative log-likelihood, T the temperature of :class:`TemperatureScaling`, and logits z are
+    L is the mean negative log-likelihood, T the temperature of :class:`TemperatureScaling`. Logits z are
     centred and, for the penalty, divided by their root mean square. The penalty's weight against the data
-    falls with N and grows with C, faster off the diagonal where there are more entries to hold back: with few
-    samples this is temperature scaling, with many it is matrix scaling. It is never less likely than
-    temperature scaling. The predicted class may change.
+    falls with N and grows with C, faster off the diagonal with its many entries. So with few samples this is
+    temperature scaling, with many it is matrix scaling. It is never less likely than temperature scaling. The
+    predicted class may change.
 
     Args:
         structure: ``"matrix"``, or ``"diagonal"`` for the same without entries off the diagonal (structured
@@ -334,11 +334,10 @@ class StructuredMatrixScaling(LinearScaling):
     Raises:
         InputError: If a setting is unknown; on ``fit``, for binary and multilabel log-odds.
 
-    Note:
-        Newton's method on a strictly convex function to a gradient below 1e-8; beyond 512 parameters its
-        steps are found by conjugate gradients. That each part of W has a penalty of its own is the paper's;
-        the powers of C and the default strength are ours, chosen on the logits of three public networks with
-        8 to 100 classes.
+    Note: Newton's method on a strictly convex function to a gradient below 1e-8; beyond 512 parameters its
+        steps are found by conjugate gradients. The separate penalties of the parts of W are the paper's. The
+        powers of C and the default strength are ours, chosen on the logits of three public networks with 8 to
+        100 classes.
 
     References:
         Berta, Holzmüller, Jordan and Bach, "Structured Matrix Scaling for Multi-Class Calibration", 2025,

@@ -39,7 +39,7 @@ class _Curve(Calibrator):
     """A function of log-odds, fitted by likelihood."""
 
     kinds: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")
-    for_other_kinds = "for two classes pass `logits[:, 1] - logits[:, 0]`"
+    for_other_kinds = "pass `logits[:, 1] - logits[:, 0]` of two classes"
     objective = "nll"
 
 
@@ -84,7 +84,7 @@ class PlattScaling(_Curve):
     name = "platt"
     title = "Platt scaling"
     named_after_person = True
-    for_other_kinds = f"{_Curve.for_other_kinds}, for more use temperature scaling"
+    for_other_kinds = f"{_Curve.for_other_kinds}, or use temperature scaling"
     tried_unasked: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")
     unit_powers: ClassVar = {"slope": -1}
     parameter_ranges: ClassVar = dict.fromkeys(("slope", "intercept"), (-math.inf, math.inf))
@@ -101,7 +101,7 @@ class PlattScaling(_Curve):
         return 1 if self.fixed_slope else 2
 
     def _solve(self, samples: Samples) -> Solution:
-        return likeliest_line(samples, fixed_slope=self.fixed_slope)
+        return maximum_likelihood_line(samples, fixed_slope=self.fixed_slope)
 
     def _in_any_unit(self, samples: Samples) -> bool:
         del samples
@@ -115,7 +115,7 @@ class PlattScaling(_Curve):
         return scores * self.slope.to(scores) + self.intercept.to(scores)
 
 
-def likeliest_line(samples: Samples, *, fixed_slope: bool = False) -> Solution:
+def maximum_likelihood_line(samples: Samples, *, fixed_slope: bool = False) -> Solution:
     """Slope and intercept, and how they were found."""
     log_odds, outcomes, masses = samples.scores.to(torch.float64), samples.outcomes, samples.masses
     shares, targets = masses / masses.sum(), outcomes
@@ -155,11 +155,11 @@ class BetaCalibration(_Curve):
     .. math:: \hat p = \sigma\left( a \log p - b \log(1 - p) + c \right), \qquad a, b \ge 0
 
     With a = b this is :class:`PlattScaling` with a slope that is not negative; with a and b of its own each
-    side, near 0 and near 1, is mended by itself. In multilabel predictions every column has its own a, b and
-    c. The order of samples stays.
+    side, near 0 and near 1, is corrected by itself. In multilabel predictions every column has its own a, b
+    and c. The order of samples stays.
 
-    Where the likelihood has no maximum (only one class occurs, a threshold separates the classes) departures
-    from a = b = 1, c = 0 cost as much as one sample would, and a warning says so.
+    If the likelihood has no maximum (only one class occurs, a threshold separates the classes), departures
+    from a = b = 1, c = 0 cost as much as one sample, with a warning.
 
     Raises:
         InputError: On ``fit``, for multiclass logits, of which :class:`DirichletCalibration` is this.
@@ -182,7 +182,7 @@ class BetaCalibration(_Curve):
 
     name = "beta"
     title = "Beta calibration"
-    for_other_kinds = f"{_Curve.for_other_kinds}, for more use dirichlet"
+    for_other_kinds = f"{_Curve.for_other_kinds}, or use dirichlet"
     tried_unasked: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")
     parameter_ranges: ClassVar = {"a": (0.0, math.inf), "b": (0.0, math.inf), "c": (-math.inf, math.inf)}
     a: Tensor
@@ -242,8 +242,8 @@ class QuadraticScaling(_Curve):
 
     It is the exact posterior where the log-odds s of either class are normally distributed, each with a
     variance of its own; with equal variances a = 0, which is :class:`PlattScaling`. In multilabel predictions
-    every column has its own parabola. The order of samples changes beyond the parabola's vertex; where
-    samples lie there a warning says so.
+    every column has its own parabola. The order of samples changes beyond the parabola's vertex, with a
+    warning if samples are there.
 
     Where the likelihood has no maximum (only one class occurs, an interval separates the classes) departures
     from temperature scaling cost as much as one sample would, and a warning says so.
@@ -343,19 +343,17 @@ def _least(
     box: tuple[Vector, Vector] | None = None,
     penalty: tuple[Matrix, Vector] | None = None,
 ) -> Minimum:
-    """The weights of columns with the least mean log-loss, by Newton's method from the best start.
+    """The weights of columns with the least mean log loss, by Newton's method from the best start.
 
     A penalty ``(M, r)`` is half the sum of r times the squares of what M makes of the weights, less the
     identity's a, b and c.
     """
+    from calibrant._math.table_kernels import logistic_expansion  # compiled
+
+    given = design.cpu().numpy(), targets.cpu().numpy(), shares.cpu().numpy()
 
     def function(point: Vector) -> Expansion:
-        logits = design @ torch.as_tensor(point).to(design)
-        probs = logits.sigmoid()
-        spread = shares * probs * (1 - probs)
-        value = _log_loss(logits, targets, shares)
-        gradient = ((shares * (probs - targets)) @ design).cpu().numpy()
-        hessian = (design.T @ (spread[:, None] * design)).cpu().numpy()
+        value, gradient, hessian = logistic_expansion(*given, point)
         if penalty is not None:
             to_abc, ridge = penalty
             away = to_abc @ point - _IDENTITY

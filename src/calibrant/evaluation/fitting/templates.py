@@ -13,6 +13,7 @@ from torch import Tensor
 
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
 from calibrant._math.folds import out_of_fold
+from calibrant._math.text_form import kind_of
 from calibrant.calibrators import Calibrator, build
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.result import Fit, Kind
@@ -82,20 +83,27 @@ def fit_quietly(calibrator: Calibrator, data: Labelled) -> Calibrator:
         return calibrator.fit(data.scores, data.labels, weights=data.weights)
 
 
-def name_classes(calibrator: Calibrator, names: tuple[str, ...] | None) -> None:
+def name_classes(calibrator: Calibrator, names: tuple[str, ...] | None, event_column: int = 1) -> None:
+    """Say what the classes are called that it was fitted on, and which column was the event."""
     number = 2 if calibrator.kind_ == "binary" else calibrator.num_classes_
     calibrator.class_names_ = names if len(names or ()) == number else None
+    calibrator.event_column_ = event_column
 
 
 def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> list[Template]:
     """The calibrators asked for, or those that are always judged; no two alike."""
-    if isinstance(calibrators, (str, Calibrator)):
+    if isinstance(calibrators, (str, Calibrator, type)):
         calibrators = [calibrators]
     task = "binary" if kind == "top_label" else kind  # the event that the prediction is right
     names: list[str] = []
     found: list[Calibrator] = []
     for wanted in DEFAULTS if calibrators is None else calibrators:
         calibrator = build(wanted) if isinstance(wanted, str) else wanted
+        if not isinstance(calibrator, Calibrator):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"`calibrators` must hold names or calibrators, as in `[PlattScaling()]`; got "
+                f"{kind_of(calibrator)}."
+            )
         if task not in calibrator.kinds:
             events = {
                 "binary": "; two columns are one event, so use platt",
@@ -121,7 +129,7 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
 
 def wants_calibrators(calibrators: Sequence[str | Calibrator] | None) -> bool:
     """True if there are calibrators to try: by default the usual ones, with an empty list none."""
-    return calibrators is None or isinstance(calibrators, (str, Calibrator)) or len(calibrators) > 0
+    return calibrators is None or isinstance(calibrators, (str, Calibrator, type)) or len(calibrators) > 0
 
 
 def cross_fit(

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import suggesting
 from calibrant.evaluation.arguments import Cluster, refuse_other_classes
 from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples, GatedQuantity
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, Check, GateResult
@@ -24,6 +25,7 @@ from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
 
 
+@suggesting()
 def check(
     predictions: Judgeable,
     limits: Mapping[str, float] | None = None,
@@ -113,7 +115,7 @@ def check(
         True
     """
     if not 0.5 < confidence < 1:
-        raise InputError(f"`confidence` must lie between 0.5 and 1, as in 0.95; got {confidence}.")
+        raise InputError(f"`confidence` must be between 0.5 and 1, as in 0.95; got {confidence}.")
     wanted, known = dict(limits or {}), with_gate()
     held = [metric for metric in known if metric in (baseline_metrics or ())]
     unknown = sorted({*wanted, *(baseline_metrics or ())} - set(known))
@@ -123,7 +125,7 @@ def check(
         raise InputError("`baseline_metrics` go with a `baseline`; there is none.")
     if not wanted and baseline is None:
         raise InputError(
-            'there is nothing to check: give a limit (`{"ece": 0.03}`, or --max-ece 0.03), or a baseline.'
+            'there is nothing to check; give a limit (`{"ece": 0.03}`, or --max-ece 0.03) or a baseline.'
         )
     subject = samples_of(
         predictions, num_bins, positive_class=positive_class, cluster=cluster, seed=seed, spread=spread

@@ -55,6 +55,11 @@ class GateResult(AsJson):
     command: str | None
     warnings: tuple[str, ...] = ()  # what looks wrong with the data, to be read before anything else
 
+    def __repr__(self) -> str:
+        passed = "passed" if self.passed else "failed"
+        sentences = "".join(f"\n  {check.sentence}" for check in self.checks)
+        return f"GateResult({passed}, {self.kind}, {self.num_samples:,} samples){sentences}"
+
     @staticmethod
     def json_schema() -> dict[str, Any]:
         """The JSON Schema of what ``calibrant check --json`` writes: an answer, or an error."""

@@ -63,6 +63,11 @@ class Monitoring(AsJson):
     versions: Mapping[str, str]
     command: str | None
 
+    def __repr__(self) -> str:
+        counts = f"{self.kind}, {len(self.windows):,} windows, {self.num_samples:,} samples"
+        deciding = " ".join(test.sentence for test in self.tests if test.decides)
+        return f"Monitoring({counts}, {self.num_labelled:,} with labels)\n  {deciding}"
+
     @classmethod
     def from_json(cls, text: str) -> Monitoring:
         """Read what :meth:`to_json` wrote."""

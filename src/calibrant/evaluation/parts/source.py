@@ -38,7 +38,7 @@ from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.formats.parquet_files import is_address
 from calibrant.predictions.partitioned import Part, PartitionedPredictions, Piece
-from calibrant.predictions.table import Source as File
+from calibrant.predictions.source import Source as File
 from calibrant.predictions.to_event import to_repair
 
 SAMPLED_PARTS = 32  # or as many as hold the rows wanted, spread evenly over the table

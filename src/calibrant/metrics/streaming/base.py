@@ -146,9 +146,8 @@ class StreamingMetric(Metric, ABC):
     def compute(self) -> Float[Tensor, ""] | Float[Tensor, " C"]:
         """The value over everything seen so far, by all processes.
 
-        Returns:
-            Scalar float64; shape ``(C,)`` for ``average="none"``. Where nothing defines it (all samples were
-            ignored, or none is of the kind asked for) it is NaN, and a ``CalibrantWarning`` says so; with
+        Returns: Scalar float64; shape ``(C,)`` for ``average="none"``. Where nothing defines it (all samples
+            were ignored, or none is of the requested kind) it is NaN, with a ``CalibrantWarning``; with
             ``average="macro"`` such columns are left out of the mean.
 
         Raises:

@@ -157,9 +157,9 @@ class CalibrationError(_BinnedError):
     """Streaming :func:`~calibrant.metrics.expected_calibration_error`; "mass" is the adaptive error.
 
     Bins of equal width need sums only. Bins of equal mass depend on all confidences: ``keep="all"`` keeps
-    them, 32 bytes each, and is exact; ``keep="sketch"`` holds sums of fixed size (400 kB for each column),
-    and :meth:`error_bound` says how far from exact they can be: with thousands of samples or more less than
-    0.01, and the true difference is usually far smaller.
+    them, 32 bytes each, and is exact. ``keep="sketch"`` holds sums of fixed size (400 kB for each column),
+    and :meth:`error_bound` bounds its error: less than 0.01 with thousands of samples, and usually far
+    smaller.
 
     Args:
         num_bins: Number of bins.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from torch import Tensor
@@ -40,6 +41,8 @@ from calibrant.predictions.labels import (
 )
 from calibrant.predictions.scale import DIVIDED
 
+Library: TypeAlias = Literal["pandas", "polars"]
+LIBRARIES: tuple[Library, ...] = ("pandas", "polars")
 Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | list[Any]"
 
 FAMILIES = {"logits": "logit", "probs": "prob", "confidence": "confidence"}
@@ -53,7 +56,7 @@ _TURNED = 32  # columns: one alone is slow to scatter
 ACCEPTED = (
     "name columns `label` and `prob_0`, `prob_1`, ... or `logit_0`, `logit_1`, ... (two classes: `prob`), "
     "or `confidence` and `correct`; "
-    "`columns` (--label-column, --prob-columns) says which they are by other names"
+    "use `columns` (--label-column, --prob-columns) for other names"
 )
 
 
@@ -68,7 +71,7 @@ class Layout:
     singles: tuple[str, ...]  # columns that go by a name of their own
     unused: tuple[str, ...]
     positive: str | None = None
-    """The class whose probability the single column of scores holds, where its name says so."""
+    """The class whose probability the single column of scores holds, if its name shows it."""
     notes: tuple[str, ...] = ()
     called: tuple[tuple[str, ...], ...] = ()
     """What else classes may be called by labels: as their columns are, or what tells these apart."""
@@ -564,3 +567,17 @@ def _refuse_some_signs(
         raise InputError(
             f"all scores must have a % sign or none; row {row} of `{name}` has one, and others have none."
         )
+
+
+def frame_of(columns: Mapping[str, Sequence[Any]], library: Library | None = None) -> Any:
+    """A frame of columns by name; by default of pandas, or of polars where that alone is installed."""
+    if library is not None and library not in LIBRARIES:
+        raise InputError(f'`library` must be "pandas" or "polars"; got {library!r}.')
+    for name in LIBRARIES if library is None else (library,):
+        try:
+            found = importlib.import_module(name)
+        except ImportError:
+            continue
+        return found.DataFrame({key: list(values) for key, values in columns.items()})
+    wanted = library or "pandas"
+    raise ImportError(f"frames need {wanted}, which is not installed: `pip install {wanted}`.")

@@ -1,0 +1,16 @@
+"""Where predictions come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The file that was read."""
+
+    name: str
+    sha256: str
+    format: str
+    path: str | None = None
+    """As it was given, for commands that can be run again."""
