@@ -12,8 +12,6 @@ from torch import Tensor, nn
 
 
 class LightningModule(nn.Module):
-    """Keeps what is logged."""
-
     device = torch.device("cpu")
 
     def __init__(self) -> None:
@@ -21,11 +19,9 @@ class LightningModule(nn.Module):
         self.logged: dict[str, Any] = {}
 
     def log(self, name: str, value: Any, **_: Any) -> None:
-        """Remember a metric."""
         self.logged[name] = value
 
     def log_dict(self, values: dict[str, Any], **_: Any) -> None:
-        """Remember several."""
         self.logged |= values
 
 
@@ -52,7 +48,6 @@ class LightningTrainer:
             self._run(module, validation, "validation")
 
     def test(self, module: Any, batches: Any, *, ckpt_path: str | Path, **_: Any) -> None:
-        """With the callbacks as the checkpoint has them."""
         self.state.fn = "test"
         for callback in self.callbacks:
             callback.load_state_dict(torch.load(ckpt_path)["callbacks"][type(callback).__qualname__])
@@ -72,7 +67,6 @@ class LightningTrainer:
         }
 
     def save_checkpoint(self, path: str | Path) -> None:
-        """The states of the callbacks."""
         torch.save(
             {"callbacks": {type(each).__qualname__: each.state_dict() for each in self.callbacks}}, path
         )
@@ -87,7 +81,6 @@ class TransformersTrainer:
         self.state = SimpleNamespace(global_step=0, best_model_checkpoint=None)
 
     def train(self) -> None:
-        """The best model is the first."""
         self._tell("on_train_begin")
         for _ in range(2):
             outputs, labels = self._outputs(self.given.train_dataset)
@@ -121,12 +114,10 @@ class TransformersTrainer:
 
 
 def lightning() -> ModuleType:
-    """In place of the package."""
     made = ModuleType("lightning")
     made.LightningModule, made.Trainer = LightningModule, LightningTrainer
     return made
 
 
 def training_arguments(output_dir: str, **given: Any) -> SimpleNamespace:
-    """In place of ``TrainingArguments``."""
     return SimpleNamespace(output_dir=output_dir, should_save=True, **given)

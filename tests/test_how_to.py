@@ -30,7 +30,6 @@ MOST_WORDS = 600  # of prose
 
 
 def text_of(name: str) -> str:
-    """A guide."""
     return (PAGES / name).read_text(encoding="utf-8")
 
 
@@ -105,7 +104,6 @@ def taking_anything(**settings: Any) -> nn.Module:
 
 @pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 def test_train_from_a_recipe(tmp_path, monkeypatch) -> None:
-    """The commands train; factories of other packages are called as the table says."""
     monkeypatch.setattr("calibrant.reports.html.report_text", lambda *_given, **_sections: "<!doctype html>")
     run_blocks("how-to/train-from-a-recipe.md", tmp_path, monkeypatch)
     factories = {"torchvision": "unused", "torchvision.models": "vit_b_16", "timm": "create_model"}
@@ -126,11 +124,9 @@ class Words:
 
     @classmethod
     def from_pretrained(cls, _: str) -> Words:
-        """No download."""
         return cls()
 
     def __call__(self, texts: list[str], **_: Any) -> dict[str, Tensor]:
-        """A batch."""
         counts = [[text.count("good"), text.count("bad"), text.count("not")] for text in texts]
         return {"input_ids": torch.tensor(counts), "attention_mask": torch.ones(len(texts), 3)}
 
@@ -142,11 +138,9 @@ class Sentiment(nn.Module):
 
     @classmethod
     def from_pretrained(cls, _: str) -> Sentiment:
-        """No download."""
         return cls()
 
     def forward(self, *, input_ids: Tensor, attention_mask: Tensor) -> Any:
-        """Logits in an object."""
         good, bad, negated = (input_ids * attention_mask).double().T
         score = 6 * (good - bad) * (1 - 2 * negated)
         return SimpleNamespace(logits=torch.stack([-score / 2, score / 2], dim=1), loss=None)

@@ -22,7 +22,6 @@ TOOL = tool("notebooks")
 
 
 def log_loss(probs: Any, labels: Any) -> float:
-    """As the library has it."""
     return float(metrics.negative_log_likelihood(probs, labels))
 
 

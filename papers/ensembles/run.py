@@ -121,7 +121,7 @@ def _ece(of: Images, counts: NDArray[np.float64]) -> float:
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
-    """``arms`` by loss, number of networks and repair, and ``gains`` of pairs; ``same`` but for the number."""
+    """``arms`` by loss, networks and repair; ``gains`` of pairs, ``same`` but for the number."""
     gains = pd.DataFrame(results["gains"])
     ends = [gains[of].str.rsplit(", ", n=2, expand=True) for of in ("first", "second")]
     same = (ends[0][0] == ends[1][0]) & (ends[0][2] == ends[1][2])

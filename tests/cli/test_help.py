@@ -36,7 +36,6 @@ def test_a_help_is_one_screen_with_two_examples(run, name) -> None:
 
 
 def test_the_first_help_groups_the_commands(run) -> None:
-    """Each command has one line of its group."""
     text = run("--help").stdout
     titles = [line for line in text.splitlines() if re.fullmatch("[A-Z][a-z]+:?", line)]
     assert titles == ["Examples:", "Evaluate", "Fix", "Watch", "Look", "Lab", "Options"]

@@ -21,7 +21,6 @@ def predictions(names: list[str] | None) -> Predictions:
 
 
 def judged(names: list[str] | None) -> Evaluation:
-    """Without repairs, quickly."""
     return evaluate(
         predictions(names), calibrators=(), bootstrap=20, null_draws=50, metrics=["net_benefit_0.1"]
     )
@@ -36,7 +35,6 @@ def judged(names: list[str] | None) -> Evaluation:
     ],
 )
 def test_an_event_is_called_by_its_own_name(names: list[str] | None, called: str, headline: str) -> None:
-    """In the verdict, the report, its diagrams and its table of TRIPOD+AI items."""
     found = judged(names)
     assert found.verdict.headline.startswith(headline)
     assert found.arms[0].curves[0].name == found.arms[0].shapes[0].name == called
@@ -48,7 +46,6 @@ def test_an_event_is_called_by_its_own_name(names: list[str] | None, called: str
 
 
 def test_gates_comparisons_and_monitors_name_it_too() -> None:
-    """In their sentences."""
     named = predictions(["well", "sepsis"])
     checked = check(named, {"ece": 0.01}, bootstrap=20)
     assert "calibration error (ECE) of sepsis is" in checked.checks[0].sentence

@@ -41,7 +41,6 @@ def drawn(count: int, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def expected(prefix: str, logits: Tensor, labels: Tensor, calibrator: Any) -> dict[str, float]:
-    """The metrics by the public functions."""
     probs = {"before": logits.double().softmax(dim=1), "after": calibrator.predict_proba(logits)}
     found = {
         f"{prefix}/{when}/{name}": float(error(of, labels))
@@ -52,13 +51,11 @@ def expected(prefix: str, logits: Tensor, labels: Tensor, calibrator: Any) -> di
 
 
 def plain(metrics_: dict[str, Any], prefix: str) -> dict[str, float]:
-    """Those that begin so, as numbers."""
     return {name: float(value) for name, value in metrics_.items() if name.startswith(prefix)}
 
 
 @pytest.fixture(params=["stand-in", "real"])
 def lightning(request: pytest.FixtureRequest) -> ModuleType:
-    """Lightning, or what stands in for it."""
     return stand_in_trainers.lightning() if request.param == "stand-in" else pytest.importorskip("lightning")
 
 
@@ -98,12 +95,10 @@ def lightning_run(
 
 
 def loader(samples: tuple[Tensor, Tensor]) -> Any:
-    """Batches, the last of them smaller."""
     return DataLoader(TensorDataset(*samples), batch_size=70)
 
 
 def test_lightning_logs_and_keeps(lightning: Any, tmp_path: Path) -> None:
-    """Metrics are those of all validation samples; a checkpoint brings the temperature back."""
     calibration = CalibrationCallback()
     trainer, module = lightning_run(lightning, tmp_path, calibration)
     logits = 5 * module.linear(VALIDATION[0]).detach()
@@ -166,8 +161,6 @@ def test_lightning_chooses_the_best_checkpoint(tmp_path: Path) -> None:
 
 
 class Scores(nn.Module):
-    """In place of a transformer."""
-
     def __init__(self) -> None:
         super().__init__()
         self.factor = nn.Parameter(torch.tensor(5.0))
@@ -179,7 +172,6 @@ class Scores(nn.Module):
 
 
 def rows(samples: tuple[Tensor, Tensor]) -> list[dict[str, Tensor]]:
-    """Samples as a Trainer takes them."""
     return [{"inputs": inputs, "labels": label} for inputs, label in zip(*samples, strict=True)]
 
 
@@ -285,7 +277,6 @@ def test_trainer_loss_of_parts_is_that_of_the_whole() -> None:
 
 
 def test_accumulated_gradients(tmp_path: Path) -> None:
-    """The real Trainer's step over micro-batches is that over the batch."""
     transformers = pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
     factors = []

@@ -67,7 +67,6 @@ def test_intervals_are_those_of_whole_clusters() -> None:
 
 @pytest.mark.parametrize("clusters", [None, [f"{k // 3}" for k in range(300)]])
 def test_an_evaluation_has_the_numbers_of_the_curve(clusters: list[str] | None) -> None:
-    """Net benefit at named thresholds, with the same interval, and that of treating everyone."""
     keys = thresholds_of("20%, .05,.05")
     predictions = Predictions(probs=PROBS, labels=LABELS, clusters=clusters)
     shown = evaluate(predictions, metrics=keys, calibrators=()).arms[0].metrics
@@ -81,7 +80,6 @@ def test_an_evaluation_has_the_numbers_of_the_curve(clusters: list[str] | None) 
 
 
 def test_thresholds_need_an_event_and_must_be_probabilities() -> None:
-    """The sentences say what would do."""
     three = Predictions(probs=[[0.2, 0.5, 0.3]] * 4, labels=[0, 1, 2, 1])
     with pytest.raises(InputError, match="net benefit needs an event with probabilities of two classes"):
         evaluate(three, metrics=["net_benefit_0.1"])
@@ -93,14 +91,12 @@ def test_thresholds_need_an_event_and_must_be_probabilities() -> None:
 
 
 def test_thresholds_reach_as_far_as_probabilities() -> None:
-    """By default 99, below one."""
     assert decision_curve([0.01, 0.04], [0, 1]).thresholds[-1] == pytest.approx(0.04)
     found = decision_curve([0.1, 1.0], [0, 1]).thresholds
     assert (len(found), found[-1]) == (99, pytest.approx(0.99))
 
 
 def test_other_arguments_are_refused() -> None:
-    """Thresholds out of range, several classes, and levels that are none."""
     for thresholds in ([0.0], [1.0], [], [np.nan]):
         with pytest.raises(InputError, match="`thresholds` must be numbers between 0 and 1"):
             decision_curve(PROBS, LABELS, thresholds=thresholds)

@@ -77,6 +77,5 @@ def test_two_probabilities_are_judged_by_their_rates() -> None:
 def test_what_has_no_curve_is_refused(
     probs: object, labels: object, more: dict[str, object], said: str
 ) -> None:
-    """With the reason."""
     with pytest.raises(InputError, match=said):
         flexible_calibration_curve(probs, labels, **more)

@@ -32,7 +32,6 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("method", [None, "vector"])
 def test_a_file_is_fitted_and_repaired_as_by_the_commands(table: Path, method: str | None) -> None:
-    """The same parameters, and the same table, column by column."""
     folder = table.parent
     named = () if method is None else ("--method", method)
     assert call("fit", "p.csv", *named, "-o", "c.safetensors", folder=folder).returncode == 0
@@ -81,7 +80,6 @@ def test_an_event_that_is_class_0_is_found_in_new_predictions(
 
 
 def test_one_new_sample_is_repaired(table: Path) -> None:
-    """As among others; two are needed only where they have labels."""
     given = load_predictions(table)
     fitted = fit(given, method="temperature")
     for one in (Predictions(logits=given.scores[:1]), Predictions(probs=pd.DataFrame(given.probs[:1]))):
@@ -126,7 +124,6 @@ def test_the_method_says_what_is_fitted(table: Path) -> None:
 
 
 def test_images_and_boxes(tmp_path: Path) -> None:
-    """Images are repaired where they lie; boxes by confidence, place and size."""
     rng = np.random.default_rng(1)
     scores = rng.normal(size=(4, 3, 5, 6))
     labels = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)

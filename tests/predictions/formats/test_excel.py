@@ -64,7 +64,6 @@ def workbook(tmp_path: Path) -> Path:
 
 
 def test_the_only_sheet_is_read_without_blank_rows(workbook: Path) -> None:
-    """Whole numbers have no decimals as texts; columns keep their names."""
     found = load_predictions(workbook, columns=ColumnNames(cluster="patient"))
     assert (found.probs.tolist(), found.labels.tolist()) == ([0.25, 1.0], [0, 1])
     assert found.clusters == ("7", "7b")
@@ -72,7 +71,6 @@ def test_the_only_sheet_is_read_without_blank_rows(workbook: Path) -> None:
 
 
 def test_one_of_several_sheets_must_be_named(workbook: Path) -> None:
-    """By `sheet`, which other files do not take."""
     several = write_workbook(workbook.with_name("both.xlsx"), {"notes": [["old"]], "test set": SHEET})
     with pytest.raises(InputError, match="it has 2 sheets; name one by --sheet: notes, test set"):
         load_predictions(several)
@@ -86,7 +84,6 @@ def test_one_of_several_sheets_must_be_named(workbook: Path) -> None:
 
 
 def test_repaired_predictions_keep_the_columns_as_text(workbook: Path, tmp_path: Path) -> None:
-    """With further columns; a file of arrays has no place for these."""
     repaired = Predictions(probs=[0.5, 0.75])
     out, added = tmp_path / "out.csv", {"lower": [0.25, 0.5]}
     assert save_in_form_of(workbook, out, repaired, added=added)
@@ -100,7 +97,6 @@ def test_repaired_predictions_keep_the_columns_as_text(workbook: Path, tmp_path:
 def test_a_damaged_file_and_a_missing_package_have_one_sentence(
     workbook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which says what to do."""
     workbook.write_bytes(workbook.read_bytes()[:300])
     with pytest.raises(InputError, match="cannot be read as a workbook"):
         load_predictions(workbook)

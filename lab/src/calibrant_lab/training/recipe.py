@@ -203,7 +203,8 @@ class TrainingSection(Section):
     """Which epoch is best on the calibration split; the first of equals.
 
     ``nll``: lowest NLL after temperature scaling ("refine, then calibrate", arXiv 2501.19195).
-    ``nll-as-trained``: lowest NLL without a temperature. ``loss``: lowest training loss. ``accuracy``: highest.
+    ``nll-as-trained``: lowest NLL without a temperature. ``loss``: lowest training loss.
+    ``accuracy``: highest accuracy.
     """
     precision: Literal["32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true"] = "32-true"
 
