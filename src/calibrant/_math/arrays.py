@@ -102,7 +102,7 @@ def row_slices(table: Tensor, *, times: int = 1) -> Iterator[slice]:
 
 
 def _as_tensor(values: ArrayLike, *, name: str) -> Tensor:
-    """Detached real tensor; no copy where the memory can be shared."""
+    """Detached real tensor that shares memory if possible."""
     if isinstance(values, Tensor):
         if values.is_complex():
             raise TypeError(f"`{name}` must be real; got dtype {values.dtype}.")

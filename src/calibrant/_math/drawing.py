@@ -26,7 +26,7 @@ def resampled_counts(
 def cluster_codes(
     names: Sequence[object] | NDArray[Any], num_samples: int | None = None
 ) -> NDArray[np.int64]:
-    """The number of each sample's cluster ``(N,)``, from 0 without gaps; an error if there is only one."""
+    """Number of each sample's cluster ``(N,)``, from 0 without gaps; refuses a single cluster."""
     found = np.asarray(names)
     if found.ndim != 1 or len(found) != (len(found) if num_samples is None else num_samples):
         raise InputError(f"`clusters` must have shape ({num_samples},); got {found.shape}.")

@@ -117,7 +117,6 @@ def _one_side(bits: int) -> int:
 
 
 def coarse_of(bits: int) -> NDArray[np.int64]:
-    """Cell of two halvings that contains each cell."""
     half = np.arange(_one_side(bits))
     low = np.where(half > 0, ((half - 1) >> (bits + 1)) + 1, 0)
     return np.concatenate([low, (NUM_COARSE - 1 - low)[::-1]])

@@ -73,7 +73,6 @@ def _settle_ties(probs: Tensor, labels: Tensor, correct: Tensor, doubtful: Tenso
 
 
 def is_large(table: Tensor, least: int = LARGE) -> bool:
-    """Return True if the compiled loops accept a table and their import pays."""
     return (
         table.numel() >= least
         and table.device.type == "cpu"

@@ -56,8 +56,6 @@ LEFT, RIGHT = 0, 1
 
 
 class LipschitzMaximum(NamedTuple):
-    """Optimum at the points, between two verifiable bounds."""
-
     value: float  # of the witness: never above the optimum
     upper_bound: float  # of the potential: never below it
     witness: Vector  # (n,) the maximising function at the points

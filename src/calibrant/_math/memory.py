@@ -55,7 +55,6 @@ def available_memory() -> int | None:
 
 @contextmanager
 def _limited_to(left: int | None) -> Generator[None]:
-    """Limit anonymous memory to its present size plus ``left``."""
     if left is None or sys.platform != "linux":
         yield
         return

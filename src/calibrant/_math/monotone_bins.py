@@ -98,7 +98,6 @@ def _mass_search(reached: Vector, cumulative: Vector, first: int, last: int, cou
 
 @njit
 def _end(reached: Vector, total: float, j: int, num_bins: int, counted: bool) -> int:
-    """Number of sorted samples in the first j bins."""
     n = reached.shape[0] - 1
     if j <= 0 or j >= num_bins:
         return 0 if j <= 0 else n

@@ -62,8 +62,6 @@ _TO_BOUNDARY = 0.99
 
 
 class ProcessingGap(NamedTuple):
-    """Gain and result of the best admissible change."""
-
     value: float  # of the change found: never above the optimum
     upper_bound: float  # never below it
     points: Vector  # (n,) distinct scores, or log-odds, ascending

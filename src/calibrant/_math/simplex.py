@@ -67,7 +67,6 @@ def gaps_to_top(logits: Float[Tensor, "*N C"]) -> tuple[Int[Tensor, "*N 1"], Flo
 
 
 def split_gaps(top: Int[Tensor, "*N 1"], gaps: Float[Tensor, "*N C"]) -> TopSplit:
-    """Sum the odds against the top class."""
     shift = gaps.detach().amax(-1, keepdim=True).clamp(min=LOG_OF_ZERO)
     ratios = (gaps - shift).exp()
     total = ratios.sum(-1, keepdim=True)

@@ -49,7 +49,6 @@ def focal_power(log_odds: Float[Tensor, "*N"], gamma: float | Tensor) -> Float[T
 
 
 def focal_value(log_odds: Float[Tensor, "*N"], gamma: float) -> Float[Tensor, "*N"]:
-    r""":math:`-(1 - p)^\gamma \log p` of the event with these log-odds."""
     surprise = softplus(-log_odds)
     if gamma >= 0:
         return focal_power(log_odds, gamma) * surprise

@@ -23,8 +23,6 @@ Vector: TypeAlias = NDArray[np.float64]
 
 
 class VennAbers(NamedTuple):
-    """Two step functions of the score."""
-
     points: Vector  # (k,) distinct, ascending
     lower: Vector  # (k,) from each point on, up to the next; 0 below the first
     upper: Vector  # (k,) above the point before, up to each point; 1 beyond the last
