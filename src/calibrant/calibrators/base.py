@@ -103,8 +103,7 @@ class Calibrator(Saved, nn.Module):
         self._starts: list[dict[str, Any]] = []  # of each problem, if there was an earlier fit
 
     @abstractmethod
-    def _solve(self, samples: Samples) -> Solution:
-        """Fit one multiclass problem, or one binary one."""
+    def _solve(self, samples: Samples) -> Solution: ...
 
     def _solve_near(self, start: Mapping[str, Any], samples: Samples) -> Solution:
         """``_solve`` with known parameters of a fit to similar data."""

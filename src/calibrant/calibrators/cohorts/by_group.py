@@ -132,7 +132,6 @@ class GroupCalibrator(Saved, nn.Module):
         return f"{len(self._names)} groups, borrowed={self.borrowed:g}, unknown={self.unknown!r}"
 
     def _divided(self, logits: Tensor, groups: ArrayLike) -> list[tuple[Tensor, Calibrator]]:
-        """Rows of every group present, with its calibrator."""
         names = group_names(groups, len(logits))
         known = self.by_group
         if self.unknown == "error":

@@ -213,7 +213,6 @@ def _corrections(
     threshold: float,
     most_steps: int,
 ) -> list[Correction]:
-    """Corrections of one event, whose probabilities change in place."""
     edges = np.arange(1, num_bins) / num_bins
     rows = {name: np.flatnonzero(mask) for name, mask in masks.items() if mask.any()}
     found: list[Correction] = []

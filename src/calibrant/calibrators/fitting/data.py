@@ -65,7 +65,6 @@ class CalibrationData:
 
     @classmethod
     def of(cls, checked: Checked) -> Self:
-        """Data from checked logits and labels; :meth:`weighted` adds weights."""
         if checked.labels is None:
             raise InputError("`labels` must be given to fit; got None.")
         digest = hashlib.sha256()

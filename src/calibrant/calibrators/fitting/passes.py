@@ -204,7 +204,6 @@ def _starts(some: Samples) -> list[Vector]:
 
 
 def _together(searches: Sequence[Callable[[], Found]]) -> list[Found]:
-    """Run several searches in shared passes."""
     found, points = list[Found](), list[Point]()
     for search in searches:
         try:

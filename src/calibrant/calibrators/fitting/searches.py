@@ -87,7 +87,6 @@ def _search_most_likely(samples: Samples) -> Solution:
 
 
 def first_temperature(samples: Samples) -> float:
-    """Starting point: 1, or for large tables the optimum of a subsample."""
     if samples.scores.numel() <= LARGE:
         return 1.0
     width = samples.scores.shape[-1] if samples.scores.ndim == 2 else 1
@@ -293,7 +292,6 @@ def fit_focal_temperature(
 def fit_focal_temperature_near(
     samples: Samples, objective: Objective, *, temperature: float, gamma: float
 ) -> Solution:
-    """Optimum that Newton's method reaches from one point, or temperature scaling."""
     simpler = fit_temperature(samples, objective, "continuous")
     return better(_descended(samples, objective, simpler, [(temperature, gamma)]), simpler)
 

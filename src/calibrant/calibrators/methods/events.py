@@ -117,7 +117,6 @@ class EventCalibrator(Calibrator):
         return samples.is_event
 
     def _share_of_original(self, total_weight: float) -> float:
-        """Share of the original probabilities in the mixture."""
         del total_weight
         return 0.0
 
