@@ -39,12 +39,10 @@ _TINY = 1e-300  # below it, a probability's logarithm comes from the logits
 
 
 def row_losses(rows: Rows, form: tuple[Any, ...]) -> Closed:
-    """Closed form of the loss with the terms of ``_row_loss.Form``, for logits on a CPU."""
     return lambda logits: _loss_and_pull(rows, logits, _row_losses, form)
 
 
 def proper_focal(rows: Rows, gamma: float) -> Closed:
-    """Closed form of properized focal loss, for logits on a CPU."""
     cells = 8 if rows.logits.dtype == torch.float32 else 64  # per unit of the logits
     settings = _inverse_table(gamma, cells), float(cells), float(gamma)
     return lambda logits: _loss_and_pull(rows, logits, _proper_rows, settings)

@@ -51,7 +51,6 @@ class EntryTerms(NamedTuple):
 
 
 def entry_loss(entries: Entries, terms: EntryTerms) -> Tensor:
-    """Loss described by ``terms``, with all options of the multilabel losses."""
     logits, labels, _, weight, layout = entries
 
     def plain(logits: Tensor) -> Tensor:

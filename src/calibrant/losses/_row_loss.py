@@ -60,7 +60,6 @@ _CROSS_ENTROPY = Terms(0)
 
 
 def row_loss(rows: Rows, terms: Terms) -> Tensor:
-    """Loss described by ``terms``, with all options of cross-entropy."""
     if terms == _CROSS_ENTROPY:
         return rows.layout.finish(rows.cross_entropy())
 

@@ -67,7 +67,6 @@ class Rows(NamedTuple):
             raise
 
     def cross_entropy(self) -> Tensor:
-        """Torch's own reduced cross-entropy, in the working precision."""
         try:
             return functional.cross_entropy(
                 self.logits,

@@ -129,8 +129,6 @@ def updated_gammas(
 
 
 class _Bins(nn.Module):
-    """Buffers of AdaFocal."""
-
     gammas: Tensor
     edges: Tensor
 

@@ -253,7 +253,6 @@ def _check_shape(name: str, value: Tensor, shape: Sequence[int], other_name: str
 
 
 def _check_row_loss(loss: RowLoss, ignore_index: int) -> None:
-    """Refuse a loss without a value per row, by trying it on one row."""
     row, label = torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)
     try:
         loss(row, label, weight=None, ignore_index=ignore_index, reduction="sum")
