@@ -109,7 +109,6 @@ def judged_sums(
     num_bins: int,
     binning: Binning,
 ) -> BinSums:
-    """Sums of each bin, after checks of the arguments."""
     checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=True)
     check_average(average, checked)
     return calibration_sums(checked, num_bins, binning)

@@ -121,7 +121,7 @@ def decision_curve(
 
 
 def _earlier(values: Matrix, codes: NDArray[np.int64], place: NDArray[np.int64]) -> Matrix:
-    """Sums ``(2, N)`` over the samples of the same cluster that come earlier, in order of falling place."""
+    """Sums ``(2, N)`` over earlier samples of the same cluster, in order of falling place."""
     order = np.argsort(codes * (place.max() + 1) - place)
     ordered, codes = values[:, order], codes[order]
     sums = np.cumsum(ordered, axis=1) - ordered

@@ -224,8 +224,7 @@ class StreamingMetric(Metric, ABC):
         """Addition to the state for a batch, by column; ``None`` marks columns without counted samples."""
 
     @abstractmethod
-    def _values(self) -> Float[Tensor, " columns"]:
-        """Value of each column, NaN if undefined."""
+    def _values(self) -> Float[Tensor, " columns"]: ...
 
     def _hold(self, what: str, shape: tuple[int, ...], *settings: object, rows: bool = False) -> None:
         """Set up the state: sums of the shape, or concatenated rows of the shape.

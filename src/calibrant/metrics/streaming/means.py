@@ -37,8 +37,6 @@ class _Sums(StreamingMetric):
 
 
 class _Mean(_Sums):
-    """Mean of a score of ``calibrant._math.scores``."""
-
     _score: ClassVar[Callable[[Any, Any], Any]]
 
     def _start(self) -> None:
