@@ -133,8 +133,6 @@ def top_eigenvalues(
 
 
 class _Ritz(NamedTuple):
-    """The wanted Ritz values of a Krylov space."""
-
     values: Vector
     residuals: Vector
     errors: Vector

@@ -251,7 +251,6 @@ def _reporting(operator: CurvatureOperator, progress: Progress | None, budget: i
 
 
 def _exact(operator: CurvatureOperator, progress: Progress | None) -> Trace:
-    """Sum over unit vectors, one block at a time."""
     total, block = 0.0, operator.block
     for start in range(0, operator.size, block):
         columns = torch.zeros(
