@@ -1,4 +1,4 @@
-"""Are your classifier's probabilities true? Measure calibration, repair it, and know why.
+"""Test whether a classifier's probabilities are right, and fix them if they aren't.
 
 Everything is imported where it is first used, so ``import calibrant`` costs next to nothing.
 """

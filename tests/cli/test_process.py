@@ -30,9 +30,9 @@ CALLS = {
     "predict": (("predict", "absent", "digits", "-o", "absent/out.npz"), 2, "does not exist"),
     "table": (("table", "--list"), 0, "mukhoti-1"),
     "heatmap": (("heatmap", "absent"), 2, "there is no run absent"),
-    "runs": (("runs", "absent"), 2, "absent holds no store of runs"),
+    "runs": (("runs", "absent"), 2, "absent is not a store of runs"),
     "study": (("study", "--list"), 0, "losses"),
-    "figure": (("figure", "focal-arrows", "-o", "x.gif"), 2, ".svg, .png, .pdf"),
+    "figure": (("figure", "focal-arrows", "-o", "x.gif"), 2, ".svg, .png or .pdf"),
     "curvature": (("curvature", "absent"), 2, "there is no run absent"),
     "convert": (("convert", "absent.pth", "-o", "w.safetensors"), 2, "absent.pth: no such file"),
     "serve": (("serve", "--port", "70000"), 2, "--port"),
@@ -108,7 +108,6 @@ def test_the_keyboard_waits_for_imports(folder, source) -> None:
 
 
 def test_the_keyboard_stops_it_before_it_is_imported(folder) -> None:
-    """Ctrl-C while the command itself is imported: the same sentence."""
     code = (
         HEARS + "import sys;"
         "from calibrant.__main__ import start\n"

@@ -165,8 +165,12 @@ def _bound(sign: str, limit: str) -> str:
 
 
 def _meant(name: str, known: Iterable[str], ctx: Any) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else _see(ctx)
+    """The option or command that was probably meant; dashes make none alike."""
+    bare = {each.lstrip("-"): each for each in known}
+    short = name.lstrip("-")
+    near = [each for each in bare if f"{short}-".startswith(f"{each}-")]
+    near = near or difflib.get_close_matches(short, bare, n=1)
+    return f"; did you mean {bare[near[0]]}?" if near else _see(ctx)
 
 
 def _see(ctx: Any) -> str:
