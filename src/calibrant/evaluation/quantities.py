@@ -73,7 +73,7 @@ def _smooth_error(confidences: Vector, outcomes: Vector, weights: Vector | None,
 def largest_cumulative_difference(
     confidences: Vector, outcomes: Vector, weights: Vector | None, _num_bins: int
 ) -> float:
-    """The statistic; its p-value comes from draws, as that of the other errors."""
+    """The statistic; draws give its p-value, as for the other errors."""
     from calibrant.metrics import kolmogorov_smirnov_test
 
     test = kolmogorov_smirnov_test(confidences, outcomes, weights=weights, p_value="asymptotic")
