@@ -57,7 +57,15 @@ class Minimum:
     value: float
     slope: float  # largest derivative by a parameter that no bound holds
     steps: int
-    promised: float  # how much lower the next step is expected to lead
+    gradient: Vector  # of the parameters that no bound holds, as are the second derivatives
+    hessian: Matrix
+
+    @property
+    def promised(self) -> float:
+        """How much lower the next step is expected to lead."""
+        if not len(self.gradient):
+            return 0.0
+        return float(self.gradient @ _solve_positive(self.hessian, self.gradient)) / 2
 
 
 def minimise_in_box(
@@ -78,7 +86,7 @@ def minimise_in_box(
         if _largest(here.gradient, free) <= tolerance:
             break
         direction = np.zeros_like(point)
-        direction[free] = -_solve_positive(here.hessian[np.ix_(free, free)], here.gradient[free])
+        direction[free] = -_solve_positive(here.hessian[free][:, free], here.gradient[free])
         direction *= min(1.0, longest_step / np.abs(direction).max())
         found, looks = _along(function, point, here, direction, free, (low, high))
         steps += looks
@@ -86,11 +94,8 @@ def minimise_in_box(
             break
         point, here = found
     free = _free(point, here.gradient, low, high)
-    slope = here.gradient[free]
-    promised = (
-        float(slope @ _solve_positive(here.hessian[np.ix_(free, free)], slope)) / 2 if free.any() else 0.0
-    )
-    return Minimum(point, here.value, _largest(here.gradient, free), steps, promised)
+    found = here.gradient[free], here.hessian[free][:, free]
+    return Minimum(point, here.value, _largest(here.gradient, free), steps, *found)
 
 
 def _along(

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from calibrant._math.arrays import MAY_BE_SHARED, NEAR_EDGE
 from calibrant._math.jit import njit
+from calibrant._math.newton import Expansion
+
+_BLOCK = 12  # binary logarithm of how many samples are added up before what they give is
 
 
 @njit
@@ -198,3 +201,41 @@ def pool_adjacent(
         num_steps[row] = top + 1
         for step in range(top + 1):
             total[step] /= weight[step]
+
+
+def logistic_expansion(
+    design: NDArray[np.float64],
+    outcomes: NDArray[np.float64],
+    shares: NDArray[np.float64],
+    place: NDArray[np.float64],
+) -> Expansion:
+    """Mean log loss of the log-odds ``design @ place``, with its derivatives by ``place`` ``(F,)``."""
+    width = len(place)
+    sums = np.zeros(((len(design) >> _BLOCK) + 1, 2 + width, width))
+    _add_logistic(design, outcomes, shares, place, sums)
+    total = sums.sum(axis=0)
+    return Expansion(float(total[0, 0]), total[1], total[2:])
+
+
+@njit
+def _add_logistic(
+    design: NDArray[np.float64],
+    outcomes: NDArray[np.float64],
+    shares: NDArray[np.float64],
+    place: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> None:
+    num_samples, width = design.shape
+    for i in range(num_samples):
+        block, log_odds = sums[i >> _BLOCK], 0.0
+        for k in range(width):
+            log_odds += design[i, k] * place[k]
+        small = math.exp(-abs(log_odds))
+        likely = 1.0 / (1.0 + small)
+        prob = likely if log_odds >= 0.0 else small * likely
+        block[0, 0] += shares[i] * (max(log_odds, 0.0) + math.log1p(small) - outcomes[i] * log_odds)
+        residual, spread = shares[i] * (prob - outcomes[i]), shares[i] * small * likely * likely
+        for k in range(width):
+            block[1, k] += residual * design[i, k]
+            for m in range(width):
+                block[2 + k, m] += spread * design[i, k] * design[i, m]

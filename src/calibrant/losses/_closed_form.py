@@ -17,6 +17,9 @@ Plain: TypeAlias = Callable[[Tensor], Tensor]
 BLOCK = 1 << 16
 """Numbers of a block on a CPU: small enough for the cache, large enough to pay for the calls."""
 
+FEW = 1 << 13
+"""Numbers of which operations on a CPU take no longer than their calls."""
+
 
 def by_closed_form(logits: Tensor, closed: Closed, plain: Plain) -> Tensor:
     """The loss of the logits; of ``plain`` where it is compiled, transformed or differentiated twice.
@@ -45,7 +48,7 @@ def can_look(*tensors: Tensor | None) -> bool:
     """Whether the values of all of them may be looked at: nothing waits for them, and nobody traces."""
     if torch.compiler.is_compiling() or is_traced():
         return False
-    return all(each is None or each.device.type == "cpu" for each in tensors)
+    return all(each is None or each.is_cpu for each in tensors)
 
 
 def scaled(gradient: Tensor, grad: Tensor) -> Tensor:
@@ -81,23 +84,9 @@ class _ClosedForm(torch.autograd.Function):
         return pull(grad), None, None
 
 
-def of_row_numbers(numbers: tuple[Tensor, ...], loss: Callable[..., Tensor]) -> tuple[Tensor, Any]:
-    """A loss of a few numbers a row, and from its gradient theirs: small, so autograd may do it."""
-    leaves = [each.detach().requires_grad_() for each in numbers]
-    with torch.enable_grad():
-        value = loss(*leaves)
-    return value.detach(), lambda grad: torch.autograd.grad(value, leaves, grad, retain_graph=True)
-
-
-def times_rows(matrix: Tensor, factor: Tensor, offset: Tensor | None = None) -> Tensor:
-    """The matrix with each row times its factor, plus its offset, in its place."""
+def times_rows(matrix: Tensor, factor: Tensor) -> Tensor:
+    """The matrix with each row times its factor, in its place."""
     try:
-        if offset is None:
-            return matrix.mul_(factor)
-        size = max(1, BLOCK // matrix.shape[1])
-        parts = (each.split(size) for each in (matrix, factor, offset))
-        for block, times, plus in zip(*parts, strict=True):
-            block.mul_(times).add_(plus)
+        return matrix.mul_(factor)
     except RuntimeError:  # many gradients at once (is_grads_batched) do not fit into its place
-        return matrix * factor if offset is None else matrix * factor + offset
-    return matrix
+        return matrix * factor

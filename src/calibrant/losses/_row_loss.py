@@ -17,8 +17,8 @@ The gradient of the first two terms by logit j is :math:`f (p_j - 1[j = t])` wit
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,18 +28,34 @@ from torch import Tensor
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant._math.true_class import focal_power, focal_value, softplus
-from calibrant.losses._closed_form import BLOCK, Pull, by_closed_form, is_traced, times_rows
+from calibrant.losses._closed_form import (
+    BLOCK,
+    FEW,
+    Closed,
+    Pull,
+    by_closed_form,
+    can_look,
+    is_traced,
+    times_rows,
+)
 from calibrant.losses._rows import Layout, Reduction, Rows
 
-GammaRule: TypeAlias = Callable[[Tensor], Tensor]
-
 _LOST = 16  # times the smallest normal number; below, a probability has few digits
+
+
+class Steps(NamedTuple):
+    """An exponent for each range of p_t."""
+
+    rule: Callable[[Tensor], Tensor]  # from p_t to the exponent
+    gammas: Tensor | Sequence[float]
+    edges: Tensor | Sequence[float]  # between the ranges
+    right: bool = False  # whether an edge belongs to the range below
 
 
 class Terms(NamedTuple):
     """What a loss is made of."""
 
-    gamma: float | GammaRule | None  # a number; or a rule that gives each row's from p_t; None: no focal term
+    gamma: float | Steps | None  # None: no focal term
     l1: float = 0.0
     l2: float = 0.0
 
@@ -51,20 +67,79 @@ def row_loss(rows: Rows, terms: Terms) -> Tensor:
     """The loss described by ``terms``, with everything that cross-entropy takes."""
     if terms == _CROSS_ENTROPY:
         return rows.layout.finish(rows.cross_entropy())
-    if rows.soft or not (callable(terms.gamma) or terms.gamma is None or terms.gamma >= 0):
-        return rows.reduce(row_values(rows, terms))
 
-    def closed(logits: Tensor) -> tuple[Tensor, Pull]:
-        loss, scratch = closed_form(logits, rows[1:], terms)
-        return loss, partial(_pull_back, scratch)
-
-    def plain(logits: Tensor) -> Tensor:
-        # As the closed form leaves it: in the type that is computed in.
-        layout = Layout(rows.layout.reduction, rows.labels.shape, logits.dtype)
-        seen = rows._replace(logits=logits, layout=layout)
+    def plain(seen: Rows) -> Tensor:
         return seen.reduce(row_values(seen, terms))
 
-    return rows.layout.finish(by_closed_form(rows.logits, closed, plain))
+    gamma = terms.gamma
+    if rows.soft or not (isinstance(gamma, Steps) or gamma is None or gamma >= 0):
+        return plain(rows)
+    return loss_of_rows(rows, closed_form(rows, terms), plain)
+
+
+def closed_form(rows: Rows, terms: Terms) -> Closed:
+    """The one that is faster: compiled where there are few logits that can be looked at, else torch's."""
+    gamma, l1, l2 = terms
+    if rows.logits.numel() > FEW or not can_look(rows.logits, rows.labels, rows.weight):
+        return partial(_closed_form, rows[1:], terms)
+    if isinstance(gamma, Steps):
+        gammas, edges = map(_as_numbers, (gamma.gammas, gamma.edges))
+        return _compiled_form(rows, gammas=gammas, edges=edges, right=gamma.right, l1=l1, l2=l2)
+    focal = 0.0 if gamma is None else 1.0
+    return _compiled_form(rows, gammas=(gamma or 0.0,), focal=focal, l1=l1, l2=l2)
+
+
+def _as_numbers(values: Tensor | Sequence[float]) -> tuple[float, ...]:
+    return tuple(values.tolist() if isinstance(values, Tensor) else values)
+
+
+class Form(NamedTuple):
+    """The terms of a row-wise loss that is compiled; cross-entropy by default."""
+
+    gammas: Any = (0.0,)  # one, or one for each range of p_t
+    edges: Any = ()  # between the ranges
+    right: bool = False  # whether p_t at an edge is in the range below
+    focal: float = 1.0
+    l1: float = 0.0
+    l2: float = 0.0
+    dual: bool = False  # whether the runner-up's probability is added to the base of the power
+    smoothing: float = 0.0  # the part of the label that is given away
+    spread_to_all: bool = True
+    margin: float = 0.0
+    penalty: float = 0.0  # of logits further than the margin below the largest
+
+
+@lru_cache(maxsize=64)
+def _form(**terms: Any) -> Form:
+    """The form with these terms, in the types that are compiled."""
+    form = Form(**terms)
+    gammas, edges = (np.array(each, dtype=np.float64) for each in form[:2])
+    numbers: Any = (each if isinstance(each, bool) else float(each) for each in form[2:])
+    return Form(gammas, edges, *numbers)
+
+
+def _compiled_form(rows: Rows, **terms: Any) -> Closed:
+    from calibrant.losses._compiled import row_losses  # numba: imported where it is first needed
+
+    return row_losses(rows, _form(**terms))
+
+
+def compiled_loss(rows: Rows, plain: Callable[[Rows], Tensor], **terms: Any) -> Tensor:
+    """The loss with the terms of :class:`Form` where rows can be looked at, else by the plain form."""
+    if rows.soft or not can_look(rows.logits, rows.labels, rows.weight):
+        return plain(rows)
+    return loss_of_rows(rows, _compiled_form(rows, **terms), plain)
+
+
+def loss_of_rows(rows: Rows, closed: Closed, plain: Callable[[Rows], Tensor]) -> Tensor:
+    """The loss by its closed form, or by the plain one where that does not reach."""
+
+    def as_closed(logits: Tensor) -> Tensor:
+        # As the closed form leaves it: in the type that is computed in.
+        layout = Layout(rows.layout.reduction, rows.labels.shape, logits.dtype)
+        return plain(rows._replace(logits=logits, layout=layout))
+
+    return rows.layout.finish(by_closed_form(rows.logits, closed, as_closed))
 
 
 def row_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
@@ -84,10 +159,10 @@ def row_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
     return values
 
 
-def _focal(log_odds: Float[Tensor, "*R"], gamma: float | GammaRule) -> Float[Tensor, "*R"]:
-    if not callable(gamma):
+def _focal(log_odds: Float[Tensor, "*R"], gamma: float | Steps) -> Float[Tensor, "*R"]:
+    if not isinstance(gamma, Steps):
         return focal_value(log_odds, gamma)
-    exponent = gamma(torch.sigmoid(log_odds.detach()))
+    exponent = gamma.rule(torch.sigmoid(log_odds.detach()))
     inverse = (-exponent * torch.sigmoid(log_odds).log1p()).exp()
     power = torch.where(exponent < 0, inverse, focal_power(log_odds, exponent.clamp(min=0)))
     return power * softplus(-log_odds)
@@ -109,8 +184,6 @@ def _soft_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
 
 
 _NLL = torch.ops.aten.nll_loss_forward.default
-FEW = 1 << 13  # logits; of more, operations take longer than their calls
-_MODERATE = 39.0  # logits; the odds of all against one neither overflow nor vanish in float32
 # How aten writes a reduction.
 _CODES: dict[Reduction, int] = {"none": 0, "mean": 1, "sum": 2}
 
@@ -135,13 +208,6 @@ def _split(
     return probs, true, others, misfit if exact is None else torch.where(lost, exact, misfit)
 
 
-def _focal_part(gamma: Any, base: Any, misfit: Any, true: Any, over: Any) -> tuple[Any, Any]:
-    """The focal term b^|gamma| (-log p) and its factor f, of tensors or arrays; p / b is ``true / over``."""
-    power = base ** abs(gamma)
-    values = misfit * power
-    return values, power + gamma * (values * true) / over
-
-
 # Labels, weight, ignore_index and layout of the rows.
 _Request: TypeAlias = tuple[Tensor, Tensor | None, int, Layout]
 
@@ -156,50 +222,10 @@ class _Scratch(NamedTuple):
     place: Int[Tensor, "R 1"] | None = None
 
 
-def _small_arrays(logits: Float[Tensor, "R C"], request: _Request) -> tuple[Any, Any] | None:
-    """Logits and labels as arrays, where these are few rows on the CPU that all count alike.
-
-    Values are looked at here: on a CPU nothing waits for them.
-    """
-    labels, weight, ignore_index, layout = request
-    few = 0 < logits.numel() <= FEW and weight is None and logits.device.type == "cpu"
-    if not few or layout.reduction == "none" or ignore_index >= 0 or is_traced():
-        return None
-    scores, classes = logits.detach().numpy(), labels.numpy()
-    # A negative number without its sign is a huge one; wrong labels are refused by torch.
-    known = np.maximum.reduce(classes.view(np.uint64)) < logits.shape[1]
-    moderate = np.maximum.reduce(scores, None) < _MODERATE and np.minimum.reduce(scores, None) > -_MODERATE
-    return (scores, classes) if known and moderate else None
-
-
-def _small_form(scores: Any, classes: Any, gamma: float, reduction: Reduction) -> tuple[Tensor, _Scratch]:
-    """As the closed form, by NumPy: what two dozen operations on few rows take is the calls."""
-    with np.errstate(all="ignore"):  # the caller may have set them to raise
-        odds = np.exp(scores, order="C")  # no need to subtract the largest
-        flat, place = odds.reshape(-1), np.arange(0, odds.size, odds.shape[1]) + classes
-        true = flat[place]
-        flat[place] = 0
-        others = np.add.reduce(odds, 1)
-        total = others + true
-        misfit = np.log1p(others / true)
-        values, factor = _focal_part(gamma, others / total, misfit, true, others)
-        counted = len(classes) if reduction == "mean" else 1
-        flat[place] = -others  # a row of the gradient sums to zero
-        slope = factor / (total * counted)
-    loss = torch.from_numpy(np.asarray(np.add.reduce(values) / counted, dtype=odds.dtype))
-    return loss, _Scratch(torch.from_numpy(odds), torch.from_numpy(slope[:, None]))
-
-
-def closed_form(
-    logits: Float[Tensor, "R C"], request: _Request, terms: Terms, *, few: bool = True
-) -> tuple[Tensor, _Scratch]:
-    """The reduced loss, and what its gradient takes."""
+def _closed_form(request: _Request, terms: Terms, logits: Float[Tensor, "R C"]) -> tuple[Tensor, Pull]:
+    """The reduced loss, and how its gradient is pulled back; on any device."""
     labels, weight, ignore_index, layout = request
     gamma, l1, l2 = terms
-    if few and not (gamma is None or callable(gamma) or l1 or l2):
-        small = _small_arrays(logits, request)
-        if small is not None:
-            return _small_form(*small, gamma, layout.reduction)
     column = labels.unsqueeze(1)
     ignored = column == ignore_index
     # A wrong label below zero does not pass for class 0: nll_loss refuses it.
@@ -209,10 +235,12 @@ def closed_form(
         values, factor = torch.zeros_like(true), torch.zeros_like(true)
     else:
         base = others
-        if callable(gamma):
-            gamma = gamma(true)
+        if isinstance(gamma, Steps):
+            gamma = gamma.rule(true)
             base = torch.where(gamma < 0, 1 + true, others)
-        values, factor = _focal_part(gamma, base, misfit, true, base)
+        power = base ** abs(gamma)
+        values = misfit * power
+        factor = power + gamma * (values * true) / base
         factor = torch.where(true == 0, 1, factor)  # the value is infinite there, and 0 * inf no number
     if l1:
         values = values + 2 * l1 * others
@@ -235,11 +263,13 @@ def closed_form(
 
     if squares is None:
         # In its place minus the others times the slope is the true class's gradient: the row sums to zero.
-        return loss, _Scratch(probs.scatter_(1, place, others.neg_()), scaled(factor))
+        scratch = _Scratch(probs.scatter_(1, place, others.neg_()), scaled(factor))
+        return loss, partial(_pull_back, scratch)
     at_true = -others * factor - 2 * l2 * true * (others.square() + squares)
     slope = factor + 2 * l2 * (true * others - squares)
     curve = torch.full_like(true, 2 * l2)
-    return loss, _Scratch(probs, scaled(slope), scaled(curve), scaled(at_true), place)
+    scratch = _Scratch(probs, scaled(slope), scaled(curve), scaled(at_true), place)
+    return loss, partial(_pull_back, scratch)
 
 
 def _times_itself(probs: Tensor, curve: Tensor, slope: Tensor) -> Float[Tensor, "R C"]:

@@ -13,7 +13,7 @@ from calibrant._math.checks import check_at_least, check_is_number
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer, Shaped
 from calibrant.losses._module import LossModule, properness
-from calibrant.losses._row_loss import Terms, row_loss
+from calibrant.losses._row_loss import Steps, Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows
 
 __all__ = ["AdaFocalLoss", "adafocal_loss", "updated_gammas"]
@@ -77,7 +77,8 @@ def adafocal_loss(
             f"got shapes {tuple(edges.shape)} and {tuple(gammas.shape)}."
         )
     rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
-    return row_loss(rows, Terms(partial(_gamma_of, gammas=gammas, inner=edges[1:-1])))
+    inner = edges[1:-1]
+    return row_loss(rows, Terms(Steps(partial(_gamma_of, gammas=gammas, inner=inner), gammas, inner)))
 
 
 def _gamma_of(

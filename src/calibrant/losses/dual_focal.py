@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
 from calibrant._math.true_class import softplus
 from calibrant.losses._module import LossModule, properness
-from calibrant.losses._rows import Reduction, as_rows, check_not_negative
+from calibrant.losses._row_loss import compiled_loss
+from calibrant.losses._rows import Reduction, Rows, as_rows, check_not_negative
 
 __all__ = ["DualFocalLoss", "dual_focal_loss"]
 
@@ -65,6 +67,10 @@ def dual_focal_loss(
     rows = as_rows(logits, labels, None, weight, ignore_index, reduction)
     if gamma == 0:
         return rows.layout.finish(rows.cross_entropy())
+    return compiled_loss(rows, partial(_plain, gamma), gammas=(gamma,), dual=True)
+
+
+def _plain(gamma: float, rows: Rows) -> Tensor:
     true = rows.true_class()
     # Compared as logits: the true class cannot be below itself by a rounding error.
     runner_up = true.others.masked_fill(true.others >= true.logit.unsqueeze(-1), -math.inf).amax(-1)

@@ -11,10 +11,8 @@ from torch import Tensor
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer
-from calibrant._math.simplex import top_class
-from calibrant.losses._closed_form import Pull, by_closed_form, can_look, of_row_numbers, times_rows
 from calibrant.losses._module import LossModule, properness
-from calibrant.losses._row_loss import FEW
+from calibrant.losses._row_loss import compiled_loss
 from calibrant.losses._rows import Reduction, Rows, allowed_classes, as_rows, check_number
 
 __all__ = ["LabelSmoothingLoss", "label_smoothing_loss"]
@@ -85,16 +83,13 @@ def label_smoothing_loss(
         )
     if smoothing == 0:
         return rows.layout.finish(rows.cross_entropy())
-    plain = partial(_plain, rows, smoothing, spread)
-    small = rows.logits.numel() <= FEW
-    if small or rows.soft or rows.weight is not None or not can_look(rows.logits, rows.labels):
-        return rows.layout.finish(plain(rows.logits))
-    closed = partial(_closed_form, rows, smoothing, spread)
-    return rows.layout.finish(by_closed_form(rows.logits, closed, plain))
+    plain = partial(_plain, smoothing, spread)
+    if rows.weight is not None:  # each class's part of the label has its own
+        return plain(rows)
+    return compiled_loss(rows, plain, smoothing=smoothing, spread_to_all=spread == "all")
 
 
-def _plain(rows: Rows, smoothing: float, spread: Spread, logits: Float[Tensor, "R C"]) -> Tensor:
-    rows = rows._replace(logits=logits)
+def _plain(smoothing: float, spread: Spread, rows: Rows) -> Tensor:
     allowed = allowed_classes(rows.logits)
     count = allowed.sum(-1, dtype=rows.logits.dtype)  # (R,)
     share, part = smoothing / count, torch.full_like(count, smoothing)
@@ -111,32 +106,6 @@ def _plain(rows: Rows, smoothing: float, spread: Spread, logits: Float[Tensor, "
         given = given * rows.weight
     kept = (1 - part) * rows.weights() * -rows.of_true_class(log_probs)
     return rows.reduce(kept - share * given.sum(-1), weighted=True)
-
-
-class _MaskedError(RuntimeError):
-    """A logit of -inf, or what is no number: the plain form takes over."""
-
-
-def _closed_form(
-    rows: Rows, smoothing: float, spread: Spread, logits: Float[Tensor, "R C"]
-) -> tuple[Tensor, Pull]:
-    r"""With :math:`S = \log \sum_k e^{z_k}`, -log p_k is S - z_k; the gradient is p less the label."""
-    logits, place, top = logits.detach(), rows.classes().unsqueeze(1), top_class(logits).unsqueeze(1)
-    count = logits.shape[1]
-    share = smoothing / (count if spread == "all" else count - 1)
-    kept = 1 - share * count
-    probs, sums = torch.softmax(logits, 1), logits.sum(1, keepdim=True)
-    if not bool(sums.isfinite().all()):
-        raise _MaskedError
-    log_sum = logits.gather(1, top) - probs.gather(1, top).log()
-    values = kept * (log_sum - logits.gather(1, place)) + share * (count * log_sum - sums)
-    loss, by_values = of_row_numbers((values.squeeze(1),), rows.reduce)
-
-    def pull(grad: Tensor) -> Tensor:
-        factor = by_values(grad)[0].unsqueeze(1)
-        return times_rows(probs, factor, -share * factor).scatter_add_(1, place, -kept * factor)
-
-    return loss, pull
 
 
 def _check(*, smoothing: float, spread: str) -> None:

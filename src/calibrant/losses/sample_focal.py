@@ -14,7 +14,7 @@ from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import LossModule, properness
-from calibrant.losses._row_loss import Terms, row_loss
+from calibrant.losses._row_loss import Steps, Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows, check_number
 
 __all__ = ["SampleFocalLoss", "sample_focal_loss"]
@@ -84,7 +84,7 @@ def sample_focal_loss(
     _check(thresholds=thresholds, gammas=gammas, closed=closed)
     rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     rule = partial(_gamma_of, thresholds=tuple(thresholds), gammas=tuple(gammas), closed=closed)
-    return row_loss(rows, Terms(rule))
+    return row_loss(rows, Terms(Steps(rule, gammas, thresholds[:-1], closed == "right")))
 
 
 def _gamma_of(

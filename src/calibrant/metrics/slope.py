@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_choice, check_level
@@ -194,10 +195,15 @@ class LogisticFit:
         expected, found = squared @ self.expected_square, squared @ held_out**2
         return held_out * np.sqrt(np.maximum(expected / found, 1))
 
-    def covariance(self, shares: Vector | None = None) -> Matrix:
-        """Covariance of the parameters: by the information, or by the influences of weighted rows."""
+    def covariance(self, shares: Vector | None = None, clusters: NDArray[np.int64] | None = None) -> Matrix:
+        """Covariance of the parameters: by the information, or the influences of rows or of clusters."""
         if shares is None:
             return np.linalg.inv(self.information) / len(self.influence)
+        if clusters is not None:
+            moved = (self.influence * shares[:, None]).T
+            totals = np.stack([np.bincount(clusters, column) for column in moved])
+            number = len(np.unique(clusters))
+            return totals @ totals.T * number / (number - 1)
         spread = self.weighted_influence(shares) * shares[:, None]
         return spread.T @ spread
 
@@ -207,16 +213,20 @@ def fit(sample: Sample, *, slope: float | None = None, intercept: float | None =
     free = [k for k, given in enumerate((intercept, slope)) if given is None]
     start = np.array([0.0 if intercept is None else intercept, 1.0 if slope is None else slope])
     design = np.stack([np.ones_like(sample.log_odds), sample.log_odds], axis=1)
+    return logistic(design, sample.outcomes, sample.shares, start, free)
+
+
+def logistic(design: Matrix, outcomes: Vector, shares: Vector, start: Vector, free: list[int]) -> LogisticFit:
+    """Least mean log loss over the ``free`` parameters of a design ``(N, k)``; others stay at ``start``."""
+    from calibrant._math.table_kernels import logistic_expansion  # compiled
+
     columns = design[:, free]
-    sign = 1 - 2 * sample.outcomes
 
     def expansion(free_part: Vector) -> Expansion:
         place = start.copy()
         place[free] = free_part
-        log_odds = design @ place
-        residuals, information = _derivatives(sample, log_odds, columns)
-        loss = float(sample.shares @ np.logaddexp(0.0, sign * log_odds))
-        return Expansion(loss, -(columns.T @ (sample.shares * residuals)), information)
+        value, gradient, hessian = logistic_expansion(design, outcomes, shares, place)
+        return Expansion(value, gradient[free], hessian[free][:, free])
 
     if not free:
         nothing = columns[:, :0]
@@ -227,15 +237,13 @@ def fit(sample: Sample, *, slope: float | None = None, intercept: float | None =
     )
     place = start.copy()
     place[free] = found.point
-    residuals, information = _derivatives(sample, design @ place, columns)
-    right: Matrix = (columns * residuals[:, None]).T
-    influence: Any = np.linalg.lstsq(information, right, rcond=None)[0].T
-    spread: Any = np.linalg.lstsq(information, columns.T, rcond=None)[0].T
-    fitted = sample.outcomes - residuals
+    fitted = 0.5 * (1 + np.tanh(design @ place / 2))
     variance = fitted * (1 - fitted)
-    leverage = sample.shares * variance * (spread * columns).sum(axis=1)
+    spread = columns @ np.linalg.pinv(found.hessian)
+    influence = spread * (outcomes - fitted)[:, None]
+    leverage = shares * variance * (spread * columns).sum(axis=1)
     expected_square = spread**2 * variance[:, None]
-    return LogisticFit(found.point, found.value, influence, information, leverage, expected_square)
+    return LogisticFit(found.point, found.value, influence, found.hessian, leverage, expected_square)
 
 
 def reach_of(effective: float, level: float) -> float:
@@ -267,10 +275,3 @@ def profile_bounds(
         return float(find(excess, inner, best + side * step, xtol=1e-10, rtol=1e-12))
 
     return root(-1), root(1)
-
-
-def _derivatives(sample: Sample, log_odds: Vector, columns: Matrix) -> tuple[Vector, Matrix]:
-    """Outcome minus fitted probability ``(N,)``, and the information per unit of weight."""
-    fitted = 0.5 * (1 + np.tanh(log_odds / 2))
-    weight = sample.shares * fitted * (1 - fitted)
-    return sample.outcomes - fitted, columns.T @ (columns * weight[:, None])

@@ -48,7 +48,7 @@ class DataSection(Section):
     """What to train on."""
 
     name: str = "digits"
-    """A named set, the path of an ``.npz`` file, or of a folder of images or texts."""
+    """A named set, the path of an ``.npz`` file, or of a folder of images or texts, or ``module:factory``."""
     calibration: Size = 0.1
     """Training samples (a share if below 1) held out where the data have no such split."""
     test: Size = 0.2
@@ -199,9 +199,13 @@ class TrainingSection(Section):
     """Stop after this many epochs without a better one; 0: never."""
     keep: Literal["last", "best"] = "last"
     """Which weights are evaluated: those of the last epoch, or of the best."""
-    keep_by: Literal["nll", "loss", "accuracy"] = "nll"
-    """Which epoch is best: by the lowest calibration NLL after temperature scaling, by the lowest training
-    loss on the calibration split, or the highest accuracy there; the first of equals."""
+    keep_by: Literal["nll", "nll-as-trained", "loss", "accuracy"] = "nll"
+    """Which epoch is best on the calibration split; the first of equals.
+
+    ``nll``: lowest NLL after temperature scaling ("refine, then calibrate", arXiv 2501.19195).
+    ``nll-as-trained``: lowest NLL without a temperature. ``loss``: lowest training loss.
+    ``accuracy``: highest accuracy.
+    """
     precision: Literal["32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true"] = "32-true"
 
 

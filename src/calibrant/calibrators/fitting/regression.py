@@ -54,6 +54,12 @@ class Regression:
         return TOLERANCE / 1000 if self.tied else TOLERANCE
 
     @cached_property
+    def happened(self) -> Float[Tensor, "C F"]:
+        """What the features of each class sum to."""
+        table = self.shares.new_zeros(len(self.labels), len(self.ridge))
+        return self.gather(table.scatter_(1, self.labels[:, None], self.shares[:, None]))
+
+    @cached_property
     def products(self) -> Float[Tensor, "N P"]:
         """Products of two features, once for each pair."""
         first, second = _pairs(self.features.shape[1])[0]
@@ -214,10 +220,8 @@ def _along(
 
 
 def _gradient(problem: Regression, theta: Tensor, probs: Tensor) -> Float[Tensor, "C F"]:
-    residuals = probs.scatter_add(
-        1, problem.labels[:, None], torch.full_like(probs[:, :1], -1.0)
-    ) * problem.shares.unsqueeze(1)
-    return problem.gather(residuals) + problem.ridge * (theta - problem.centre)
+    expected = problem.gather(probs * problem.shares[:, None])
+    return expected - problem.happened + problem.ridge * (theta - problem.centre)
 
 
 def _newton_step(

@@ -348,14 +348,12 @@ def _least(
     A penalty ``(M, r)`` is half the sum of r times the squares of what M makes of the weights, less the
     identity's a, b and c.
     """
+    from calibrant._math.table_kernels import logistic_expansion  # compiled
+
+    given = design.cpu().numpy(), targets.cpu().numpy(), shares.cpu().numpy()
 
     def function(point: Vector) -> Expansion:
-        logits = design @ torch.as_tensor(point).to(design)
-        probs = logits.sigmoid()
-        spread = shares * probs * (1 - probs)
-        value = _log_loss(logits, targets, shares)
-        gradient = ((shares * (probs - targets)) @ design).cpu().numpy()
-        hessian = (design.T @ (spread[:, None] * design)).cpu().numpy()
+        value, gradient, hessian = logistic_expansion(*given, point)
         if penalty is not None:
             to_abc, ridge = penalty
             away = to_abc @ point - _IDENTITY

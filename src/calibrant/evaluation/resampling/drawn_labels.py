@@ -105,7 +105,8 @@ def _add(
     if not sure.all():
         these = rows.part(~sure)
         uniform = rng.random((len(these.mass), sums.shape[1]), dtype=np.float32)
-        given, guide = (these.probs, these.bins, places, these.mass), np.empty(kernels.GUIDE, np.int64)
+        given = these.probs, these.bins, places, these.mass
+        guide = np.empty(kernels.GUIDE * (4 if sums.shape[1] > 4 * kernels.GUIDE else 1), np.int64)
         kernels.add_drawn_labels(uniform, *given, ends, guide, sums)
     if not sure.any():
         return

@@ -18,6 +18,39 @@ Uniform: TypeAlias = NDArray[np.float32]
 ECE, ADAPTIVE, SQUARED, MAXIMUM = 0, 1, 2, 3  # columns of the result
 GUIDE = 64  # entries with start indices in a table
 BLOCK = 16  # samples whose sums are kept together
+NEAR = 1 << 11  # samples whose columns stay in the cache
+
+
+@njit
+def count_drawn(numbers: NDArray[np.uint32], row: Counts) -> int:
+    """Count in ``row`` the places that numbers draw, as NumPy's ``integers`` does; return the number drawn.
+
+    References:
+        Lemire, "Fast Random Integer Generation in an Interval", ACM Transactions on Modeling and Computer
+        Simulation 29, 2019 (the numbers that draw none would favour some places).
+    """
+    size, half, kept = np.uint64(len(row)), np.uint64(32), 0
+    least = (np.uint64(1 << 32) - size) % size
+    for number in numbers:
+        product = np.uint64(number) * size
+        if np.uint64(np.uint32(product)) >= least:
+            row[product >> half] += np.uint8(1)
+            kept += 1
+    return kept
+
+
+@njit(fastmath={"reassoc", "contract"})
+def add_products(counts: Counts, columns: Matrix, sums: Matrix) -> None:
+    """Add ``counts`` ``(r, N)`` times ``columns`` ``(k, N)`` to ``sums`` ``(r, k)``."""
+    for start in range(0, counts.shape[1], NEAR):
+        for r in range(counts.shape[0]):
+            drawn = counts[r, start : start + NEAR]
+            for k in range(columns.shape[0]):
+                column = columns[k, start : start + NEAR]
+                total = 0.0
+                for i in range(len(drawn)):
+                    total += drawn[i] * column[i]
+                sums[r, k] += total
 
 
 @njit
@@ -50,8 +83,8 @@ def fill_tables(probs: Vector, starts: Indices, tables: Vector) -> None:
 def _set_guide(table: Vector, guide: Indices) -> None:
     """Fill ``guide`` with start indices in an ascending table, by the first bits of a uniform number."""
     k = 0
-    for place in range(GUIDE):
-        while table[k] <= place / GUIDE:
+    for place in range(len(guide)):
+        while table[k] <= place / len(guide):
             k += 1
         guide[place] = k
 
@@ -59,7 +92,7 @@ def _set_guide(table: Vector, guide: Indices) -> None:
 @njit(inner=True)
 def _first_above(uniform: float, table: Vector, guide: Indices) -> int:
     """The least k whose table entry exceeds the uniform number."""
-    k = guide[int(uniform * GUIDE)]
+    k = guide[int(uniform * len(guide))]
     while table[k] <= uniform:
         k += 1
     return k
@@ -207,13 +240,13 @@ def _isotonic_curves(
     for r in range(len(sums)):
         top = -1
         for i in range(len(points)):
-            top += 1
-            last[top], weight[top], total[top] = i, weights[i], sums[r, i]
-            while top > 0 and total[top - 1] * weight[top] >= total[top] * weight[top - 1]:
+            mass, happened = weights[i], sums[r, i]
+            while top >= 0 and total[top] * mass >= happened * weight[top]:
+                mass += weight[top]
+                happened += total[top]
                 top -= 1
-                last[top] = i
-                weight[top] += weight[top + 1]
-                total[top] += total[top + 1]
+            top += 1
+            last[top], weight[top], total[top] = i, mass, happened
         step = 0
         for p in range(len(positions)):
             x = positions[p]
