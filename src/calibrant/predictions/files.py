@@ -1,4 +1,4 @@
-"""Reading predictions: the ending chooses the format; the size decides whether scores stay in the file."""
+"""Read predictions: the ending chooses the format, the size whether scores stay in the file."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def open_predictions(
     format: str | None = None,  # noqa: A002
     name: str | None = None,
 ) -> Predictions:
-    """Read predictions, or leave their scores in the file where they are large.
+    """Read predictions; leave large scores in the file.
 
     Multiclass scores can be read in pieces from ``.npy`` (``logits.npy`` or ``probs.npy`` next to
     ``labels.npy``, or a folder of these; C order) and from ``.parquet``. Its row groups should be small:
@@ -252,7 +252,7 @@ def open_predictions(
 
 
 def found_ending(path: Path, stated: str | None) -> str:
-    """The ending of a file that is there and not empty; .npy and .parquet also for a folder of such files."""
+    """Return the ending of an existing file that is not empty; folders may hold .npy or .parquet files."""
     if is_address(path):
         return _agreed(path, ".parquet", stated)
     with said_of(path, "opened"):
@@ -317,7 +317,7 @@ def _agreed_kind(stated: Any, asked: Kind | None) -> Any:
 
 
 def sha256_of(path: Path, paths: Sequence[Path] = ()) -> str:
-    """The digest of a file, of the digests of several, or of many Parquet files' names and footers."""
+    """Return the digest of a file, of several digests, or of many Parquet names and footers."""
     if is_partitioned(path):
         return digest_of(path)
 
@@ -331,7 +331,6 @@ def sha256_of(path: Path, paths: Sequence[Path] = ()) -> str:
 
 
 def _no_file(folder: Path) -> IsADirectoryError:
-    """The error for a folder that is no table; it names files in it that may be meant."""
     files = sorted(
         each for each in folder.iterdir() if any(each.name.lower().endswith(end) for end in WRITERS)
     )

@@ -1,4 +1,4 @@
-"""Predictions of a model in use: when each was made, and whether its label is known by now."""
+"""Predictions of a deployed model: the time of each, and whether its label is known."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from calibrant.predictions.table import Predictions
 
 @dataclass(frozen=True, kw_only=True)
 class TimedPredictions:
-    """A stream as :func:`calibrant.evaluation.monitor` takes it."""
+    """Stream of predictions for :func:`calibrant.evaluation.monitor`."""
 
     predictions: Predictions
     times: NDArray[Any]
@@ -116,7 +116,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _date(value: object) -> datetime | date | None:
-    """The date that a cell holds, in UTC where it has an offset."""
+    """Return the date of a cell, in UTC if it has an offset."""
     found = value
     if isinstance(value, str):
         try:
@@ -129,10 +129,7 @@ def _date(value: object) -> datetime | date | None:
 
 
 def _filled(table: Table, columns: ColumnNames | None, num_samples: int) -> tuple[Table, NDArray[np.bool_]]:
-    """The table with some label in place of those that are missing, and which are known.
-
-    If none is known, the columns of labels are left out.
-    """
+    """Fill missing labels, or drop label columns without any; return the table and the known rows."""
     layout = layout_of_table(with_lists_spread(table, columns), columns)
     wanted = layout.labels or tuple(name for name in ("correct", "true_label") if name in layout.singles)
     told = {layout.given[name]: list(table.column(layout.given[name])) for name in wanted}

@@ -1,4 +1,4 @@
-"""Repaired predictions in the form of the file that they came from."""
+"""Write repaired predictions in the form of their source file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def save_in_form_of(
     format: str | None = None,  # noqa: A002
     raw: bool = False,
 ) -> bool:
-    """Write predictions as the table that they came from: all its columns, with these scores in place.
+    """Write predictions as their source table: all its columns, with these scores.
 
     Args:
         source: The table.
@@ -83,10 +83,7 @@ def write_in_form_of(
     *,
     raw: bool = False,
 ) -> bool:
-    """:func:`save_in_form_of` where the endings are known and the paths need not have them.
-
-    Columns of logits are called ``prob...`` then, as they hold probabilities; all other names stay.
-    """
+    """Write as :func:`save_in_form_of`, by known endings; columns of logits become ``prob...``."""
     family = next((each for each in (_TEXT, _JSON, _ARROW) if {ending, new_ending} <= each), None)
     if family is not None:
         found = predictions.confidence if predictions.kind == "top_label" else predictions.probs
@@ -108,7 +105,7 @@ def write_in_form_of(
 
 @dataclass(frozen=True, eq=False)
 class _Copy:
-    """A table that is written anew with other scores in place of its own, and perhaps a mark."""
+    """Copy of a table with other scores, and perhaps a mark."""
 
     source: Path
     ending: str
@@ -146,7 +143,7 @@ class _Copy:
             csv.writer(file, lineterminator="\n", delimiter=delimiter).writerows(rows)
 
     def write_json(self) -> bool:
-        """Write records; nothing where the source holds arrays by name, or is a log."""
+        """Write records; nothing if the source holds named arrays or a log."""
         found = json_file.contents(self.source, whole=self.ending in _WHOLE)
         if isinstance(found, dict) or lm_eval.are_samples(found[0]):
             return False
@@ -175,7 +172,6 @@ class _Copy:
         parquet.write_table(table, self.out, feather=self.new_ending != ".parquet")
 
     def _exchanged(self, table: Table, count: int) -> dict[str, tuple[str, list[Any]]]:
-        """By the names of the columns of scores, their new names and cells."""
         self._check_rows(count)
         rows = self.scores.tolist()
         if (piped := piped_in(table)) is not None:
@@ -192,7 +188,7 @@ class _Copy:
         return {table.names[place]: (title, cells) for (place, title), cells in columns}
 
     def _places(self, given: Sequence[str]) -> dict[int, str]:
-        """The places of the columns of scores, in the order of the classes, and their new names."""
+        """Return the places of the score columns by class, and their new names."""
         header = canonical(given, self.columns)
         found: dict[int, str] = {}
         for name in layout_of(header).scores:
@@ -213,7 +209,7 @@ class _Copy:
 def _add_samples(
     source: Path, ending: str, out: Path, new_ending: str, notes: Sequence[str], columns: ColumnNames | None
 ) -> None:
-    """Beside the rows of ``out``, say of which sample each is where the source is a log."""
+    """Write the sample id of each row next to ``out``, if the source is a log."""
     found = json_file.contents(source, whole=ending in _WHOLE)
     if inspect_log.is_log(found):
         samples, which = inspect_log.samples_read(found, notes, columns), inspect_log.WHICH_SAMPLE

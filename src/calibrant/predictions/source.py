@@ -1,4 +1,4 @@
-"""Where predictions come from."""
+"""Origin of predictions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The file that was read."""
+    """File that was read."""
 
     name: str
     sha256: str

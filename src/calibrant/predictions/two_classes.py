@@ -1,4 +1,4 @@
-"""Which of two classes is the event, and its scores alone."""
+"""Choose the event of two classes, and its scores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RIGHT_OR_WRONG = ("wrong", "right")
 def positive_number(
     kind: Kind, num_classes: int | None, names: tuple[str, ...] | None, positive_class: int | str | None
 ) -> int:
-    """0 or 1, of a class by number or name; refuses other than two classes, or none of them."""
+    """Return 0 or 1 for a class by number or name; refuse other than two classes, or unknown names."""
     if kind in {"top_label", "multilabel"} or num_classes != 2:
         held = {"top_label": "top-label confidences", "multilabel": f"{num_classes} labels"}
         got = held.get(kind, f"{num_classes} classes")
@@ -33,10 +33,7 @@ def positive_number(
 
 
 def class_alone(values: Tensor, number: int, space: str) -> Tensor:
-    """Log-odds or probabilities of class 0 or 1 ``(n,)`` from two columns, or from those of class 1.
-
-    A probability that is given stays as it is.
-    """
+    """Return log-odds or unchanged probabilities of class 0 or 1 ``(n,)``, from two columns or class 1's."""
     wide = values.to(torch.float64)
     if values.ndim == 1:
         return values if number else -wide if space == "logits" else 1 - wide
