@@ -1,4 +1,4 @@
-"""The server: its paths, and what answers each, as JSON or line by line with progress and a report."""
+"""The server's paths, answered as JSON or line by line with progress and a report."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def create_app(
     limits: Limits | None = None,
     hosts: Collection[str] | None = LOOPBACK,
 ) -> FastAPI:
-    """The application; ``hosts`` are the names that it may be called by, None for any."""
+    """Create the application; ``hosts`` are its allowed names, None for any."""
     limits = limits or Limits()
     receiver, counts = Receiver(limits), Counts()
 
@@ -125,7 +125,7 @@ LINES = "application/x-ndjson"
 
 
 def add_evaluations(app: FastAPI, workers: Workers, limits: Limits, received: Any) -> None:
-    """Add the paths that judge and repair predictions."""
+    """Add the paths that evaluate and repair predictions."""
 
     @app.post("/evaluate", openapi_extra=forms.EVALUATE)
     async def evaluate(request: Request, form: Form = received) -> Response:
@@ -168,7 +168,7 @@ def _as_lines(request: Request) -> bool:
 
 
 class _Lines(StreamingResponse):
-    """Messages as lines of JSON; what computes them ends with the answer, even if the visitor has left."""
+    """Messages as lines of JSON; a computation ends with its answer, even without a reader."""
 
     def __init__(self, begun: list[Any], further: Messages) -> None:
         super().__init__(_lines(begun, further), media_type=LINES)
@@ -176,7 +176,7 @@ class _Lines(StreamingResponse):
 
     @classmethod
     async def begun(cls, messages: Messages) -> _Lines:
-        """Wait for the message that shows that the input was read: what is wrong with it has a status."""
+        """Wait until the input was read, so that input errors set the status."""
         found: list[Any] = []
         try:
             while not found or (isinstance(found[-1], Progress) and found[-1].share <= 0):
@@ -194,7 +194,7 @@ class _Lines(StreamingResponse):
 
 
 async def _lines(begun: list[Any], further: Messages) -> AsyncGenerator[str]:
-    """A line for each message; a refusal that comes after the first ones is the last of them."""
+    """Yield a line per message; a late refusal is the last line."""
     try:
         for message in begun:
             yield _line(message)

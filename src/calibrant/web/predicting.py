@@ -1,4 +1,4 @@
-"""Answers to images: those that wait at the same time go through the network together."""
+"""Answer images; those that wait at the same time form one batch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Model:
 
 
 def add_predictions(app: FastAPI, model: Model | None, receiver: Receiver, limits: Limits) -> None:
-    """Ask the network about images that are sent."""
+    """Add the path for images."""
     batches = None if model is None else Batches(model.workers, limits)
 
     @app.post("/predict", openapi_extra=PREDICT)
@@ -63,7 +63,7 @@ Answer = dict[str, Any] | Refusal
 
 
 def call(classifier: Any, method: str, *arguments: Any) -> Any:
-    """Call a method of the classifier, in the process that holds it.
+    """Call a method of the classifier, in its own process.
 
     It is what calibrant-lab loads: ``described(tell)`` says what the page says of the network,
     ``predictions(files, limits, tell)`` the probabilities of each image or why there are none, and
@@ -73,7 +73,7 @@ def call(classifier: Any, method: str, *arguments: Any) -> Any:
 
 
 class Batches:
-    """Gathers images of all requests that wait."""
+    """Batches the images of all waiting requests."""
 
     def __init__(self, workers: Workers, limits: Limits) -> None:
         self._workers, self._limits = workers, limits
@@ -81,7 +81,7 @@ class Batches:
         self._task: asyncio.Task[None] | None = None
 
     def answers(self, files: Sequence[Upload]) -> asyncio.Future[list[Answer]]:
-        """The network's answer on each image, or why it has none."""
+        """Return the network's answer on each image, or its error."""
         if len(self._waiting) + len(files) > MOST_WAITING:
             raise Refusal(503, "too many images are waiting; try again in a few seconds.")
         loop = asyncio.get_running_loop()
@@ -103,7 +103,7 @@ class Batches:
                         future.set_exception(error)
 
     async def _answer(self, batch: Sequence[tuple[Upload, asyncio.Future[Answer]]]) -> None:
-        """Answer some together; where that fails, each alone, so that none suffers for another."""
+        """Answer a batch; if it fails, answer each image alone."""
         try:
             files = [file for file, _ in batch]
             found = await value_of(self._workers.run(call, "predictions", files, self._limits))
