@@ -131,7 +131,7 @@ class ReliabilityDisplay:
         ax: Axes | None = None,
         name: str | None = None,
     ) -> ReliabilityDisplay:
-        """Draw a fitted classifier of scikit-learn on samples ``X`` with classes ``y``, as it calls them.
+        """Draw a fitted scikit-learn classifier on samples ``X`` with its classes ``y``.
 
         ``name`` is that of its class by default; all else is as in :meth:`from_predictions`.
         """
@@ -167,7 +167,7 @@ class ReliabilityDisplay:
         return cls(curves).plot(log=log, ax=ax)
 
     def plot(self, *, log: bool | None = None, ax: Axes | None = None) -> ReliabilityDisplay:
-        """Draw the curves, beside those of other displays that are in the axes already."""
+        """Draw the curves, next to those of other displays in the axes."""
         ax = _axes(ax, 4.2, 4.2)
         drawn = _taken_off(ax)
         for name, curve in self.curves.items():
@@ -235,7 +235,7 @@ def confidence_histogram(
     class_: Class = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """How sure the model is where it is right (upwards) and where it is wrong (downwards), in samples.
+    """Plot confidence where the model is right (upwards) and wrong (downwards), in samples.
 
     Args:
         found: An evaluation, whose uncalibrated predictions are drawn; or probabilities or predictions.
@@ -271,7 +271,7 @@ def risk_coverage(
     positive_class: int | str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The error rate if only the most confident answers are given, against the share that is.
+    """Plot the error rate of the most confident answers against their share.
 
     Args:
         found: An evaluation, drawn before and after its repair; or probabilities or predictions, or several
@@ -317,7 +317,7 @@ def decision_curve(
     thresholds: Sequence[float] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Net benefit of acting from a threshold on, against treating everyone and treating no one.
+    """Plot the net benefit of acting above a threshold, against treating everyone or no one.
 
     The band is the interval of :func:`calibrant.metrics.decision_curve`, for independent samples.
 
@@ -395,7 +395,7 @@ def groups(
 def over_time(
     found: Monitoring, *, show: Literal["error", "means", "evidence"] = "error", ax: Axes | None = None
 ) -> Axes:
-    """A deployed model, window by window.
+    """Plot a deployed model's calibration by window.
 
     Args:
         found: From :func:`calibrant.evaluation.monitor`.
@@ -443,7 +443,7 @@ def _predictions(
 
 
 def _are_shares(values: Any) -> bool:
-    """Whether they are numbers between 0 and 1, and not all whole."""
+    """Return True for fractions between 0 and 1."""
     try:
         table = as_float_tensor(values, name="probs")
     except (InputError, TypeError):
@@ -463,7 +463,6 @@ def _by_name(found: Stated | Mapping[str, Stated], *own: Any) -> dict[str, Predi
 
 
 def _evaluation(found: Evaluation | Stated, *own: Any) -> Evaluation:
-    """The evaluation given, or one of predictions as they are."""
     if not isinstance(found, Evaluation):
         return evaluate(_predictions(found, *own), calibrators=())
     names = ("labels", "class_names", "positive_class", "groups")
@@ -490,7 +489,6 @@ def _risk(given: Predictions) -> RiskCoverageCurve:
 
 
 def _axes(ax: Axes | None, width: float, height: float) -> Axes:
-    """The axes given, or those of a new figure of pyplot."""
     if ax is not None:
         if not hasattr(ax, "stairs"):
             raise TypeError(f"`ax` must be axes, as of `figure.subplots()`; got {kind_of(ax)}.")
@@ -501,7 +499,7 @@ def _axes(ax: Axes | None, width: float, height: float) -> Axes:
 
 
 def _taken_off(ax: Axes) -> dict[str, Curve]:
-    """The curves of a display that is drawn in these axes, which is removed from them."""
+    """Remove a display from these axes and return its curves."""
     line = next((line for line in ax.lines if _DRAWN in vars(line)), None)
     if line is None:
         return {}

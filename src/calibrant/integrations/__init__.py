@@ -1,7 +1,4 @@
-"""Calibrators and evaluations in other people's software: scikit-learn, ONNX, experiment trackers.
-
-Each module imports what it needs, no more.
-"""
+"""Calibrators and evaluations in scikit-learn, ONNX and experiment trackers, imported on demand."""
 
 from typing import TYPE_CHECKING
 

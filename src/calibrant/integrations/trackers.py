@@ -25,7 +25,7 @@ from calibrant.reports.exports import markdown_text
 
 @dataclass(frozen=True, kw_only=True)
 class _Content:
-    """What is logged, in the same way for every tracker; metrics have their full names."""
+    """Content to log, for every tracker; metrics have their full names."""
 
     prefix: str
     step: int | None
@@ -113,7 +113,6 @@ def log_evaluation(
 
 
 def _numbers(evaluation: Evaluation) -> Iterator[tuple[str, float]]:
-    """Every finite number with its name, before and after the recommended repair."""
     for when, arm in zip(("before", "after"), tables.before_and_after(evaluation), strict=False):
         found: dict[str, float | None] = {f"{null.metric}_noise_floor": null.upper for null in arm.null}
         for key, each in arm.metrics.items():
@@ -173,7 +172,7 @@ def _to_wandb(run: Any, content: _Content) -> None:
 
 
 def _to_fields(run: Any, content: _Content) -> None:
-    """Neptune's fields know ``append`` and ``upload``; any other mapping takes numbers, text and bytes."""
+    """Log to Neptune by ``append`` and ``upload``, or to any mapping as numbers, text and bytes."""
     for name, value in content.metrics.items():
         append = None if content.step is None else getattr(_field(run, name), "append", None)
         if append is None:
