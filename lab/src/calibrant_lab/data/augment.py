@@ -29,11 +29,12 @@ class Augmentation(ABC):
 
     @abstractmethod
     def draw(self, num_samples: int, generator: torch.Generator) -> Int[Tensor, "N K"]:
-        """Draw what to do with each image."""
+        """Draw the parameters of each image's change."""
 
     @abstractmethod
-    def apply(self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]) -> Float[Tensor, "N C H W"]:
-        """Change the images as drawn."""
+    def apply(
+        self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]
+    ) -> Float[Tensor, "N C H W"]: ...
 
 
 class Crop(Augmentation):
@@ -122,7 +123,7 @@ class ResizedCrop(Augmentation):
         self.side, self.area = side, tuple(area)
 
     def draw(self, num_samples: int, generator: torch.Generator) -> Int[Tensor, "N K"]:
-        """Area, shape and place of ten rectangles for each image, in 2⁻²⁴."""
+        """Draw area, shape and place of ten rectangles per image, in units of 2⁻²⁴."""
         return torch.randint(0, _UNIT, (num_samples, 4 * _TRIES), generator=generator)
 
     def apply(self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]) -> Float[Tensor, "N C h w"]:
@@ -144,7 +145,6 @@ class ResizedCrop(Augmentation):
     def _rectangle(
         self, tries: Iterable[tuple[float, ...]], height: int, width: int
     ) -> tuple[int, int, int, int]:
-        """Top, left, height and width."""
         least, most = self.area
         for area, shape, down, right in tries:
             size = height * width * (least + (most - least) * area)

@@ -1,4 +1,4 @@
-"""The data sets that are known by name; others come from files and folders."""
+"""Datasets known by name; others come from files and folders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from calibrant_lab.data.xray_sets import read_chest_xray_covid, read_chestxray14
 def load(
     name: str, *, folder: str | os.PathLike[str] | None = None, geometry: Geometry | None = None
 ) -> RawData:
-    """Read data by name, or from a file or folder.
+    """Load data by name, or from a file or folder.
 
     ``digits`` comes with calibrant. Other named sets are read from a folder of data sets, each in the
     folder of its name (``cifar10/cifar-10-python.tar.gz``, ``fashion_mnist/fashion_mnist.npz``); those whose
@@ -107,7 +107,7 @@ def _named_or_from_path(name: str, folder: Folder) -> RawData:
 
 
 def _recognised(path: Path) -> RawData:
-    """Known sets by the files that they have; any other folder has a folder of images per class."""
+    """Recognise known sets by their files; else expect a folder of images per class."""
     if path.is_file():
         return (read_tiny_imagenet if path.suffix == ".zip" else read_cifar)(path)
     for marks, read in (

@@ -1,4 +1,4 @@
-"""A data set before and after it is cut into splits, and its samples as inputs of a network."""
+"""A dataset before and after splitting, and its samples as network inputs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _BLOCK, _ENOUGH = 4096, 8192
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """Bytes to [0, 1], then each channel (or feature) less its mean, divided by its standard deviation."""
+    """Scaling of bytes to [0, 1], then standardisation of each channel (or feature)."""
 
     mean: Float[Tensor, " C"]
     std: Float[Tensor, " C"]
 
     @classmethod
     def fitted(cls, inputs: Tensor | LazyImages) -> Preparation:
-        """With the mean and deviation of the training samples ``inputs``; a constant stays as it is.
+        """Standardise by the training samples ``inputs``; a constant channel is not scaled.
 
         Where images are decoded when they are needed, 8192 evenly spaced ones stand for all.
         """
@@ -46,7 +46,7 @@ class Preparation:
 
     @classmethod
     def given(cls, mean: list[float], std: list[float], channels: int) -> Preparation:
-        """With these numbers, one per channel.
+        """Standardise by the given mean and deviation per channel.
 
         Raises:
             InputError: If there are not as many as channels, or a deviation is not positive.
@@ -60,15 +60,15 @@ class Preparation:
 
     @classmethod
     def none(cls, channels: int) -> Preparation:
-        """That leaves values in [0, 1] as they are."""
+        """Leave values in [0, 1] unchanged."""
         return cls(mean=torch.zeros(channels), std=torch.ones(channels))
 
     def to(self, device: torch.device) -> Preparation:
-        """The same on another device."""
+        """Move to another device."""
         return Preparation(mean=self.mean.to(device), std=self.std.to(device))
 
     def __call__(self, unit: Tensor) -> Tensor:
-        """Prepare a batch that :func:`to_unit` has made floats of; word numbers stay as they are."""
+        """Prepare a batch of floats from :func:`to_unit`; word numbers are unchanged."""
         if not unit.is_floating_point():
             return unit
         shape = (1, -1, *(1,) * (unit.ndim - 2))
@@ -76,7 +76,7 @@ class Preparation:
 
 
 def to_unit(inputs: Tensor) -> Tensor:
-    """Bytes divided by 255; floats in float32 as they are; int32 (word numbers) untouched."""
+    """Divide bytes by 255; convert floats to float32; keep int32 (word numbers)."""
     if inputs.dtype == torch.int32:
         return inputs
     return inputs.float() / 255 if inputs.dtype == torch.uint8 else inputs.float()
@@ -103,12 +103,12 @@ class Part:
         return len(self.labels)
 
     def to(self, device: torch.device) -> Part:
-        """The same on another device; what is not decoded stays where it is."""
+        """Move the split to a device; lazy images stay."""
         inputs = self.inputs if isinstance(self.inputs, LazyImages) else self.inputs.to(device)
         return replace(self, inputs=inputs, labels=self.labels.to(device))
 
     def rows(self, rows: Int[Tensor, " n"] | None = None, *, memory: int = RESIDENT_BYTES) -> Part:
-        """Some of the samples, by default all, decoded if they take up to ``memory`` bytes."""
+        """Select samples, by default all, and decode them if they take up to ``memory`` bytes."""
         rows = torch.arange(len(self)) if rows is None else rows
         inputs, groups = self.inputs, None if self.groups is None else self.groups[rows]
         chosen = inputs.resident(rows, memory) if isinstance(inputs, LazyImages) else inputs[rows]
@@ -117,7 +117,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class RawData:
-    """A data set as it came, with the splits that it has."""
+    """A dataset before splitting, with its own splits."""
 
     name: str
     train: Part
@@ -129,14 +129,14 @@ class RawData:
 
     @property
     def parts(self) -> dict[str, Part]:
-        """The splits that there are, by name."""
+        """Available splits by name."""
         parts = {"train": self.train, "calibration": self.calibration, "test": self.test}
         return {name: part for name, part in parts.items() if part is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """Data ready for training.
+    """Dataset ready for training.
 
     ``calibration`` watches the training and fits the calibrators; ``policy``, where there is one, drives
     losses that adapt to held-out data (AdaFocal), so that the same samples need not do both.
@@ -154,12 +154,12 @@ class Dataset:
 
     @property
     def num_classes(self) -> int:
-        """C."""
+        """Number of classes or labels."""
         return len(self.class_names)
 
     @property
     def multilabel(self) -> bool:
-        """Whether a sample may have several labels, each 0 or 1."""
+        """True if a sample can have several labels, each 0 or 1."""
         return self.train.labels.ndim == 2
 
     @property
@@ -169,12 +169,12 @@ class Dataset:
 
     @property
     def parts(self) -> dict[str, Part]:
-        """The splits that there are, by name."""
+        """Available splits by name."""
         names = ("train", "calibration", "policy", "test")
         return {name: part for name in names if (part := getattr(self, name)) is not None}
 
     def sha256(self) -> str:
-        """Fingerprint of every sample and label of every split.
+        """Fingerprint of all samples and labels.
 
         Images that are decoded when they are needed count by the bytes in memory, or by the names and sizes
         of their files.
@@ -211,7 +211,7 @@ def split(
     seed: int = 0,
     memory: int = RESIDENT_BYTES,
 ) -> Dataset:
-    r"""Cut what ``raw`` lacks from its training samples.
+    r"""Split off from the training samples whatever ``raw`` lacks.
 
     Every cut is stratified, so each class has its share to within one sample, and depends on ``seed``
     alone: the test split is cut first, then calibration, then policy, and what is left trains. If samples
@@ -290,7 +290,7 @@ def _count(name: str, size: Size, total: int) -> int:
 
 
 def chosen_for_calibration(part: Part, share: Size, *, seed: int) -> Any:
-    """Mask of the samples of a split that are set apart for calibration, as :func:`split` would cut them."""
+    """Return the mask of the samples that :func:`split` would use for calibration."""
     rng, size = np.random.default_rng(seed), _count("calibration", share, len(part.labels))
     if part.groups is not None:
         return _cut_groups(part.groups.numpy(), size, rng)
@@ -298,7 +298,7 @@ def chosen_for_calibration(part: Part, share: Size, *, seed: int) -> Any:
 
 
 def _cut(labels: Int[np.ndarray, " N"], size: int, rng: np.random.Generator) -> Any:
-    """Mask of ``size`` samples in which every class has its share (largest remainders)."""
+    """Return a mask of ``size`` samples, stratified by class (largest remainders)."""
     if labels.ndim > 1:  # multilabel
         mask = np.zeros(len(labels), dtype=bool)
         mask[rng.permutation(len(labels))[:size]] = True
@@ -316,7 +316,7 @@ def _cut(labels: Int[np.ndarray, " N"], size: int, rng: np.random.Generator) -> 
 
 
 def _cut_groups(groups: Int[np.ndarray, " N"], size: int, rng: np.random.Generator) -> Any:
-    """Mask of whole groups, drawn at random, with as nearly ``size`` samples as the order drawn allows."""
+    """Return a mask of whole random groups, with about ``size`` samples."""
     names, counts = np.unique(groups, return_counts=True)
     order = rng.permutation(len(names))
     reached = np.cumsum(counts[order])
@@ -325,7 +325,6 @@ def _cut_groups(groups: Int[np.ndarray, " N"], size: int, rng: np.random.Generat
 
 
 def _long_tail(left: Any, labels: Any, ratio: float, rng: np.random.Generator) -> Any:
-    """The samples left when later classes are thinned out."""
     if not math.isfinite(ratio) or ratio < 1:
         raise InputError(f"`imbalance` must be 1 (none) or more; got {ratio}.")
     if ratio == 1:
@@ -342,7 +341,7 @@ def _long_tail(left: Any, labels: Any, ratio: float, rng: np.random.Generator) -
 
 
 def shrink(part: Part, factor: int) -> Part:
-    """Images averaged over squares of ``factor`` pixels.
+    """Average images over squares of ``factor`` pixels.
 
     Raises:
         InputError: If the samples are not images, or the factor does not divide their sides.

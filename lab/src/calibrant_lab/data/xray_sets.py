@@ -1,4 +1,4 @@
-"""Chest X-rays, with the patient of each image: ChestX-ray14 (NIH), and a set of three classes."""
+"""Chest X-rays by patient: ChestX-ray14 (NIH), and a set of three classes."""
 
 from __future__ import annotations
 
@@ -136,6 +136,6 @@ def read_chest_xray_covid(path: Path, *, name: str = "chest_xray_covid") -> RawD
 
 
 def _patient(file: str) -> str:
-    """The patient of ``00001280_004.png``, or the file where it does not tell."""
+    """Return the patient of ``00001280_004.png``, or the file if its name has none."""
     match = re.match(r"(\d{8})_\d{3}\.png", file)
     return match.group(1) if match else file

@@ -1,4 +1,4 @@
-"""Weights from files: read without executing anything in them, and put into a network by name."""
+"""Read weights safely from files, and load them into a network by name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def load_weights(
     rename: Mapping[str, str] | Callable[[str], str] | None = None,
     skip: Sequence[str] = (),
 ) -> None:
-    """Put the weights of a file into a network, by name.
+    """Load the weights of a file into a network, by name.
 
     The networks of this package also know the names that the original code gives their parameters:
     torchvision's for ``densenet``, Hugging Face's for ``vit``, and those of Mukhoti et al. (2020) for the
@@ -83,7 +83,7 @@ def load_weights(
 
 
 def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """The tensors of a file, by name; nothing in the file is executed.
+    """Return the tensors of a file by name, without executing anything in it.
 
     It is a ``.safetensors`` file, or what ``torch.save`` wrote: tensors by name, or a dictionary that holds
     such under ``model`` or ``state_dict``.

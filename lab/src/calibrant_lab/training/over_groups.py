@@ -1,4 +1,4 @@
-"""Each label or class, with intervals over groups of samples, such as the images of a patient."""
+"""Metrics of each label or class, with intervals over groups of samples, such as patients."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def label_rows(
     level: float = 0.95,
     seed: int = 0,
 ) -> tuple[LabelRow, ...]:
-    """AUROC, calibration error and gap of each column, with intervals from resampled groups.
+    """Return AUROC, calibration error and gap of each column, with intervals from resampled groups.
 
     Whole groups are drawn with replacement, as many as there are, so samples of one group need not be
     independent of each other; groups must be. Replicates are moved to centre on the value, as elsewhere in an
@@ -109,7 +109,7 @@ class _Column:
         self._bins = width_bin_index(torch.from_numpy(probs), num_bins).numpy()
 
     def values(self, weights: Vector) -> tuple[float, float, float]:
-        """AUROC (NaN where one side has no weight), ECE and gap."""
+        """Return AUROC (NaN if one side has no weight), ECE and gap."""
         difference = weights * (self._probs - self._outcomes)
         error = np.abs(np.bincount(self._bins, difference, minlength=self._num_bins)).sum()
         total = weights.sum()

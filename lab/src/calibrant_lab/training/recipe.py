@@ -1,4 +1,4 @@
-"""What to train, as validated data; read from TOML, written back in full, scaled to a small budget."""
+"""Recipes: validated settings, read from TOML, written in full, scaled to a small budget."""
 
 from __future__ import annotations
 
@@ -85,7 +85,6 @@ class DataSection(Section):
 
 
 def usual_rate(optimiser: str) -> float:
-    """The learning rate that an optimiser has where none is given."""
     return {"sgd": 0.1, "adagrad": 0.01}.get(optimiser, 0.001)
 
 
@@ -372,7 +371,7 @@ class Recipe(Section):
 
     @property
     def foreign_name(self) -> str:
-        """The name of the samples of another kind; empty where there are none."""
+        """Name of the out-of-distribution set, or empty."""
         return self.foreign.name or self.evaluation.out_of_distribution
 
     @model_validator(mode="after")
@@ -395,7 +394,7 @@ class Recipe(Section):
             raise InputError(f"{source}: {_sentence(error, content)}") from None
 
     def with_settings(self, settings: Sequence[str]) -> Recipe:
-        """The recipe with some settings changed, given as ``training.epochs=5`` or ``seed=1``.
+        """Return the recipe with changes such as ``training.epochs=5`` or ``seed=1``.
 
         A default that follows from another setting, as the learning rate does from the optimiser, follows it.
 
@@ -423,7 +422,7 @@ class Recipe(Section):
         return Recipe.read(content, source="--set" if settings else "recipe")
 
     def to_toml(self) -> str:
-        """Every setting, also those left at their defaults, as TOML."""
+        """Return all settings, with defaults, as TOML."""
         content = self.model_dump(mode="json", exclude_none=True)
         tables = {name: entry for name, entry in content.items() if isinstance(entry, dict)}
         lines = [_line(name, entry) for name, entry in content.items() if name not in tables]
@@ -432,11 +431,11 @@ class Recipe(Section):
         return "\n".join(lines) + "\n"
 
     def settings(self) -> dict[str, Any]:
-        """Every setting by its full name, as in ``training.epochs``."""
+        """Return all settings by full name, such as ``training.epochs``."""
         return flat(self.model_dump(mode="json", exclude={"small", "full"}))
 
     def differences(self, other: Recipe) -> list[str]:
-        """The settings that make two recipes different runs, as ``loss: 'a' there, 'b' here``.
+        """Return the settings that differ between two runs, as ``loss: 'a' there, 'b' here``.
 
         Hardware, and what is evaluated in the end, make none.
         """
@@ -449,7 +448,7 @@ class Recipe(Section):
 
 
 def load_recipe(path: str | os.PathLike[str]) -> Recipe:
-    """Read a recipe from a TOML file, or one that comes with calibrant by its name.
+    """Read a recipe from a TOML file, or a bundled one by name.
 
     A file may begin with ``extends = "base.toml"``, a path relative to it; its settings then stand over those
     of that recipe, which may extend a third.
@@ -473,12 +472,12 @@ def load_recipe(path: str | os.PathLike[str]) -> Recipe:
 
 
 def _line(name: str, value: object) -> str:
-    """``name = value`` in TOML, whose strings, numbers and lists are JSON's but for the escape of DEL."""
+    """Return ``name = value`` in TOML, which matches JSON except for the escape of DEL."""
     return f"{name} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
 
 
 def _sentence(error: ValidationError, content: Mapping[str, Any]) -> str:
-    """The first thing wrong, in one sentence; unknown settings come first."""
+    """Report the first error in one sentence; unknown settings come first."""
     errors = error.errors(include_url=False)
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     known = {
@@ -505,7 +504,7 @@ Budget: TypeAlias = Literal["full", "small"]
 
 
 def at_budget(recipe: Recipe, budget: Budget) -> Recipe:
-    """The recipe as it is, or with the settings of its table ``small``; ``full`` keeps what they replace.
+    """Return the recipe at a budget; ``small`` overrides settings, kept in ``full``.
 
     Raises:
         InputError: If the recipe does not say what a small budget replaces.
@@ -527,13 +526,13 @@ def at_budget(recipe: Recipe, budget: Budget) -> Recipe:
 
 
 def settings_at(recipe: Recipe, budget: Budget) -> dict[str, Any]:
-    """The settings at a budget by their full names, and below ``full`` those that it replaced."""
+    """Return the settings at a budget by full name, with replaced ones below ``full``."""
     scaled = at_budget(recipe, budget)
     return {**scaled.settings(), **flat({"full": scaled.full or {}})}
 
 
 def budget_note(recipe: Recipe) -> str | None:
-    """What a small budget replaced, in a few words; None where the recipe is carried out in full."""
+    """Describe a small budget's replacements; return None for the full recipe."""
     if recipe.full is None:
         return None
     now = recipe.settings()
@@ -544,7 +543,6 @@ def budget_note(recipe: Recipe) -> str | None:
 
 
 def _replaced(content: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of ``content`` that ``changes`` replaces."""
     return {
         name: _replaced(content[name], value) if isinstance(value, dict) else content[name]
         for name, value in changes.items()
