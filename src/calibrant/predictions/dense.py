@@ -28,7 +28,7 @@ from calibrant.predictions.table import Predictions
 
 SPACES = ("logits", "probs")
 Repair: TypeAlias = Callable[[NDArray[Any], str], NDArray[Any]]
-"""What makes probabilities ``(P, C)`` of the scores ``(P, C)`` of one image, in a space."""
+"""Function from the scores ``(P, C)`` of one image, in a space, to probabilities ``(P, C)``."""
 
 
 class ImageFiles:

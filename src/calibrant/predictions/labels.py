@@ -26,7 +26,7 @@ PROBABILITIES_AS_LABELS = "; these look like probabilities (are --label-column a
 YES_OR_NO = {"yes": "1", "no": "0"}
 OPPOSITES = {"yes": "no", "y": "n", "positive": "negative", "pos": "neg"}  # class 1 and class 0
 OPPOSITE_NAMES = OPPOSITES | {"true": "false"}
-"""The same of names in headers; in cells, these two are numbers."""
+"""Opposites in names of columns; in cells, the two added words are numbers."""
 _NEGATED = re.compile(r"(?:no|non|not)[ _-](.+)", re.IGNORECASE)
 _COUNTED = re.compile(r"(.*?)([0-9]+)")
 _CLASS_0 = re.compile(r"((?:class|label)[ _-]?)0", re.IGNORECASE)
@@ -50,8 +50,7 @@ def as_correct(values: ArrayLike, num_samples: int) -> Tensor:
 def as_labels(values: ArrayLike, class_names: tuple[str, ...] | None, *, binary: bool = False) -> Tensor:
     """Return labels as int64 from class names or whole numbers.
 
-    Numbers are names where all names are numbers, unless they are no names and can be places, which tensors
-    always hold.
+    If all names are numbers, numbers are names, unless they can only be places; tensors always hold places.
     """
     texts = as_texts(values)
     if texts is None:
@@ -104,7 +103,7 @@ def _plain(name: str) -> str:
 
 
 def labels_by_name(labels: Tensor, class_names: tuple[str, ...]) -> Tensor:
-    """Return labels of arrays as places; numbers are names if all names are numbers."""
+    """Return labels as arrays hold them: as names if all names are numbers, else as places."""
     if labels.ndim > 1 or not _all_numbers(class_names):
         return labels
     return torch.tensor([whole_number(name) for name in class_names])[labels]

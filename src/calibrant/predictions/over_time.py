@@ -32,7 +32,7 @@ class TimedPredictions:
     times: NDArray[Any]
     """Dates in UTC, or numbers."""
     labelled: NDArray[np.bool_]
-    """Which labels are known; the others are placeholders."""
+    """Mask of known labels; the others are placeholders."""
 
 
 def load_timed(

@@ -66,7 +66,7 @@ class Part:
     num_fit: int = 0
     """Rows that the split marks as calibration."""
     keys: tuple[tuple[str, int | str], ...] = ()
-    """What the names of the file's folders say."""
+    """Keys and values in the names of the file's folders."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class Piece:
     labels: NDArray[np.int64]
     """True classes ``(n,)``, or several labels ``(n, L)``; of confidences, whether they are right."""
     truth: NDArray[np.int64]
-    """What tells samples apart: the labels, or the true classes where these are not."""
+    """Labels, or the true classes if labels only tell right from wrong; they identify samples."""
     split: NDArray[np.uint8] | None = None
     clusters: tuple[str, ...] | None = None
     weights: NDArray[np.float64] | None = None
@@ -86,9 +86,9 @@ class Piece:
     repairs: tuple[str, ...] = ()
     class_names: tuple[str, ...] | None
     top_k: TopK | None = None
-    """What confidences were computed from, where that are the largest logits."""
+    """Largest logits behind the confidences, if any."""
     notes: tuple[str, ...] = ()
-    """What a reader must know of the whole table."""
+    """Notes for readers on the whole table."""
 
     def at(self, temperature: float) -> Piece:
         """Divide the logits behind confidences by a temperature; refuse other predictions."""
@@ -310,7 +310,7 @@ class PartitionedPredictions:
         first_piece = next(iter(self.pieces(self.parts[0])))
         self.class_names = first_piece.class_names
         self.notes = first_piece.notes
-        """What a reader must know of the columns."""
+        """Notes for readers on the columns."""
         self.source = Source(
             name=Path(self.address.rstrip("/*")).name,
             sha256=digest.hexdigest(),

@@ -14,10 +14,10 @@ from calibrant._math.arrays import as_float_tensor, first_row
 from calibrant._math.errors import InputError
 
 Scale: TypeAlias = tuple[float, float]
-"""What stands for 0, and what for 1."""
+"""Values that mean 0 and 1."""
 PERCENT = (0.0, 100.0)
 LARGEST_GUESSED = 50.0
-"""What a single column on a scale of stars, words or grades does not reach."""
+"""Value that no single column of stars, words or grades reaches."""
 DIVIDED = "holds percentages and was divided by 100."
 """Said of probabilities that were percentages."""
 _DIVIDED = re.compile(r" holds? percentages and (?:was|were) divided by 100\.$")

@@ -13,4 +13,4 @@ class Source:
     sha256: str
     format: str
     path: str | None = None
-    """As it was given, for commands that can be run again."""
+    """Path as given, for commands that can be run again."""

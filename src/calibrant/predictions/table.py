@@ -108,7 +108,7 @@ class Predictions:
     kind: Kind
     """``"binary"``, ``"multiclass"``, ``"multilabel"`` or ``"top_label"``."""
     space: Space
-    """Which numbers were given: ``"logits"``, ``"probs"`` or ``"confidence"``."""
+    """Space of the given scores: ``"logits"``, ``"probs"`` or ``"confidence"``."""
     labels: Int[Tensor, " N"] | Int[Tensor, "N C"] | None
     """True classes, int64, or None where they are not known."""
     weights: Float[Tensor, " N"] | None
@@ -126,7 +126,7 @@ class Predictions:
     top_k: TopK | None
     """The largest logits, where they are known in place of all."""
     event_column: int
-    """Which of the model's two columns the event is: 1, or 0 if class 0 was made the event."""
+    """Column of the event among the model's two: 1, or 0 if class 0 was made the event."""
     _store: ScoreStore
     _correct: Bool[Tensor, " N"] | None  # as it was given
     _notes: tuple[str, ...]  # but for repairs in rows that are read later

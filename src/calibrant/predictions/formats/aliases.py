@@ -27,7 +27,7 @@ SINGLE = (
     *("probas", "probability", "probabilities", "prediction_scores", "prediction_probs", "p"),
 )
 DECISIONS = ("y_pred", "pred", "prediction", "predictions", "predicted")
-"""What holds decisions as often as probabilities: its values say so."""
+"""Names of decisions as often as of probabilities; the values decide."""
 PREDICTED = ("pred_label", "predicted_label", "predicted_class", *DECISIONS)
 FAMILIES = {
     "prob": (
@@ -41,7 +41,7 @@ SCORES = frozenset({"prob", "logit", "confidence"})
 NO_CLASS = frozenset(
     {"max", "pred", "predicted", "top", "top1", "true", "correct", "label", "value", "class", "score"}
 )
-"""What may be part of the name of a column of scores without being a class."""
+"""Suffixes of score columns that are no class names."""
 ARRAYS = {
     "label": "labels",
     "weight": "weights",
@@ -51,11 +51,11 @@ ARRAYS = {
 }
 """An array has the plural for its name, a column the singular or the plural."""
 GROUP_OF = "group="
-"""What is put before the name of one of several columns of groups."""
+"""Prefix for the name of one of several columns of groups."""
 BANDS_OF = "bands="
-"""What is put before the name of a column of numbers whose bands are groups."""
+"""Prefix for the name of a column of numbers whose bands are groups."""
 OTHER = "other:"
-"""What is put before the name of a column that would be read, had the caller not named another."""
+"""Prefix for a column that would be read if the caller had not named another."""
 _BEGINNING = re.compile(
     r"((?:\d+ of \d+ (?:rows|values) of )?)"
     r"`(labels|probs|logits|weights|groups|clusters|\w+_label|confidence|correct)`"
@@ -154,7 +154,7 @@ class Header:
 
     names: tuple[str, ...]
     given: tuple[str, ...]
-    """The same names as in the file."""
+    """Names of the columns in the file, in order."""
     scores: tuple[str, ...] = ()
     """The score columns that were named, in the order given."""
     positive: str | None = None

@@ -74,13 +74,13 @@ class Layout:
     """The class whose probability the single column of scores holds, if its name shows it."""
     notes: tuple[str, ...] = ()
     called: tuple[tuple[str, ...], ...] = ()
-    """What else classes may be called by labels: as their columns are, or what tells these apart."""
+    """Other class names in labels: those of the columns, or their distinguishing parts."""
     truth: str = "labels"
-    """What the file calls the column of true classes."""
+    """Name of the column of true classes in the file."""
     decisions: str | None = None
     """The column of scores, where its name is one that decisions often have."""
     given: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What the table calls each of its columns."""
+    """Names of the columns in the table."""
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -203,7 +203,7 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
 def fields_of_cells(layout: Layout, column: Callable[[str], Column], scores: Any = None) -> dict[str, Any]:
     """Return :func:`fields_of_columns` of cells with numbers as text; errors name the row of a bad cell.
 
-    ``column`` gives the cells of a column by the table's name for it; ``scores`` may be known already.
+    ``column`` returns the cells of a column by its name in the table; ``scores`` can be given instead.
     """
     texts: dict[str, list[Any]] = {}
     given = layout.given

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from calibrant._math.errors import InputError
 
-# What is written: tensors, and tuples of texts.
+# Arrays to write: tensors, and tuples of texts.
 Arrays: TypeAlias = Mapping[str, Any]
 
 UNSAFE = "which are not loaded because they could run code"
@@ -26,7 +26,7 @@ class FileContents:
 
     fields: dict[str, Any]
     paths: tuple[Path, ...] = ()
-    """Its files, if there are several."""
+    """Files of the contents, if there are several."""
     lines: Sequence[int] = ()
     """The line of text that each row ends on."""
 

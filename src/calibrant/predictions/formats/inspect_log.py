@@ -1,7 +1,7 @@
 """Logs of inspect-ai: ``.eval`` (a zip archive of JSON), folders of such, and ``.json``, read without it.
 
-A confidence is a number that a scorer recorded, the probability of the chosen option's token, what the answer
-states, or the share of repeats with the same answer. The first that a log holds is used.
+A confidence is a number that a scorer recorded, the probability of the chosen option's token, the confidence
+stated in the answer, or the share of repeats with equal answers. The first available one is used.
 Scorers mark answers: ``C`` is 1, ``P`` one half, ``I`` and ``N`` (no answer) are 0.
 """
 
@@ -33,13 +33,13 @@ from calibrant.predictions.formats.tables import Table, fields_of_table, names_s
 Record: TypeAlias = dict[str, Any]
 
 WHICH_SAMPLE = ("task", "model", "id", "epoch", "target")
-"""What says which sample a row is of, and is kept beside repaired probabilities."""
+"""Fields that identify a row's sample, kept next to repaired probabilities."""
 
 _VERSION = 2
 _MARKS = {"c": 1, "yes": 1, "true": 1, "p": 0.5, "i": 0, "n": 0, "no": 0, "false": 0}
 _RECORDED = ("confidence", *CONFIDENCES)
 _MEANINGS = ("semantic_cluster", "cluster_id", "cluster")
-"""What a scorer may call the cluster of answers that mean the same."""
+"""Names that scorers use for clusters of equivalent answers."""
 _UNREAD = frozenset({"attachments", "events", "events_data", "messages", "store", "timelines"})
 _SAMPLE = re.compile(r"samples/.+(?:_epoch_\d+|/sample)\.json", re.DOTALL)
 _ZSTANDARD = 93
@@ -72,9 +72,9 @@ def log_in(path: Path) -> Record | None:
 
 
 def fields_of_log(log: Record, score: str = "acc", columns: ColumnNames | None = None) -> dict[str, Any]:
-    """The arguments of ``Predictions``.
+    """Return the arguments of ``Predictions``.
 
-    ``columns`` name groups and clusters, by ``label`` the scorer, and by ``probs`` the field of confidences.
+    ``columns`` name groups and clusters; ``label`` is the scorer, ``probs`` the field of confidences.
     """
     columns = columns or ColumnNames()
     answers, notes = _answers(log, score, columns)

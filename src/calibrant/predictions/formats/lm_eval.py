@@ -1,11 +1,11 @@
 """Samples that lm-evaluation-harness logged (``samples_TASK_*.jsonl``, by ``--log_samples``).
 
-**Multiple choice**: each answer has the log-likelihood of its text, summed over its tokens. Their softmax is
-how the model divides its belief among the answers that it is offered; what it would rather say is left out.
-``acc_norm`` divides each by the number of characters of the answer first, ``acc_bytes`` by that of its bytes.
+**Multiple choice**: each answer has the log-likelihood of its text, summed over its tokens. Their softmax
+gives the model's probabilities among the offered answers. ``acc_norm`` first divides each log-likelihood by
+the answer's number of characters, ``acc_bytes`` by its number of bytes.
 
-**Generated answers**: the confidence is what the answer states in words, as in "Confidence: 85%"; of several
-the last counts. Whether the answer is right is the harness's own finding.
+**Generated answers**: the confidence is the last one stated in the answer, as in "Confidence: 85%". The
+harness itself marks answers as right or wrong.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MARKS_OF_ANSWERS = ("exact_match", "acc", "em", "correct", "score")
 """The metrics that say of a generated answer whether it is right, as 0 or 1."""
 
 WHICH_SAMPLE = ("doc_id", "filter", "target", "doc_hash", "prompt_hash", "target_hash")
-"""What says which sample a row is of, and is kept beside repaired probabilities."""
+"""Fields that identify a row's sample, kept next to repaired probabilities."""
 
 
 def are_samples(records: Sequence[Mapping[str, Any]]) -> bool:

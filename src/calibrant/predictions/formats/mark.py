@@ -24,7 +24,7 @@ class Mark:
     file: str = ""
     """The first digits of the file's SHA-256, if it has one."""
     seen: bool = False
-    """Whether the calibrator was fitted on these very samples."""
+    """True if the calibrator was fitted on these samples."""
 
     @classmethod
     def of(cls, method: str, sha256: str, *, seen: bool = False, before: Mark | None = None) -> Mark:

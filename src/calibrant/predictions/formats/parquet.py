@@ -27,7 +27,7 @@ BUFFER = 1 << 16  # bytes of each column that are read ahead
 
 def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
     """Return the columns, of which none is read yet."""
-    file = opened(path)  # as long as somebody may ask for a column
+    file = opened(path)  # while a column may be requested
 
     def read(name: str) -> Any:
         with _reading():
@@ -209,7 +209,7 @@ def column_of(column: Any) -> Column:
             return _rows_of_lists(column)
         if _types().is_decimal(kind) and not gaps:
             numbers = np.array([float(each) for each in column.to_pylist()])
-            whole = numbers.astype(np.int64)  # as labels of a database are
+            whole = numbers.astype(np.int64)  # such as labels of a database
             return whole if (whole == numbers).all() else numbers
         numeric = _types().is_integer(kind) or _types().is_floating(kind) or _types().is_boolean(kind)
         return column.to_numpy(zero_copy_only=False) if numeric and not gaps else column.to_pylist()

@@ -21,11 +21,11 @@ from calibrant.predictions.formats.contents import damaged
 from calibrant.predictions.formats.tables import Table
 
 Keys: TypeAlias = Mapping[str, int | str]
-"""What the names of a file's folders say."""
+"""Keys and values in the names of a file's folders."""
 _ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/])")
 _WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})")
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
-"""What Hive and Spark call the folder of rows whose key is null."""
+"""Name that Hive and Spark give the folder of rows with a null key."""
 
 
 def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
@@ -227,7 +227,7 @@ def files_of(address: str) -> list[str]:
         if not path.exists():
             raise FileNotFoundError(f"{path}: no such file.")
         found = [path]
-        if path.is_dir():  # what Spark writes are folders of that name
+        if path.is_dir():  # Spark writes folders of that name
             found = [each for each in path.rglob("*.parquet") if each.is_file()]
         found = [str(each) for each in found]
     else:

@@ -27,7 +27,7 @@ _EXACT = frozenset({"prob", "probs", "logit", "logits"})
 _PIPELINE = {"label", "score"}
 _PIPELINE_KEYS = ("scores", "probs", "predictions", "prediction", "output", "outputs")
 _NUMBERED = "LABEL_"
-"""What Hugging Face's models call class i where nobody named it."""
+"""Default name of class i in Hugging Face's models."""
 _MOST_LISTED = 12
 
 
@@ -41,7 +41,7 @@ class Table:
     lists: frozenset[str] = frozenset()
     """The columns whose cells are lists."""
     records: frozenset[str] = frozenset()
-    """Those among them whose lists hold records."""
+    """Columns of lists that hold records."""
     lines: Sequence[int] = ()
     """The line of text that each row ends on."""
     keys: Sequence[str] = ()

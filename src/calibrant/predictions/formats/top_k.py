@@ -39,10 +39,10 @@ COMPANIONS = {
 """Names by which arrays and columns go; the first is calibrant's."""
 
 IMPLIED = frozenset({"confidence", "correct", MARK})
-"""What files that calibrant wrote hold beside the largest logits."""
+"""Further names in files that calibrant wrote with the largest logits."""
 
 FEWEST_DRAWN, NEARLY_ALL = 20, 0.98
-"""How many samples, and what share of them, make it a matter to be said that `token` is the most probable."""
+"""Least number of samples, and least share with `token` as the most probable one, for a note."""
 
 
 def holds_top_k(found: Collection[str]) -> bool:
@@ -59,8 +59,8 @@ def fields_of_top_k(
 ) -> dict[str, Any]:
     """Return the arguments of ``Predictions`` from arrays or columns; ``read`` gives one of ``found``.
 
-    With ``piece``, for some rows of a table, ``notes`` are on all and ``repairs`` on what these rows lack;
-    ``truth`` is the column of true classes as it is in the table.
+    With ``piece``, for some rows of a table, ``notes`` are on the whole table and ``repairs`` on these rows;
+    ``truth`` is the table's column of true classes.
     """
     roles = _roles(found, columns or ColumnNames())
     held = {role: read(name) for role, name in roles.items()}
