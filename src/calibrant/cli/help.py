@@ -38,7 +38,7 @@ OLD_NAMES = {
         "--workers": ("--jobs", "0.4"),
     },
 }
-"""By command, old names of options, each with the new one and the version that removes the old one."""
+"""Old names of options by command, each with its replacement and the version that removes it."""
 
 
 class _Plain:

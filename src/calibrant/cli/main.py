@@ -141,7 +141,7 @@ def _defaults(folder: Path) -> dict[str, Any]:
     options = {name: _options(command) for name, command in commands.items()}
     found: dict[str, dict[str, Any]] = {name: {} for name in commands}
     for key, value in sorted(table.items(), key=lambda item: isinstance(item[1], dict)):
-        if not isinstance(value, dict):  # of every command that takes it
+        if not isinstance(value, dict):  # for every command that takes it
             takers = [name for name in options if key in options[name]]
             if not takers:
                 raise _unknown(

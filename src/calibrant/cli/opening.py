@@ -26,8 +26,8 @@ def opened_parts(
 ) -> PartitionedPredictions | None:
     """Open a table in parts: many files, an address, a large file, or one for an engine.
 
-    It is read whole if an option needs that (``whole`` names it), or if sums cannot judge what it holds, such
-    as several labels. Without an engine, a table with groups that is not large is read whole as well.
+    It is read whole if an option (named by ``whole``) or its kind, such as several labels, needs that.
+    Without an engine, a small table with groups is also read whole.
     """
     if is_pipe(path):
         return None
@@ -127,8 +127,8 @@ def opened_large(
 ) -> DensePredictions | PartitionedPredictions | None:
     """Open a table in parts, or images; return None if all samples are in memory.
 
-    A table of the images goes to ``images``; ``others`` allows options for images with other files, and
-    ``whole`` names what needs all samples in memory.
+    A table of the images is written to ``images``; ``others`` allows options for images with other files, and
+    ``whole`` names the option that needs all samples in memory.
     """
     from calibrant.predictions import load_dense
     from calibrant.predictions.dense import is_dense

@@ -32,7 +32,7 @@ STDIN = frozenset({"-", "/dev/stdin", "/proc/self/fd/0", "/dev/fd/0"})
 AnyKind = Literal["binary", "multiclass", "multilabel", "top_label"]
 
 COMMAS = "; columns have commas between, as --prob-columns cat,dog, and options that need a value have one"
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # what fsspec knows
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # addresses for fsspec
 
 
 @dataclass(frozen=True, kw_only=True)

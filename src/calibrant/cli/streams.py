@@ -14,8 +14,8 @@ Stream = TypeVar("Stream", TextIO, None)
 def outlet(stream: Stream) -> Stream:
     """Return a stream that drops its output once its reader has left.
 
-    Otherwise a reader that has seen enough ends the command with the exit code 1, which says that a check
-    failed. A stream that was closed before the command began is None, and stays so.
+    Otherwise a reader that stops ends the command with exit code 1, which means a failed check. A stream that
+    was closed before the start is None, and stays so.
     """
     if stream is None:
         return stream

@@ -221,7 +221,7 @@ _OUTPUTS: dict[str, tuple[str, Callable[[Path], bool]]] = {
     "prometheus": (".prom", starts_with(b"calibrant_monitor_")),
     "images": (".csv", lambda _: False),
 }
-"""By option: the ending, and whether calibrant wrote a file, which may then be replaced without --force."""
+"""Endings by option, with a test for calibrant's own files, which need no --force to be replaced."""
 
 
 def refuse_folder_of_others(folder: Path, mark: str, *, option: str, what: str, force: bool) -> None:

@@ -21,7 +21,7 @@ from calibrant._math.errors import InputError
 from calibrant.cli.help import metavar
 
 VERBOSE: ContextVar[bool] = ContextVar("VERBOSE", default=False)
-"""Whether to print stages with their times, and tracebacks of errors."""
+"""Print stages with their times, and tracebacks of errors."""
 QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)
 
 DATA = frozenset(
@@ -36,7 +36,7 @@ OTHER_NAMES = {
     "baseline_metrics": "baseline_metric",
     "lm_score": "lm_score",
 }
-"""What the library calls the values of options that are called otherwise."""
+"""The library's names of values that differ from those of options."""
 
 
 def print_version(wanted: bool) -> None:

@@ -69,7 +69,7 @@ class Half:
     setting: Setting
     num_test: int
     networks: Mapping[str, tuple[Trained, ...]]
-    """By loss, one for each seed."""
+    """Networks by loss, one for each seed."""
     chance: float
     """Mean ECE of networks as sure as cross-entropy's after temperature scaling that were calibrated."""
     logits: Float[Tensor, "N C"]

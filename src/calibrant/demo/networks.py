@@ -73,8 +73,8 @@ def train_together(
 ) -> Float[Tensor, "L S k C"]:
     """Train a network with two hidden layers for every loss and seed; return held-out logits.
 
-    Networks of one seed see the same samples in the same order and start from the same weights, whatever the
-    loss. AdaFocal looks at the calibration samples after each epoch, as its authors have it.
+    For one seed, all losses start from equal weights and see equal samples in equal order. AdaFocal uses the
+    calibration samples after each epoch, as its authors do.
 
     Returns:
         Logits, first on the calibration and then on the test samples.

@@ -205,7 +205,7 @@ _TRACKERS: tuple[tuple[Callable[[object], bool], Callable[[Any, _Content], None]
     (_with("log", "save", "summary", "dir"), _to_wandb),
     (_with("__setitem__", "__getitem__"), _to_fields),
 )
-"""What an object must have to be sent to in this way; the first that fits is taken."""
+"""Attributes that identify each tracker; the first match is used."""
 
 
 def _active_run() -> object:

@@ -244,7 +244,7 @@ def apply_to_samples(
     _check_fit(calibrator, fitted, file, given, predictions)
     by_group = isinstance(loaded, GroupCalibrator | Multicalibrator)
     groups = {"groups": _groups_of(predictions, calibrator, file)} if by_group else {}
-    with without_warnings():  # of logits like probabilities, of which the predictions have a note
+    with without_warnings():  # about logits like probabilities, which the predictions note
         probs = loaded.predict_proba(predictions.scores, **groups)
     seen = _notes_on_seen(fitted, predictions)
     if change is None:

@@ -52,7 +52,7 @@ Fitted: TypeAlias = Calibrator | GroupCalibrator | Multicalibrator | DetectionCa
 
 MULTICALIBRATION = "multicalibration"
 DETECTION = "detection-"
-"""How the methods for boxes begin."""
+"""Prefix of the methods for boxes."""
 _MOST_GROUPS = 20  # with nearly a group for each sample, more than these look like ids
 
 
@@ -64,7 +64,7 @@ class FitReport:
     counts: Counter[str] = field(default_factory=Counter)
     """Samples of each group, or detections of each image."""
     choice: tuple[str, ...] = ()
-    """How the method was chosen."""
+    """Reason for the choice of the method."""
     notes: tuple[str, ...] = ()
     """On the predictions."""
     warnings: tuple[str, ...] = ()

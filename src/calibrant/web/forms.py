@@ -15,7 +15,7 @@ from calibrant.web.uploads import Form
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateForm(ReadOptions):
-    """How predictions are read and judged, and what is to be answered beside the numbers."""
+    """Options of reading and evaluating predictions, and of the answer."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(use_attribute_docstrings=True)
 
@@ -32,7 +32,7 @@ class EvaluateForm(ReadOptions):
     seed: Annotated[int, Field(ge=0, le=2**31)] = 0
     """Random seed."""
     report: bool = False
-    """Whether the answer has the report and the fitted calibrator; not a field of a request."""
+    """Add the report and the fitted calibrator to the answer; not a field of a request."""
 
     @property
     def judging(self) -> dict[str, Any]:

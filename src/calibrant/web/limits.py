@@ -34,7 +34,7 @@ class Limits:
     waiting: int = 64
     """Most evaluations that wait for their turn."""
     memory: int = 4096 * MIB
-    """What an evaluation may take beyond what its process needs anyway; enforced on Linux only."""
+    """Memory of an evaluation beyond its process's needs; enforced on Linux only."""
 
 
 class Refusal(Exception):  # noqa: N818 (it is an answer)

@@ -23,7 +23,7 @@ class Model:
     """The network of a server."""
 
     workers: Workers
-    """Whose processes hold the classifier."""
+    """Processes that hold the classifier."""
     described: dict[str, Any]
 
 
@@ -65,9 +65,9 @@ Answer = dict[str, Any] | Refusal
 def call(classifier: Any, method: str, *arguments: Any) -> Any:
     """Call a method of the classifier, in its own process.
 
-    It is what calibrant-lab loads: ``described(tell)`` says what the page says of the network,
-    ``predictions(files, limits, tell)`` the probabilities of each image or why there are none, and
-    ``with_map(file, of, limits, tell)`` those of one image, with a heat map.
+    calibrant-lab loads it: ``described(tell)`` describes the network for the page, ``predictions(files,
+    limits, tell)`` returns each image's probabilities or error, and ``with_map(file, of, limits, tell)`` adds
+    a heat map to one image's probabilities.
     """
     return getattr(classifier, method)(*arguments)
 

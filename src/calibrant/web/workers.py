@@ -106,7 +106,7 @@ class Workers:
             self._waiting -= 1
         task: _Task | None = (function, args)
         loop, end = asyncio.get_running_loop(), None
-        whole = False  # whether the process is still of use
+        whole = False  # true if the process is usable
         try:
             while not whole:
                 if end is None and process.ready:  # its start does not count
