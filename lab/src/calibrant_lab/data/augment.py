@@ -1,8 +1,7 @@
 """Random changes to training images, a batch at a time and on any device.
 
-Drawing (from a given generator; on a GPU only crops and flips are drawn) is separate from applying. So
-several processes can draw for the whole batch, each changes its own share, and the result is the same for any
-number of processes.
+Drawing (from a given generator; on a GPU only crops and flips) is separate from applying. So every process
+can draw for the whole batch and change its own share, and results do not depend on the number of processes.
 """
 
 from __future__ import annotations

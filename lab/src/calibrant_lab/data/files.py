@@ -76,7 +76,7 @@ SPLITS: dict[str, tuple[str, ...]] = {
     "calibration": ("val", "valid", "validation", "calibration", "dev"),
     "test": ("test",),
 }
-"""What the splits are called in files and folders."""
+"""Names of the splits in files and folders."""
 
 
 def read_npz(

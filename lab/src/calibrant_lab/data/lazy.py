@@ -112,8 +112,8 @@ class Digest(Protocol):
 class LazyImages(ABC):
     """Images of one size, decoded when selected, as uint8 ``(n, C, H, W)``.
 
-    It stands where a tensor of images may stand: it has a shape, and rows are chosen from it by number.
-    Threads decode: the decoders let other threads run meanwhile.
+    It replaces a tensor of images: it has a shape, and rows are selected by number. Threads decode, as the
+    decoders release the interpreter lock.
     """
 
     dtype = torch.uint8

@@ -197,4 +197,4 @@ _NAMED: dict[str, Load] = {
     "financial_phrasebank": _texts(),
     "finsen": _texts(read_finsen),
 }
-"""By name, what reads a set, given its name and the folder of data sets; further parameters are settings."""
+"""Readers by name; they take the set's name and the data folder, and further parameters as settings."""

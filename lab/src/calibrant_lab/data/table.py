@@ -29,7 +29,7 @@ class Preparation:
     def fitted(cls, inputs: Tensor | LazyImages) -> Preparation:
         """Standardise by the training samples ``inputs``; a constant channel is not scaled.
 
-        Where images are decoded when they are needed, 8192 evenly spaced ones stand for all.
+        Lazy images are represented by 8192 evenly spaced ones.
         """
         if isinstance(inputs, LazyImages) and len(inputs) > _ENOUGH:
             inputs = inputs.chosen(torch.linspace(0, len(inputs) - 1, _ENOUGH).long())
@@ -97,7 +97,7 @@ class Part:
     labels: Int[Tensor, " N"] | Int[Tensor, "N C"]
     """One label per sample; or, multilabel, 0 or 1 for each class."""
     groups: Int[Tensor, " N"] | None = None
-    """Which samples belong together, such as the images of a patient."""
+    """Group of each sample, such as the patient of an image."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -138,8 +138,8 @@ class RawData:
 class Dataset:
     """Dataset ready for training.
 
-    ``calibration`` watches the training and fits the calibrators; ``policy``, where there is one, drives
-    losses that adapt to held-out data (AdaFocal), so that the same samples need not do both.
+    ``calibration`` monitors the training and fits the calibrators; an optional ``policy`` split drives
+    losses that adapt to held-out data (AdaFocal), so that these use other samples.
     """
 
     name: str
@@ -176,8 +176,7 @@ class Dataset:
     def sha256(self) -> str:
         """Fingerprint of all samples and labels.
 
-        Images that are decoded when they are needed count by the bytes in memory, or by the names and sizes
-        of their files.
+        Lazy images count by their bytes in memory, or by the names and sizes of their files.
         """
         digest = hashlib.sha256()
         for name, part in self.parts.items():

@@ -357,8 +357,8 @@ class Boundary:
 def train_boundary(gamma: float, calibration_weight: float, *, seed: int = 0) -> Boundary:
     """Train a network with two hidden layers on two half-moons.
 
-    The reference names "two classes, noise 0.2", but no number of points, learning rate or batch size. Here:
-    500 points on half-moons, Adam with 0.01 on all of them at once.
+    The reference gives "two classes, noise 0.2", but no number of points, learning rate or batch size. This
+    uses 500 points, and Adam with 0.01 on all of them at once.
     """
     try:
         from sklearn.datasets import make_moons

@@ -192,7 +192,7 @@ class Landscape:
     cloud: Float[ndarray, "R 2"]
     """Exponent and temperature chosen in each resample."""
     notes: tuple[str, ...]
-    """What the fit warned of."""
+    """Warnings of the fit."""
     trouble: tuple[str, ...] = ()
     """Why the samples determine little: too few, of one class, all right or all wrong."""
 
@@ -221,9 +221,8 @@ class Landscape:
     def doubts(self) -> tuple[str, ...]:
         """Reasons why the samples do not determine exponent and temperature; empty if none.
 
-        They determine little by themselves. Or the chosen point is at an end of the range searched, or more
-        resamples are than lie outside the interval on one side. Or 1 + gamma is more than ten times as large
-        at one end of its interval as at the other.
+        The samples determine little by themselves; or the chosen point, or more resamples than are outside
+        the interval on one side, are at an end of the search range; or 1 + gamma varies tenfold or more.
         """
         count, ended = len(self.cloud), int(_at_end(self.cloud).sum())
         there = ["the best point"] if _at_end(np.array([self.chosen[:2]])).any() else []
@@ -429,8 +428,8 @@ def _table(
 ) -> NDArray[np.float64]:
     """Return the objective at all pairs.
 
-    What has derivatives is computed at some pairs and its logarithm interpolated by T and by the exponent;
-    errors of the confidences judged from log-odds interpolated by T; the classwise error at every pair.
+    The logarithm of smooth objectives is interpolated by T and exponent, log-odds for errors of confidences
+    by T; the classwise error is computed at every pair.
     """
     if objective in JUDGED:
         return _table_of_errors(samples, objective, gammas, temperatures)

@@ -28,7 +28,7 @@ from calibrant_lab.figures.landscape import LEVEL, Landscape, objective_landscap
 
 _SIZE = (6.4, 5.8)
 _SMOOTH = {"nll", "brier"}
-_DECADES = 4.0  # of what lies above the least; all below has one colour
+_DECADES = 4.0  # excess over the least value; smaller ones share a colour
 _TICKS_OF_GAMMA = (-0.99, -0.9, -0.5, 0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 _MOST_NAMED = 6  # labels
 

@@ -1,8 +1,8 @@
 """Read ``torch.save`` files without unpickling, by an interpreter that cannot call anything.
 
-A checkpoint is a pickle, a small program, beside the bytes of its tensors. The program is followed here as
-far as it makes dictionaries, lists, tuples, numbers, texts and tensors. What else it would have called is
-remembered by its name alone (:class:`NotCalled`), so that weights can be taken from a file that holds more.
+A checkpoint is a pickle, a small program, with the bytes of its tensors. Here the program can only make
+dictionaries, lists, tuples, numbers, texts and tensors. For other calls it keeps the name
+(:class:`NotCalled`), so that weights can be read from files with more content.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class TreeLSTM(nn.Module):
             raise InputError(f"tree-lstm needs parse trees; got inputs of shape {input_shape}.")
         positive("num_classes", num_classes)
         self.strikes_neutral = num_classes == 2
-        """Whether a neutral class is learned that the logits of a tree leave out."""
+        """True if a neutral class is learned that the logits of a tree omit."""
         memory = positive("memory", memory)
         drawn = torch.empty(vectors.shape).normal_(-0.05, 0.05)
         unknown = vectors.isnan()
@@ -117,8 +117,8 @@ class TreeLSTM(nn.Module):
 def _levels(inputs: Int[Tensor, "N nodes 5"]) -> tuple[Tensor, list[tuple[int, Tensor]], Tensor]:
     """Return a batch of trees in order of computation.
 
-    The words of the leaves; for each level how many nodes it has, with the places of their left children, of
-    their right children and then of all others without a parent; and where the roots are at the end.
+    Returns the words of the leaves; for each level its number of nodes, with the places of left children,
+    right children and other parentless nodes; and the final places of the roots.
     """
     num_trees, longest, _ = inputs.shape
     left, right, words, _, levels = inputs.long().flatten(0, 1).unbind(1)

@@ -15,7 +15,7 @@ from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.svg import to_svg
 from calibrant.reports.words import parameter as number
 
-Measurement = Mapping[str, Any]  # what `calibrant curvature` found of one loss on one split
+Measurement = Mapping[str, Any]  # measurement by `calibrant curvature`, of one loss on one split
 _FLOOR = 1e-6  # densities below this share of the highest are left out
 _SPLITS = {"train": "training", "test": "test"}
 

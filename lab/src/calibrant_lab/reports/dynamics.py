@@ -44,7 +44,7 @@ _SPLITS: dict[Split, tuple[str, str, str]] = {
     "calibration": ("calibration", BLUE, "-"),
     "test": ("test", BLUE, "-"),
 }
-_NORM = "last_layer_norm"  # of the network, and so of no split
+_NORM = "last_layer_norm"  # the network's, for no split
 _RECORDED: tuple[Split, ...] = ("train", "test")  # where the recipe asks for dynamics
 _COMPARED = (
     ("NLL", "nll", "nats"),
@@ -258,7 +258,7 @@ def _value(row: Mapping[str, Any], split: Split, key: str) -> float | None:
         return row.get(key, recorded.get(key))
     if split in _RECORDED and split in recorded:
         return recorded[split][key]
-    if key == "error":  # of training samples as they were learned, augmented and with dropout
+    if key == "error":  # on training samples as learned, augmented and with dropout
         return None if f"{split}_accuracy" not in row else 1 - row[f"{split}_accuracy"]
     return row.get(f"{split}_{key}")
 

@@ -28,8 +28,7 @@ def panel(
 ) -> Section | None:
     """Show four random test images that all networks get right, and four that they get wrong.
 
-    With several networks, all must be right; images that more of them get wrong come first. None where the
-    samples are not images, or have several labels each.
+    Images that more networks get wrong come first. Returns None unless samples are images with single labels.
     """
     inputs, labels = test.inputs, test.labels
     if inputs.ndim != 4 or inputs.shape[1] not in (1, 3) or labels.ndim != 1:

@@ -31,7 +31,7 @@ _OBJECTS = 128 * 2**20  # bytes of a local Ray's object store; results go to the
 _TIMEOUTS = 1000  # how often Slurm queues a run that outlasts its job
 
 State: TypeAlias = Literal["done", "held", "stopped", "died"]
-"""How a run ended for a worker.
+"""End of a run for a worker.
 
 ``done``: its result is in the store, whatever its status. ``held``: another sweep has it. ``stopped``: the
 worker had to stop, and what it did is saved. ``died``: the worker broke down, and the run may be tried again.
@@ -53,7 +53,7 @@ class Ended:
 
 Ends: TypeAlias = list[Ended]
 Function: TypeAlias = Callable[..., Ends]
-"""What a worker calls, with the address of a store and runs."""
+"""Function that a worker calls with the address of a store and runs."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -66,13 +66,13 @@ class Engine(ABC):
         jobs: How many submissions at once; by default as many as fit.
     """
 
-    is_here: ClassVar[bool] = True  # whether runs are certainly done on this machine
+    is_here: ClassVar[bool] = True  # true if runs are certainly done on this machine
     ahead: ClassVar[int] = 1  # the least number of submissions where `jobs` is not given
     runs: int = field(default=1, init=False)
-    """How many runs are submitted together, to be done one after the other."""
+    """Number of runs per submission, done one after the other."""
     jobs: int | None = None
     at_once: int = field(default=1, init=False)
-    window: int = field(default=1, init=False)  # how many submissions there may be
+    window: int = field(default=1, init=False)  # number of submissions that fit
     threads: int = field(default=1, init=False)
 
     def __post_init__(self) -> None:

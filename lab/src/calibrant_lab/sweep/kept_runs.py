@@ -1,8 +1,8 @@
 """The runs of a study in one file: a store's content without weights and predictions.
 
-A results file of a grid's study is ``{"common": …, "runs": […], "also": …}``. A run has three tables:
-``settings``, what ``found`` it gave, and by what it was ``made``; what all runs have alike stands once, in
-``common``. ``also`` is what the page needs and no run tells.
+A results file of a grid's study is ``{"common": …, "runs": […], "also": …}``. A run has three tables: its
+``settings``, its results ``found``, and how it was ``made``; ``common`` has the entries that all runs share.
+``also`` has the page's other data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Values: TypeAlias = Mapping[str, Any]
 _TABLES = ("settings", "made", "found")
 MADE = ("calibrant", "torch", "instructions", "processor")
-"""By what a run is made, as far as its numbers may depend on it, on a CPU."""
+"""Software and hardware that can change a run's numbers on a CPU."""
 DEVICE = "device"
 """The name of the GPU, for a run that was made on one; ``mps`` for that of a Mac."""
 
@@ -36,7 +36,7 @@ class KeptRun:
     made: Values = field(default_factory=dict[str, Any])
     """The ``version`` of the numbers, what ``MADE`` names, ``device`` and ``cpu_seconds``, as far as
     known."""
-    found: Values  # what the page is made of
+    found: Values  # content of the page
 
     @property
     def flat(self) -> dict[str, Any]:

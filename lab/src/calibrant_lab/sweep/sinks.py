@@ -125,7 +125,7 @@ def _wandb(target: str) -> Send:
 
 
 SINKS: Mapping[str, Callable[[str], Send]] = {"tensorboard": _tensorboard, "mlflow": _mlflow, "wandb": _wandb}
-"""By name: takes the place that the runs go to."""
+"""Writers by name; each takes its target."""
 
 
 def curves(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:

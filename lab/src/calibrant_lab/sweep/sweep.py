@@ -43,8 +43,8 @@ def perform(
 ) -> Ended:
     """Do a run, unless it is done or taken, and store its result.
 
-    ``outcome`` is what became of it, where known already. ``lost`` is called from another thread if the lease
-    is lost, because this machine fell silent; it should have the run stopped.
+    ``outcome`` is its outcome, if known already. ``lost`` is called from another thread if the lease is lost,
+    because this machine fell silent; it should stop the run.
 
     Raises:
         KeyboardInterrupt: Only where the task raises it without having saved; it means to stop.
@@ -158,7 +158,7 @@ def _done(result: RunResult) -> Ended:
     )
 
 
-ATTEMPTS = 3  # how often a run is tried whose worker dies
+ATTEMPTS = 3  # attempts at a run whose worker dies
 _POLL = 1.0  # seconds between looks at what another sweep is doing
 
 

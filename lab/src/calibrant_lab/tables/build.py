@@ -36,7 +36,7 @@ _MOST_FLIPPED = 14  # seeds up to which all signs are tried; beyond it the t tes
 class Comparison(NamedTuple):
     """A paired difference and its two-sided p-value, each None for too few common seeds.
 
-    ``test`` says how it was found, as in ``"t, df = 4"``, or why it was not.
+    ``test`` is the test, such as ``"t, df = 4"``, or the reason why there is none.
     """
 
     difference: Mean | None
@@ -268,7 +268,7 @@ class Options:
 class Cell(NamedTuple):
     """Cell of a table; numbers are scaled for display."""
 
-    keys: Keys  # what row and column stand for, by level
+    keys: Keys  # meaning of row and column, by level
     at: str  # the same in words
     quantity: TableQuantity  # what it shows
     values: Mapping[Any, float]  # by what the runs repeat
@@ -287,7 +287,7 @@ class Cell(NamedTuple):
 class Table:
     """Table as data, independent of format."""
 
-    layout: Layout  # what it was made by
+    layout: Layout  # origin
     options: Options  # how it was computed
     rows: Sequence[tuple[str, ...]]  # the words beside each row
     columns: Sequence[tuple[str, ...]]  # the words above each column

@@ -36,8 +36,8 @@ def draw(
 ) -> Figure:
     """Draw a panel per quantity against a setting; table rows become curves.
 
-    Small marks are runs, large ones means, bars 95% intervals of the means of three runs or more. ``across``
-    may be a setting of the loss, as ``loss.gamma``; without ``by`` whatever else varies makes the curves.
+    Small marks are runs, large ones means, bars 95% intervals of means of at least three runs. ``across`` can
+    be a setting of the loss, such as ``loss.gamma``; without ``by``, all other variation gives curves.
     """
     xs = [position(each.settings, across) for each in results]
     there = [

@@ -39,14 +39,12 @@ class TableQuantity:
 
     title: str  # its head
     source: FoundIn | None
-    """Where it is in a run's result: a ``metric``, a fitted ``parameter``, the ``last`` of what was
-    recorded after each epoch, a ``setting``, something in ``more``, or what was ``spent``. None for what only
-    a paper has.
-    """
-    name: str  # what it is called there
+    """Source in a run's result: a ``metric``, a fitted ``parameter``, the ``last`` epoch's record, a
+    ``setting``, something in ``more``, or the time ``spent``. None for a paper's own quantities."""
+    name: str  # its name there
     stage: tuple[str, ...] = ()
     """Names of stages, of which the first that a run has counts; empty for the run's first stage."""
-    scale: float = 1.0  # what it is multiplied by
+    scale: float = 1.0  # factor
     unit: str = ""  # its unit then
     digits: int = 3  # digits after the point
     better: Literal["lower", "higher"] | None = None
@@ -63,11 +61,11 @@ class TableQuantity:
 class Layout:
     """Rows, columns and cells of a table."""
 
-    title: str = ""  # what it is a table of
+    title: str = ""  # title of the table
     rows: tuple[str, ...]
     """Settings whose values make the rows; of a paper's table its own names for them: ``dataset``, ``model``,
     ``method``, ``calibrator``."""
-    columns: tuple[str, ...] = ()  # the same of the columns; may be empty
+    columns: tuple[str, ...] = ()  # settings whose values make the columns; may be empty
     cells: tuple[TableQuantity, ...]  # what stands in the cells
     quantities: Literal["columns", "rows"] = "columns"  # whether these are columns or rows, below the others
     compare: tuple[str, ...] = ()  # the rows and columns whose values are compared with one another

@@ -44,7 +44,7 @@ class Line(NamedTuple):
 class Shown:
     """Texts of a table."""
 
-    title: str  # what it is a table of
+    title: str  # title of the table
     levels: Sequence[str]  # what the words before each row are
     rows: Sequence[tuple[str, ...]]  # these words
     columns: Sequence[tuple[str, ...]]  # the words above each column, all of the same number

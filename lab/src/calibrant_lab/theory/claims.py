@@ -217,11 +217,11 @@ class Composition:
     training_temperature: float
     """For the temperature closest to the focal map: what focal loss does during training."""
     generalisation_temperature: float
-    """What a properly trained network needs on new data."""
+    """Temperature of a properly trained network on new data."""
     foretold: float
-    """Their product."""
+    """Product of both."""
     fitted: float
-    """What the focal network needs on new data."""
+    """Temperature of the focal network on new data."""
 
 
 def temperature_fit(
@@ -431,7 +431,7 @@ class ProcessingGaps(NamedTuple):
     """Gains of the best recalibration of a constant prediction, by the relevant loss."""
 
     focal: float
-    squared: float  # of the distance summed over both classes
+    squared: float  # gap of the distance, summed over both classes
     focal_calibration: float
     bound: float  # focal + weight * squared, never below focal_calibration
 

@@ -37,7 +37,7 @@ class Subject:
     title: str
     recipe: Recipe
     model: nn.Module
-    loss: nn.Module  # as it was in the last epoch
+    loss: nn.Module  # in the state of the last epoch
     dataset: Dataset
     run: Run | None = None
 

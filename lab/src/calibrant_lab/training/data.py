@@ -117,4 +117,4 @@ class Job:
     listener: Listener
     command: str | None
     report: bool
-    """Whether the finished network is evaluated and reported on, beyond its predictions."""
+    """True if the finished network is evaluated and reported, beyond its predictions."""

@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 class State:
     """Progress of a training."""
 
-    sums: Float[Tensor, " K"]  # what :meth:`Learner.learn` returned, summed over the current epoch
+    sums: Float[Tensor, " K"]  # sums of :meth:`Learner.learn` over the current epoch
     epoch: int = 0  # completed epochs
     batch: int = 0  # completed batches of the current one
     history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     best: dict[str, Any] | None = None
     """Number and NLL (or accuracy) of the best epoch so far, with its weights where kept."""
-    stopped: bool = False  # whether patience ran out
+    stopped: bool = False  # true if patience ran out
 
 
 _TELL_EVERY = 0.1  # seconds; asking for the loss makes a GPU wait
@@ -83,7 +83,7 @@ class Engine:
             )
         learner.load_state_dict(saved)
         rank, sums = processes.rank, saved["sums"]
-        # What an earlier version did not add up over a begun epoch is unknown.
+        # Earlier versions did not sum over a begun epoch, so that is unknown.
         missing = math.nan if saved["batch"] else 0.0
         unknown = sums.new_full((len(sums), len(learner.no_sums) - sums.shape[1]), missing)
         sums = torch.cat([sums, unknown], dim=1)

@@ -132,8 +132,8 @@ def multilabel_epoch_metrics(
 def last_layer_gradient_norms(inference: Inference, loss: nn.Module, name: str) -> Float[Tensor, " N"] | None:
     """Return each sample's gradient norm in the last layer; None if that is not linear.
 
-    It is the product of two norms, of the gradient by the logits and of the layer's input (with a one
-    appended for the bias), so no sample needs a backward pass of its own.
+    It is the norm of the gradient by the logits times that of the layer's input (with a one for the bias), so
+    no sample needs its own backward pass.
     """
     layer = last_linear(inference.model)
     seen: dict[str, Tensor] = {}

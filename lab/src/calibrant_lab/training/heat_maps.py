@@ -39,7 +39,7 @@ class HeatMap:
     name: str
     """Names the image and the class; files begin with it."""
     image: Float[Tensor, "C H W"]
-    """What the network sees, from 0 to 1."""
+    """Input view of the network, from 0 to 1."""
     heat: Float[Tensor, "H W"]
     """From 0 to 1, the largest being 1; all zero where nothing supports the class."""
     class_name: str
@@ -133,9 +133,8 @@ def heat_maps(
 ) -> tuple[str, list[HeatMap]]:
     """Return heat maps of random test images, for their most likely class or a named one.
 
-    With a class by name, images that have it are drawn; where images may have several labels or none, images
-    that have one. The network sees the middle view of each image. Without ``layer`` it is that of
-    :func:`last_maps`, and its name comes first of what is returned.
+    Images have the named class, or at least one label. The network sees the middle view of each image. The
+    default ``layer`` is that of :func:`last_maps`; the layer's name is returned first.
     """
     dataset, model = dataset or data_of(run), run.model()
     if len(dataset.input_shape) != 3:

@@ -199,7 +199,7 @@ def _is_one_of_many(hardware: HardwareSection) -> bool:
 
 def _work(fabric: Fabric, *, job: Job) -> bool | Exception:
     """Run one process's part; return user errors, which must cross processes."""
-    if fabric.world_size > 1:  # what was passed on lies in memory that all processes share
+    if fabric.world_size > 1:  # arguments are in memory that all processes share
         job = replace(job, model=copy.deepcopy(job.model), loss=copy.deepcopy(job.loss))
     threads = torch.get_num_threads()
     torch.set_num_threads(job.recipe.hardware.threads or threads)
@@ -210,7 +210,7 @@ def _work(fabric: Fabric, *, job: Job) -> bool | Exception:
     except Exception as error:
         if fabric.world_size == 1 or users_frame(error) is None:
             raise
-        # What is raised would become a traceback of torch's.
+        # An exception would become a traceback of torch's.
         return InputError(f"your code fails: {clause(error)}.")
     finally:
         torch.set_num_threads(threads)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 OPTIONS: dict[str, str | int | bool | Callable[..., object]] = {"fallback_random": True}
 """For ``torch.compile``: the random numbers of dropout are those of the network that is not compiled."""
-_WRONG = 0.5  # of a parameter's gradient; bfloat16 is off by some hundredths
+_WRONG = 0.5  # relative error of a parameter's gradient; bfloat16 is off by some hundredths
 _NEGLIGIBLE = 1e-3  # of the whole gradient
 
 
@@ -106,8 +106,8 @@ class CapturedStep:
     def __call__(self, constants: Hashable, *given: Tensor) -> Tensor:
         """Run a step; the next one overwrites its result.
 
-        ``constants`` are numbers that a capture fixes, such as the learning rate; others need new graphs. The
-        length of the first argument ``given`` is the size of the batch.
+        A capture fixes the ``constants``, such as the learning rate; new values need new graphs. The batch
+        size is the length of the first argument ``given``.
         """
         if not self.capturing:
             return self._step(*given)
@@ -203,8 +203,8 @@ def measured_cost(
 ) -> dict[str, Any] | None:
     """Return milliseconds per step of the recipe and of plain cross-entropy, alternating on one batch.
 
-    A copy of the network takes the steps, at a learning rate of zero, in this process alone; None where it
-    cannot be copied. Medians of 15 rounds, or of as many as ten seconds allow. A penalty on one of k batches
+    A copy of the network takes the steps, at a learning rate of zero, in this process alone; None if it
+    cannot be copied. Values are medians of up to 15 rounds in ten seconds. A penalty on one of k batches
     counts as its mean over k.
     """
     try:

@@ -34,7 +34,7 @@ class Listener:
 class Display(Listener):
     """Progress on stderr with loss, accuracy, ECE and time left; without a terminal, a line per epoch.
 
-    The bar is made when the training starts, in the process that shows it.
+    The bar is created at the start of the training, in the process that shows it.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:

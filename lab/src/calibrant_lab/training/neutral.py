@@ -1,6 +1,6 @@
 """Evaluate a network with an extra neutral class, by two conventions.
 
-Its logits are log-probabilities of the two classes among three: their softmax is renormalised, their
+Its logits are log-probabilities of two classes among three. Their softmax renormalises them; their
 exponential leaves the neutral class's share out, as Mukhoti et al. (2020) do.
 """
 

@@ -47,7 +47,7 @@ class Processes:
         self._fabric: Any = fabric
         self.rank, self.count, self.device = fabric.global_rank, fabric.world_size, fabric.device
         self.first = self.rank == 0
-        """Whether this is the process that writes files and tells the listener."""
+        """True for the process that writes files and informs the listener."""
 
     def share(self, rows: Tensor) -> Tensor:
         return rows[self.rank :: self.count]

@@ -45,16 +45,16 @@ class Section(BaseModel):
 
 
 class DataSection(Section):
-    """What to train on."""
+    """Training data."""
 
     name: str = "digits"
     """A named set, the path of an ``.npz`` file, or of a folder of images or texts."""
     calibration: Size = 0.1
     """Training samples (a share if below 1) held out where the data have no such split."""
     test: Size = 0.2
-    """The same for the test split."""
+    """Test samples, counted likewise."""
     policy: Size = 0
-    """The same for a split that drives AdaFocal; 0: the calibration split drives it."""
+    """Samples of a split that drives AdaFocal, counted likewise; 0: the calibration split drives it."""
     train: Annotated[int, Field(ge=0)] = 0
     """Keep only this many training samples; 0: all."""
     imbalance: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
@@ -71,7 +71,7 @@ class DataSection(Section):
     memory: Positive = 4.0
     """Gigabytes up to which a split of images is decoded at once; larger ones are decoded as needed."""
     normalise: Literal["train", "none", "given"] = "train"
-    """By the mean and deviation of the training samples, not at all, or by ``mean`` and ``std``."""
+    """Standardise by the training samples, not at all, or by ``mean`` and ``std``."""
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     vectors: str = ""
@@ -105,7 +105,7 @@ class InitialSection(Section):
 
 
 class OptimiserSection(Section):
-    """How the weights are updated."""
+    """Updates of the weights."""
 
     name: Literal["sgd", "adam", "adamw", "adagrad"] = "sgd"
     learning_rate: Positive = Field(default_factory=lambda known: usual_rate(known.get("name", "sgd")))
@@ -121,7 +121,7 @@ class OptimiserSection(Section):
     """Parameters or modules, such as ``words``, that plain gradient descent updates instead, without weight
     decay."""
     plain_rate: Positive = 0.1
-    """Its learning rate, which the schedule changes alike."""
+    """Learning rate of plain gradient descent, on the same schedule."""
     clip_norm: NotNegative = 0.0
     """Gradients longer than this are scaled down to it; 0: never. Otherwise every epoch records the mean
     length before that (``gradient_norm``), penalties and the step aside of SAM included, and the share of
@@ -135,7 +135,7 @@ class OptimiserSection(Section):
 
 
 class ScheduleSection(Section):
-    """How the learning rate changes from epoch to epoch."""
+    """Learning rate by epoch."""
 
     name: Literal["constant", "steps", "cosine", "plateau"] = "constant"
     milestones: tuple[Count, ...] = ()
@@ -171,7 +171,7 @@ class CurvatureSection(Section):
     num_probes: Count = 1
     """Random vectors per batch, for hutchinson and gauss-newton."""
     negative: Literal["keep", "clip"] = "keep"
-    """Whether a negative estimate is kept, or counts as zero."""
+    """Keep a negative estimate, or count it as zero."""
     parameters: tuple[str, ...] = ()
     """Names of the parameters or modules that are penalised; if empty, all."""
 
@@ -190,29 +190,29 @@ class TrainingSection(Section):
     batch_size: Annotated[int, Field(ge=2)] = 128
     """Counted over all processes."""
     class_weights: Literal["none", "balanced"] = "none"
-    """Whether the loss weights classes by the inverse of their frequency (alpha); where samples have several
-    labels, both answers of each label, as CheXNet does."""
+    """Weight classes by the inverse of their frequency (alpha); with several labels per sample, both answers
+    of each label, as CheXNet does."""
     drop_last: bool = False
     """Leave out the last batch of an epoch where it is smaller than the others."""
     patience: Annotated[int, Field(ge=0)] = 0
     """Stop after this many epochs without a better one; 0: never."""
     keep: Literal["last", "best"] = "last"
-    """Which weights are evaluated: those of the last epoch, or of the best."""
+    """Evaluate the weights of the last or of the best epoch."""
     keep_by: Literal["nll", "loss", "accuracy"] = "nll"
-    """Which epoch is best: by the lowest calibration NLL after temperature scaling, by the lowest training
-    loss on the calibration split, or the highest accuracy there; the first of equals."""
+    """Criterion of the best epoch on the calibration split: lowest NLL after temperature scaling, lowest
+    training loss, or highest accuracy; the first of ties."""
     precision: Literal["32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true"] = "32-true"
 
 
 class HardwareSection(Section):
-    """Where it runs; a run may be resumed elsewhere, but the same bits are promised on one CPU only."""
+    """Hardware; a run can be resumed elsewhere, but only a single CPU guarantees equal bits."""
 
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
     devices: Count = 1
     """Processes on this machine, one for each device."""
     nodes: Count = 1
     strategy: Literal["auto", "ddp", "ddp_spawn"] = "auto"
-    """How several processes are started; auto: spawned on one machine, ddp on several."""
+    """Start of several processes; auto: spawned on one machine, ddp on several."""
     threads: Annotated[int, Field(ge=0)] = 0
     """Per process, on a CPU; 0: torch's default. Small networks are fastest with one."""
     compile: bool = False
@@ -225,7 +225,7 @@ class HardwareSection(Section):
 
 
 class RecordSection(Section):
-    """What is recorded in addition."""
+    """Additional records."""
 
     dynamics: bool = False
     """Likelihood, entropy, errors and more on the train and test split, as in Mukhoti et al. (2020). On the
@@ -260,7 +260,7 @@ class ForeignSection(Section):
 
 
 class EvaluationSection(Section):
-    """How the finished run is evaluated."""
+    """Evaluation of the finished run."""
 
     calibrators: tuple[str, ...] = ()
     """Such as ``temperature``; if empty, those that suit the predictions."""
@@ -269,9 +269,9 @@ class EvaluationSection(Section):
     batch_size: Count = 512
     """Batch size where nothing is learned."""
     views: Literal["one", "ten-crop"] = "one"
-    """What the finished network sees of calibration and test images: one view, or the corners and the middle
-    and their mirror images (see ``data.crop``). Probabilities are averaged, and what is stored and calibrated
-    are logits of the averages. After each epoch it is one view."""
+    """Views of calibration and test images for the finished network: one, or the corners and the middle with
+    their mirror images (see ``data.crop``). Logits of the averaged probabilities are stored and calibrated.
+    Metrics after each epoch use one view."""
     heat_maps: Annotated[int, Field(ge=0)] = 0
     """Grad-CAM maps of N test images, as files and in the report; needs the extra ``heat-maps``."""
     sst_binary: Literal["renormalised", "struck"] = "renormalised"
@@ -304,7 +304,7 @@ WITHOUT_EFFECT = frozenset({"hardware", "evaluation", "shift", "foreign"})
 
 
 class Recipe(Section):
-    """What to train: data, network, loss, optimiser, schedule and seed.
+    """Settings of a training: data, network, loss, optimiser, schedule and seed.
 
     Everything has a default; the tables are described by the classes of their names.
 
@@ -319,12 +319,12 @@ class Recipe(Section):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Random seed of the initial weights, the order of the samples and all else in training."""
     model: str = "mlp"
-    """As ``calibrant_lab.models.build`` takes it, or ``module:factory``."""
+    """Network for ``calibrant_lab.models.build``, or ``module:factory``."""
     loss: str = "cross-entropy"
-    """As ``calibrant.losses.build`` takes it, or ``module:factory``."""
+    """Loss for ``calibrant.losses.build``, or ``module:factory``."""
     reduction: Literal["mean", "sum", "per-sample"] = "mean"
-    """How the loss is reduced over a batch; the sum is the batch size times the mean. Where a sample has many
-    labels, as a tree has in its nodes, per-sample sums over them and averages over the samples."""
+    """Reduction of the loss over a batch; the sum is the batch size times the mean. If a sample has many
+    labels, such as the nodes of a tree, per-sample sums over them and averages over the samples."""
     data: DataSection = DataSection()
     initial: InitialSection = InitialSection()
     optimiser: OptimiserSection = OptimiserSection()
@@ -437,7 +437,7 @@ class Recipe(Section):
     def differences(self, other: Recipe) -> list[str]:
         """Return the settings that differ between two runs, as ``loss: 'a' there, 'b' here``.
 
-        Hardware, and what is evaluated in the end, make none.
+        Hardware and evaluation settings do not count.
         """
         mine, theirs = self.settings(), other.settings()
         return [

@@ -171,7 +171,7 @@ BEST = {
     "loss": ("calibration_loss", 1),
     "accuracy": ("calibration_accuracy", -1),
 }
-"""By what an epoch may be best: an entry of its row, and 1 where lower is better."""
+"""Criteria of the best epoch: an entry of its row, and 1 if lower is better."""
 
 
 @dataclass(frozen=True, kw_only=True)

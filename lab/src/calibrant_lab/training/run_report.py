@@ -50,8 +50,7 @@ def label_table(
 ) -> dict[str, Any] | None:
     """Return each label's metrics before and after a calibrator, as plain data.
 
-    None where samples do not belong together in groups. Labels are calibrated by Platt scaling, classes by
-    temperature scaling.
+    Returns None without groups. Labels are calibrated by Platt scaling, classes by temperature scaling.
     """
     test = predictions.test
     if test.groups is None or test.labels is None or len(set(test.groups)) < 2:

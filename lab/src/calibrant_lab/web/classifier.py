@@ -170,7 +170,7 @@ class Seen:
     channels: int
     side: int = 0  # side of the squares that are cut out; 0: the whole image
     ten: bool = False
-    """Whether the probabilities of ten squares are averaged, or only the middle one is seen."""
+    """Average the probabilities of ten squares, or use only the middle one."""
     multilabel: bool = False
 
     def logits(self, images: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
@@ -203,13 +203,13 @@ class Classifier:
     name: str
     seen: Seen
     columns: Tensor | None
-    """Which outputs of the network, and in which order; None: all as they come."""
+    """Selected outputs of the network in order; None: all in the given order."""
     class_names: tuple[str, ...]
     multilabel: bool
     calibrator: Calibrator | None
     refits: Refits | None
     prevalence: tuple[float, ...] | None
-    """How often each class occurs among the calibration samples."""
+    """Frequency of each class among the calibration samples."""
     num_calibration: int | None
     notice: str | None
     layer: list[str] = field(default_factory=list[str])

@@ -161,7 +161,7 @@ def _calibration_rows(settings: ModelSettings, of_run: Predictions | None) -> Pr
     if settings.predictions is not None:
         given = load_predictions(settings.predictions)
     elif of_run is not None:
-        given = of_run.with_clusters(of_run.clusters or of_run.groups)  # of a run groups are patients
+        given = of_run.with_clusters(of_run.clusters or of_run.groups)  # groups of a run are patients
     else:
         return None
     if given.labels is None:

@@ -272,7 +272,7 @@ CORRUPTIONS: dict[str, Callable[[Pixels, Any, np.random.Generator], Pixels]] = {
     "pixelate": pixelate,
     "jpeg-compression": jpeg_compression,
 }
-"""By name, in the authors' order, which decides their random numbers."""
+"""Corruptions by name, in the authors' order, which decides their random numbers."""
 
 
 __all__ = ["CORRUPTIONS", "CorruptedImages", "corrupt"]

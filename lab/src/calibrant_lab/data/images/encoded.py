@@ -35,8 +35,8 @@ def read_jpeg_archive(
 ) -> RawData:
     """Read an ``.npz`` file of concatenated JPEG bytes; an image is decoded when selected.
 
-    Image i of the split s is ``jpeg_s[offset_s[i]:offset_s[i + 1]]``, its label ``y_s[i]``; ``splits`` name
-    training and test samples. Without ``class_names`` the file has them.
+    Image i of the split s is ``jpeg_s[offset_s[i]:offset_s[i + 1]]``, its label ``y_s[i]``; ``splits`` are
+    the names of training and test split. The file has the ``class_names`` if they are not given.
     """
     arrays = read_arrays(path)
     if class_names is None:
@@ -89,8 +89,8 @@ class EncodedImages(LazyImages):
 def read_tiny_imagenet(path: Path, *, name: str = "tiny_imagenet") -> RawData:
     """Read ``tiny-imagenet-200.zip``, its unpacked folder, or an ``.npz`` file of its JPEG bytes.
 
-    Its validation images become the test split, as usual: the labels of its test images were never published.
-    The JPEG bytes (some 240 MB) are kept in memory, and decoded when an image is chosen.
+    Its validation images become the test split, as usual, since test labels were never published. The JPEG
+    bytes (about 240 MB) stay in memory, and are decoded when selected.
     """
     if path.suffix == ".npz":
         return read_jpeg_archive(path, name=name, splits=("train", "val"))

@@ -258,8 +258,8 @@ def _class_names(labels: Sequence[object], source: str) -> tuple[str, ...]:
 def read_vectors(path: Path, vocabulary: Sequence[str]) -> Float[Tensor, "V D"]:
     """Return vectors of padding and of a vocabulary's words; NaN for words missing in the file.
 
-    The file is an ``.npz`` of ``words`` and ``vectors``, or text as GloVe comes: a word and its numbers on
-    each line. Where a word is unknown as it is written, its lower-case form counts. Row 0, padding, is zero.
+    The file is an ``.npz`` of ``words`` and ``vectors``, or text in GloVe's form: a word and its numbers per
+    line. The lower-case form replaces an unknown word. Row 0, padding, is zero.
     """
     wanted = {form for word in vocabulary for form in (word, word.lower())}
     try:

@@ -27,7 +27,7 @@ PAPERS = {
     ),
     "focal-calibration-loss-2025": Paper("focal calibration loss (2025)", "focal-calibration-loss-2025.csv"),
 }
-"""By the names that papers have in the files, in layouts and in the names of layouts."""
+"""Papers by their names in files and layouts."""
 
 
 class Fact(NamedTuple):

@@ -320,7 +320,7 @@ def _to_disk(path: Path) -> None:
 
 EXPIRY = 120.0
 """Seconds of silence after which a lease of another machine has ended; clocks must agree better than that."""
-_BEATS = 6  # how often a lease is renewed in that time
+_BEATS = 6  # renewals of a lease in that time
 _NOTE_EVERY = 2.0
 """Seconds between notes in it of how far the run is, where each costs nothing: in a folder."""
 
@@ -353,8 +353,8 @@ class Holder:
 class Leases:
     """The leases of a store.
 
-    A lease is a file that only one can create, with a number. Where the holder of the highest number is gone,
-    the next is whoever creates the file with the number after it, so two can never hold a run at once.
+    A lease is a numbered file that only one process can create. If the holder of the highest number is gone,
+    whoever creates the next number holds the run, so two can never hold it at once.
     """
 
     def __init__(self, place: Place) -> None:

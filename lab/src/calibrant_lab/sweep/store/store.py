@@ -189,7 +189,7 @@ _RUN_README = """A run of the task `{task}`, {status}: {label}
 `calibrant runs` shows it among the others of its store.
 """
 _RESULT_SAYS = "settings, status, numbers and what was recorded after each epoch"
-_TEMPORARY = ("checkpoint.pt", "metrics.jsonl", SPENT)  # what a run needs only until it is finished
+_TEMPORARY = ("checkpoint.pt", "metrics.jsonl", SPENT)  # files needed only until a run is finished
 _NOTE_EVERY, _KEEP_EVERY = 5.0, 60.0
 """Seconds between notes of the time, and between saves of an unfinished run for other machines."""
 _KEEPING = 0.05  # the largest share of the time that goes into those saves

@@ -164,7 +164,7 @@ class Task(ABC):
     """
 
     name: ClassVar[str]
-    """As a grid names it."""
+    """Name in a grid."""
     version: ClassVar[int]
     """Raised when the same settings give other numbers than before; older runs then no longer count."""
     measures: ClassVar[int] = 1
@@ -172,7 +172,7 @@ class Task(ABC):
     costly: ClassVar[tuple[str, ...]] = ()
     """Settings that decide how long a run takes, beside others that hardly do."""
     files: ClassVar[Mapping[str, str]] = {}
-    """What its runs leave in their folders, by name, for the README there."""
+    """Files that its runs leave in their folders, by name, for the README."""
 
     @abstractmethod
     def complete(self, settings: Settings) -> Settings:

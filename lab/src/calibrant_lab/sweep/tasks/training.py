@@ -294,8 +294,8 @@ def _facts(recipe: Recipe, folder: RunFolder, data: TrainingData, predictions: P
 def point_values(predictions: Predictions, calibrators: Sequence[str], num_bins: int) -> Outcome:
     """Return all test quantities by stage: uncalibrated, and after each calibrator.
 
-    If samples have several labels, ``more["labels"]`` has some quantities by stage and label; None where a
-    label occurs with all samples or with none.
+    With several labels per sample, ``more["labels"]`` has some quantities by stage and label; None for a
+    label of all samples or of none.
     """
     test, held_out = as_judged(predictions.test), to_repair(predictions.calibration)
     if test.labels is None:
