@@ -38,7 +38,7 @@ PAPERS: Mapping[str, str] = {
 }
 """Who makes a claim."""
 TAGS = ("reduction", "network", "data", "tuning", "criterion")
-"""What may keep a study from deciding a claim."""
+"""Reasons why a study may be unable to decide a claim."""
 PLACES = (
     *("setting", "data", "images", "way", "convention", "network", "file"),
     *("samples", "features", "group", "kind", "source"),
@@ -46,7 +46,7 @@ PLACES = (
 """Columns that tell apart what a claim is asked of."""
 SLOT = re.compile(r"(<!-- (?:table|claims) ?([\w-]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 CODE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|<details>.*?</details>", re.DOTALL)
-"""What a page holds beside prose: code, targets of links, and what is folded away."""
+"""Parts of a page other than prose: code, link targets, and folded text."""
 NUMBER = re.compile(r"\d+\.\d+|\.\d+")
 NUMERIC = re.compile(r"[-+±]?\d|–")
 

@@ -48,7 +48,7 @@ COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", flags=re.MULTIL
 """A command, with lines that continue it, and what follows up to the next."""
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 RELATIVE, ABSOLUTE = 0.05, 0.003
-"""How far a number may be from the page's: processors round differently, and training magnifies that."""
+"""Tolerance for numbers on the page: processors round differently, and training magnifies that."""
 
 
 def filled(page: Path, *, train: bool = True) -> str:

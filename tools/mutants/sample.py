@@ -34,7 +34,7 @@ OPERATORS = (
     *("ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "ExceptionReplacer", "NumberReplacer"),
     "ZeroIterationForLoop",
 )
-"""Those of cosmic-ray that give another value rather than a wrong type (``Add_RShift`` would)."""
+"""Operators of cosmic-ray that give another value, not a wrong type (as ``Add_RShift`` would)."""
 
 _BARE_STAR = re.compile(r"\*\s*,")
 

@@ -69,7 +69,7 @@ class Markdown(griffe.Extension):
         """Handle each module, class, function and attribute."""
         if obj.docstring:
             obj.docstring.value = as_markdown(obj.docstring.value)
-        # Of losses, calibrators and recipes `__init__` is inherited or made when the class is.
+        # Losses, calibrators and recipes inherit `__init__`, or get it with the class.
         if isinstance(obj, griffe.Class) and "__init__" not in obj.members:
             value = getattr(sys.modules.get(obj.module.path), obj.name, None)
             if isinstance(value, type) and not dataclasses.is_dataclass(value):
