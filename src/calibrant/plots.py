@@ -41,7 +41,7 @@ _DRAWN = "_calibrant_drawn"  # attribute of a line: the curves in its axes, and 
 
 
 class ReliabilityDisplay:
-    """Reliability diagram: what was predicted against what occurred, bin by bin.
+    """Reliability diagram: predicted probability against actual rate, bin by bin.
 
     One model is shown with its noise band: the points of a calibrated model lie within the band, and points
     outside have a colour and a shape of their own. Drawn into axes that show a model already, all are drawn
@@ -100,7 +100,7 @@ class ReliabilityDisplay:
             log: Logarithmic axes; by default if bins of equal mass hold a rare event.
             interval: Draw the 95% interval of each bin's rate.
             ax: Where to draw; a new figure if ``None``.
-            name: What the legend calls the model.
+            name: Name of the model in the legend.
 
         Raises:
             InputError: If an argument is out of range, or there is no such class.

@@ -61,7 +61,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         estimator_: The fitted estimator.
         calibrator_: The fitted calibrator, which can be saved; None where ``"auto"`` chose to change nothing.
         selection_: With ``"auto"`` why; print it.
-        n_features_in_: Number of features, where the estimator tells it.
+        n_features_in_: Number of features, if the estimator has it.
         feature_names_in_: Their names, likewise.
 
     Note:

@@ -56,14 +56,14 @@ def log_evaluation(
     report, the evaluation as JSON, reliability diagrams, a summary in Markdown and the calibrator.
 
     Args:
-        evaluation: What :func:`calibrant.evaluate` returned.
+        evaluation: Result of :func:`calibrant.evaluate`.
         to: The module ``mlflow``, a run of wandb or Neptune, or a ``SummaryWriter`` of TensorBoard; anything
             that takes ``to["name"] = value`` works as Neptune's does. Or a name: ``"mlflow"`` and ``"wandb"``
             for the active run, ``"tensorboard"`` for a new writer in the folder ``runs``.
         calibrator: The fitted calibrator to keep, such as one that :func:`calibrant.fit` returned; by default
             the recommended one, if the evaluation has it.
         files: Whether to log files; they take seconds, which is much for every epoch.
-        prefix: What names of metrics and files begin with.
+        prefix: Prefix of the names of metrics and files.
         step: The epoch or step; files of an earlier one are replaced.
 
     Raises:

@@ -171,17 +171,17 @@ class Image:
 class DensePredictions:
     """Scores ``(C, H, W)`` and labels ``(H, W)`` of many images, or of signals of any other dimension.
 
-    :func:`calibrant.evaluate` judges them with one image in memory, and by whole images: pixels of one image
-    are not independent. :meth:`sample` takes some pixels of each image, to fit a calibrator on.
+    :func:`calibrant.evaluate` holds one image in memory, and resamples whole images, since pixels of one
+    image are dependent. :meth:`sample` returns some pixels of each image, to fit a calibrator.
 
     Args:
         logits: Scores before the softmax: an array ``(N, C, d1, ...)``, which may be a memory map, or a
             sequence of arrays ``(C, d1, ...)``, which may differ in size. A single channel, or images
             ``(H, W)`` without one, are scores of class 1 of two.
-        probs: The same for probabilities.
+        probs: Probabilities in the same form, instead of ``logits``.
         labels: Classes, ``(N, d1, ...)`` or a sequence of ``(d1, ...)``, with or without a channel.
         ignore_index: Positions with this label are left out.
-        split: 0 or ``"calibration"`` for images to fit on, 1 or ``"test"`` for images to judge, ``(N,)``.
+        split: 0 or ``"calibration"`` for images to fit on, 1 or ``"test"`` for test images, ``(N,)``.
         class_names: One name per class.
         names: One name per image.
         source: The file or folder.
@@ -497,9 +497,9 @@ def repair_images(folder: Path, out: Path, repair: Repair, *, num_classes: int |
         folder: With ``logits.npy`` (or ``probs.npy``) of shape ``(N, C, d1, ...)``, or with a folder
             ``logits`` (or ``probs``) of files ``(C, d1, ...)``. Labels are not needed, and not copied.
         out: The new folder: ``probs.npy``, or ``probs`` with files of the same names.
-        repair: Makes probabilities of scores.
+        repair: Function from scores to probabilities.
         num_classes: C.
-        mark: What says in the new folder that it is calibrated.
+        mark: Mark in the new folder that it is calibrated.
 
     Returns:
         The number of images.

@@ -94,8 +94,8 @@ def load_detections(
     """Load detections from a COCO results file and match them with its annotations.
 
     In each image and class the most confident detection is matched first, with the box left over that it
-    overlaps most; it is right if that overlap, intersection over union, is ``iou`` or more. What matches only
-    a crowd is left out.
+    overlaps most; it is right if this intersection over union is at least ``iou``. Detections that match only
+    a crowd are omitted.
 
     Args:
         results: A list of ``image_id``, ``category_id``, ``bbox`` (x, y, width, height in pixels), ``score``.
@@ -110,7 +110,7 @@ def load_detections(
         OSError: If a file cannot be opened.
 
     Note:
-        Objects that were not detected do not count: calibration is about what is stated.
+        Objects that were not detected do not count: calibration is about stated confidences.
 
     References:
         Küppers, Kronenberger, Shantia and Haselhoff, "Multivariate Confidence Calibration for Object

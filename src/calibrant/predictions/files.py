@@ -103,18 +103,18 @@ def load_predictions(
             address that fsspec knows.
         kind: The kind that the file must hold; needed only for ``"multilabel"`` if neither labels nor the
             file say so.
-        columns: What the columns of a table are called, where they have names of their own.
-        percent: Whether probabilities are percentages; by default where all have a ``%`` sign, where those of
-            several classes sum to 100, or where a column goes beyond 50 and holds nothing between 0 and 1.
-        scale: What stands for 0 and for 1 in a column of another scale: ``(1, 5)`` for one to five stars.
-        positive_class: Where labels are two words beside one score: the one whose score it is.
+        columns: Names of a table's columns that differ from the above.
+        percent: Read probabilities as percentages; by default if all have a ``%`` sign, those of several
+            classes sum to 100, or a column goes beyond 50 without values between 0 and 1.
+        scale: Values for 0 and 1 in a column of another scale: ``(1, 5)`` for one to five stars.
+        positive_class: The word whose score is given, if labels are two words with one score.
         lm_score: How answers are scored in samples of lm-evaluation-harness: ``"acc"`` for the softmax of
             their log-likelihoods, ``"acc_norm"`` for that of their log-likelihoods per character,
             ``"acc_bytes"`` per byte. Which confidence is read from logs of inspect-ai: ``"recorded"`` numbers
             of scorers, ``"logprobs"`` of options, ``"stated"`` in answers, ``"agreement"`` of repeats, by
             default the first of these.
-        format: The ending of the format, such as ``"csv"``, where the path has another.
-        name: What the predictions are called, where that is not the file's name.
+        format: The ending of the format, such as ``"csv"``, if the path has another.
+        name: Name of the predictions, by default the file's.
 
     Returns:
         Predictions with the file's name, SHA-256 and format in ``source``; the floats keep the file's dtype

@@ -30,16 +30,16 @@ def predictions_from_frame(
 
     Args:
         frame: The data frame; it is not changed.
-        columns: What columns with names of their own hold.
-        kind: As of :func:`load_predictions`.
-        scale: As of :func:`load_predictions`.
+        columns: Names of columns that differ from these.
+        kind: See :func:`load_predictions`.
+        scale: See :func:`load_predictions`.
 
     Returns:
         Predictions of the same values.
 
     Raises:
         TypeError: If it is not a data frame.
-        InputError: If columns are missing or hold what they should not.
+        InputError: If columns are missing or have wrong content.
 
     Example:
         >>> import pandas

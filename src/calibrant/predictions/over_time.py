@@ -45,13 +45,11 @@ def load_timed(
     r"""Read a table of predictions with a column of times, in which labels may be missing.
 
     Args:
-        path: A table as for :func:`calibrant.load_predictions`; a cell of the label (or of ``correct``)
-            that is empty, or holds NA, NaN, null or the like, is a label that is not known yet. There may
-            be no such column.
-        time: The column of times: dates in the form of ISO 8601 (those with an offset are brought to UTC,
-            those without are taken as they are), or numbers.
-        columns: Other names of columns, as of :func:`calibrant.load_predictions`.
-        format: As of :func:`calibrant.load_predictions`.
+        path: A table as for :func:`calibrant.load_predictions`; empty cells of the label (or of ``correct``),
+            and NA, NaN, null etc., are labels that are not known yet. The column can be absent.
+        time: The column of times: ISO 8601 dates (converted to UTC if they have an offset), or numbers.
+        columns: Other names of columns; see :func:`calibrant.load_predictions`.
+        format: See :func:`calibrant.load_predictions`.
 
     Raises:
         InputError: If the file is not a table, has no such column, or a time is none.

@@ -229,18 +229,18 @@ class PartitionedPredictions:
 
     The parts are whole row groups and depend on the files alone, so whatever is summed part by part, in their
     order, is the same to the last bit wherever the parts are read. Row groups should be small: memory holds
-    a piece of one at a time, but what is shared out is at least a row group.
+    a piece of one at a time, but an engine distributes whole row groups.
 
     Args:
         address: A Parquet file, a folder of them (also of folders; those named as ``day=1`` are a column,
             ``day``), or any address that fsspec knows, with ``*`` where it is meant:
             ``s3://bucket/predictions/*.parquet``.
-        columns: What the columns are called, where they have names of their own.
-        clusters_are_groups: Whether the samples of a group are a cluster.
+        columns: Names of columns that differ from those of :func:`load_predictions`.
+        clusters_are_groups: Treat the samples of a group as a cluster.
 
     Raises:
-        InputError: If there is no such file, files differ in their columns, labels are missing, or sums of
-            parts do not know what they hold.
+        InputError: If there is no such file, files differ in their columns, labels are missing, or the table
+            cannot be evaluated by sums of parts.
 
     Note:
         ``source.sha256`` is a hash of the files' names and footers, which hold the sizes, least and greatest

@@ -46,12 +46,11 @@ def save_in_form_of(
 
     Args:
         source: The table.
-        out: Where to.
-        predictions: With a row for each of the table's, in its order, and probabilities or confidences.
-        columns: As of :func:`load_predictions`, where the table was read by such.
-        format: As of :func:`load_predictions`.
-        raw: Whether texts that a spreadsheet would run as formulas stay as they are; else ``'`` is put before
-            them, with a warning.
+        out: The new file.
+        predictions: Probabilities or confidences for the rows of the table, in order.
+        columns: Names of columns with which :func:`load_predictions` read the table.
+        format: See :func:`load_predictions`.
+        raw: Keep texts that a spreadsheet would run as formulas; else put ``'`` before them, with a warning.
 
     Returns:
         Whether columns were kept; where the source is not a table, or ``out`` is of another kind of file, the

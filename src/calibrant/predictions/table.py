@@ -36,7 +36,7 @@ from calibrant.predictions.two_classes import RIGHT_OR_WRONG, class_alone, posit
 class Predictions:
     r"""Scores of a classifier for each sample, and the true labels.
 
-    The shapes say the kind, and the kind decides everything downstream:
+    The shapes determine the kind, on which everything downstream depends:
 
     - ``binary``: ``logits`` (log-odds of class 1) or ``probs`` (of class 1) ``(N,)``, ``labels`` ``(N,)``
       in 0, 1.
@@ -47,7 +47,7 @@ class Predictions:
     - ``top_label``: ``confidence`` (probability of the predicted class) and ``correct`` (was it right)
       ``(N,)``.
 
-    The numbers are kept as they were given, in their space and dtype, and converting them invents nothing.
+    The numbers keep their space and dtype, and conversions add no information.
     ``scores`` of probabilities are their logarithms (zero gives :math:`-\infty`, there is no floor), and
     ``probs`` of probabilities are the given values, so a value on the edge of a bin stays there.
 
@@ -73,19 +73,19 @@ class Predictions:
             no (y and n, positive and negative, pos and neg). With
             ``confidence`` they only tell :func:`calibrant.compare` whether samples are the same.
         confidence: Probability of the predicted class where nothing else is known, shape ``(N,)``.
-        correct: Whether the predicted class was the true one, shape ``(N,)`` in 0, 1; goes with
-            ``confidence``, and may be absent where only a calibrator is applied.
-        kind: Needed only for ``"multilabel"`` without labels; elsewhere the shapes say it.
+        correct: 1 if the predicted class is true, else 0, shape ``(N,)``; goes with ``confidence``, and is
+            optional if only a calibrator is applied.
+        kind: Needed only for ``"multilabel"`` without labels; otherwise the shapes determine it.
         split: 0, ``"calibration"``, ``"val"`` or ``"validation"`` against 1 or ``"test"``, shape ``(N,)``.
         class_names: One name per class (binary: of class 0 and of class 1), such as ``clf.classes_``. Two may
             be equal. The plain numbers 0, 1, … in order count as no names.
         weights: Weight of each sample, not negative, not all zero, shape ``(N,)``.
         groups: Name or number of the group that each sample belongs to, shape ``(N,)``.
         clusters: Name or number of the patient, document or image that each sample is of, shape ``(N,)``,
-            where samples of one are not independent: intervals then are those of whole clusters.
+            if samples of one are dependent: intervals then resample whole clusters.
         source: The file that the numbers come from.
-        notes: What a reader of the results must know about the input.
-        top_k: What ``confidence`` was computed from; see :func:`predictions_of_top_k`.
+        notes: Notes on the input for readers of the results.
+        top_k: Largest logits behind ``confidence``; see :func:`predictions_of_top_k`.
         positive_class: One of two classes, which becomes the event, as by :meth:`as_binary`. If ``labels``
             are two words without ``class_names``, scores ``(N,)`` are those of this one.
 

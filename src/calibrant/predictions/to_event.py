@@ -12,7 +12,7 @@ from calibrant.predictions.table import Predictions
 def to_repair(predictions: Predictions, event: int = 1) -> Predictions:
     """Return input for a calibrator of an event: log-odds of class 1 for two columns, or of the confidence.
 
-    All else stays as it is, unless the event is class 0 (see :func:`event_column`).
+    Other predictions are unchanged, unless the event is class 0 (see :func:`event_column`).
 
     Example:
         >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0]], labels=[0, 1])
@@ -38,7 +38,7 @@ def plain_event(names: tuple[str, ...] | None, column: int) -> tuple[tuple[str, 
 def event_column(predictions: Predictions, known: tuple[str, ...] | None, column: int = 1) -> int:
     """Return a calibrator's event: 0 if the predictions have it as their class 0, else 1.
 
-    Names tell, of which the calibrator's are ``known``; without those of both, the column that was its event.
+    Names decide if both have them (the calibrator's are ``known``), otherwise the columns of the events.
 
     Example:
         >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0]])

@@ -30,12 +30,12 @@ def predictions_of_top_k(
 ) -> Predictions:
     """Return top-label predictions from the largest logits and the log-sum-exp of the others.
 
-    The probability of the most probable class is exact, and so is whether it is the true one. What needs the
-    other probabilities, such as the class-wise error, has no value.
+    The probability and the correctness of the most probable class are exact. Quantities that need the other
+    probabilities, such as the classwise error, have no value.
 
     Args:
         top_k: The largest logits or log-probabilities, by :func:`calibrant.predictions.top_k_of`.
-        labels: True classes, shape ``(N,)``; may be absent.
+        labels: True classes, shape ``(N,)``; optional.
         split: As in :class:`Predictions`.
         weights: As in :class:`Predictions`.
         groups: As in :class:`Predictions`.
@@ -44,7 +44,7 @@ def predictions_of_top_k(
         notes: As in :class:`Predictions`.
 
     Returns:
-        Predictions of the kind ``"top_label"``; their ``top_k`` is what they were made of.
+        Predictions of the kind ``"top_label"``, with the largest logits as ``top_k``.
 
     Raises:
         InputError: If shapes disagree, or a label is negative or not among the classes.

@@ -72,24 +72,23 @@ def apply(
     """Calibrate predictions with a fitted calibrator, like ``calibrant apply``.
 
     Args:
-        calibrator: A fitted one, for all samples, by groups, or of boxes; or a file of it.
+        calibrator: A fitted calibrator of all samples, by groups, or of boxes; or its file.
         predictions: Scores ``(N,)`` or ``(N, C)`` of the kind that the calibrator was fitted on; labels are
-            not needed. A file, a folder of images of scores, or what :func:`load_predictions` made.
+            not needed. A file, a folder of images of scores, or predictions in memory.
         out: Where to write them: a file, or for images a folder that is not there yet. A table keeps its
             columns where both are tables of the same kind; COCO's results keep their fields.
         label_shift: ``"em"`` estimates the class frequencies of these samples without labels, and corrects
             for them.
         prior: Known class frequencies ``(C,)``, or that of class 1, to correct for.
-        unknown_groups: What becomes of groups that were not in the fit: ``"error"``, or ``"pooled"`` for the
-            calibrator of all; by default as it was fitted.
+        unknown_groups: Treatment of groups that were not in the fit: ``"error"``, or ``"pooled"`` for the
+            calibrator of all; by default the fit's choice.
         annotations: COCO's, for boxes: the sizes of images and the names of classes.
         form_of: The file that ``predictions`` were read from, whose columns ``out`` keeps.
-        columns: What the columns of that file, or of the one given, are called, where they have names of
-            their own.
-        format: The ending of its format, such as ``"csv"``, where its name has another.
+        columns: Names of that file's columns, or the given file's, that differ from calibrant's.
+        format: The ending of its format, such as ``"csv"``, if its name has another.
         raw: Keep text that a spreadsheet would run as a formula.
         force: Also calibrate predictions that are calibrated already, and replace a file of other content.
-        say: Is told in sentences what is found on the way, and what is written.
+        say: Function that receives notes and the names of written files, in sentences.
 
     Returns:
         The predictions with probabilities in ``[0, 1]``, marked as calibrated; None of images, which are only

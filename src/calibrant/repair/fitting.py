@@ -96,9 +96,9 @@ def fit(
 
     Args:
         predictions: With labels: a file or folder, or what :func:`load_predictions`, ``load_dense``,
-            ``load_detections`` or ``PartitionedPredictions`` made of it, where columns need names. Samples
+            ``load_detections`` or ``PartitionedPredictions`` returned, if columns need names. Samples
             are rows, ``(N, C)`` logits or probabilities, or ``(N,)`` of class 1.
-        method: A name with its settings, as :func:`calibrant.calibrators.build` takes it;
+        method: A name with its settings for :func:`calibrant.calibrators.build`;
             ``"multicalibration"`` for groups that overlap; ``"detection-logistic"``,
             ``"detection-dependent-logistic"`` or ``"detection-beta"`` for boxes. By default the one that is
             chosen by cross-validation, or temperature scaling where none is clearly better; for groups of
@@ -106,9 +106,9 @@ def fit(
         every_row: Fit on all samples, not only on the calibration split.
         by_group: Fit a calibrator for each of the ``groups``.
         force: Also fit on predictions that are calibrated already.
-        spread: What shares out the parts of a table, or images, of which then all positions count; from
+        spread: Engine for the parts of a table, or for images, of which then all positions count; from
             :func:`calibrant.evaluation.spread.spreading`.
-        progress: Is told each stage, and which share of the work is done, in ``[0, 1]``.
+        progress: Function that receives each stage, and the share of the work done, in ``[0, 1]``.
 
     Returns:
         The fitted calibrator: with ``by_group`` a :class:`GroupCalibrator`, otherwise a

@@ -480,8 +480,8 @@ def numbers_in(
 
     Args:
         columns: Cells by the name of their column.
-        scores: Those columns that may have percent signs.
-        space: What scores are.
+        scores: Columns that can have percent signs.
+        space: Space of the scores.
 
     Raises:
         InputError: If a cell holds no number, or the comma in it can mean two things; with its row.
