@@ -220,15 +220,15 @@ def split(
 
     Args:
         raw: The data as they came.
-        calibration: How many training samples (a share if below 1) to hold out where there is no such split.
-        test: The same for the test split.
-        policy: The same for the split that drives AdaFocal; 0 for none.
+        calibration: Number of training samples (a share if below 1) to hold out without such a split.
+        test: Size of the test split, counted likewise.
+        policy: Size of the split that drives AdaFocal, counted likewise; 0 for none.
         train: Keep only this number of training samples.
         imbalance: Make the training samples long-tailed: class :math:`c` of :math:`C` keeps
-            :math:`\rho^{-c / (C - 1)}` of what the first class has, :math:`\rho` being this number.
+            :math:`\rho^{-c / (C - 1)}` times the first class's number, :math:`\rho` being this value.
         downsample: Shrink images by this factor, averaging.
         seed: Decides which samples go where; not the seed of the training.
-        memory: A split of images that takes more bytes than this is decoded as it is needed.
+        memory: A split of images with more bytes is decoded on demand.
 
     Raises:
         InputError: If a size is out of range or leaves too little.

@@ -221,8 +221,8 @@ class Landscape:
     def doubts(self) -> tuple[str, ...]:
         """Reasons why the samples do not determine exponent and temperature; empty if none.
 
-        The samples determine little by themselves; or the chosen point, or more resamples than are outside
-        the interval on one side, are at an end of the search range; or 1 + gamma varies tenfold or more.
+        The samples determine little by themselves. The chosen point, or more than 2.5% of the resamples, are
+        at an end of the search range. Or 1 + gamma varies more than tenfold over its interval.
         """
         count, ended = len(self.cloud), int(_at_end(self.cloud).sum())
         there = ["the best point"] if _at_end(np.array([self.chosen[:2]])).any() else []

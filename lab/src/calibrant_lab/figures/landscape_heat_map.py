@@ -97,9 +97,9 @@ def _column(rows: Predictions, file: Path, label: str | None) -> int:
 def landscape_heat_map(landscape: Landscape, *, ax: Axes | None = None) -> Axes:
     """Draw the objective as a heat map over exponent and temperature, with its minima.
 
-    The legend names what is marked, and :func:`landscape_key` says at more length what it is. Likelihood loss
-    and Brier score are shown as what lies above the least, calibration errors as they are; both on a
-    logarithmic scale. If the samples do not fix exponent and temperature, the title adds a line.
+    The legend names the marks, and :func:`landscape_key` explains them. Likelihood loss and Brier score are
+    shown as the excess over the minimum, calibration errors unchanged; both on a logarithmic scale. If the
+    samples do not determine exponent and temperature, the title adds a line.
 
     Args:
         landscape: From :func:`calibrant_lab.figures.objective_landscape`.

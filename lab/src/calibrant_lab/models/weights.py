@@ -32,10 +32,10 @@ def load_weights(
     others. A ``module.`` before every name is dropped.
 
     Args:
-        model: The network; it is changed where it lies, on its device and in its precision.
+        model: The network, changed in place, on its device and in its precision.
         path: A ``.safetensors`` file, or a state dictionary that ``torch.save`` wrote.
-        rename: How the file's names become the network's: a function, or regular expressions with what takes
-            their place, one after the other.
+        rename: Translation of the file's names into the network's: a function, or regular expressions with
+            their replacements, applied in order.
         skip: Parameters or modules that keep the weights they have, whatever the file holds, such as
             ``("classifier",)`` for other classes.
 
@@ -85,8 +85,8 @@ def load_weights(
 def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """Return the tensors of a file by name, without executing anything in it.
 
-    It is a ``.safetensors`` file, or what ``torch.save`` wrote: tensors by name, or a dictionary that holds
-    such under ``model`` or ``state_dict``.
+    It is a ``.safetensors`` or ``torch.save`` file: tensors by name, or a dictionary with them under
+    ``model`` or ``state_dict``.
     """
     path = Path(path)
     if not path.is_file():

@@ -45,7 +45,7 @@ class Grid:
     """Every combination of the values of some settings.
 
     Attributes:
-        task: What is done at each point.
+        task: The task of each point.
         points: In order: the first axis varies slowest.
         num_excluded: How many combinations the grid excludes.
         num_merged: How many more came to the same settings as an earlier one.

@@ -196,14 +196,14 @@ def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watch
     """Do all missing runs; wait for those of other sweeps.
 
     Args:
-        items: Of :meth:`calibrant_lab.sweep.grid.Grid.items`.
-        store: Where results go; what it holds is not done again.
-        engine: What does the work; entered and left here.
-        watcher: Told how it goes.
+        items: Runs of :meth:`calibrant_lab.sweep.grid.Grid.items`.
+        store: Store of the results; finished runs are not repeated.
+        engine: Engine for the runs; entered and left here.
+        watcher: Observer of the progress.
 
     Raises:
         OSError: If the disk is full; no run has failed for that.
-        KeyboardInterrupt: After Ctrl-C; what is finished is kept, and what was begun is saved.
+        KeyboardInterrupt: After Ctrl-C; finished runs are kept, and others are saved.
     """
     watcher, deaths, here = watcher or Watcher(), Counter[str](), 0
     known = {item.run: item for item in items}

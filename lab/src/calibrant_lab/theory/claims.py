@@ -274,7 +274,7 @@ def temperature_fit(
 def temperature_composition(
     fitted: Mapping[float, float], *, proper_temperature: float, num_classes: int = 2
 ) -> tuple[Composition, ...]:
-    r"""The composition argument: what focal training does and what generalisation undoes, multiplied.
+    r"""Compute the composition argument: the temperatures of focal training and generalisation, multiplied.
 
     A network trained with a proper loss needs a temperature :math:`T_{gen}` above 1 on new data. Focal loss
     trains :math:`\rho_\gamma(\mathrm{softmax}(z))`, about :math:`\mathrm{softmax}(z / T_\gamma)`; if that
@@ -283,11 +283,11 @@ def temperature_composition(
 
     Args:
         fitted: Temperatures that networks trained with focal loss need on new data, by their exponent.
-        proper_temperature: The one that a network trained with cross-entropy needs.
+        proper_temperature: Temperature for a network trained with cross-entropy.
         num_classes: Number of classes, for :func:`closest_temperature`.
 
     Returns:
-        What the argument foretells beside what was fitted, by rising exponent.
+        Predicted and fitted temperatures, by rising exponent.
 
     Raises:
         InputError: If a temperature is not above 0, or an exponent is not greater than -1.

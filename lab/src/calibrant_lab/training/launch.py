@@ -81,13 +81,13 @@ def train(
     resumes from there, on one CPU to the same bits.
 
     Args:
-        recipe: What to train.
+        recipe: Settings of the training.
         folder: The directory; created if it does not exist.
-        listener: Told how it goes.
+        listener: Observer of the progress.
         command: The command line to record, if there was one.
-        data: What the recipe trains on, where it is in memory already.
-        report: Whether the finished network is evaluated with intervals and reported on; if not, its
-            predictions are the last that is written, and ``Run.evaluation`` is None.
+        data: The recipe's data, if they are in memory already.
+        report: Evaluate the finished network with intervals and write a report; else its predictions are
+            written last, and ``Run.evaluation`` is None.
 
     Returns:
         The finished run.

@@ -90,15 +90,15 @@ def select(
 ) -> Selection:
     """Train with every loss in ``text``; select by the NLL of the calibration split.
 
-    Each has a directory of its own inside ``folder``, so finished runs are not repeated; ``selection.json``
-    there says which loss was chosen and how, and ``report.html`` shows all of them side by side.
+    Each has its own directory in ``folder``, so finished runs are not repeated. There ``selection.json``
+    records the choice, and ``report.html`` compares all losses.
 
     Args:
-        recipe: What to train, apart from the loss.
-        text: As :func:`alternatives` takes it.
+        recipe: Settings of the training, apart from the loss.
+        text: Losses in the form of :func:`alternatives`.
         folder: Directory for all of them.
         by: NLL ``"after"`` temperature scaling, or ``"before"``.
-        listener: Told how each training goes.
+        listener: Observer of each training.
         command: The command line to record.
         begin: Called with the loss before each training.
 

@@ -53,8 +53,8 @@ def predict(
 ) -> Predictions:
     """Predict a dataset with a network, and mark calibration and test samples.
 
-    Where the data have a calibration split it is predicted beside the test split, and marked. Where they have
-    none, some of the samples asked for are marked: those that the network was trained on would not do.
+    A calibration split of the data is also predicted, and marked. Without one, some of the requested samples
+    are marked, since samples of the training are unsuitable.
 
     ``model`` maps a batch of inputs to logits ``(N, C)``, or to an object that has them as ``logits``; of a
     binary event also ``(N,)`` or ``(N, 1)``. It is set to evaluation mode. Without ``split`` the test part is

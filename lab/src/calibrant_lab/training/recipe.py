@@ -239,7 +239,7 @@ class RecordSection(Section):
 
 
 class ShiftSection(Section):
-    """The test images under corruptions (Hendrycks and Dietterich, 2019), judged when the run is finished."""
+    """Evaluation of the finished run on corrupted test images (Hendrycks and Dietterich, 2019)."""
 
     corruption: str | tuple[str, ...] = ()
     """Such as ``gaussian-noise``, or several, or ``all`` fifteen; if empty, none."""
@@ -450,8 +450,8 @@ class Recipe(Section):
 def load_recipe(path: str | os.PathLike[str]) -> Recipe:
     """Read a recipe from a TOML file, or a bundled one by name.
 
-    A file may begin with ``extends = "base.toml"``, a path relative to it; its settings then stand over those
-    of that recipe, which may extend a third.
+    A file can begin with ``extends = "base.toml"``, a path relative to it; its settings then override those
+    of that recipe, which can extend a third.
 
     Raises:
         InputError: If it is not TOML, sets nothing, there is no recipe of that name, or a setting is unknown

@@ -64,24 +64,24 @@ class RunResult:
 
     Attributes:
         run: Its name in the store.
-        task: What was done, as ``training``.
-        version: Version of the numbers that the task gives.
-        measures: Version of the way in which they are measured.
+        task: Its task, such as ``training``.
+        version: Version of the task's numbers.
+        measures: Version of their measurement.
         status: ``finished``, ``diverged`` or ``failed``.
-        reason: Why it diverged or failed.
+        reason: Reason of a divergence or failure.
         settings: All settings, by full names.
-        axes: Those that the grid varied that the run was first part of.
+        axes: Axes of its first grid.
         inputs: Fingerprints of the data.
         metrics: Numbers of the test split by stage (``uncalibrated``, then the calibrators) and name; None
             where a number is not defined.
-        undefined: Why numbers are None, by stage and name.
-        parameters: What was fitted, by stage.
-        wall_seconds: Time that it took, all its sessions together.
-        cpu_seconds: The same of all processor cores together.
-        sessions: How often it was begun or resumed.
-        ended: When it ended, UTC, as ISO 8601.
+        undefined: Reasons for None, by stage and name.
+        parameters: Fitted parameters, by stage.
+        wall_seconds: Time of all its sessions.
+        cpu_seconds: Processor time of all cores and sessions.
+        sessions: Number of starts and resumptions.
+        ended: Time of its end, UTC, as ISO 8601.
         environment: Versions and device.
-        more: What only some tasks have.
+        more: Results of some tasks only.
     """
 
     run: str
@@ -138,14 +138,14 @@ class Outcome:
     """Outcome of a run.
 
     Attributes:
-        metrics: Numbers by stage and name; a task without stages has the one stage ``"result"``. None stands
-            for a number that is not defined or not finite.
+        metrics: Numbers by stage and name; a task without stages has the stage ``"result"``. None is a number
+            that is not defined or not finite.
         status: ``"diverged"`` and ``"failed"`` are results too.
-        reason: Why it diverged or failed, in a sentence; for a finished run None.
-        undefined: Why numbers of ``metrics`` are None, by stage and name.
-        parameters: What was fitted, by stage.
-        rows: What was recorded on the way, a mapping for each epoch.
-        more: Anything else that JSON can hold.
+        reason: Reason of a divergence or failure, in a sentence; for a finished run None.
+        undefined: Reasons for None in ``metrics``, by stage and name.
+        parameters: Fitted parameters, by stage.
+        rows: Records on the way, a mapping for each epoch.
+        more: Any other JSON values.
     """
 
     metrics: Numbers = field(default_factory=dict[str, Mapping[str, float | None]])
