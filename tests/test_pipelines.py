@@ -123,7 +123,6 @@ class Runner:
         return None
 
     def outputs(self) -> dict[str, str]:
-        """The outputs of the action."""
         return {name: self._filled(each["value"]) for name, each in ACTION["outputs"].items()}
 
 
@@ -210,7 +209,6 @@ def test_the_gitlab_job_compares_with_the_default_branch(folder: Path) -> None:
 
 
 def test_the_first_gitlab_job_passes(folder: Path) -> None:
-    """There is no baseline yet, and without limits nothing to check."""
     done = gitlab(folder)
     assert done.returncode == 0, done.stderr
     assert "nothing was checked" in done.stdout

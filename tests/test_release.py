@@ -40,12 +40,10 @@ def test_one_version_everywhere() -> None:
 
 
 def test_both_packages_have_the_license() -> None:
-    """The laboratory's is a copy: a package holds only files of its own folder."""
     assert (ROOT / "lab" / "LICENSE").read_text("utf-8") == (ROOT / "LICENSE").read_text("utf-8")
 
 
 def test_the_recipe_has_the_requirements_of_the_wheel() -> None:
-    """Under the names that conda-forge gives them."""
     python, *needed = RECIPE["requirements"]["run"]
     wheel = [
         re.sub(r"^[\w-]+", lambda name: OF_CONDA.get(name[0], name[0]), each)
@@ -86,7 +84,6 @@ def test_a_job_of_the_release_may_do_one_thing() -> None:
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 def test_the_notes_are_the_newest_entry(tmp_path) -> None:
-    """Without its title and without older ones."""
     for name in ("Makefile", "CHANGELOG.md"):
         shutil.copy(ROOT / name, tmp_path)
     subprocess.run(["make", "release-notes"], cwd=tmp_path, check=True, capture_output=True)

@@ -91,7 +91,6 @@ def texts(path: Path) -> Iterator[str]:
 
 
 def faults_of(path: Path) -> list[tuple[str, str]]:
-    """All of a file."""
     found: list[tuple[str, str]] = []
     for text in texts(path):
         if path.suffix != ".py" or len(text.split()) >= FEWEST_WORDS:
@@ -100,7 +99,6 @@ def faults_of(path: Path) -> list[tuple[str, str]]:
 
 
 def files() -> Iterator[str]:
-    """Files with text for people."""
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     for path in sorted(
         [*pages, *(path for root in SOURCES for end in ("py", "html") for path in root.rglob(f"*.{end}"))]
@@ -111,7 +109,6 @@ def files() -> Iterator[str]:
 
 
 def test_text_is_plain() -> None:
-    """Rewrite the sentences listed here."""
     found = {name: faults_of(ROOT / name) for name in files()}
     assert {name: each for name, each in found.items() if each} == {}
 
@@ -133,5 +130,4 @@ def test_text_is_plain() -> None:
     ],
 )
 def test_patterns_find_what_they_should(text: str, faulty: list[str]) -> None:
-    """Each pattern has a sentence that it finds, and an honest one that it does not."""
     assert [name for name, _ in faults(text)] == faulty

@@ -24,7 +24,6 @@ def one_sentence(text: str) -> str:
 
 
 def test_evaluate_says_over_confident_and_writes_report_and_numbers(run, over_confident, tmp_path) -> None:
-    """Predictions sharpened threefold are called over-confident; report and JSON appear where asked."""
     done = run("evaluate over.npz --report r.html --json r.json --bootstrap 100", code=0)
     assert done.stderr == ""
     assert "Overconfident" in done.stdout
@@ -82,7 +81,6 @@ def test_multilabel_repairs_apply_to_files_without_labels(run, tmp_path) -> None
 
 
 def test_compare_names_the_better_model(run, over_confident, tmp_path) -> None:
-    """Of a file and its repaired form, the repaired one has the lower error."""
     run("fit", over_confident.name, "-o", "c.safetensors")
     run("apply", "c.safetensors", over_confident.name, "-o", "fixed.npz")
     files = ("--json", "c.json", "--markdown", "c.md")

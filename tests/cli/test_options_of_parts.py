@@ -48,7 +48,6 @@ OF_COMMANDS = {"labels", "images", "ignore_index", "by_group", "groups", "file",
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A table of two files."""
     path = tmp_path_factory.mktemp("options")
     rng = np.random.default_rng(0)
     prob = rng.random(120)
@@ -103,7 +102,6 @@ def test_groups_that_are_clusters_stay_groups(folder) -> None:
 
 
 def test_groups_of_parts_are_checked(folder) -> None:
-    """The column that is named is read, with an engine and without."""
     for engine in ((), ("--engine", "serial")):
         done = call("check", "t", "--max-ece", "0.5", "--group-column", "site", *engine, folder=folder)
         assert [f"Group {name}: " in done.stdout for name in "abc"] == [True] * 3, done.stderr

@@ -108,7 +108,6 @@ def test_the_keyboard_waits_for_imports(folder, source) -> None:
 
 
 def test_the_keyboard_stops_it_before_it_is_imported(folder) -> None:
-    """Ctrl-C while the command itself is imported: the same sentence."""
     code = (
         HEARS + "import sys;"
         "from calibrant.__main__ import start\n"

@@ -197,7 +197,6 @@ UNTYPED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] =
 
 @pytest.mark.parametrize(("function", "given", "options", "said"), MIXED)
 def test_what_is_wrong_is_said(function, given, options, said) -> None:
-    """Before anything is computed."""
     with pytest.raises(InputError, match=said):
         function(*given, **options)
 

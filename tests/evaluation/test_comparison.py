@@ -73,7 +73,6 @@ def test_the_same_setting_has_the_same_default_everywhere() -> None:
 
 
 def test_top_label_models_are_compared_by_what_they_have(made) -> None:
-    """Their NLL is that of being right; what needs all classes gives a reason."""
     models = [("a", made("top_label", 900)), ("b", made("top_label", 900, sharpness=3))]
     found = compare(models, **QUICK)
     assert "log loss: a with " in found.verdict
@@ -118,7 +117,6 @@ def test_too_few_resamples_are_noted(made) -> None:
 
 
 def test_it_is_deterministic_and_json(made) -> None:
-    """The same seed gives the same text, without NaN."""
     models = [("a", made("binary", 200)), ("b", made("binary", 200, sharpness=2)), ("c", made("binary", 90))]
     found = compare(models, **QUICK)
     assert found.to_json() == compare(models, **QUICK).to_json()
@@ -135,7 +133,6 @@ def test_it_is_deterministic_and_json(made) -> None:
 
 
 def named(predictions: Predictions, *names: str) -> Predictions:
-    """The same with names for its classes."""
     return Predictions(logits=predictions.scores, labels=predictions.labels, class_names=names)
 
 
@@ -152,7 +149,6 @@ def named(predictions: Predictions, *names: str) -> Predictions:
     ],
 )
 def test_classes_must_be_the_same_in_the_same_order(made, names, words) -> None:
-    """Where two name them; a model that does not is compared with either."""
     first, bare = made("multiclass", 60, 3), made("multiclass", 60, 3, sharpness=2)
     other = named(made("multiclass", 60, len(names)), *names)
     given = named(first, "cat", "dog", "fox")

@@ -118,7 +118,6 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
 
 @pytest.mark.parametrize(("call", "sentence"), REFUSED)
 def test_bad_arguments_are_refused(call: Callable[[], object], sentence: str) -> None:
-    """With the name of the argument, what it must be, and what was given."""
     with pytest.raises((InputError, TypeError), match=sentence):
         call()
 
@@ -134,7 +133,6 @@ DOORS = [
 
 @pytest.mark.parametrize("function", DOORS, ids=lambda each: each.__qualname__)
 def test_a_misspelt_argument_is_named(function) -> None:
-    """Of every public function, which keeps its signature."""
     for name in (each for each in inspect.signature(function).parameters if len(each) > 2):
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}s_'; did you mean '"):
             function(**{f"{name}s_": None})
@@ -144,6 +142,5 @@ def test_a_misspelt_argument_is_named(function) -> None:
     ("other", "ours"), [("n_bins", "num_bins"), ("y_true", "labels"), ("y_prob", "probs")]
 )
 def test_names_of_other_libraries_are_known(other: str, ours: str) -> None:
-    """As scikit-learn calls them."""
     with pytest.raises(TypeError, match=f"'{other}'; did you mean '{ours}'"):
         m.expected_calibration_error([0.2, 0.8], [0, 1], **{other: 1})  # pyright: ignore[reportCallIssue]

@@ -49,7 +49,6 @@ def exactly(text: str) -> str:
 
 
 def changed(values: np.ndarray, place: tuple[int, ...] | int, value: float) -> np.ndarray:
-    """A copy with one entry exchanged."""
     values = values.astype(float)
     values[place] = value
     return values
@@ -348,7 +347,6 @@ ARRAYS = {
 
 @pytest.mark.parametrize("name", ARRAYS)
 def test_bad_arrays(name, tmp_path) -> None:
-    """Each wrong array is refused with its own sentence."""
     arrays, expected = ARRAYS[name]
     np.savez(tmp_path / "p.npz", **arrays)
     assert message(tmp_path / "p.npz") == expected
@@ -481,7 +479,6 @@ def test_bad_tables(name, tmp_path) -> None:
 
 
 def test_text_that_is_not_utf8(tmp_path) -> None:
-    """Another encoding is refused rather than guessed."""
     (tmp_path / "p.csv").write_bytes("prob,label\n0.5,é\n".encode("latin-1"))
     assert (
         message(tmp_path / "p.csv") == "it is not UTF-8 text; save it as such (in a spreadsheet: CSV UTF-8)."
@@ -571,14 +568,12 @@ def test_nothing_is_unpickled(holder, tmp_path, monkeypatch) -> None:
     ],
 )
 def test_bad_pt(content, expected, tmp_path) -> None:
-    """A .pt file must hold a dictionary of tensors and lists of texts."""
     torch.save(content, tmp_path / "p.pt")
     assert message(tmp_path / "p.pt") == expected
 
 
 @pytest.mark.parametrize("text", ["cat,dog", '{"0": "cat"}', '"cat"'])
 def test_bad_safetensors_metadata(text, tmp_path) -> None:
-    """Names in the metadata must be a JSON list."""
     save_file({"logits": torch.zeros(2, 2)}, tmp_path / "p.safetensors", metadata={"class_names": text})
     expected = '`class_names` in the metadata must be a JSON list, such as ["cat", "dog"].'
     assert message(tmp_path / "p.safetensors") == expected
@@ -586,7 +581,6 @@ def test_bad_safetensors_metadata(text, tmp_path) -> None:
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_an_array_twice(tmp_path) -> None:
-    """Which of two arrays of one name is meant is not guessed."""
     np.savez(tmp_path / "p.npz", logits=LOGITS, labels=[0, 1, 0])
     with zipfile.ZipFile(tmp_path / "p.npz", "a") as archive, archive.open("labels.npy", "w") as file:
         np.save(file, np.array([1, 1, 1]))
@@ -595,7 +589,6 @@ def test_an_array_twice(tmp_path) -> None:
 
 
 def test_one_bare_array(tmp_path) -> None:
-    """An array saved by numpy.save under the ending .npz is no archive."""
     with (tmp_path / "p.npz").open("wb") as file:
         np.save(file, LOGITS)
     expected = "it holds one bare array; write it by numpy.savez(path, logits=..., labels=...)."
@@ -611,7 +604,6 @@ def test_empty_files(ending, tmp_path) -> None:
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_files_of_another_format(ending, tmp_path) -> None:
-    """Bytes that are not what the ending says are refused in one sentence."""
     path = tmp_path / f"p{ending}"
     path.write_bytes(b"\x93\xff not what you think \x00\xff" * 20)
     known = {".csv": "it is not UTF-8 text", ".pt": "or it is damaged", ".npz": "it is not a .npz archive"}
@@ -621,7 +613,6 @@ def test_files_of_another_format(ending, tmp_path) -> None:
 
 
 def test_what_a_library_says_is_one_clause(tmp_path) -> None:
-    """Torch would explain an archive that was cut off in several sentences."""
     path = tmp_path / "p.pt"
     torch.save({"logits": torch.zeros(20, 3), "labels": torch.zeros(20)}, path)
     path.write_bytes(path.read_bytes()[:300])
@@ -710,7 +701,6 @@ def test_damaged_pages_behind_a_whole_footer(columns, tmp_path) -> None:
 
 
 def test_a_name_that_is_too_long(tmp_path) -> None:
-    """One sentence, with the beginning of the name."""
     path = tmp_path / ("x" * 300 + ".npz")
     with pytest.raises(OSError, match=r"^\S+x… cannot be (opened|written): File name too long\.$"):
         load_predictions(path)
@@ -835,7 +825,6 @@ def test_failed_writing_leaves_nothing(ending, tmp_path, monkeypatch) -> None:
     ],
 )
 def test_bad_arguments(fields, error, words) -> None:
-    """What no file can say is refused in Python with its own sentence."""
     with pytest.raises(error, match=exactly(words)):
         Predictions(**fields)
 

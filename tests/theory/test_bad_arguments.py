@@ -69,6 +69,5 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
 
 @pytest.mark.parametrize(("call", "sentence"), REFUSED)
 def test_bad_arguments_are_refused(call: Callable[[], object], sentence: str) -> None:
-    """With the name of the argument, what it must be, and what was given."""
     with pytest.raises((InputError, TypeError), match=sentence):
         call()

@@ -21,7 +21,6 @@ LABELS = (RNG.random(300) < 1 / (1 + np.exp(-LOGITS / 2))).astype(int)
 
 
 def sent(client: Client, fitted: Path, name: str, content: bytes, **fields: str):
-    """The answer."""
     files = {"file": (name, content), "calibrator": (fitted.name, fitted.read_bytes())}
     return client.post("/apply", files=files, data=fields)
 
@@ -62,12 +61,10 @@ def test_columns_stay_and_notes_come(client, tmp_path) -> None:
 
 
 def notes_of(answer) -> list[str]:
-    """What is said beside the file."""
     return json.loads(answer.headers["calibrant-notes"])
 
 
 def test_what_does_not_fit_is_one_sentence(client, tmp_path) -> None:
-    """Another kind of predictions; a file that is no calibrator."""
     logits = RNG.normal(size=(60, 3))
     TemperatureScaling().fit(logits, (logits + RNG.gumbel(size=(60, 3))).argmax(1)).save(
         tmp_path / "t.safetensors"

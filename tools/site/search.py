@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-MOST_OF_API, MOST_OF_PAGE = 160, 1000  # characters of an entry
+MOST_OF_API, MOST_OF_PAGE = 160, 900  # characters of an entry
 
 
 def shortened(location: str, text: str) -> str:

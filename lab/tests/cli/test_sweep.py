@@ -48,7 +48,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def points(folder: Path) -> list[dict[str, Any]]:
-    """The settings of the grid's runs."""
     return [dict(point.settings) for point in load_grid(folder / "grid.toml").points]
 
 
@@ -85,7 +84,6 @@ def test_known_runs_are_not_planned(folder) -> None:
 
 
 def test_a_dry_run_leaves_nothing(tmp_path) -> None:
-    """No store is made to look at a grid."""
     (tmp_path / "grid.toml").write_text(GRID, encoding="utf-8")
     plan = call("sweep", "grid.toml", "--dry-run", folder=tmp_path)
     assert "the time is not known yet" in plan.stdout

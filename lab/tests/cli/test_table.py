@@ -38,7 +38,6 @@ def test_what_is_printed_is_what_the_store_holds(folder) -> None:
 
 
 def test_the_list_names_every_layout(folder) -> None:
-    """One line each."""
     lines = call("table", "--list", folder=folder).stdout.splitlines()
     assert [line.split()[0] for line in lines] == [*layouts()]
 

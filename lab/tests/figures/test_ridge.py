@@ -53,7 +53,6 @@ def test_smooth_ridge_is_the_minimum(objective) -> None:
 
 
 def test_log_odds() -> None:
-    """Of an event the map is that of log-odds."""
     generator = torch.Generator().manual_seed(5)
     scores = 3 * torch.randn(300, generator=generator, dtype=torch.float64)
     labels = torch.bernoulli(torch.sigmoid(scores / 2), generator=generator).long()
@@ -87,7 +86,6 @@ def test_jumping_ridge_beats_a_scan(objective) -> None:
 
 
 def test_weights_count_copies() -> None:
-    """An integer weight counts as many copies; weight zero, none."""
     logits, labels = drawn(100)
     counts = torch.arange(100) % 3
     weighted = temperature_ridge(logits, labels, gammas=GAMMAS, weights=counts)
@@ -116,7 +114,6 @@ def test_separable_samples_end_on_the_bound() -> None:
     ],
 )
 def test_refusals(change, message) -> None:
-    """Exponents outside, unknown objectives, several labels and NaN are errors."""
     logits, labels = drawn(6)
     given: dict[str, Any] = {"logits": logits, "labels": labels, "gammas": [0.0], **change}
     with pytest.raises(InputError, match=message):

@@ -16,7 +16,7 @@ from calibrant.cli.file_names import expanded, named, once, stems
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.streams import errors
 from calibrant.cli.verbosity import VERBOSE, Quiet
-from calibrant.evaluation.quantities import check_added
+from calibrant.evaluation.quantities import check_added, thresholds_of
 
 if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
@@ -64,6 +64,7 @@ def evaluate(
         typer.Option(metavar="METHOD", help="Calibrator to try (repeatable); see `calibrant methods`."),
     ] = None,
     metric: terminal.Metrics = None,
+    thresholds: terminal.Thresholds = None,
     positive_class: terminal.PositiveClass = None,
     bins: terminal.Bins = 15,
     bootstrap: terminal.Bootstrap = 1000,
@@ -89,7 +90,7 @@ def evaluate(
         calibrant evaluate predictions.npz --report report.html
         calibrant evaluate table.csv --label-column diagnosis --prob-columns healthy,ill
     """
-    added = check_added(metric or ())
+    added = (*check_added(metric or ()), *(thresholds_of(thresholds) if thresholds else ()))
     files = once(expanded(files))
     several = len(files) > 1
     inputs = [each for each in (*files, labels, calibration, ood) if each]

@@ -28,6 +28,7 @@ from calibrant.evaluation.source import DEALT_OTHERWISE, Judgeable, ModelSamples
 from calibrant.evaluation.spread import Spread, here
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.predictions.formats.mark import Mark, mark_in
+from calibrant.predictions.two_classes import the_event
 
 ROUNDING = 1e-9  # relative; two forms of the same predictions differ by less
 
@@ -246,7 +247,7 @@ def _verdict(
     metrics = {ECE.key: "calibration error"}
     if kind == "binary":
         metrics = {
-            ECE.event_key: "calibration error of the positive class",
+            ECE.event_key: f"calibration error of {the_event(found[0].curves[0].name)}",
             ECE.key: "calibration error of the top label",
         }
     metrics[NLL.key] = "log loss"

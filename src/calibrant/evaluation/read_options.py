@@ -42,6 +42,8 @@ class ReadOptions:
         "Format of FILE: csv, jsonl, npz, ... (default: by its extension).", metavar="FORMAT"
     )
 
+    sheet: str | None = told("Sheet of a workbook (.xlsx) that has several.", metavar="NAME")
+
     @property
     def clusters_are_groups(self) -> bool:
         """Whether the column of clusters is that of groups, which is read as such."""
@@ -59,6 +61,7 @@ class ReadOptions:
             weight=self.weight_column,
             group=self.group_column or None,
             cluster=None if self.clusters_are_groups or self.cluster == "clusters" else self.cluster,
+            sheet=self.sheet,
         )
         return names or None
 

@@ -184,7 +184,7 @@ class NullError:
 class Curve:
     """A reliability diagram as numbers; one entry per bin, ``None`` where a bin is empty."""
 
-    name: str  # "top label", "positive class", or the name of a label
+    name: str  # "top label", the event's own name or "positive class", or the name of a label
     edges: tuple[float, ...]  # num_bins + 1
     counts: tuple[int, ...]
     confidence: tuple[float | None, ...]  # mean stated probability

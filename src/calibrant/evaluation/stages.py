@@ -251,7 +251,7 @@ def arm_of(
         null=chance.null,
         curves=chance.curves,
         classes=chance.classes,
-        shapes=shapes_of_arm(measured.reduced, procedure),
+        shapes=shapes_of_arm(measured.reduced, procedure, names),
         parts=chance.parts,
         fitted=None if fitted is None else fitted.calibrator,
     )

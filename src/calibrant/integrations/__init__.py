@@ -1,4 +1,4 @@
-"""Calibrators and evaluations in scikit-learn, ONNX and experiment trackers, imported on demand."""
+"""Calibration in scikit-learn, Lightning, transformers, ONNX and experiment trackers, imported on demand."""
 
 from typing import TYPE_CHECKING
 

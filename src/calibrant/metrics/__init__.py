@@ -17,6 +17,7 @@ from calibrant.metrics.binned import *
 from calibrant.metrics.calibration_tests import *
 from calibrant.metrics.canonical_error import *
 from calibrant.metrics.decisions import *
+from calibrant.metrics.flexible_curve import *
 from calibrant.metrics.out_of_distribution import *
 from calibrant.metrics.reliability import *
 from calibrant.metrics.roc import *

@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_choice, check_level
@@ -194,27 +195,37 @@ class LogisticFit:
         expected, found = squared @ self.expected_square, squared @ held_out**2
         return held_out * np.sqrt(np.maximum(expected / found, 1))
 
-    def covariance(self, shares: Vector | None = None) -> Matrix:
-        """Covariance of the parameters: by the information, or by the influences of weighted rows."""
+    def covariance(self, shares: Vector | None = None, clusters: NDArray[np.int64] | None = None) -> Matrix:
+        """Covariance of the parameters: by the information, or the influences of rows or of clusters."""
         if shares is None:
             return np.linalg.inv(self.information) / len(self.influence)
+        if clusters is not None:
+            moved = (self.influence * shares[:, None]).T
+            totals = np.stack([np.bincount(clusters, column) for column in moved])
+            number = len(np.unique(clusters))
+            return totals @ totals.T * number / (number - 1)
         spread = self.weighted_influence(shares) * shares[:, None]
         return spread.T @ spread
 
 
 def fit(sample: Sample, *, slope: float | None = None, intercept: float | None = None) -> LogisticFit:
     """Least mean log loss over intercept and slope, of which one may be given; by Newton's method."""
-    from calibrant._math.table_kernels import logistic_expansion  # compiled
-
     free = [k for k, given in enumerate((intercept, slope)) if given is None]
     start = np.array([0.0 if intercept is None else intercept, 1.0 if slope is None else slope])
     design = np.stack([np.ones_like(sample.log_odds), sample.log_odds], axis=1)
+    return logistic(design, sample.outcomes, sample.shares, start, free)
+
+
+def logistic(design: Matrix, outcomes: Vector, shares: Vector, start: Vector, free: list[int]) -> LogisticFit:
+    """Least mean log loss over the ``free`` parameters of a design ``(N, k)``; others stay at ``start``."""
+    from calibrant._math.table_kernels import logistic_expansion  # compiled
+
     columns = design[:, free]
 
     def expansion(free_part: Vector) -> Expansion:
         place = start.copy()
         place[free] = free_part
-        value, gradient, hessian = logistic_expansion(design, sample.outcomes, sample.shares, place)
+        value, gradient, hessian = logistic_expansion(design, outcomes, shares, place)
         return Expansion(value, gradient[free], hessian[free][:, free])
 
     if not free:
@@ -229,8 +240,8 @@ def fit(sample: Sample, *, slope: float | None = None, intercept: float | None =
     fitted = 0.5 * (1 + np.tanh(design @ place / 2))
     variance = fitted * (1 - fitted)
     spread = columns @ np.linalg.pinv(found.hessian)
-    influence = spread * (sample.outcomes - fitted)[:, None]
-    leverage = sample.shares * variance * (spread * columns).sum(axis=1)
+    influence = spread * (outcomes - fitted)[:, None]
+    leverage = shares * variance * (spread * columns).sum(axis=1)
     expected_square = spread**2 * variance[:, None]
     return LogisticFit(found.point, found.value, influence, found.hessian, leverage, expected_square)
 

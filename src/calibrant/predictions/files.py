@@ -23,6 +23,7 @@ from calibrant.predictions.formats.names import known_kind
 from calibrant.predictions.formats.parquet_files import digest_of, is_address, is_partitioned
 from calibrant.predictions.formats.roster import (
     FORMATS,
+    WORKBOOKS,
     WRITERS,
     Format,
     format_at,
@@ -213,6 +214,8 @@ def open_predictions(
             f"{' '.join(columns.options)} works only with tables (CSV, Parquet), and {path} holds arrays; "
             "name the arrays `labels`, `probs`, `logits`, `groups` or `clusters`."
         )
+    if columns and columns.sheet is not None and ending not in WORKBOOKS:
+        raise InputError(f"`sheet` (--sheet) is for workbooks ({', '.join(WORKBOOKS)}); {path} is none.")
     if labels is not None:
         if ending != ".npy":
             raise InputError(f"`labels` go with scores in a .npy file; {path} holds its own.")

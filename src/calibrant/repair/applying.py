@@ -20,6 +20,7 @@ from calibrant.calibrators import (
     DetectionCalibration,
     GroupCalibrator,
     Multicalibrator,
+    VennAbersCalibration,
     adjust_to_prior,
     estimate_prior,
     load_detection_calibration,
@@ -66,6 +67,7 @@ def apply(
     columns: ColumnNames | None = None,
     format: str | None = None,  # noqa: A002
     raw: bool = False,
+    intervals: bool = False,
     force: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> Predictions | None:
@@ -87,6 +89,8 @@ def apply(
         columns: Names of that file's columns, or the given file's, that differ from calibrant's.
         format: The ending of its format, such as ``"csv"``, if its name has another.
         raw: Keep text that a spreadsheet would run as a formula.
+        intervals: Also write columns ``lower`` and ``upper``, the two probabilities of Venn-Abers
+            calibration (of several classes ``lower_NAME`` and ``upper_NAME``), to a table.
         force: Also calibrate predictions that are calibrated already, and replace a file of other content.
         say: Function that receives notes and the names of written files, in sentences.
 
@@ -96,7 +100,7 @@ def apply(
 
     Raises:
         InputError: If the predictions are of another form, or of other classes, than those of the fit, are
-            calibrated already, or ``out`` has other content.
+            calibrated already, ``out`` has other content, or the calibrator has no intervals to write.
         OSError: If a file cannot be read or written.
 
     Example:
@@ -127,6 +131,8 @@ def apply(
     source = "`predictions`" if given.source is None else given.source.path or given.source.name
     name = source if file is None else str(file)
     refuse_calibrated(name, given.notes, force=force)
+    changed = label_shift is not None or prior is not None
+    added = _intervals(None if changed else loaded, called, given, file, place) if intervals else {}
     if isinstance(loaded, DetectionCalibration):
         calibrated = _of_boxes(loaded, called, detected, name, annotations, place)
         said = [f"Calibrated scores of {plural(calibrated.num_samples, 'detection')}: {out}"]
@@ -145,13 +151,38 @@ def apply(
         said = [line for line in said if line.startswith("note: ")]
     else:
         like = None if given.top_k is not None else file
-        keep = partial(save_in_form_of, columns=columns, format=format, raw=raw)
+        keep = partial(save_in_form_of, columns=columns, format=format, raw=raw, added=added)
         if _lost_columns(place, detected, calibrated, like, keep, force=force):
             lost = f"{out} is not a table like {name}, so the columns that are not used were left out."
             said.insert(-1, f"note: {lost}")
     for line in said:
         say(line)
     return calibrated
+
+
+def _intervals(
+    loaded: Fitted | None, called: str, given: Predictions, file: Path | None, out: Path | None
+) -> dict[str, list[float]]:
+    if file is None or out is None:
+        raise InputError(
+            "intervals need a table and `out`; in Python use the calibrator's `predict_interval`."
+        )
+    if not isinstance(loaded, VennAbersCalibration):
+        raise InputError(
+            f"{called} has no intervals: `intervals` (--intervals) needs one calibrator fitted with --method "
+            "venn-abers, without --label-shift and --prior."
+        )
+    event = event_of(loaded, given)
+    scores = (to_repair(given, event) if loaded.kind_ == "binary" else given).scores
+    lower, upper = loaded.predict_interval(scores)
+    if event == 0:
+        lower, upper = 1 - upper, 1 - lower
+    ends = [""] if lower.ndim == 1 else [f"_{name}" for name in given.class_names or range(lower.shape[1])]
+    return {
+        f"{side}{end}": column.tolist()
+        for side, bounds in (("lower", lower), ("upper", upper))
+        for end, column in zip(ends, bounds.reshape(len(bounds), -1).T, strict=True)
+    }
 
 
 def _refuse_others(calibrator: object, predictions: object) -> None:

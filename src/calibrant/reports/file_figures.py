@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 from matplotlib.figure import Figure
 
@@ -149,14 +149,28 @@ def draw_decisions(request: FigureRequest) -> DrawnFigure:
     """Net benefit of the positive class, by the threshold from which one acts."""
     from calibrant.evaluation.judging.diagrams import decisions_of
 
+    return _of_one_event(request, decisions_of, figures.decision_diagram)
+
+
+def draw_flexible(request: FigureRequest) -> DrawnFigure:
+    """The smooth calibration curve, over the range that holds 98% of the samples."""
+    from calibrant.evaluation.judging.diagrams import flexible_of
+
+    return _of_one_event(request, flexible_of, figures.flexible_diagram)
+
+
+def _of_one_event(
+    request: FigureRequest, of: Callable[..., tuple[str, Any]], draw: Callable[..., Axes]
+) -> DrawnFigure:
     files = {name: request.load(path) for name, path in request.files.items()}
-    curves = {
-        name: decisions_of(predictions, request.label or request.positive_class, level=request.level)
+    found = {
+        name: of(predictions, request.label or request.positive_class, level=request.level)
         for name, predictions in files.items()
     }
     notes = tuple(f"{name}: {note}" for name, predictions in files.items() for note in predictions.notes)
-    figure = figures.decision_diagram(curves).get_figure(root=True)
-    return DrawnFigure(cast("Figure", figure), notes=notes)
+    event = next(iter(found.values()))[0]
+    ax = draw({name: curve for name, (_, curve) in found.items()}, event)
+    return DrawnFigure(cast("Figure", ax.get_figure(root=True)), notes=notes)
 
 
 def _shapes(
@@ -294,6 +308,13 @@ OF_FILES = (
         name="decision-curve",
         summary="Net benefit of treating above a threshold, against treating all or none.",
         draw_files=draw_decisions,
+        several=True,
+        options=frozenset({"positive_class", "label", "level"}),
+    ),
+    FileFigure(
+        name="calibration-curve",
+        summary="Smooth calibration curve of FILE with its band, where its samples are.",
+        draw_files=draw_flexible,
         several=True,
         options=frozenset({"positive_class", "label", "level"}),
     ),

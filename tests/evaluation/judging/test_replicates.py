@@ -20,7 +20,6 @@ KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel")
 
 
 def all_counts(resamples: Resamples, size: int = 1 << 20) -> np.ndarray:
-    """Every resample as one table of counts."""
     return np.concatenate(list(resamples.blocks(size)))
 
 
@@ -47,7 +46,6 @@ def test_a_replicate_is_the_metric_of_the_resampled_rows(made, rng, kind, ties, 
 
 
 def test_that_comparison_bites(made) -> None:
-    """Rows drawn by another resample give other values: the test above can fail."""
     predictions = made("multiclass", 70, 5)
     resamples = Resamples(70, 2, (3,))
     found = replicate(reduce_predictions(predictions, 7), 7, resamples)
@@ -59,7 +57,6 @@ def test_that_comparison_bites(made) -> None:
 
 @pytest.mark.parametrize("num_bins", [1, 3, 15])
 def test_fewer_samples_than_bins(num_bins) -> None:
-    """Two samples and any number of bins give the metric's value."""
     probs, labels = torch.tensor([0.3, 0.9], dtype=torch.float64), torch.tensor([1, 0])
     errors = EventErrors(Events(probs.numpy(), np.array([1.0, 0.0])), num_bins)(np.ones((1, 2), np.uint8))
     options = {"num_bins": num_bins}

@@ -124,7 +124,6 @@ def test_the_witness_without_its_straight_points_is_the_same_function() -> None:
 
 
 def test_few_samples() -> None:
-    """Two samples, one outcome, one confidence: curves of one step, no ROC."""
     event = Events(np.array([0.5, 0.5]), np.array([1.0, 1.0]))
     found = shapes_of("positive class", event, event, level=0.95, seed=0)
     assert found.corp.values == (1.0,)
@@ -168,7 +167,6 @@ def test_calibrated_curves_lie_in_the_band_and_others_do_not() -> None:
 
 
 def test_top_labels_and_weights() -> None:
-    """Classes give their largest probability; a weight of zero removes a sample."""
     probs = np.array([[0.7, 0.3], [0.1, 0.9], [0.5, 0.5]] * 50)
     weights = np.array([1.0, 1.0, 0.0] * 50)
     band = smooth_consistency_band(probs, bandwidth=0.02, weights=weights)
@@ -194,7 +192,6 @@ def calibrated_events(
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_points_are_those_of_the_reliability_table(rng, weighted) -> None:
-    """Edges, mean confidence and share agree with the public table, empty bins included."""
     given = calibrated_events(rng, 200, rng.choice([0.5, 1.0, 3.0], size=200) if weighted else None)
     found = curve_of(given)
     table = metrics.reliability_table(

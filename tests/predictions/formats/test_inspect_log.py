@@ -23,7 +23,6 @@ ORDER = ("q1", "q2", "q1", "q2", "q1", "q2")
 
 
 def quiz() -> dict[str, Any]:
-    """What the log holds."""
     log = log_in(QUIZ)
     assert log is not None
     return log
@@ -40,13 +39,11 @@ def sample(number: int, text: str, **scores: Any) -> dict[str, Any]:
 
 
 def log_with(*samples: dict[str, Any], **others: Any) -> dict[str, Any]:
-    """A log of these samples."""
     spec = {"task": "trivia", "model": "mock/one", "task_id": "t1"}
     return {"version": 2, "status": "success", "eval": spec, "samples": [*samples]} | others
 
 
 def as_json(log: dict[str, Any], path: Path) -> Path:
-    """The log in one JSON file."""
     path = path.with_suffix(".json")
     path.write_text(json.dumps(log), encoding="utf-8")
     return path
@@ -90,7 +87,6 @@ FORMS: Sequence[Callable[[dict[str, Any], Path], Path]] = (as_json, as_archive, 
 
 
 def fields(path: Path, **options: Any) -> tuple[Any, ...]:
-    """What is read of a log."""
     found = load_predictions(path, **options)
     return found.kind, found.class_names, found.confidence.tolist(), found.correct.tolist(), found.clusters
 
@@ -165,8 +161,6 @@ def test_only_the_chosen_option(tmp_path) -> None:
 
 
 def test_replies_of_one_word_are_classes(tmp_path) -> None:
-    """Without options, the targets are the classes where each reply is one of them."""
-
     def reply(number: int, word: str, other: str, target: str) -> dict[str, Any]:
         listed = [{"token": word, "logprob": math.log(0.6)}, {"token": f" {other}", "logprob": math.log(0.2)}]
         found = sample(number, word, match="C" if word.casefold() == target else "I") | {"target": target}
@@ -204,7 +198,6 @@ def test_marks(tmp_path, value, right) -> None:
 
 
 def test_what_is_left_out_is_counted(tmp_path) -> None:
-    """Samples without a mark, answers that state nothing, and runs that stopped."""
     samples = [sample(k, text, match="CI"[k % 2]) for k, text in enumerate(["90% sure", "70% sure", "yes"])]
     samples += [sample(3, "80% sure"), sample(4, "60% sure", match=math.nan)]
     found = load_predictions(as_json(log_with(*samples, status="cancelled"), tmp_path / "log"))
@@ -218,7 +211,6 @@ def test_what_is_left_out_is_counted(tmp_path) -> None:
 
 
 def test_tasks_and_models_are_groups(tmp_path) -> None:
-    """Logs of a folder; the same question is one cluster, whichever model answers."""
     for k in range(2):
         spec = {"task": "trivia", "model": f"mock/{k}", "task_id": f"t{k}"}
         log = log_with(*(sample(j, "90% sure", match="C") for j in range(2)), eval=spec)
@@ -237,7 +229,6 @@ def test_tasks_and_models_are_groups(tmp_path) -> None:
 @pytest.mark.parametrize("out", ["out.jsonl", "out.json"])
 @pytest.mark.parametrize(("score", "epochs"), [("stated", [1, 1, 2, 2, 3, 3]), ("agreement", [1, 1])])
 def test_repaired_confidences_say_which_sample_they_are_of(tmp_path, out, score, epochs) -> None:
-    """Task, model, number and epoch stand beside the new confidence, whichever source it has."""
     columns = ColumnNames(label="graded:1")
     found = load_predictions(QUIZ, lm_score=score, columns=columns)
     save_in_form_of(QUIZ, tmp_path / out, found.replace_probs(found.confidence / 2), columns=columns)

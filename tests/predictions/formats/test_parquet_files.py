@@ -87,7 +87,6 @@ def test_what_sums_do_not_know_is_read_whole(tmp_path, monkeypatch) -> None:
     ],
 )
 def test_lists_of_another_length_are_refused(second, said, tmp_path) -> None:
-    """The message names the file, and the row that holds fewer."""
     first = {"label": [0, 1], "logits": [[0.0, 1.0, 2.0]] * 2}
     for name, held in (("a", first), ("b", second)):
         parquet.write_table(pyarrow.table(held), tmp_path / f"{name}.parquet")

@@ -22,7 +22,7 @@ def predict(
     model: Annotated[
         str, typer.Argument(help="Network: module:factory, a name such as lenet, or the directory of a run.")
     ],
-    data: Annotated[str, typer.Argument(help="Named dataset, file, or folder of images.")],
+    data: Annotated[str, typer.Argument(help="Named dataset, file, folder of images, or module:factory.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Write the predictions to this file.")],
     checkpoint: Annotated[
         Path | None, typer.Option("--weights", help="Weights to load: .safetensors, or a state dictionary.")

@@ -37,7 +37,7 @@ def train(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="Named dataset, .npz file, or folder of images or texts."),
+        typer.Option(metavar="DATA", help="Named dataset, .npz file, folder, or module:factory."),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Number of epochs.")] = None,

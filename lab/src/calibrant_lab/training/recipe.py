@@ -48,7 +48,7 @@ class DataSection(Section):
     """Training data."""
 
     name: str = "digits"
-    """A named set, the path of an ``.npz`` file, or of a folder of images or texts."""
+    """A named set, the path of an ``.npz`` file, or of a folder of images or texts, or ``module:factory``."""
     calibration: Size = 0.1
     """Training samples (a share if below 1) held out where the data have no such split."""
     test: Size = 0.2
@@ -198,9 +198,13 @@ class TrainingSection(Section):
     """Stop after this many epochs without a better one; 0: never."""
     keep: Literal["last", "best"] = "last"
     """Evaluate the weights of the last or of the best epoch."""
-    keep_by: Literal["nll", "loss", "accuracy"] = "nll"
-    """Criterion of the best epoch on the calibration split: lowest NLL after temperature scaling, lowest
-    training loss, or highest accuracy; the first of ties."""
+    keep_by: Literal["nll", "nll-as-trained", "loss", "accuracy"] = "nll"
+    """Criterion of the best epoch on the calibration split; the first of ties.
+
+    ``nll``: lowest NLL after temperature scaling ("refine, then calibrate", arXiv 2501.19195).
+    ``nll-as-trained``: lowest NLL without a temperature. ``loss``: lowest training loss.
+    ``accuracy``: highest accuracy.
+    """
     precision: Literal["32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true"] = "32-true"
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import joined
 from calibrant.evaluation.arguments import as_judged, no_labels
-from calibrant.evaluation.resampling.clusters import cluster_codes
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.resampling.resamples import Stream, generator

@@ -58,6 +58,7 @@ from calibrant.evaluation.result import (
 )
 from calibrant.evaluation.thresholds import beyond_chance, holm
 from calibrant.metrics.slope import LEAST_EFFECTIVE, reach_of
+from calibrant.predictions.two_classes import event_title
 
 MAIN_PART: dict[Kind, PartName] = {"binary": "positive class", "multilabel": "labels"}
 """The part judged first; for other kinds the top label."""
@@ -309,7 +310,7 @@ def against_chance(noise: Noise, label_names: tuple[str, ...]) -> Chance:
     curves: list[Curve] = []
     of_classes = noise.classes
     for prefix, events in reduced.events.items():
-        names = ("positive class",) if prefix else label_names if len(events) > 1 else ("top label",)
+        names = (event_title(label_names),) if prefix else label_names if len(events) > 1 else ("top label",)
         drawn = noise.drawn[prefix]
         curves = [*_curves_of(events, drawn, names, procedure), *curves]  # positive class before top label
         if prefix or procedure.kind == "multilabel":

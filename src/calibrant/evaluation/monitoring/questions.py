@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._math.drawing import cluster_codes
 from calibrant.evaluation.monitoring.evidence import (
     log_change,
     log_mean_wealth,
@@ -29,7 +30,6 @@ from calibrant.evaluation.monitoring.windows import (
     stated_probs,
     when,
 )
-from calibrant.evaluation.resampling.clusters import cluster_codes
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.predictions import Predictions
 

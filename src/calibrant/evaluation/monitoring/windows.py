@@ -14,6 +14,7 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.monitoring.evidence import BENDERS, SHIFTERS
 from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.predictions import Predictions
+from calibrant.predictions.two_classes import event_title
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ def events_of(predictions: Predictions) -> Iterator[Event]:
         yield _top_label(predictions, 1.0)
     elif predictions.kind == "binary":
         outcomes = np.asarray(predictions.labels, dtype=np.float64)
-        yield Event("positive class", predictions.probs.numpy(), outcomes, BENDERS, 1.0)
+        yield Event(event_title(predictions.class_names), predictions.probs.numpy(), outcomes, BENDERS, 1.0)
     else:
         several = predictions.kind == "multilabel"
         if not several:
@@ -54,7 +55,7 @@ def stated_probs(predictions: Predictions) -> list[tuple[str, Vector]]:
         return [("top label", predictions.confidence.numpy())]
     probs = predictions.probs.numpy()
     if predictions.kind == "binary":
-        return [("positive class", probs)]
+        return [(event_title(predictions.class_names), probs)]
     names = predictions.class_names or tuple(str(each) for each in range(probs.shape[1]))
     return list(zip(names, probs.T, strict=True))
 

@@ -27,21 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._math.errors import InputError
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 
 FEW_CLUSTERS = 20
-
-
-def cluster_codes(names: Sequence[str]) -> Indices:
-    """The number of each sample's cluster ``(N,)``, from 0 without gaps; an error if there is only one."""
-    _, codes = np.unique(np.asarray(names), return_inverse=True)
-    if codes.max(initial=0) < 1:
-        raise InputError(
-            "`clusters` must name at least two clusters; got one, which cannot be resampled: leave it out if "
-            "the samples are independent."
-        )
-    return codes.astype(np.int64)
 
 
 def indicator(codes: Indices, values: Vector | None = None) -> Any:

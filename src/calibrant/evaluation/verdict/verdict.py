@@ -371,7 +371,8 @@ def _caution(case: Case) -> str | None:
     """
     if case.kind != "binary" or not case.repaired:
         return None
-    names = (("positive", "negative", "lower"), ("negative", "positive", "higher"))
+    event, other = (case.event, case.first.classes[0].name) if case.event else ("positive", "negative")
+    names = ((event, other, "lower"), (other, event, "higher"))
     rows = zip(reversed(case.first.classes), reversed(case.chosen.classes), strict=True)
     for (name, other, threshold), (before, after) in zip(names, rows, strict=True):
         if before.accuracy is None or after.accuracy is None or after.accuracy >= before.accuracy / 2:
@@ -410,6 +411,8 @@ def _headline(case: Case) -> str:
         return f"Too few samples to tell: {hidden}."
     first = (OF_LABELS if case.kind == "multilabel" else OF_EVENTS) | OF_CONFIDENCE
     word = first.get(case.direction)
+    if case.event is not None and case.direction in OF_EVENTS:
+        word = f"Predicts {case.event} too {'often' if case.direction == 'over-predicting' else 'rarely'}"
     if word is None:
         return f"Partly miscalibrated{case.on_few}: {_partly(case)}."
     slope = case.first.metrics.get(SLOPE.event_key)

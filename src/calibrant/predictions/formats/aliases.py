@@ -75,6 +75,7 @@ class ColumnNames:
         cluster: The column of clusters: patients, documents or images, whose samples depend on each other.
         bands: Columns of numbers, such as positions, whose bands are groups, ``position=0–127``: eight of
             roughly equal size, or bands that begin where ``position:0:128:512`` says.
+        sheet: The sheet of a workbook that holds the table.
     """
 
     label: str | None = None
@@ -84,6 +85,7 @@ class ColumnNames:
     group: str | tuple[str, ...] | None = None
     cluster: str | None = None
     bands: tuple[str, ...] = ()
+    sheet: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("probs", "logits", "bands"):  # one name is a list of one
@@ -98,6 +100,7 @@ class ColumnNames:
         """Command-line options that name these columns."""
         typed = {"label": "--label-column", "probs": "--prob-columns", "logits": "--logit-columns"}
         typed |= {"group": "--group-column", "cluster": "--cluster", "bands": "--bands"}
+        typed |= {"sheet": "--sheet"}
         return tuple(option for name, option in typed.items() if getattr(self, name))
 
     @property

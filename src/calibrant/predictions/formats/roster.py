@@ -12,9 +12,9 @@ from typing import Any
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
 from calibrant.predictions.formats import arrays as of_arrays
-from calibrant.predictions.formats import csv_file, json_file, parquet, parquet_files
+from calibrant.predictions.formats import csv_file, excel, json_file, parquet, parquet_files
 from calibrant.predictions.formats.aliases import ColumnNames
-from calibrant.predictions.formats.contents import Arrays, FileContents
+from calibrant.predictions.formats.contents import Arrays, FileContents, lines_named
 from calibrant.predictions.formats.tables import Table, fields_of_table
 
 
@@ -44,7 +44,9 @@ def npy_format(labels: Path | None = None) -> Format:
 
 def _of_table(table: Callable[..., Table], **how: Any) -> Format:
     def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
-        return FileContents(fields=fields_of_table(table(path, columns), columns))
+        found = table(path, columns)
+        with lines_named(found.lines):
+            return FileContents(fields=fields_of_table(found, columns), lines=found.lines)
 
     usual: dict[str, Any] = {"read": read, "table": table, "names": lambda path: table(path).names}
     return Format(**(usual | how))
@@ -54,6 +56,7 @@ MANY_PARQUET = _of_table(parquet_files.table)
 """A folder of Parquet files, or an address; they are read part by part elsewhere."""
 _TEXT = _of_table(csv_file.table, read=csv_file.read, write=csv_file.write, names=csv_file.names_of)
 _ARROW = _of_table(parquet.table_of_feather, write=partial(parquet.write, feather=True))
+_WORKBOOK = _of_table(excel.table)
 _JSON, _LINES = (
     _of_table(
         partial(json_file.table, whole=whole),
@@ -78,6 +81,9 @@ FORMATS = {
     ),
     ".feather": _ARROW,
     ".arrow": _ARROW,
+    ".xlsx": _WORKBOOK,
+    ".xls": _WORKBOOK,
+    ".ods": _WORKBOOK,
     ".jsonl": _LINES,
     ".ndjson": _LINES,
     ".json": _JSON,
@@ -86,6 +92,7 @@ FORMATS = {
     ".npy": npy_format(),
     ".eval": replace(_JSON, write=None),
 }
+WORKBOOKS = tuple(ending for ending, each in FORMATS.items() if each is _WORKBOOK)
 WRITERS = {ending: each.write for ending, each in FORMATS.items() if each.write is not None}
 
 

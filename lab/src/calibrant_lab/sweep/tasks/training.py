@@ -37,7 +37,8 @@ from calibrant.predictions import Predictions, load_predictions
 from calibrant.predictions.to_event import to_repair
 from calibrant_lab.data.fetch import cache_folder
 from calibrant_lab.data.lazy import feed
-from calibrant_lab.models.roster import MODELS, imported
+from calibrant_lab.elsewhere import imported
+from calibrant_lab.models.roster import MODELS
 from calibrant_lab.sweep.tasks.task import (
     Fingerprints,
     Outcome,
