@@ -242,7 +242,7 @@ def _name(item: Any, what: str, row: int) -> str:
         item = item.decode(errors="surrogateescape")
     if isinstance(item, int | np.integer | np.bool):  # bool is an int
         item = str(int(item))
-    if isinstance(item, float) and item.is_integer():  # as numpy has numbers of classes
+    if isinstance(item, float) and item.is_integer():  # numpy can give class numbers as floats
         item = str(int(item))
     if not isinstance(item, str):
         got = repr(item) if item is None or isinstance(item, float) else f"a {type(item).__name__}"

@@ -123,7 +123,7 @@ def _date(value: object) -> datetime | date | None:
             return None
     if isinstance(found, datetime) and found.tzinfo is not None:
         return found.astimezone(UTC).replace(tzinfo=None)
-    return found if isinstance(found, date) else None  # of which datetime is one
+    return found if isinstance(found, date) else None  # includes datetime
 
 
 def _filled(table: Table, columns: ColumnNames | None, num_samples: int) -> tuple[Table, NDArray[np.bool_]]:

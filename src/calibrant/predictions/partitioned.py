@@ -263,7 +263,7 @@ class PartitionedPredictions:
         self, address: str | Path, *, columns: ColumnNames | None = None, clusters_are_groups: bool = False
     ) -> None:
         self.address = restored(str(address))
-        self._footer: tuple[str, Any] = ("", None)  # of the file that was read last
+        self._footer: tuple[str, Any] = ("", None)  # the last file and its footer
         self._turned = False  # whether class 0 is judged as class 1
         root = rooted(self.address)
         files = files_of(root)

@@ -128,7 +128,7 @@ class Predictions:
     event_column: int
     """Column of the event among the model's two: 1, or 0 if class 0 was made the event."""
     _store: ScoreStore
-    _correct: Bool[Tensor, " N"] | None  # as it was given
+    _correct: Bool[Tensor, " N"] | None  # unchanged input
     _notes: tuple[str, ...]  # but for repairs in rows that are read later
 
     @suggesting(unnamed="no arrays without a name; write `Predictions(probs=probs, labels=labels)`.")

@@ -101,7 +101,7 @@ class Receiver:
         _check_headers(request, limits)
 
         async def counted() -> AsyncGenerator[bytes, None]:
-            nonlocal held  # what a header says of it may be wrong
+            nonlocal held  # the header can be wrong about it
             async for chunk in request.stream():
                 held += len(chunk)
                 self.held += len(chunk)
@@ -170,7 +170,7 @@ def bare_name(name: str) -> str:
     return shown or "upload"
 
 
-_END = b"PK\x05\x06"  # of a ZIP archive: the record that says where its list of members is
+_END = b"PK\x05\x06"  # the record of a ZIP archive that says where its list of members is
 _END_SIZE = 22
 _COMMENT = 1 << 16
 _ENTRY = 512  # bytes that the list of members has at most for each
@@ -194,7 +194,7 @@ def _check_zip(content: bytes, name: str, limits: Limits) -> None:
     if at < 0 or len(content) < at + _END_SIZE:
         raise Refusal(422, f"{name}: it is an archive that was cut off.")
     count, length = struct.unpack("<HI", content[at + 10 : at + 16])
-    if count > limits.members or length > limits.members * _ENTRY:  # of ZIP64 both are the largest there are
+    if count > limits.members or length > limits.members * _ENTRY:  # in ZIP64 both are the largest possible
         raise _too_many(name, limits)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:

@@ -27,7 +27,7 @@ class Remote:
     """A file on the net."""
 
     url: str
-    checksum: str  # as `algorithm:digest`
+    checksum: str  # in the form `algorithm:digest`
 
     @property
     def file(self) -> str:
@@ -118,7 +118,7 @@ def download(remote: Remote, folder: Path) -> Path:
         with FileLock(lock):  # several processes may want it at once
             if target.is_file():
                 return target
-            for _ in range(1 + part.is_file()):  # what an earlier attempt left may be of something else
+            for _ in range(1 + part.is_file()):  # an earlier attempt may have left another file's content
                 _continue(remote.url, part)
                 if pooch.file_hash(part, algorithm) == digest:
                     return part.replace(target)

@@ -163,7 +163,7 @@ class LazyImages(ABC):
         try:
             with self.open(row) as image:
                 pixels = np.asarray(self.geometry.apply(in_eight_bits(image).convert(self.mode)))
-        except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises for damaged files
+        except (OSError, SyntaxError, ValueError) as error:  # Pillow's errors for damaged files
             if isinstance(error, InputError):
                 raise
             raise InputError(f"{self.name(row)} cannot be decoded: {error}.") from error

@@ -46,7 +46,7 @@ from calibrant.calibrators.fitting.searches import (
 )
 from calibrant.calibrators.methods.temperatures import FocalTemperatureScaling
 
-_RISE = 0.7  # of log T by log(1 + gamma), about; where the next descent starts
+_RISE = 0.7  # approximate slope of log T in log(1 + gamma), where the next descent starts
 _FACTORS = np.geomspace(1 / 3, 3, 221)  # around the maximum-likelihood temperature: steps of one per cent
 
 
@@ -159,10 +159,10 @@ def _follow(samples: Samples, objective: Objective, gammas: Sequence[float]) -> 
 LEVEL = 0.95
 LINEAR_UP_TO = 12.0, 50.0  # beyond this exponent, or this temperature, the axes are logarithmic
 _RIDGE_POINTS = 21
-_RATIO = 16.0  # of likelihoods, twice its logarithm: four standard errors
+_RATIO = 16.0  # difference of likelihoods, twice its logarithm: four standard errors
 _PIXELS, _FEWER_PIXELS, _FEWEST_PIXELS = (111, 121), (61, 81), (41, 51)  # exponents and temperatures
 _RESAMPLES = {True: 100, False: 20}
-_DEGREE = 5  # of the spline that interpolates the table
+_DEGREE = 5  # degree of the interpolating spline
 _SPACING, _SPACING_OF_ERRORS = 0.2, 0.1  # of what is computed, in log T and log(1 + gamma)
 _SMALLEST = 1e-12  # whose logarithm is still interpolated
 _TABLE_ENTRIES = 2**24  # of log-odds: 64 MiB

@@ -269,7 +269,7 @@ def _made(function: Any, args: Any) -> Any:
             return view
         case "collections.OrderedDict", ():
             return {}
-        case "collections.OrderedDict", (list() as pairs,):  # as Python 2 wrote it
+        case "collections.OrderedDict", (list() as pairs,):  # written by Python 2
             return _put({}, [each for pair in pairs for each in pair])
         case _:
             return NotCalled(name)

@@ -250,7 +250,7 @@ def _ends(items: Sequence[Item], store: Store, engine: Engine, watcher: Watcher)
             chunk = running.pop(future)
             try:
                 yield from future.result()
-            except Exception as error:  # of any library: the worker broke down, wherever in its runs it was
+            except Exception as error:  # any library's error: the worker broke down
                 reason = engine.reason(future, error)
                 yield from [Ended(run=item.run, state="died", reason=reason) for item in chunk]
         if time.monotonic() - looked >= store.leases.note_every:

@@ -118,6 +118,6 @@ class _Column:
     def _area(self, ranked: Vector) -> float:
         positives = np.diff(np.cumsum(np.where(self._positive, ranked, 0.0))[self._ends], prepend=0.0)
         below = np.cumsum(np.where(self._positive, 0.0, ranked))[self._ends]
-        middles = below - np.diff(below, prepend=0.0) / 2  # of the negatives; ties count one half
+        middles = below - np.diff(below, prepend=0.0) / 2  # weight of lower negatives; ties count one half
         high, low = float(positives.sum()), float(below[-1])
         return float(positives @ middles) / (high * low) if high > 0 and low > 0 else float("nan")

@@ -195,7 +195,7 @@ def _from_json(name: str, text: str) -> list[Any]:
 def read_pt(path: Path) -> FileContents:
     """Read a dictionary of tensors and lists of texts."""
     try:
-        with warnings.catch_warnings():  # of what it may not understand; where it does not, it raises
+        with warnings.catch_warnings():  # warnings about unsupported content; it raises where reading fails
             warnings.filterwarnings("ignore", message="Detected pickle protocol", category=UserWarning)
             loaded = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:

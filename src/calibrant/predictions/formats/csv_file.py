@@ -145,7 +145,7 @@ def _is_packed(path: Path) -> bool:
 def beginning(file: TextIO) -> tuple[list[str], str]:
     """Return the lines up to the header, and the delimiter that gives the most cells."""
     start: list[str] = []
-    stated: str | None = None  # as spreadsheets do: sep=;
+    stated: str | None = None  # spreadsheets write it: sep=;
     with _readable():
         for line in file:
             if (found := _SEPARATOR.fullmatch(line.strip())) and stated is None:

@@ -23,7 +23,7 @@ ACCEPTED = (
     "or `confidence` with `correct` or with `true_label` and `pred_label`"
 )
 SPACES = ("logits", "probs", "confidence")
-COMPANIONS = ("labels", "weights", "groups", "clusters")  # of which there is one entry per sample
+COMPANIONS = ("labels", "weights", "groups", "clusters")  # arrays with one entry per sample
 OUTCOMES = ("correct", "true_label", "pred_label")
 PARTS = ("_val", "_test")
 TRUTH = frozenset({"labels", "correct"})
