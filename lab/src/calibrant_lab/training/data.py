@@ -92,7 +92,7 @@ def preparation(settings: DataSection, dataset: Dataset) -> Preparation:
 
 
 def usable_device(name: str) -> torch.device:
-    """Return the device; for ``auto`` the first GPU, if any."""
+    """Return a device that works; ``auto`` is the first GPU, if any."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:

@@ -105,7 +105,7 @@ _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
 def least_batch(model: nn.Module, processes: int) -> int:
-    """Return the smallest batch: one sample per process, two under batch normalisation."""
+    """Return the smallest batch: one sample per process (two under normalisation), and at least two."""
     normalised = any(isinstance(module, _NORMS) for module in model.modules())
     return 2 * processes if normalised else max(2, processes)
 

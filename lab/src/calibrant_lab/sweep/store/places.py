@@ -215,7 +215,7 @@ class RemotePlace(Place):
         return found
 
     def work(self, run: str) -> Path:
-        """Return a folder for temporary files, or in CALIBRANT_SCRATCH."""
+        """Return a run's folder among temporary files, or in CALIBRANT_SCRATCH."""
         return self._scratch / run
 
     def bring(self, run: str) -> None:
