@@ -56,11 +56,17 @@ def group_rows(
     pooled = pooled_names(
         known[weighted], None if reduced.clusters is None else reduced.clusters[weighted].tolist()
     )
+    ratios = None
+    if EVENT not in reduced.events:
+        ratios = {key: pair for key, pair in reduced.ratios.items() if key in _KEYS}
     names, place = np.unique(pooled, return_inverse=True)
-    chosen = [(str(name), weighted[place == k]) for k, name in enumerate(names)]
-    return rows_of_groups(
-        [Group(name, _part_of(reduced, rows), len(rows)) for name, rows in chosen], procedure
-    )
+    chosen: list[Group] = []
+    for k, name in enumerate(names):
+        rows = weighted[place == k]
+        events = tuple(event.part(rows) for event in main_events(reduced))
+        own = ratios and {key: (above[rows], below[rows]) for key, (above, below) in ratios.items()}
+        chosen.append(Group.of(str(name), events, len(rows), own))
+    return rows_of_groups(chosen, procedure)
 
 
 def with_groups(arm: Arm, rows: tuple[GroupRow, ...], level: float) -> Arm:
@@ -80,6 +86,22 @@ class Group:
     reduced: ArmStatistics
     count: int
 
+    @classmethod
+    def of(cls, name: str, events: tuple[Events, ...], count: int, ratios: Ratios | None = None) -> Group:
+        """A group with these events; without ratios, those of the only event."""
+        ratios = ratios or _ratios_of_event(events[0])
+        reduced = ArmStatistics(
+            quantities=MEANS,
+            weights=events[0].weights,
+            ratios=ratios,
+            events={"": events},
+            values={key: float(above.sum() / below.sum()) for key, (above, below) in ratios.items()},
+            reasons={},
+            influences={},
+            clusters=events[0].clusters,
+        )
+        return cls(name, reduced, count)
+
 
 def rows_of_groups(groups: Sequence[Group], procedure: Procedure) -> tuple[GroupRow, ...]:
     """A row for each, in the order of their names; of whole samples, or of rows that stand for many."""
@@ -96,27 +118,7 @@ def _numbers_in_order(row: GroupRow) -> list[tuple[float, str]]:
     return [(float(part), "") if part.isdecimal() else (math.inf, part) for part in parts]
 
 
-def _part_of(reduced: ArmStatistics, rows: Indices) -> ArmStatistics:
-    events = tuple(event.part(rows) for event in main_events(reduced))
-    if EVENT in reduced.events:
-        ratios = ratios_of_event(events[0])
-    else:
-        ratios = {
-            key: (above[rows], below[rows]) for key, (above, below) in reduced.ratios.items() if key in _KEYS
-        }
-    return ArmStatistics(
-        quantities=MEANS,
-        weights=None if reduced.weights is None else reduced.weights[rows],
-        ratios=ratios,
-        events={"": events},
-        values={name: float(above.sum() / below.sum()) for name, (above, below) in ratios.items()},
-        reasons={},
-        influences={},
-        clusters=events[0].clusters,
-    )
-
-
-def ratios_of_event(event: Events) -> Ratios:
+def _ratios_of_event(event: Events) -> Ratios:
     """The event's frequency as accuracy, its probability as mean confidence."""
     mass = event.mass
     above = (event.outcomes, event.confidences, event.confidences - event.outcomes)
@@ -181,7 +183,7 @@ def _error_and_null(
     places = [BinnedEvents(event, num_bins) for event in events]
     seed = stream_seed(procedure.seed, Stream.GROUPS, place)
     drawn = [
-        draw_null(cells, num_bins, num_draws, (*seed, label + 1), num_kept=num_kept)
+        draw_null(cells, num_draws, (*seed, label + 1), num_kept=num_kept)
         for label, cells in enumerate(places)
     ]
     errors = sum(draws.errors[_KERNEL] / len(events) for draws in drawn)
