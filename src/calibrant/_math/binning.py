@@ -58,6 +58,11 @@ def width_edges(num_bins: int, *, device: torch.device | None = None) -> Float[T
     return torch.arange(num_bins + 1, dtype=torch.float64, device=device) / num_bins
 
 
+def bin_of_scaled(scaled: Float[Tensor, "*shape"], num_bins: int) -> Float[Tensor, "*shape"]:
+    """Bin (i, i+1], the first closed at 0, of each confidence times ``num_bins``; in place."""
+    return scaled.ceil_().sub_(1).clamp_(0, num_bins - 1)
+
+
 def width_bin_index(confidences: Float[Tensor, "*shape"], num_bins: int) -> Int[Tensor, "*shape"]:
     """Bin of each confidence: (i/B, (i+1)/B], the first closed at 0."""
     flat = confidences.reshape(-1)
@@ -65,7 +70,7 @@ def width_bin_index(confidences: Float[Tensor, "*shape"], num_bins: int) -> Int[
     for part in row_slices(flat):
         values = flat[part].to(torch.float64)
         scaled = values * num_bins
-        found = index[part].copy_(scaled.ceil().sub_(1).clamp_(0, num_bins - 1))
+        found = index[part].copy_(bin_of_scaled(scaled.clone(), num_bins))
         # Where rounding could put a value on the wrong side, the edges themselves decide.
         near = scaled.sub_(scaled.round()).abs_() < NEAR_EDGE * num_bins
         if bool(near.any()):
