@@ -15,7 +15,7 @@ from torch import Tensor
 
 from calibrant._math.arrays import NEAR_EDGE, row_slices
 from calibrant._math.errors import InputError
-from calibrant._math.large_tables import LARGE_COLUMN, column_width_sums, is_large, table_width_sums
+from calibrant._math.large_tables import LARGE_COLUMN, is_large, large_width_sums
 from calibrant._math.shapes import Float, Int, Shaped
 
 Binning: TypeAlias = Literal["width", "mass", "mukhoti"]
@@ -114,7 +114,7 @@ def binned(
         return mukhoti_bin_sums(confidences, outcomes, num_bins, weights)
     edges, total = width_edges(num_bins, device=confidences.device), _total(confidences, weights)
     if is_large(confidences, LARGE_COLUMN):
-        return BinSums(edges, *column_width_sums(confidences, outcomes, num_bins, weights), total=total)
+        return BinSums(edges, *large_width_sums(confidences, outcomes, num_bins, weights), total=total)
     index = width_bin_index(confidences, num_bins)
     return BinSums(edges, *bin_sums(index, num_bins, confidences, outcomes, weights), total=total)
 
@@ -253,7 +253,7 @@ def width_column_sums(
     """Equal-width bins of every column against its own label, in one pass over the rows."""
     edges, total = width_edges(num_bins, device=probs.device), _total(probs, weights)
     if is_large(probs):
-        return BinSums(edges, *table_width_sums(probs, labels, num_bins, weights), total=total)
+        return BinSums(edges, *large_width_sums(probs, labels, num_bins, weights), total=total)
     num_classes = probs.shape[1]
     size = num_classes * num_bins
     first_bin = torch.arange(num_classes, device=probs.device) * num_bins

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.evaluation.judging.measure import in_holm, main_events
+from calibrant.evaluation.judging.measure import in_holm, main_events, replicate
 from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, effective_number_of
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ACCURACY, ECE, GAP, MEAN_CONFIDENCE, binned
-from calibrant.evaluation.quantity import EVENT, Quantity
+from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
 from calibrant.evaluation.resampling.inversion import invert
 from calibrant.evaluation.resampling.null import draw_null, fewest_draws, noise_of, null_error
-from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Means, Resamples, Stream, stream_seed
+from calibrant.evaluation.resampling.resamples import Resamples, Stream, stream_seed
 from calibrant.evaluation.result import Arm, Estimate, GroupRow, NullError, Part, between
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance, holm
 
@@ -165,15 +165,15 @@ def _intervals(part: ArmStatistics, procedure: Procedure, place: int) -> dict[st
     if reason := _alone(codes, part.num_samples):
         return {name: Estimate(value=value, reason=reason) for name, value in values.items()}
     seed = stream_seed(procedure.seed, Stream.GROUPS, place)
-    resamples, means = Resamples(part.num_samples, procedure.num_resamples, seed, codes), Means(part.ratios)
-    blocks = [means(counts) for counts in resamples.blocks(SMALL_BLOCK)]
-
-    def estimate(quantity: Quantity) -> Estimate:
-        value, key = values[quantity.key], quantity.key
-        replicates = np.concatenate([block[key] for block in blocks])
-        return between(value, centred_interval(value, replicates, procedure.level, quantity.bounds))
-
-    return {each.key: estimate(each) for each in part.quantities}
+    resamples = Resamples(part.num_samples, procedure.num_resamples, seed, codes)
+    found = replicate(part, procedure.num_bins, resamples)
+    return {
+        each.key: between(
+            values[each.key],
+            centred_interval(values[each.key], found[each.key], procedure.level, each.bounds),
+        )
+        for each in part.quantities
+    }
 
 
 def _error_and_null(
