@@ -49,12 +49,25 @@ class IsotonicTables(NamedTuple):
     values: Matrix  # (K, b)
     num_steps: Indices  # (K,)
 
+    @property
+    def knots(self) -> tuple[Matrix, Matrix]:
+        """Places and values ``(K, 2b)`` between which the functions are straight."""
+        places = np.stack([self.lower, self.upper], axis=2).reshape(len(self.lower), -1)
+        return places, np.repeat(self.values, 2, axis=1)
+
 
 def isotonic_tables(scores: Matrix, outcomes: Matrix, weights: Matrix) -> IsotonicTables:
     """:func:`isotonic_blocks` of each row of ``(K, N)``, whose scores are ascending."""
     (lower, upper, values, _), num_steps = _pooled(scores, outcomes, weights)
     continued = np.arange(lower.shape[1]) >= num_steps[:, None]
     return IsotonicTables(np.where(continued, upper, lower), upper, values, num_steps)
+
+
+def isotonic_curves(points: Vector, weights: Vector, sums: Matrix, positions: Vector) -> Matrix:
+    """The functions ``(r, P)`` at some positions, of weighted sums of outcomes ``(r, n)`` at the points."""
+    points, weights = np.broadcast_to(points, sums.shape), np.broadcast_to(weights, sums.shape)
+    knots = isotonic_tables(points, sums / weights, weights).knots
+    return np.array([np.interp(positions, *each) for each in zip(*knots, strict=True)])
 
 
 def _pooled(scores: Matrix, outcomes: Matrix, weights: Matrix) -> tuple[Steps, Indices]:

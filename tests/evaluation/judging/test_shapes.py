@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from calibrant import metrics
-from calibrant._math.isotonic import isotonic_blocks
+from calibrant._math.isotonic import isotonic_blocks, isotonic_curves
 from calibrant.evaluation import smooth_consistency_band
 from calibrant.evaluation.judging import diagrams
 from calibrant.evaluation.judging.diagrams import (
@@ -22,7 +22,6 @@ from calibrant.evaluation.judging.diagrams import (
 from calibrant.evaluation.resampling.event_cells import BinnedEvents
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import wilson_interval
-from calibrant.evaluation.resampling.kernels import isotonic_curves
 from calibrant.evaluation.resampling.null import draw_null
 from calibrant.evaluation.result import Curve
 from calibrant.metrics import smooth_reliability_curve

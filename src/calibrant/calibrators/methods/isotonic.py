@@ -92,9 +92,7 @@ class IsotonicCalibration(EventCalibrator):
             order = rows[0].ravel().argsort()[None]
             rows = [each.ravel()[order] for each in rows]
         steps = isotonic_tables(*rows)
-        knots = np.stack([steps.lower, steps.upper], axis=2).reshape(len(steps.lower), -1)
-        tables = (knots, np.repeat(steps.values, 2, axis=1))
-        places, values = (torch.from_numpy(each).to(ranked.log_odds.device) for each in tables)
+        places, values = (torch.from_numpy(each).to(ranked.log_odds.device) for each in steps.knots)
         return EventTables(places, values, (), {}, 2 * int(steps.num_steps.sum()))
 
     @property

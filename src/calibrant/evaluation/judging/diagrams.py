@@ -14,6 +14,7 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import width_edges
 from calibrant._math.checks import check_at_least, check_choice, check_level, check_probs, check_whole
 from calibrant._math.errors import InputError
+from calibrant._math.isotonic import isotonic_curves
 from calibrant._math.text_form import named
 from calibrant.evaluation.arguments import as_judged, no_labels, test_of
 from calibrant.evaluation.judging.reduce import ArmStatistics
@@ -321,8 +322,6 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
     At each of 101 equally spaced positions between the lowest and the highest probability; beyond these the
     curve is not defined. In clusters the signs of residuals are drawn, the same for all of a cluster.
     """
-    from calibrant.evaluation.resampling.kernels import isotonic_curves  # compiled
-
     order = np.argsort(event.confidences)
     stated = event.confidences[order]
     mass = event.mass[order]
@@ -347,7 +346,7 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
             sums = drawn.draw(rng, stop - start).T
         if moved is not None:
             sums = (moved.draw((sums - expected).T)[0].T + expected).clip(0.0, weights)
-        curves[start:stop] = isotonic_curves(points, weights, np.ascontiguousarray(sums), positions)
+        curves[start:stop] = isotonic_curves(points, weights, sums, positions)
     return _band(positions.tolist(), curves, level)
 
 

@@ -188,50 +188,6 @@ def _sums_before(
     return sums[block, 0] + total, sums[block, 1] + residual
 
 
-def isotonic_curves(points: Vector, weights: Vector, sums: Matrix, positions: Vector) -> Matrix:
-    """The best increasing functions ``(r, P)`` at ascending positions: `isotonic_blocks` for many outcomes.
-
-    ``sums`` ``(r, n)`` are weighted sums of outcomes at the ascending points ``(n,)``.
-    """
-    curves = np.empty((len(sums), len(positions)))
-    last, weight, total = np.empty(len(points), np.int64), np.empty(len(points)), np.empty(len(points))
-    _isotonic_curves(points, weights, sums, positions, last, weight, total, curves)
-    return curves
-
-
-@njit
-def _isotonic_curves(
-    points: Vector,
-    weights: Vector,
-    sums: Matrix,
-    positions: Vector,
-    last: Indices,  # place at which each step ends
-    weight: Vector,
-    total: Vector,
-    curves: Matrix,
-) -> None:
-    for r in range(len(sums)):
-        top = -1
-        for i in range(len(points)):
-            top += 1
-            last[top], weight[top], total[top] = i, weights[i], sums[r, i]
-            while top > 0 and total[top - 1] * weight[top] >= total[top] * weight[top - 1]:
-                top -= 1
-                last[top] = i
-                weight[top] += weight[top + 1]
-                total[top] += total[top + 1]
-        step = 0
-        for p in range(len(positions)):
-            x = positions[p]
-            while step < top and x > points[last[step]]:
-                step += 1
-            curves[r, p] = total[step] / weight[step]
-            if step > 0 and x < points[last[step - 1] + 1]:  # straight between the steps
-                start, end = points[last[step - 1]], points[last[step - 1] + 1]
-                before = total[step - 1] / weight[step - 1]
-                curves[r, p] = before + (curves[r, p] - before) / (end - start) * (x - start)
-
-
 @njit
 def add_drawn_labels(
     uniform: Uniform,
