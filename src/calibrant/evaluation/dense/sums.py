@@ -53,7 +53,7 @@ from calibrant.evaluation.resampling.drawn_labels import ClassNull
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 from calibrant.evaluation.resampling.resamples import Counts, divide
-from calibrant.evaluation.result import Kind
+from calibrant.evaluation.result import ClassRow, Kind
 from calibrant.evaluation.samples import ArmSamples
 from calibrant.evaluation.spread import Item, Spread, here
 from calibrant.predictions import DensePredictions
@@ -220,9 +220,7 @@ class Sums(SumsOfParts):
             classwise=None if self.event else classes.resampled,
             class_null=None if self.event else classes.null,
             agreement=None if self.event else classes.agreed,
-            classes=()
-            if kind == "top_label"
-            else class_rows(class_names, classes.bins, *self.agreement.T[[4, 3]], [None] * self.num_classes),
+            classes=() if kind == "top_label" else classes.rows(class_names),
             clusters=images,
         )
 
@@ -294,6 +292,10 @@ class _Classes:
         found.total = float(found.occurred.sum())
         found.hits = {offset: float(self.agreement[count + 1 + offset, 0]) for offset in OFFSETS}
         return found
+
+    def rows(self, names: tuple[str, ...]) -> tuple[ClassRow, ...]:
+        right, numbers = self.agreement[:, 3], self.agreement[:, 4]
+        return class_rows(names, self.bins, numbers, right, [None] * self.num_classes)
 
     def resampled(self, counts: Counts) -> Vector:
         """The class-wise error of each resample, for counts ``(r, n)`` of rows."""

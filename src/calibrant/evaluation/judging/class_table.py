@@ -264,7 +264,7 @@ class ClassBins:
 
 
 def class_rows(
-    names: Sequence[str], sums: BinSums, counts: Vector, right: Vector, areas: Sequence[float | None]
+    names: Sequence[str], sums: BinSums, counts: Any, right: Any, areas: Sequence[float | None]
 ) -> tuple[ClassRow, ...]:
     """A row for each class, from the sums over its bins, its number of samples, and the weight of hits."""
     errors, total = sums.calibration_error("l1").tolist(), sums.total

@@ -161,8 +161,10 @@ def _other_classes(watched: Watched, baseline: Predictions, *, stated: bool) -> 
     stream, index = (watched.stream, watched.windows.index) if stated else (watched.told, watched.index)
     if stream.kind == "top_label" or (stated and stream.kind == "multilabel"):
         return []
-    old, new = (stated_classes(each) if stated else each.labels for each in (baseline, stream))
-    before, now = (np.asarray(each).reshape(len(each), -1) for each in (old, new))
+    before, now = (
+        np.asarray(stated_classes(each) if stated else each.labels).reshape(each.num_samples, -1)
+        for each in (baseline, stream)
+    )
     several = stream.kind == "multilabel"
     names, cells = (names_of(stream), 2) if several else (("classes",), stream.num_classes or 2)
     return [

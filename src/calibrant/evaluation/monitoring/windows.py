@@ -30,9 +30,9 @@ class Event:
 
 
 def events_of(predictions: Predictions) -> Iterator[Event]:
-    """Each event in turn, whose outcomes are empty without labels.
+    """Each event in turn, with no outcomes if there are no labels.
 
-    Of several classes half of the stake goes to the top label.
+    With several classes half of the stake goes to the top label.
     """
     kind, known = predictions.kind, predictions.has_labels
     nothing, labels = np.empty(0), np.asarray(predictions.labels)
