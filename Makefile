@@ -5,7 +5,7 @@ VENV := .venv
 PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := $(VENV)/$(PROGRAMS)
 
-.PHONY: demo fuzz test test-slow test-all lint lint-style lint-types format bench-check docs docs-serve docs-output docs-check mutants wheel wheel-check wheel-test package-check clean
+.PHONY: demo fuzz test test-slow test-all lint lint-style lint-types format bench-check docs docs-serve docs-output docs-check mutants wheel wheel-check wheel-test package-check sbom release-notes clean
 .DEFAULT_GOAL := test
 # A process per core, up to four, and one thread in each.
 TEST := $(BIN)/python -m pytest -q -n auto --maxprocesses=4 --dist=worksteal
@@ -98,7 +98,17 @@ package-check: $(VENV)/installed  ## build sdist and wheel as for a release, and
 	build/tools/$(PROGRAMS)/check-wheel-contents dist/*.whl
 	build/tools/$(PROGRAMS)/pyroma --min 10 dist/calibrant-*.tar.gz
 	@! grep -q '^[^#]*://calibrant\.example' pyproject.toml || \
-		echo 'Not to be uploaded yet: the addresses in pyproject.toml are placeholders (CONTRIBUTING.md).'
+		{ echo 'Not to be uploaded yet: the addresses in pyproject.toml are placeholders (CONTRIBUTING.md).'; test -z "$(TAG)"; }
+	test -z "$(TAG)" || ls dist/calibrant-$(TAG:v%=%).tar.gz dist/calibrant_lab-$(TAG:v%=%).tar.gz  # the tag's version
+
+sbom: wheel-check  ## list everything that an installation of both wheels brings, as CycloneDX JSON
+	$(PYTHON) -m venv --clear build/sbom
+	build/sbom/$(PROGRAMS)/python -m pip install --quiet --disable-pip-version-check 'cyclonedx-bom>=7,<8'
+	build/sbom/$(PROGRAMS)/cyclonedx-py environment --output-reproducible --output-file build/calibrant.cdx.json build/wheel/$(PROGRAMS)/python
+
+release-notes:  ## the newest entry of the changelog
+	mkdir -p build
+	sed -e '1,/^## /d' -e '/^## /,$$d' CHANGELOG.md > build/notes.md
 
 clean:
 	rm -rf $(VENV) build dist demo .pytest_cache .ruff_cache .hypothesis

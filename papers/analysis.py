@@ -33,6 +33,7 @@ PAPERS: Mapping[str, str] = {
     "komisarenko": "Komisarenko and Kull 2024",
     "fcl": "Focal Calibration Loss 2025",
     "kimura": "Kimura and Naganuma 2024",
+    "berta": "Berta et al. 2025",
     "practice": "common practice",
     "own": "our own question",
 }

@@ -93,7 +93,6 @@ class Browser:
             self.send(f"{room}.enable")
 
     def close(self) -> None:
-        """End the browser."""
         self._process.kill()
         self._process.wait()
         os.close(self._to)
@@ -131,14 +130,12 @@ class Browser:
         return found["result"].get("value")
 
     def wait(self, condition: str, seconds: float = 90) -> None:
-        """Wait until an expression is true."""
         end = time.monotonic() + seconds
         while not self.run(f"Boolean({condition})"):
             assert time.monotonic() < end, f"never: {condition}"
             time.sleep(0.05)
 
     def choose(self, selector: str, *files: Path) -> None:
-        """Choose files in a field."""
         root = self.send("DOM.getDocument")["root"]["nodeId"]
         node = self.send("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
         self.send("DOM.setFileInputFiles", nodeId=node, files=[str(file) for file in files])
@@ -173,6 +170,5 @@ class Browser:
         return found
 
     def addresses(self) -> list[str]:
-        """All that was requested."""
         asked = (each for each in self.said if each.get("method") == "Network.requestWillBeSent")
         return [each["params"]["request"]["url"] for each in asked]

@@ -13,14 +13,11 @@ Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Problem(NamedTuple):
-    """Probabilities and labels of one task."""
-
     task: str
     probs: np.ndarray
     labels: np.ndarray
 
     def rows(self, index: Any) -> Problem:
-        """The same task on some of the rows."""
         return Problem(self.task, self.probs[index], self.labels[index])
 
 
@@ -30,7 +27,6 @@ def event_nll(p: float, f: float) -> float:
 
 
 def event_entropy(p: float) -> float:
-    """In nats."""
     return -p * math.log(p) - (1 - p) * math.log1p(-p)
 
 
@@ -73,8 +69,6 @@ def worst_smooth_ece() -> float:
 
 
 def temperature_gain(q: Vector, f: Vector) -> float:
-    """Cross-entropy less the least over temperatures."""
-
     def loss(log_beta: float) -> float:
         logits = math.exp(log_beta) * np.log(q)
         return float(np.log(np.exp(logits - logits.max()).sum()) + logits.max() - f @ logits)

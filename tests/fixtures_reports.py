@@ -172,7 +172,6 @@ def make_evaluation(
     source: Source | None = SOURCE,
     command: str | None = "calibrant evaluate model.npz --report report.html",
 ) -> Evaluation:
-    """An over-confident model and its calibrators."""
     names = (
         None
         if kind == "top_label"
@@ -310,8 +309,6 @@ VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 @dataclass
 class Element:
-    """An element of a page."""
-
     tag: str
     attributes: dict[str, str]
     children: list[Element | str] = field(default_factory=list)
@@ -328,7 +325,6 @@ class Element:
         ]
 
     def walk(self) -> Iterator[Element]:
-        """This element and all inside it."""
         yield self
         for child in self.children:
             if isinstance(child, Element):
@@ -336,7 +332,6 @@ class Element:
 
     @property
     def text(self) -> str:
-        """All text inside, blanks collapsed."""
         parts = [child if isinstance(child, str) else child.text for child in self.children]
         return " ".join("".join(f" {part} " for part in parts).split())
 
@@ -350,7 +345,6 @@ class PageReader(HTMLParser):
         self.open = [self.root]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open an element."""
         names = [name for name, _ in attrs]
         assert len(names) == len(set(names)), f"<{tag}> has an attribute twice"
         element = Element(tag, {name: value or "" for name, value in attrs})
@@ -376,7 +370,6 @@ class PageReader(HTMLParser):
 
 
 def read_page(text: str) -> Element:
-    """The whole document."""
     reader = PageReader()
     reader.feed(text.replace("<wbr>", ""))  # where a name may be broken
     reader.close()
@@ -386,19 +379,16 @@ def read_page(text: str) -> Element:
 
 @pytest.fixture(scope="session")
 def page_of() -> Callable[[str], Element]:
-    """Reads a page strictly."""
     return read_page
 
 
 @pytest.fixture(scope="session")
 def evaluation_of() -> Callable[..., Evaluation]:
-    """Makes evaluations."""
     return make_evaluation
 
 
 @pytest.fixture(scope="session")
 def comparison_of() -> Callable[..., Comparison]:
-    """Makes comparisons."""
     return make_comparison
 
 

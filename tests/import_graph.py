@@ -39,7 +39,6 @@ def read_package(source: Path) -> dict[str, str]:
 
 
 def import_graph(texts: Mapping[str, str], package: str = PACKAGE) -> dict[str, set[str]]:
-    """What each file imports from the package."""
     files = {_module_of(path, package): path for path in texts}
     graph: dict[str, set[str]] = {}
     for path, text in texts.items():

@@ -29,7 +29,6 @@ class Law(NamedTuple):
     flags: dict[str, bool]
 
     def holds_for(self, loss: Loss) -> bool:
-        """Whether the loss's flags promise it."""
         return all(getattr(loss, flag) == value for flag, value in self.flags.items())
 
 
@@ -37,8 +36,6 @@ LAWS: dict[str, Law] = {}
 
 
 def law(**flags: bool) -> Callable[[Callable[[Loss], None]], Callable[[Loss], None]]:
-    """Enter a law into ``LAWS``."""
-
     def enter(check: Callable[[Loss], None]) -> Callable[[Loss], None]:
         LAWS[check.__name__] = Law(check, flags)
         return check
@@ -61,7 +58,6 @@ def problem(
 
 
 def value_and_gradient(loss: Loss, logits: Tensor, labels: Tensor, **more: Any) -> tuple[Tensor, Tensor]:
-    """The loss, and the gradient of its sum."""
     leaf = logits.detach().clone().requires_grad_()
     value = loss(leaf, labels, **more)
     (gradient,) = torch.autograd.grad(value.sum(), leaf)
@@ -69,7 +65,6 @@ def value_and_gradient(loss: Loss, logits: Tensor, labels: Tensor, **more: Any) 
 
 
 def class_weights(num_classes: int = 5) -> Tensor:
-    """A weight for each class, all different."""
     return torch.linspace(0.5, 2.0, num_classes, dtype=torch.float64)
 
 
@@ -78,7 +73,6 @@ def class_weights(num_classes: int = 5) -> Tensor:
 
 @law()
 def has_its_hand_value(loss: Loss) -> None:
-    """It has the value that was worked out by hand."""
     probs, labels, expected = loss.hand
     scores = torch.tensor(probs, dtype=torch.float64)
     logits = scores.logit() if loss.multilabel else scores.log()
@@ -314,7 +308,7 @@ def names_a_wrong_label(loss: Loss) -> None:
     for wrong in (3, -1):
         labels[3] = wrong
         words = (
-            rf"^Target {wrong} is out of bounds: `labels` must lie in 0\.\.2, or be `ignore_index`, -100\.$"
+            rf"^Target {wrong} is out of bounds: `labels` must be in 0\.\.2, or be `ignore_index`, -100\.$"
         )
         with pytest.raises(IndexError, match=words):
             loss(logits, labels)
@@ -322,7 +316,6 @@ def names_a_wrong_label(loss: Loss) -> None:
 
 @law(batch=False, scales=True)
 def multiplies_by_the_class_weight(loss: Loss) -> None:
-    """The weight of its class multiplies the value of a sample."""
     logits, labels = problem(loss)
     weight = class_weights()
     share = weight.expand_as(logits) if loss.multilabel else weight[labels]

@@ -184,7 +184,6 @@ def refuses_soft_targets(loss: Loss) -> None:
 
 @law(batch=False)
 def passes_its_reduction_on(loss: Loss) -> None:
-    """A module passes its reduction on."""
     logits, labels = problem(loss)
     module = loss.build(reduction="none")
     assert torch.equal(module(logits, labels), loss(logits, labels, reduction="none"))

@@ -33,7 +33,6 @@ def problem(loss: Loss, num_samples: int = 6, num_classes: int = 4) -> tuple[Ten
 
 
 def gradient(loss: Loss, logits: Tensor, labels: Tensor) -> Tensor:
-    """The ordinary gradient."""
     leaf = logits.clone().requires_grad_()
     return torch.autograd.grad(loss(leaf, labels), leaf)[0]
 
@@ -48,7 +47,6 @@ def _loops_allowed() -> Iterator[None]:
 
 @law()
 def has_the_gradient_of_finite_differences(loss: Loss) -> None:
-    """Gradients agree with finite differences in float64."""
     logits, labels = large_problem(loss, num_samples=6, num_classes=4)
     weight = class_weights(4)
     assert torch.autograd.gradcheck(lambda z: loss(z, labels, weight=weight), logits.requires_grad_())
@@ -93,7 +91,6 @@ def has_one_gradient_with_and_without_a_graph(loss: Loss) -> None:
 
 @law()
 def has_its_gradient_by_func_grad(loss: Loss) -> None:
-    """torch.func.grad gives the gradient."""
     logits, labels = problem(loss)
     expected = gradient(loss, logits, labels)
     torch.testing.assert_close(torch.func.grad(loss)(logits, labels), expected, **CLOSED)

@@ -30,7 +30,6 @@ def draw_problem(task: str, num_samples: int, num_classes: int, seed: int, *, dy
 
 
 def value(metric: Metric, problem: Problem, **more: Any) -> float:
-    """The metric as a Python number."""
     return float(metric(torch.from_numpy(problem.probs), torch.from_numpy(problem.labels), **more))
 
 
@@ -93,7 +92,6 @@ def law_bounds(metric: Metric, problem: Problem) -> None:
 
 
 def law_order_of_rows(metric: Metric, problem: Problem) -> None:
-    """The order of the rows does not matter."""
     shuffled = problem.rows(np.random.default_rng(1).permutation(len(problem.probs)))
     assert close(metric, value(metric, shuffled), value(metric, problem))
     reverse = problem.rows(slice(None, None, -1))
@@ -193,14 +191,12 @@ def law_weights_are_no_copies(metric: Metric) -> None:
 
 
 def law_weights_are_refused(metric: Metric) -> None:
-    """Where no weights are taken, they are refused with a reason."""
     problem = draw_problem(metric.tasks[0], 20, 3, 1, dyadic=False)
     with pytest.raises(InputError, match="`weights` must be left out"):
         value(metric, problem, weights=np.ones(20))
 
 
 def law_tasks_are_refused(metric: Metric) -> None:
-    """Shapes of a task that the metric is not for are refused."""
     for task in set(TASKS) - set(metric.tasks):
         with pytest.raises(InputError, match="must have shape"):
             value(metric, draw_problem(task, 20, 3, 1, dyadic=False))
@@ -260,7 +256,6 @@ def law_containers(metric: Metric, task: str) -> None:
 
 
 def law_arguments_are_left_alone(metric: Metric, task: str) -> None:
-    """No metric writes into its arguments."""
     problem = draw_problem(task, 30, 3, 7, dyadic=True)
     probs, labels = torch.from_numpy(problem.probs.copy()), torch.from_numpy(problem.labels.copy())
     weights = torch.ones(30, dtype=torch.float64)
@@ -275,7 +270,7 @@ BAD_ARGUMENTS = {
     "NaN": ({"probs": [[0.5, 0.5], [np.nan, 0.5]]}, r"row 1 holds nan"),
     "negative": ({"probs": [[0.5, 0.5], [-0.5, 1.5]]}, r"row 1 holds -0.5"),
     "infinite": ({"probs": [0.5, np.inf]}, r"row 1 holds inf"),
-    "logits": ({"probs": [[3.0, -2.0], [1.0, 4.0]]}, r"row 0 holds 3; if these are logits"),
+    "logits": ({"probs": [[3.0, -2.0], [1.0, 4.0]]}, r"row 0 holds 3; if they are logits"),
     "row sum": ({"probs": [[0.5, 0.5], [0.3, 0.33]]}, r"row 1 sums to 0.63"),
     "one column": ({"probs": [[0.5], [0.3]]}, r"`probs\[:, 0\]`"),
     "label too large": ({"labels": [0, 2]}, r"must be 0 or 1; row 1 holds 2"),

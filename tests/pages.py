@@ -28,7 +28,6 @@ FEW = {
 
 
 def tool(name: str) -> ModuleType:
-    """A file of ``tools``, as a module."""
     specification = importlib.util.spec_from_file_location(name.rpartition("/")[2], ROOT / f"tools/{name}.py")
     assert specification is not None
     assert specification.loader is not None
@@ -74,7 +73,6 @@ def run_command(line: str, folder: Path) -> None:
 
 
 def shown_commands(page: Path) -> list[list[str]]:
-    """The commands of calibrant in blocks that are only shown."""
     text = page.read_text(encoding="utf-8")
     blocks = re.findall(r"^ *```(?:bash|yaml)\n(.*?)^ *```$", text, flags=re.DOTALL | re.MULTILINE)
     lines = re.findall(r"calibrant ((?:.*\\\n)*.*)", "\n".join(blocks))

@@ -33,7 +33,6 @@ def planted(shapes: Shapes, *, seed: int = 0) -> dict[str, Tensor]:
 
 
 def parameters(shapes: Shapes) -> int:
-    """How many numbers are learned."""
     return sum(math.prod(shape) for name, shape in shapes.items() if "running" not in name)
 
 
@@ -52,7 +51,6 @@ def resnet_shapes(
     shortcut: str = "shortcut",
     cells: int = 1,
 ) -> Shapes:
-    """A residual network on three channels."""
     shapes: Shapes = {"conv1.weight": (stem, 3, 3, 3), **dict(_norm_shapes("bn1", stem))}
     given = stem
     for stage, depth in enumerate(blocks, start=1):

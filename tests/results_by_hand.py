@@ -72,12 +72,10 @@ def sweep(
 
 
 def values(results: Sequence[RunResult], name: str = "ece", stage: str | None = None) -> list[float]:
-    """One metric of each run."""
     return [value for each in results if (value := each.value(name, stage)) is not None]
 
 
 def write_store(folder: Path, results: Sequence[RunResult]) -> Path:
-    """A store that holds these results."""
     for each in results:
         run = folder / "runs" / each.run
         run.mkdir(parents=True)

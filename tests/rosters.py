@@ -84,7 +84,6 @@ class Metric:
 
     @property
     def public_name(self) -> str:
-        """The public function that it is, or is a part of."""
         return self.function.__name__
 
 

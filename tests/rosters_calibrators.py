@@ -45,16 +45,13 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """For the names of tests."""
         return self.text
 
     def build(self) -> Calibrator:
-        """A new one, not fitted."""
         return build(self.text)
 
 
 def _stretch(scores: Tensor, kind: str) -> Tensor:
-    """Over-confident by 1.8."""
     return 1.8 * scores
 
 
@@ -121,7 +118,6 @@ _TWO = ("nll", "ece")
 
 
 def _kinds(objective: str, search: str) -> tuple[str, ...]:
-    """What an objective is asked about."""
     if objective == "classwise":
         return ("multiclass",)  # of events it is that of the event, under another name
     # Several labels are searched one by one, as an event is: smooth and quick searches tell of their columns.

@@ -90,7 +90,6 @@ def _one_hot(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """-log p_t."""
     return -_true(logits, labels)[1].log()
 
 
@@ -105,14 +104,12 @@ def focal(gamma: float) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def sample_focal(logits: Tensor, labels: Tensor) -> Tensor:
-    """FLSD-532."""
     true = _true(logits, labels)[1]
     gammas = [5.0 if p < 0.2 else 3.0 if p < 0.5 else 2.0 for p in true.tolist()]
     return torch.stack([-((1 - p) ** g) * p.log() for p, g in zip(true, gammas, strict=True)])
 
 
 def dual_focal(logits: Tensor, labels: Tensor) -> Tensor:
-    """With gamma 5."""
     values = []
     for row, label in zip(torch.softmax(logits, 1), labels.tolist(), strict=True):
         below = [p for k, p in enumerate(row) if k != label and p < row[label]]
@@ -128,7 +125,6 @@ ADAFOCAL = {
 
 
 def adafocal(logits: Tensor, labels: Tensor) -> Tensor:
-    """With the bins of ``ADAFOCAL``."""
     values = []
     for p in _true(logits, labels)[1]:
         bin_of_p = sum(p.item() >= edge for edge in (0.2, 0.4, 0.7))
@@ -139,13 +135,10 @@ def adafocal(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def brier(logits: Tensor, labels: Tensor) -> Tensor:
-    """The squared distance to the label."""
     return ((torch.softmax(logits, 1) - _one_hot(logits, labels)) ** 2).sum(1)
 
 
 def focal_calibration(norm: int) -> Callable[[Tensor, Tensor], Tensor]:
-    """With gamma 2 and weight 0.5."""
-
     def values(logits: Tensor, labels: Tensor) -> Tensor:
         difference = torch.softmax(logits, 1) - _one_hot(logits, labels)
         return focal(2)(logits, labels) + 0.5 * (difference.abs() ** norm).sum(1)
@@ -154,20 +147,17 @@ def focal_calibration(norm: int) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def label_smoothing(logits: Tensor, labels: Tensor) -> Tensor:
-    """A tenth to all classes."""
     target = 0.9 * _one_hot(logits, labels) + 0.1 / logits.shape[1]
     return -(target * torch.softmax(logits, 1).log()).sum(1)
 
 
 def label_smoothing_others(logits: Tensor, labels: Tensor) -> Tensor:
-    """A tenth to the other classes."""
     hot = _one_hot(logits, labels)
     target = 0.9 * hot + 0.1 * (1 - hot) / (logits.shape[1] - 1)
     return -(target * torch.softmax(logits, 1).log()).sum(1)
 
 
 def margin(logits: Tensor, labels: Tensor) -> Tensor:
-    """With margin 1.5 and penalty 0.3."""
     gaps = logits.max(1, keepdim=True).values - logits
     return cross_entropy(logits, labels) + 0.3 * (gaps - 1.5).clamp(min=0).mean(1)
 
@@ -207,7 +197,6 @@ def mmce_plain(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def mdca(logits: Tensor, labels: Tensor) -> Tensor:
-    """With gamma 1 and penalty 0.8."""
     probs = torch.softmax(logits, 1)
     total = torch.zeros((), dtype=logits.dtype)
     for k in range(logits.shape[1]):
@@ -252,7 +241,6 @@ def proper_focal(logits: Tensor, labels: Tensor) -> Tensor:
 def multilabel(
     gamma: float, calibration_weight: float, *, alpha: float | None = None
 ) -> Callable[[Tensor, Tensor], Tensor]:
-    """Label by label."""
     ones, zeros = (1.0, 1.0) if alpha is None else (alpha, 1 - alpha)
 
     def values(logits: Tensor, labels: Tensor) -> Tensor:

@@ -36,7 +36,6 @@ class Streaming:
         return getattr(metrics, self.cls)(task=task, num_classes=classes, **{**self.options, **more})
 
     def whole(self, probs: Any, labels: Any, **more: Any) -> Any:
-        """The function on everything at once."""
         options = self.options if self.function_options is None else self.function_options
         return self.function(probs, labels, **options, **more)
 

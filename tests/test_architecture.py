@@ -61,7 +61,6 @@ def test_every_room_has_a_floor(graph: dict[str, set[str]]) -> None:
 
 
 def test_imports_go_down_only(graph: dict[str, set[str]]) -> None:
-    """No room imports from a room above or beside its own."""
     assert arrows_up(graph) == {}
 
 
@@ -85,7 +84,6 @@ def test_members_import_down_only(package: str) -> None:
 
 
 def test_files_are_small() -> None:
-    """No file is longer than 600 lines."""
     texts = {
         f"{name}/{path}": text for name, of in SOURCES.items() for path, text in read_package(of).items()
     }
@@ -93,7 +91,6 @@ def test_files_are_small() -> None:
 
 
 def relative_imports(text: str) -> list[int]:
-    """The lines of a file that import relative to it."""
     if not re.search(r"\bfrom[\s\\]*\.", text):  # reading every file as a program takes a second
         return []
     nodes = ast.walk(ast.parse(text))
@@ -101,7 +98,6 @@ def relative_imports(text: str) -> list[int]:
 
 
 def test_no_relative_imports() -> None:
-    """Relative imports would escape the checks above."""
     assert {path: lines for path, text in TEXTS.items() if (lines := relative_imports(text))} == {}
     for space in (" ", "", "  ", "\\\n"):
         assert relative_imports(f"def f():\n    from{space}.focal import focal_loss") == [2]
@@ -151,7 +147,6 @@ def test_planted_circles_are_found(path: str, text: str, members: str) -> None:
 
 
 def test_a_circle_of_folders_is_found_where_no_file_is_in_one() -> None:
-    """Two folders whose files import each other are entangled, although the files are not."""
     planted = {
         **PLAIN,
         "losses/more/one.py": "from calibrant.losses.parts import rows",

@@ -20,7 +20,6 @@ ENVIRONMENT = {"processor": "a chip", "cores": 2, "python": "3.12"}
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """Two benchmarks that meet their bars."""
     entries = {
         "calibrant": {"milliseconds": 40.0, "times_ours": 1.0, "value": 0.125},
         "other": {"milliseconds": 100.0, "times_ours": 2.5, "value": 0.126},
@@ -45,19 +44,16 @@ def results(tmp_path: Path) -> Path:
 
 
 def write(folder: Path, name: str, content: dict[str, Any]) -> None:
-    """A file of results."""
     (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
 
 
 def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a script of the folder."""
     command = [sys.executable, str(FOLDER / script), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    """A script of the folder as a module."""
     monkeypatch.syspath_prepend(FOLDER)
     return importlib.import_module
 
@@ -87,7 +83,6 @@ def test_bars_that_are_met(results) -> None:
     ],
 )
 def test_a_bar_that_is_missed(results, where, value, missed) -> None:
-    """Each kind of bar is able to fail, and is named."""
     content = json.loads((results / "metrics.json").read_text(encoding="utf-8"))
     place = content["tasks"]["ECE"]
     for key in where[:-1]:

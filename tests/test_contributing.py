@@ -49,7 +49,6 @@ def rows(text: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_named_paths_exist(page: str) -> None:
-    """Files, folders, and the folders of files to be written."""
     paths = named_paths(TEXTS[page])
     assert len(paths) > 20
     assert [path for path in sorted(paths) if not exists(path)] == []
@@ -57,7 +56,6 @@ def test_named_paths_exist(page: str) -> None:
 
 @pytest.mark.parametrize("page", ["README.md", *PAGES])
 def test_links_lead_somewhere(page: str) -> None:
-    """Relative ones, and pictures."""
     links = re.findall(r"\]\((?!https?://)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))
     assert links
     assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
@@ -82,7 +80,6 @@ def test_the_picture_is_drawn_from_the_imports() -> None:
 
 
 def test_every_room_is_described() -> None:
-    """The page's table has a row for each room, and no other."""
     graph = package_graph()
     told = {cells[0].strip("`") for cells in rows(TEXTS["docs/architecture.md"])}
     there = {f"src/calibrant/{room}" for room in rooms(graph) if not room.startswith("__")}
@@ -138,28 +135,28 @@ def test_skeletons_run(section: str) -> None:
 
 
 def test_there_is_a_section_for_each_kind() -> None:
-    """All that is declared once can be added by the page."""
     kinds = ("loss", "metric", "quantity", "calibrator", "study", "task or an engine", "dataset", "network")
     assert list(SECTIONS) == [f"Add a {kind}" for kind in kinds]
 
 
 def test_commands_are_targets_of_the_makefile() -> None:
     """The page, the hooks before a commit and the workflows call ``make`` with what it knows."""
-    workflow = (ROOT / ".github/workflows/checks.yml").read_text(encoding="utf-8")
+    workflow = "".join(
+        (ROOT / f".github/workflows/{name}.yml").read_text(encoding="utf-8") for name in ("checks", "release")
+    )
     hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     runs = re.findall(r"run: (.*)$", workflow, flags=re.MULTILINE)
     entries = re.findall(r"entry: (.*)$", hooks, flags=re.MULTILINE)
     assert runs
     assert entries
-    assert all(command.startswith("make ") for command in [*runs, *entries])
+    assert all(command.startswith(("make ", "gh release ")) for command in [*runs, *entries])
     everywhere = [*runs, *entries, *CODE.findall(TEXTS["CONTRIBUTING.md"])]
     called = {command.split()[1] for command in everywhere if command.startswith("make ")}
-    assert {"test", "lint", "wheel-check", "docs-check"} <= called
+    assert {"test", "lint", "wheel-check", "docs-check", "sbom"} <= called
     assert called <= TARGETS
 
 
 def test_fragments_of_the_changelog_are_of_a_kind() -> None:
-    """A release gathers only these, and stops at a fragment of another name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     kinds = {kind["directory"] for kind in project["tool"]["towncrier"]["type"]}
     names = {path.name for path in (ROOT / "changelog.d").glob("*.md")} - {"README.md"}

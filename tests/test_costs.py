@@ -13,7 +13,6 @@ STEP, EPOCHS = 0.44, 60  # CPU seconds of the ResNet of 20 layers; of 45,000 ima
 
 
 def text_of(path: str) -> str:
-    """A file of the repository."""
     return (ROOT / path).read_text(encoding="utf-8")
 
 

@@ -26,7 +26,6 @@ DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)")
 
 
 def text_of(page: str) -> str:
-    """The page as it stands."""
     return (FOLDER / page).read_text(encoding="utf-8")
 
 
@@ -58,7 +57,6 @@ def is_among(number: str, shown: list[float]) -> bool:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in WITHOUT_CODE])
 def test_examples_give_what_is_shown(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every example of the page, one after the other, from the repository's folder."""
     monkeypatch.chdir(ROOT)
     test = doctest.DocTestParser().get_doctest(code_of(page), {}, page, str(FOLDER / page), 0)
     report: list[str] = []
@@ -76,7 +74,6 @@ def test_numbers_of_the_text_are_shown(page: str) -> None:
 
 
 def test_numbers_are_looked_for() -> None:
-    """The rule can fail: another number is not among those shown."""
     assert is_among("0.63", [0.6266])
     assert is_among("6.1", [0.0614])
     assert not is_among("0.64", [0.6266])
@@ -85,7 +82,6 @@ def test_numbers_are_looked_for() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
-    """Files, and headings in them."""
     for target in re.findall(r"\]\(([^)]+)\)", text_of(page)):
         if "://" in target:
             continue
@@ -118,7 +114,6 @@ def test_costs_are_those_of_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_differences_are_those_of_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What agrees with the rows in memory is what the script measured."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     script = importlib.import_module("parts_agree")
     measured = json.loads((script.RESULTS / "parts_agree.json").read_text(encoding="utf-8"))
@@ -127,7 +122,6 @@ def test_differences_are_those_of_the_benchmark(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_every_page_is_in_the_index() -> None:
-    """The index names all others."""
     assert set(re.findall(r"\((\w[\w-]*\.md)\)", text_of("README.md"))) == set(PAGES) - {"README.md"}
 
 

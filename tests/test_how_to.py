@@ -16,6 +16,7 @@ import torch
 import typer
 from torch import Tensor, nn
 
+import stand_in_trainers
 from calibrant.calibrators import load_calibrator
 from calibrant.cli.main import app
 from calibrant.predictions import load_predictions
@@ -29,7 +30,6 @@ MOST_WORDS = 600  # of prose
 
 
 def text_of(name: str) -> str:
-    """A guide."""
     return (PAGES / name).read_text(encoding="utf-8")
 
 
@@ -104,7 +104,6 @@ def taking_anything(**settings: Any) -> nn.Module:
 
 @pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 def test_train_from_a_recipe(tmp_path, monkeypatch) -> None:
-    """The commands train; factories of other packages are called as the table says."""
     monkeypatch.setattr("calibrant.reports.html.report_text", lambda *_given, **_sections: "<!doctype html>")
     run_blocks("how-to/train-from-a-recipe.md", tmp_path, monkeypatch)
     factories = {"torchvision": "unused", "torchvision.models": "vit_b_16", "timm": "create_model"}
@@ -125,11 +124,9 @@ class Words:
 
     @classmethod
     def from_pretrained(cls, _: str) -> Words:
-        """No download."""
         return cls()
 
     def __call__(self, texts: list[str], **_: Any) -> dict[str, Tensor]:
-        """A batch."""
         counts = [[text.count("good"), text.count("bad"), text.count("not")] for text in texts]
         return {"input_ids": torch.tensor(counts), "attention_mask": torch.ones(len(texts), 3)}
 
@@ -141,11 +138,9 @@ class Sentiment(nn.Module):
 
     @classmethod
     def from_pretrained(cls, _: str) -> Sentiment:
-        """No download."""
         return cls()
 
     def forward(self, *, input_ids: Tensor, attention_mask: Tensor) -> Any:
-        """Logits in an object."""
         good, bad, negated = (input_ids * attention_mask).double().T
         score = 6 * (good - bad) * (1 - 2 * negated)
         return SimpleNamespace(logits=torch.stack([-score / 2, score / 2], dim=1), loss=None)
@@ -155,59 +150,27 @@ def test_hugging_face(tmp_path, monkeypatch, capsys) -> None:
     """With a stand-in for the download: eight in ten are right, and that is the confidence afterwards."""
     stand_in = ModuleType("transformers")
     stand_in.AutoTokenizer, stand_in.AutoModelForSequenceClassification = Words, Sentiment
+    stand_in.Trainer = stand_in_trainers.TransformersTrainer
+    stand_in.TrainingArguments = stand_in_trainers.training_arguments
     monkeypatch.setitem(sys.modules, "transformers", stand_in)
     page = run_blocks("how-to/hugging-face.md", tmp_path, monkeypatch)
     for answer, label in zip(page["pipe"](["good", "not good"]), ("POSITIVE", "NEGATIVE"), strict=True):
         assert answer["label"] == label
         assert answer["score"] == pytest.approx(0.8, abs=0.02)
-    assert "Choice: use temperature" in capsys.readouterr().out
+    assert page["calibrator"].temperature == page["calibration"].calibrator.temperature
+    assert "Choice: temperature" in capsys.readouterr().out
 
 
-class Trainer:
-    """Stands for Lightning's: the loops that the page relies on."""
-
-    def __init__(self, *, max_epochs: int, **_: Any) -> None:
-        self.max_epochs = max_epochs
-
-    def fit(self, module: Any, train: Any, validation: Any) -> None:
-        """Train and validate."""
-        optimizer = module.configure_optimizers()
-        for _ in range(self.max_epochs):
-            for number, batch in enumerate(train):
-                optimizer.zero_grad()
-                module.training_step(batch, number).backward()
-                optimizer.step()
-            with torch.no_grad():
-                for number, batch in enumerate(validation):
-                    module.validation_step(batch, number)
-            module.logged = {name: float(metric.compute()) for name, metric in module.logged.items()}
-
-
-class LightningModule(nn.Module):
-    """Stands for Lightning's: keeps what is logged."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.logged: dict[str, Any] = {}
-
-    def log(self, name: str, value: Any) -> None:
-        """Remember a metric."""
-        self.logged[name] = value
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::calibrant.CalibrantWarning")
+@pytest.mark.filterwarnings("ignore")  # of the library
 def test_lightning(tmp_path, monkeypatch, capsys) -> None:
     """The calibrated module has the log loss that the page shows, lower than the network's."""
     if importlib.util.find_spec("lightning") is None:
-        stand_in = ModuleType("lightning")
-        stand_in.LightningModule, stand_in.Trainer = LightningModule, Trainer
-        monkeypatch.setitem(sys.modules, "lightning", stand_in)
+        monkeypatch.setitem(sys.modules, "lightning", stand_in_trainers.lightning())
     page = run_blocks("how-to/lightning.md", tmp_path, monkeypatch)
     (shown,) = re.findall(r"^log loss .* after$", text_of("lightning.md"), flags=re.MULTILINE)
     assert BLOCKS._same(shown, capsys.readouterr().out.splitlines()[-1])
     assert page["model"](page["inputs"][:5]).shape == (5, 3)
-    if hasattr(page["module"], "logged"):
-        assert 0 < page["module"].logged["val_ece"] < 0.5
+    assert page["calibrator"].temperature == page["calibration"].calibrator.temperature
 
 
 def test_conformal_prediction(tmp_path, monkeypatch, capsys) -> None:

@@ -32,7 +32,6 @@ def test_pages_show_what_their_commands_print(page: Path) -> None:
 
 
 def test_pages_agree_on_the_installation() -> None:
-    """The same commands, and the same output of the demo, in all three places."""
     texts = [(ROOT / page).read_text(encoding="utf-8") for page in INSTALLING]
     for command in (r"\$ cd calibrant\n\$ pip", r"\$ calibrant demo"):
         block = re.compile(rf"^```console\n{command}.*?^```$", flags=re.DOTALL | re.MULTILINE)
@@ -75,7 +74,6 @@ def test_a_stale_page_is_found_and_filled(tmp_path) -> None:
 
 
 def test_small_differences_of_numbers_are_no_staleness() -> None:
-    """Words must agree, numbers nearly."""
     assert tool._same("ECE  0.0587 [0.0302, 0.0788]", "ECE 0.0589 [0.0301, 0.0790]")
     assert not tool._same("ECE 0.0587", "ECE 0.0687")
     assert not tool._same("ECE 0.0587", "smCE 0.0587")

@@ -123,7 +123,6 @@ class Runner:
         return None
 
     def outputs(self) -> dict[str, str]:
-        """The outputs of the action."""
         return {name: self._filled(each["value"]) for name, each in ACTION["outputs"].items()}
 
 
@@ -163,7 +162,7 @@ def test_the_first_run_on_the_main_branch_saves_a_baseline(folder: Path) -> None
     """Without limits there is nothing to check yet, which is said; then the file is uploaded."""
     runner = Runner(folder, file="my file.npz", **{"baseline-artifact": "predictions"})
     assert runner.code == 0, runner.log
-    assert "::notice title=calibrant check::main has no artefact predictions yet" in runner.log
+    assert "::notice title=calibrant check::main has no artifact predictions yet" in runner.log
     assert "so nothing was checked" in runner.log
     assert runner.uses[-1] == {
         "name": "predictions",
@@ -210,7 +209,6 @@ def test_the_gitlab_job_compares_with_the_default_branch(folder: Path) -> None:
 
 
 def test_the_first_gitlab_job_passes(folder: Path) -> None:
-    """There is no baseline yet, and without limits nothing to check."""
     done = gitlab(folder)
     assert done.returncode == 0, done.stderr
     assert "nothing was checked" in done.stdout

@@ -15,7 +15,12 @@ from sklearn.naive_bayes import GaussianNB
 from calibrant import InputError, Predictions, compare, evaluate, plots
 from calibrant.evaluation import Evaluation, monitor
 from calibrant.evaluation.stages import judged_as_it_is
-from calibrant.metrics import decision_curve, reliability_table, risk_coverage_curve
+from calibrant.metrics import (
+    decision_curve,
+    flexible_calibration_curve,
+    reliability_table,
+    risk_coverage_curve,
+)
 from calibrant.plots import ReliabilityDisplay
 from calibrant.predictions import load_predictions
 from calibrant.reports.file_figures import FigureRequest, figure_named
@@ -32,7 +37,6 @@ NAMES = np.array(["cat", "dog", "fox"])
 
 @pytest.fixture
 def ax() -> Axes:
-    """Axes that pyplot does not know."""
     return Figure().add_subplot()
 
 
@@ -45,24 +49,20 @@ def evaluation() -> Evaluation:
 
 
 def legend(ax: Axes) -> list[str]:
-    """The words of the legend."""
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 def points(ax: Axes) -> np.ndarray:
-    """All points, from left to right."""
     clouds = [artist.get_offsets() for artist in ax.collections if isinstance(artist, PathCollection)]
     found = np.concatenate(clouds)
     return found[np.argsort(found[:, 0])]
 
 
 def bars(ax: Axes) -> int:
-    """How many intervals are drawn."""
     return sum(len(each.get_segments()) for each in ax.collections if isinstance(each, LineCollection))
 
 
 def words(ax: Axes) -> tuple[str, str]:
-    """What the axes are called."""
     return ax.get_xlabel(), ax.get_ylabel()
 
 
@@ -90,7 +90,6 @@ def test_the_command_draws_the_same(ax, tmp_path) -> None:
 
 
 def test_curves_are_those_of_an_evaluation(evaluation) -> None:
-    """Of the positive class and the top label, with the same noise band."""
     for given in (
         Predictions(probs=PROBS, labels=LABELS),
         Predictions(probs=TABLE, labels=CLASSES),
@@ -103,7 +102,6 @@ def test_curves_are_those_of_an_evaluation(evaluation) -> None:
 
 
 def test_classes_are_drawn_by_name_or_number(ax) -> None:
-    """One class against the others, of several labels one, of two classes the other."""
     fox = ReliabilityDisplay.from_predictions(TABLE[:, 2], CLASSES == 2).curves[""]
     given = Predictions(probs=TABLE, labels=CLASSES, class_names=NAMES)
     named = ReliabilityDisplay.from_predictions(given, class_="fox", ax=ax)
@@ -125,7 +123,6 @@ def test_classes_are_drawn_by_name_or_number(ax) -> None:
 
 
 def test_all_labels_are_drawn_together() -> None:
-    """Of several labels per sample, every one counts."""
     display = ReliabilityDisplay.from_predictions(TABLE, SEVERAL)
     assert sum(display.curves[""].counts) == 1800
 
@@ -179,7 +176,6 @@ def test_rare_events_have_bins_of_equal_mass_and_logarithms(ax) -> None:
 
 
 def test_bins_of_equal_mass_and_no_intervals(ax) -> None:
-    """As asked for, in a diagram that is not rare."""
     display = ReliabilityDisplay.from_predictions(
         PROBS, LABELS, bins=6, binning="mass", interval=False, ax=ax
     )
@@ -189,7 +185,6 @@ def test_bins_of_equal_mass_and_no_intervals(ax) -> None:
 
 
 def test_an_evaluation_is_drawn_before_and_after(evaluation, ax) -> None:
-    """Its own curves, under the titles of its arms; of a comparison, all models."""
     ReliabilityDisplay.from_evaluation(evaluation, ax=ax)
     repaired = evaluation.arm(evaluation.verdict.recommended)
     assert legend(ax)[:3] == ["calibrated", "Uncalibrated", repaired.title]
@@ -203,7 +198,6 @@ def test_an_evaluation_is_drawn_before_and_after(evaluation, ax) -> None:
 
 
 def test_class_errors_are_in_points(evaluation, ax) -> None:
-    """The class furthest off first, before and after; without an evaluation, before alone."""
     plots.class_errors(evaluation, ax=ax)
     before = [float(x) for line in ax.lines if line.get_fillstyle() == "none" for x in line.get_xdata()]
     expected = [100 * (row.mean_probability - row.prevalence) for row in evaluation.arms[0].classes]
@@ -212,7 +206,7 @@ def test_class_errors_are_in_points(evaluation, ax) -> None:
     alone = plots.class_errors(TABLE, CLASSES, most=2)
     assert len(alone.get_yticklabels()) == 2
     assert not any(len(line.get_xdata()) for line in alone.lines[1:] if line.get_fillstyle() == "full")
-    with pytest.raises(InputError, match="there are confidences only"):
+    with pytest.raises(InputError, match="have only confidences"):
         plots.class_errors(Predictions(confidence=PROBS, correct=LABELS))
 
 
@@ -238,7 +232,6 @@ def test_groups_are_drawn_with_intervals(evaluation, ax) -> None:
 
 
 def test_histograms_count_right_and_wrong(evaluation) -> None:
-    """Of an evaluation the uncalibrated predictions; else of what is given."""
     right = (TABLE.argmax(axis=1) == CLASSES).sum()
     for found in ((evaluation,), (TABLE, CLASSES)):
         texts = [text.get_text() for text in plots.confidence_histogram(*found).texts]
@@ -248,7 +241,6 @@ def test_histograms_count_right_and_wrong(evaluation) -> None:
 
 
 def test_risk_against_coverage_is_that_of_the_metrics(evaluation, ax) -> None:
-    """One model, several by name, and an evaluation before and after."""
     plots.risk_coverage(TABLE, CLASSES, ax=ax)
     curve = risk_coverage_curve(TABLE, CLASSES)
     assert np.allclose(ax.lines[0].get_ydata()[1:], curve.risk)
@@ -260,6 +252,19 @@ def test_risk_against_coverage_is_that_of_the_metrics(evaluation, ax) -> None:
         plots.risk_coverage({}, LABELS)
     with pytest.raises(InputError, match="one column at a time"):
         plots.risk_coverage(TABLE, SEVERAL)
+
+
+def test_calibration_curves_are_those_of_the_metrics(ax) -> None:
+    """With the event's own name on the axes, over the range that the curve has."""
+    named = Predictions(probs=PROBS, labels=LABELS, class_names=["well", "sepsis"])
+    plots.calibration_curve({"a": named}, ax=ax)
+    found = flexible_calibration_curve(PROBS, LABELS)
+    assert np.allclose(ax.lines[1].get_ydata(), found.actual)
+    assert np.allclose(ax.lines[1].get_xdata(), found.positions)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("predicted probability of sepsis", "actual rate of sepsis")
+    assert plots.decision_curve(named).get_xlabel() == "threshold probability of sepsis"
+    shown = plots.ReliabilityDisplay.from_predictions(named)
+    assert shown.ax_.get_xlabel() == "predicted probability of sepsis"
 
 
 def test_decision_curves_are_those_of_the_metrics(ax) -> None:
@@ -279,7 +284,6 @@ def test_decision_curves_are_those_of_the_metrics(ax) -> None:
 
 
 def test_windows_are_drawn_over_time(ax) -> None:
-    """The error, the means or the evidence of every window."""
     found = monitor(Predictions(probs=PROBS, labels=LABELS), np.arange(600), window=100, bootstrap=20)
     plots.over_time(found, ax=ax)
     errors = [window.metrics["ece"].value for window in found.windows]
@@ -305,7 +309,6 @@ def test_what_cannot_be_drawn_says_what_to_give(evaluation) -> None:
 
 
 def test_without_axes_pyplot_shows_the_figure() -> None:
-    """A new one for each call, which notebooks display."""
     display = ReliabilityDisplay.from_predictions(PROBS, LABELS)
     assert pyplot.gcf() is display.figure_
     assert plots.confidence_histogram(PROBS, LABELS).figure is pyplot.gcf()
@@ -313,7 +316,6 @@ def test_without_axes_pyplot_shows_the_figure() -> None:
 
 
 def test_nothing_is_imported_before_it_is_drawn() -> None:
-    """Neither matplotlib with the module, nor pyplot where axes are given."""
     code = """
 import sys
 from calibrant import plots
@@ -363,7 +365,6 @@ def test_words_are_labels_where_they_are_named(draw, ax) -> None:
 
 
 def test_an_evaluation_is_not_a_monitoring(evaluation, ax) -> None:
-    """Nor does it take names of its own."""
     with pytest.raises(TypeError, match=r"what `calibrant\.evaluation\.monitor` returns; got Evaluation"):
         plots.over_time(evaluation, ax=ax)
     with pytest.raises(InputError, match="`class_names` must not be given with an evaluation, which has"):

@@ -38,7 +38,6 @@ def unlisted(roster: str, graph: Graph) -> list[str]:
 
 @pytest.mark.parametrize("roster", ROSTERS)
 def test_every_file_is_listed(roster: str) -> None:
-    """A new file of a room is imported by the room's roster."""
     assert unlisted(roster, package_graph(member_of(roster)[0])) == []
 
 
@@ -52,7 +51,6 @@ def test_a_file_that_is_not_listed_is_named(roster: str) -> None:
 
 
 def room_named(room: str) -> ModuleType:
-    """A room of the instrument, or of the laboratory."""
     return import_module(f"calibrant_lab.{room}" if room == "models" else f"calibrant.{room}")
 
 

@@ -102,7 +102,6 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
 
 
 def test_true_annotations_pass(planted: ModuleType) -> None:
-    """Where the arrays are what the annotations say, nothing changes."""
     values = torch.ones(3)
     assert torch.equal(planted.halves(values), values / 2)
     assert torch.equal(planted.transposed(torch.eye(2)), torch.eye(2))
@@ -136,13 +135,11 @@ def test_wrong_arguments_are_caught(planted: ModuleType) -> None:
 
 
 def test_what_the_function_refuses_it_refuses_itself(planted: ModuleType) -> None:
-    """A caller's mistake is answered with the function's own error."""
     with pytest.raises(ValueError, match="too long"):
         planted.dot(torch.ones(10), torch.ones(1))
 
 
 def test_compiled_functions_are_left_alone(planted: ModuleType) -> None:
-    """Numba's functions stay numba's."""
     assert planted.compiled(torch.ones(3).numpy()) == 1
     assert not hasattr(planted.compiled, "shapes_are_checked")
 
@@ -162,7 +159,6 @@ def test_annotations_have_a_meaning(name: str) -> None:
 
 
 def test_the_package_is_checked() -> None:
-    """The hook is in place for the package itself."""
     checked = {name for name in MODULES if any(shapes.shape_annotated(importlib.import_module(name)))}
     wanted = {room for room in shapes.ROOMS if f"calibrant.{room}." not in shapes.EXEMPT}
     assert {name.split(".")[1] for name in checked} == wanted
@@ -172,7 +168,6 @@ def test_the_package_is_checked() -> None:
 
 
 def test_exemptions_are_still_there() -> None:
-    """What is not checked exists, and has a reason."""
     for start, reason in shapes.EXEMPT.items():
         assert any(name.startswith(start.partition(":")[0]) for name in MODULES), start
         assert reason

@@ -40,7 +40,6 @@ def test_no_page_is_long(page: str) -> None:
 
 
 def test_files_of_the_cookbook_are_read(tmp_path, monkeypatch) -> None:
-    """Each file that the page writes is one that calibrant reads."""
     run_blocks("reference/file-formats.md", tmp_path, monkeypatch)
     files = sorted(tmp_path.iterdir())
     assert len(files) == 4
@@ -48,7 +47,6 @@ def test_files_of_the_cookbook_are_read(tmp_path, monkeypatch) -> None:
 
 
 def test_names_to_move_to_exist() -> None:
-    """What the comparison names in the columns of this library is public."""
     names = ("metrics", "calibrators", "losses", "reports", "evaluation")
     modules = (calibrant, *(getattr(calibrant, name) for name in names))
     known = {name for module in modules for name in module.__all__}
@@ -98,7 +96,6 @@ def test_studies_are_on_the_site() -> None:
 
 
 def test_every_decision_is_listed() -> None:
-    """With whether it still holds; the list is in the repository."""
     folder = DOCS / "decisions"
     index = (folder / "index.md").read_text(encoding="utf-8")
     row = re.compile(r"^\| \[\d+\]\((.*?)\) \| .+ \| (holds|amended by|superseded by)", flags=re.MULTILINE)
@@ -107,7 +104,6 @@ def test_every_decision_is_listed() -> None:
 
 
 def test_docstrings_become_markdown() -> None:
-    """Roles, formulas in the line and displayed ones; all else stays."""
     text = "Of :func:`~calibrant.metrics.auroc`, :math:`p`.\n\n.. math:: a\n    + b\n\nExample:\n    >>> 1"
     made = tool("site/docstrings").as_markdown(text)
     assert made == "Of `auroc`, $p$.\n\n\n$$\na + b\n$$\n\nExamples:\n    >>> 1"
@@ -124,7 +120,6 @@ def test_classes_say_how_they_are_made() -> None:
 
 
 def test_every_public_name_has_its_place() -> None:
-    """Those of each room on its page, and the errors on theirs."""
     pages = tool("site/pages")
     for room, (_, paths) in pages.ROOMS.items():
         text = pages.api_page(room)
@@ -149,7 +144,6 @@ def test_formulas_become_mathml() -> None:
 
 
 def test_an_address_that_is_missing_makes_no_link() -> None:
-    """Until the repository has one, pages name its files; then they link to them."""
     page = SimpleNamespace(file=SimpleNamespace(src_uri="start/install.md"))
     files = SimpleNamespace(
         get_file_from_path=lambda _: SimpleNamespace(inclusion=SimpleNamespace(is_included=lambda: True))
@@ -175,7 +169,6 @@ def test_an_address_that_is_missing_makes_no_link() -> None:
 
 
 def test_the_picture_is_drawn() -> None:
-    """A box for each room, above those that it imports."""
     text = tool("site/picture").on_page_markdown("```mermaid\nflowchart TB\n    cli --> losses\n```\n")
     heights = dict(re.findall(r'y="(\d+)">(\w+)</text>', text))
     assert {name: height for height, name in heights.items()} == {"cli": "20", "losses": "96"}

@@ -35,7 +35,6 @@ class Toy(Task):
     version: ClassVar[int] = 1
 
     def complete(self, settings: Settings) -> Settings:
-        """Its defaults."""
         if unknown := settings.keys() - DEFAULTS.keys():
             raise InputError(f"there is no setting {min(unknown)}.")
         return {**DEFAULTS, **settings}
@@ -45,7 +44,6 @@ class Toy(Task):
         return {name: value for name, value in settings.items() if name not in {"log", "seconds", "steps"}}
 
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
-        """Do as ``how`` says."""
         if settings["log"]:
             with Path(settings["log"]).open("a", encoding="utf-8") as file:
                 file.write(f"{settings['value']} {settings['seed']}\n")
@@ -81,7 +79,6 @@ def toys(**axes: list[Any]) -> tuple[Item, ...]:
 
 
 def toy_grid(axes: Mapping[str, list[Any]], **content: Any) -> Grid:
-    """A grid of the toy."""
     from calibrant_lab.sweep.grid import Grid
 
     return Grid.read({"axes": axes, **content}, task=Toy())

@@ -32,7 +32,6 @@ def drawing_no_diagrams() -> Iterator[None]:
 
 @contextmanager
 def drawing_nothing() -> Iterator[None]:
-    """And the report itself."""
     with drawing_little(), pytest.MonkeyPatch.context() as patch:
         patch.setattr("calibrant.reports.html.report_text", lambda *_given, **_sections: "<!doctype html>")
         yield

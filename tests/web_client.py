@@ -45,11 +45,9 @@ class Client:
         self._app = app
 
     def post(self, path: str, **given: Any) -> httpx.Response:
-        """The answer to a POST."""
         return asyncio.run(self._answer("POST", path, given))
 
     def get(self, path: str, **given: Any) -> httpx.Response:
-        """The answer to a GET."""
         return asyncio.run(self._answer("GET", path, given))
 
     async def _answer(self, method: str, path: str, given: dict[str, Any]) -> httpx.Response:

@@ -69,7 +69,6 @@ def test_every_epoch_keeps_its_share(tier, runs) -> None:
 
 @pytest.mark.parametrize(("step", "epochs"), [(1e-3, 60), (2e-3, 45), (3e-3, 30), (1.0, 30)])
 def test_the_epochs_follow_from_the_time_of_a_step(step, epochs) -> None:
-    """The most that end in time; the fewest where none does."""
     assert chosen((30, 45, 60), step=step, steps=352, runs=40, jobs=4, seconds=430) == epochs
 
 
@@ -77,7 +76,6 @@ def test_the_epochs_follow_from_the_time_of_a_step(step, epochs) -> None:
     ("error", "temperature", "is_open"), [(0.004, 1.6, True), (0.006, 1.6, False), (0.0, 1.4, False)]
 )
 def test_the_gate(error, temperature, is_open) -> None:
-    """Both the accuracy on training images and the temperature must suffice."""
     result: Any = SimpleNamespace(
         rows=[{"dynamics": {"train": {"error": error}}}],
         parameters={"temperature": {"temperature": temperature}},

@@ -19,12 +19,10 @@ OF_PROOFS = {"holds", "false", "with a condition", "answered"}
 
 @functools.cache
 def rows() -> pd.DataFrame:
-    """Every test of every claim."""
     return every_claim.every_test()
 
 
 def page() -> str:
-    """The page as it stands."""
     return every_claim.PAGE.read_text(encoding="utf-8")
 
 
@@ -41,7 +39,6 @@ def cells() -> list[list[str]]:
 
 
 def proofs() -> list[list[str]]:
-    """The rows on theory."""
     return [row for row in cells() if row[-1].startswith("`")]
 
 
@@ -63,7 +60,6 @@ def test_every_test_is_downloaded(tmp_path) -> None:
 
 
 def test_page_is_short() -> None:
-    """So many words on the page, and in a cell."""
     assert len(words(page())) <= MOST_WORDS
     for row in cells():
         for cell in row:
@@ -71,14 +67,12 @@ def test_page_is_short() -> None:
 
 
 def test_verdicts_are_five_words() -> None:
-    """And no other; why is one tag."""
     found = [row[4].strip("*") for row in cells() if row[0] != "claim" and not row[-1].startswith("`")]
     assert len(found) > 40
     assert {each.partition(":")[0].strip("*") for each in found} <= VERDICTS
 
 
 def test_proofs_have_a_verdict_and_a_test() -> None:
-    """The test is there; the claim is short."""
     assert len(proofs()) > 25
     for claim, _, verdict, _, check in proofs():
         assert verdict in OF_PROOFS, claim
@@ -113,7 +107,6 @@ def test_claims_that_matter_are_asked() -> None:
 
 
 def test_counts_of_the_papers_are_theirs() -> None:
-    """As counted by hand in the published tables."""
     found = {
         each["name"]: every_claim.agreeing(each)[1] for each in every_claim.entries() if "printed" in each
     }

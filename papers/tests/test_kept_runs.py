@@ -26,26 +26,21 @@ class Drawn(Task):
     version: ClassVar[int] = 1
 
     def complete(self, settings: Settings) -> Settings:
-        """Both settings."""
         return {"seed": 0, "recorded": False, **settings}
 
     def unrecorded(self, settings: Settings) -> Settings:
-        """The same number."""
         return {**settings, "recorded": False}
 
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
-        """The number."""
         _ = folder, tell
         return Outcome(metrics={RESULT: {"number": settings["seed"]}})
 
 
 def grid(seeds: list[int], *, recorded: bool) -> Grid:
-    """All seeds."""
     return Grid.read({"settings": {"recorded": recorded}, "axes": {"seed": seeds}}, task=Drawn())
 
 
 def run(seed: int, *, recorded: bool, ece: float) -> KeptRun:
-    """A run of a results file."""
     return KeptRun(settings={"seed": seed, "recorded": recorded}, found={"ece": ece})
 
 
@@ -61,7 +56,6 @@ def test_of_two_runs_the_new_one_counts_unless_it_recorded_less() -> None:
 
 
 def test_a_run_that_recorded_less_stands_in(tmp_path) -> None:
-    """Until the grid's own run is done; the other way round it does not."""
     fuller = grid([0, 1], recorded=True)
     assert kept_results(fuller, tmp_path / "nothing") == []
     store = Store(tmp_path)
@@ -73,7 +67,6 @@ def test_a_run_that_recorded_less_stands_in(tmp_path) -> None:
 
 
 def test_what_runs_took_is_kept_once(tmp_path) -> None:
-    """Beside the versions, unless it is among what was found."""
     store = Store(tmp_path)
     sweep(grid([0, 1], recorded=False).items(), store, Serial())
     results = kept_results(grid([0, 1], recorded=False), tmp_path)
@@ -85,7 +78,6 @@ def test_what_runs_took_is_kept_once(tmp_path) -> None:
 
 
 def test_a_gpu_is_kept(tmp_path) -> None:
-    """Through the results file; a run on a CPU has no device."""
     store = Store(tmp_path)
     sweep(grid([0, 1, 2], recorded=False).items(), store, Serial())
     machines = [

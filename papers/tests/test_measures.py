@@ -49,14 +49,12 @@ from papers.theory_on_data.run import like_the_map, theory_on_files
 
 
 def test_every_grid_is_read() -> None:
-    """Each study's grid names a task that exists, with settings it takes."""
     for name in filter(studies.has_grid, studies.names()):
         assert studies.grid_of(name, seeds=1).points
 
 
 @pytest.mark.parametrize(("name", "runs"), [("losses", 115), ("sum_or_mean", 520)])
 def test_every_run_of_losses_has_a_place_of_its_own(name, runs) -> None:
-    """The names on the page tell all runs of the grid apart."""
     points, key_of = studies.grid_of(name).points, studies.study(name).key_of
     assert len({tuple(key_of(point.settings).values()) for point in points}) == len(points) == runs
 
@@ -77,7 +75,6 @@ def test_runs_with_the_mean_are_those_of_the_study_of_losses() -> None:
 
 @pytest.mark.parametrize(("name", "imbalance"), [("losses", 1.0), ("long-tail", 100.0)])
 def test_recipe_of_the_laboratory_is_that_of_losses(name, imbalance) -> None:
-    """They evaluate less."""
     every = [point.settings for point in studies.grid_of("losses").points]
     settings = next(each for each in every if each["data.imbalance"] == imbalance)
     ours = load_recipe(HERE.parent / f"lab/recipes/fashion-mnist-{name}.toml")
@@ -137,7 +134,6 @@ def test_scaling_of_exponents_searches_the_grids_of_the_paper() -> None:
 
 
 def test_sst_errors_are_those_of_the_runs_report() -> None:
-    """ECE and temperatures under both conventions are what a run says of itself."""
     generator = torch.Generator().manual_seed(0)
     wide = (2 * torch.randn(120, 3, generator=generator)).log_softmax(1)[:, ::2]
     labels = (torch.rand(120, generator=generator) < wide.softmax(1)[:, 1]).long()
@@ -160,7 +156,6 @@ def test_sst_errors_are_those_of_the_runs_report() -> None:
     ],
 )
 def test_grids_have_the_settings_of_their_recipes(study, data, recipe, but) -> None:
-    """Network, data and training, but for what the page calls a difference."""
     points = studies.grid_of(study).points
     settings = next(each.settings for each in points if str(each.settings["data.name"]).startswith(data))
     wanted = load_recipe(studies.HERE.parent / "lab" / "recipes" / f"{recipe}.toml")
@@ -175,7 +170,6 @@ def drawn(truth: Tensor, log_probs: Tensor, *, people: int = 50) -> Judged:
 
 
 def logits_of(num_images: int) -> Tensor:
-    """Logits of three classes at random."""
     return 2 * torch.randn(num_images, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
 
@@ -205,7 +199,6 @@ def test_what_people_and_maps_hide_is_found_again() -> None:
 
 
 def test_images_in_another_order_are_refused(tmp_path) -> None:
-    """Outputs whose labels are not those of the judgements, and folders without them."""
     with pytest.raises(InputError, match="is missing"):
         read(tmp_path, "network.npz")
     path = tmp_path / JUDGEMENTS
@@ -217,7 +210,6 @@ def test_images_in_another_order_are_refused(tmp_path) -> None:
 
 
 def test_chest_x_rays_are_judged_on_whole_patients(monkeypatch) -> None:
-    """Numbers are those of the test images, and pneumonia is told from no finding."""
     monkeypatch.setattr(chest, "RESAMPLES", 20)
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(120, 3))
@@ -234,7 +226,6 @@ def test_chest_x_rays_are_judged_on_whole_patients(monkeypatch) -> None:
 
 
 def test_labels_of_chest_x_rays_are_repaired_one_by_one(monkeypatch) -> None:
-    """Platt scaling lowers the error of each label."""
     monkeypatch.setattr(chest, "RESAMPLES", 20)
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(800, 2))
@@ -261,7 +252,6 @@ def test_length_and_turning_of_a_circle() -> None:
 
 
 def test_training_samples_that_are_all_right_have_no_temperature() -> None:
-    """The likeliest temperature is then the lowest; lengths of gradients have quantiles."""
     right = train_side(torch.tensor([[2.0, 0.0]] * 5), torch.zeros(5, dtype=torch.long))
     assert right["accuracy"] == 1
     assert right["temperature"] < 0.01
@@ -281,7 +271,6 @@ def test_runs_done_again_are_compared_by_every_number() -> None:
 
 
 def test_grid_of_curvature_holds_every_arm_of_every_setting() -> None:
-    """But the low rate on Fashion-MNIST."""
     every = [point.settings for point in studies.grid_of("curvature").points]
     points = {(settings["setting"], settings["arm"]) for settings in every}
     left_out = {(f"fashion-{end}", arm) for end in ("plain", "norm") for arm in ARMS if "low" in arm}
@@ -289,7 +278,6 @@ def test_grid_of_curvature_holds_every_arm_of_every_setting() -> None:
 
 
 def test_a_penalty_on_the_trace_lowers_it(monkeypatch) -> None:
-    """Cross-entropy's own curvature is that of cross-entropy; focal loss's is not."""
     monkeypatch.setitem(ARMS, "heavy", {"beta": 0.05})
     small = {"train": 60, "calibration": 100, "test": 300, "measured": 40, "epochs": 20, "batch_size": 20}
     plain, focal, heavy = (
@@ -314,7 +302,6 @@ def test_argument_of_the_generalisation_gap_in_numbers() -> None:
 
 
 def test_push_of_the_linear_model_is_the_slope_of_the_loss() -> None:
-    """Minus that of the library's focal loss in the true class's log-odds."""
     margin = torch.linspace(-6, 6, 25, dtype=torch.float64, requires_grad=True)
     logits, labels = torch.stack([torch.zeros_like(margin), margin], 1), torch.ones(25, dtype=torch.int64)
     for gamma in linear_model.GAMMAS:
@@ -425,7 +412,6 @@ def test_every_loss_has_a_row(monkeypatch) -> None:
 
 @pytest.mark.parametrize("name", ["cross-entropy", "label-smoothing"])
 def test_cells_of_properness(name) -> None:
-    """With fewer posteriors, what is known of two losses; the rest is as committed."""
     found = row_of(name, num_posteriors=2)
     (kept,) = (row for row in content("properness")["losses"] if row["loss"] == name)
     cells = ("keeps_class", "convex_in_probs", "convex_in_logits", "confidence", "confidence_many")

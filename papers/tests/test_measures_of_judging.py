@@ -172,7 +172,6 @@ def test_true_errors_are_the_metrics_where_the_truth_is_certain(ties) -> None:
 
 
 def test_populations_have_their_errors() -> None:
-    """The class-wise error is what labels show; another model is calibrated, and knows less."""
     logits, labels = Normal(4, 1.5).draw(60_000, np.random.default_rng(1))
     probs = torch.from_numpy(1.6 * logits).softmax(dim=1)
     drawn = float(metrics.classwise_calibration_error(probs, torch.from_numpy(labels), num_bins=15))
@@ -206,7 +205,6 @@ def test_evidence_at_the_end_of_a_window_is_the_monitors() -> None:
 
 
 def test_the_told_test_needs_so_many() -> None:
-    """Half of the score tests of that size reject."""
     rng = np.random.default_rng(0)
     size = round(samples_of_fixed_test(FULL_STREAMS, Change(slope=0.8)))
     log_odds = FULL_STREAMS.spread * rng.normal(size=(1000, size))

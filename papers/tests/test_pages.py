@@ -23,7 +23,6 @@ def frames_of(name: str) -> Frames:
 
 @functools.cache
 def rows_of(name: str) -> pd.DataFrame:
-    """The tests of its claims."""
     return verdicts(name, frames_of(name))
 
 
@@ -59,7 +58,6 @@ def test_page_is_short_and_has_its_parts(name) -> None:
 
 @each_study
 def test_figures_are_there(name) -> None:
-    """Each picture of the page, and no other."""
     page = (HERE / name / "page.md").read_text(encoding="utf-8")
     shown = set(re.findall(r"!\[.*?\]\(([\w-]+\.svg)\)", page))
     assert shown == {path.name for path in (HERE / name).glob("*.svg")}
@@ -88,7 +86,6 @@ def test_decided_means_below_the_level(name) -> None:
 
 
 def test_planted_faults_are_found() -> None:
-    """A number that is not the table's, and a mean on the other side."""
     tables = {"t": pd.DataFrame({"a": ["1.5 ± 0.2"]}, index=["x"])}
     assert strange_numbers("It is 1.5 or 1.6.", tables, pd.DataFrame()) == ["1.6"]
     assert judge([-1.0, -1.1, -0.9], high=0)["verdict"] == "holds"

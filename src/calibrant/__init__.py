@@ -1,4 +1,4 @@
-"""Are your classifier's probabilities true? Measure calibration, repair it, and know why.
+"""Test whether a classifier's probabilities are right, and fix them if they aren't.
 
 Everything is imported where it is first used, so ``import calibrant`` costs next to nothing.
 """
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from calibrant.repair import fit as fit
     from calibrant.reports import write_report as write_report
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
+"""The version of calibrant and calibrant-lab; ``tests/test_release.py`` compares other copies with it."""
 
 MOVED = frozenset({"data", "load_recipe", "load_run", "models", "train", "training"})
 """Names that calibrant-lab has now."""

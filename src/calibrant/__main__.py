@@ -1,4 +1,4 @@
-"""The command ``calibrant``, which ``python -m calibrant`` is, too."""
+"""The command ``calibrant``, also as ``python -m calibrant``."""
 
 from __future__ import annotations
 

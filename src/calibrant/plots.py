@@ -13,22 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import kind_of, named, suggesting
 from calibrant.evaluation.arguments import test_of
-from calibrant.evaluation.judging.diagrams import curve_of, decisions_of
+from calibrant.evaluation.judging.diagrams import curve_of, decisions_of, flexible_of
 from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.pipeline import evaluate
 from calibrant.evaluation.quantities import ECE
 from calibrant.evaluation.result import Arm, ComparedModel, Comparison, Curve, Evaluation
 from calibrant.metrics import RiskCoverageCurve, selective_risk_curve
 from calibrant.predictions import Predictions
+from calibrant.predictions.two_classes import POSITIVE_CLASS
 from calibrant.reports import figures, tables
-from calibrant.reports.words import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 Stated: TypeAlias = ArrayLike | Predictions
 Class: TypeAlias = int | str | None
+Shown = TypeVar("Shown")
 Binning: TypeAlias = Literal["width", "mass"] | None
 _DRAWN = "_calibrant_drawn"  # attribute of a line: the curves in its axes, and the artists that show them
 
@@ -109,11 +110,7 @@ class ReliabilityDisplay:
         curve = curve_of(given, class_, num_bins=bins, binning=binning)
         if not interval:
             curve = replace(curve, low=(None,) * bins, high=(None,) * bins)
-        shown = cls({name or "": curve}).plot(log=log, ax=ax)
-        if class_ is not None:
-            what = f"class {class_}" if str(class_).isdecimal() else shortened(str(class_))
-            shown.ax_.set_xlabel(f"predicted probability of {what}")
-        return shown
+        return cls({name or "": curve}).plot(log=log, ax=ax)
 
     @classmethod
     @suggesting()
@@ -155,8 +152,8 @@ class ReliabilityDisplay:
 
         Args:
             found: From :func:`calibrant.evaluate` or :func:`calibrant.compare`.
-            class_: ``"top label"``, ``"positive class"``, or the name of one of several labels; by default
-                what the report draws first.
+            class_: ``"top label"``, ``"positive class"``, or the name of the event or one of several labels;
+                by default what the report draws first.
             log: As in :meth:`from_predictions`.
             ax: Where to draw; a new figure if ``None``.
 
@@ -217,7 +214,9 @@ def class_errors(
     """
     pairs = tables.furthest_pairs(_evaluation(found, labels, class_names, positive_class))[:most]
     if not pairs:
-        raise InputError("class errors need the probabilities of all classes; there are confidences only.")
+        raise InputError(
+            "class errors need the probabilities of all classes; these predictions have only confidences."
+        )
     after = [pair.after for pair in pairs if pair.after is not None]
     ax = _axes(ax, 4.2, 0.7 + 0.22 * len(pairs))
     return figures.class_shifts([pair.before for pair in pairs], after, ax=ax)
@@ -317,7 +316,7 @@ def decision_curve(
 ) -> Axes:
     """Net benefit of acting from a threshold on, against treating everyone and treating no one.
 
-    The band is the interval of :func:`calibrant.metrics.decision_curve`, for independent samples.
+    The band is the interval of :func:`calibrant.metrics.decision_curve`.
 
     Args:
         probs: Probabilities of an event ``(N,)``, or of classes with ``class_``; or predictions; or several
@@ -342,11 +341,53 @@ def decision_curve(
     """
     if isinstance(probs, Evaluation):
         raise InputError("`probs` must be probabilities or predictions; an evaluation holds no samples.")
-    curves = {
+    found = {
         name: decisions_of(given, class_, thresholds=thresholds)
         for name, given in _by_name(probs, labels, class_names, positive_class).items()
     }
-    return figures.decision_diagram(curves, ax=_axes(ax, 4.2, 3.2))
+    return figures.decision_diagram(*_of_one_event(found), ax=_axes(ax, 4.2, 3.2))
+
+
+@suggesting()
+def calibration_curve(
+    probs: Stated | Mapping[str, Stated],
+    labels: ArrayLike | None = None,
+    *,
+    class_names: ArrayLike | None = None,
+    positive_class: int | str | None = None,
+    class_: Class = None,
+    num_knots: Literal[3, 4, 5] = 5,
+    ax: Axes | None = None,
+) -> Axes:
+    """The smooth calibration curve with its band, over the range that holds 98% of the samples.
+
+    It is :func:`calibrant.metrics.flexible_calibration_curve`, whose ICI the legend shows.
+
+    Args:
+        probs: As in :func:`decision_curve`; of classes without ``class_`` that of the predicted one.
+        labels: With probabilities, the true outcomes.
+        class_: The class that is the event; by default the positive one of two.
+        class_names: One name per column, if labels are words.
+        positive_class: The class of two whose probabilities one column ``(N,)`` holds.
+        num_knots: Knots of the spline.
+        ax: Where to draw; a new figure if ``None``.
+
+    Raises:
+        InputError: If all outcomes or all probabilities are alike.
+
+    References:
+        Austin and Steyerberg, "The Integrated Calibration Index (ICI) and related metrics for quantifying the
+        calibration of logistic regression models", Statistics in Medicine 38, 2019.
+
+    Example:
+        >>> calibration_curve([0.1, 0.2, 0.3, 0.4] * 20, [0, 0, 1, 0, 1] * 16).get_ylabel()
+        'actual rate'
+    """
+    found = {
+        name: flexible_of(given, class_, num_knots=num_knots)
+        for name, given in _by_name(probs, labels, class_names, positive_class).items()
+    }
+    return figures.flexible_diagram(*_of_one_event(found), ax=_axes(ax, 4.2, 4.2))
 
 
 @suggesting()
@@ -383,7 +424,7 @@ def groups(
     evaluation = _evaluation(found, labels, class_names, positive_class, groups)
     pairs = tables.group_pairs(evaluation)
     if not pairs:
-        raise InputError("there are no groups; name the group of each sample with `groups`.")
+        raise InputError("there are no groups; pass one group per sample as `groups`.")
     after = [pair.after for pair in pairs if pair.after is not None]
     ax = _axes(ax, 4.2, 0.7 + 0.3 * len(pairs))
     return figures.group_gaps([pair.before for pair in pairs], after, level=evaluation.settings.level, ax=ax)
@@ -460,6 +501,11 @@ def _by_name(found: Stated | Mapping[str, Stated], *own: Any) -> dict[str, Predi
     return {name: _predictions(each, *own) for name, each in several.items()}
 
 
+def _of_one_event(found: Mapping[str, tuple[str, Shown]]) -> tuple[dict[str, Shown], str]:
+    """The curves by name, and what their event is called."""
+    return {name: curve for name, (_, curve) in found.items()}, next(iter(found.values()))[0]
+
+
 def _evaluation(found: Evaluation | Stated, *own: Any) -> Evaluation:
     """The evaluation given, or one of predictions as they are."""
     if not isinstance(found, Evaluation):
@@ -476,7 +522,7 @@ def _parts(found: Evaluation | Comparison) -> dict[str, Arm | ComparedModel]:
 
 
 def _curve(part: Arm | ComparedModel, class_: Class) -> Curve:
-    curves = {curve.name: curve for curve in part.curves}
+    curves = {POSITIVE_CLASS: part.curves[0]} | {curve.name: curve for curve in part.curves}
     return named(str(class_), curves, "diagram of") if class_ is not None else part.curves[0]
 
 

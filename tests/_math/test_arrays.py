@@ -24,7 +24,6 @@ def test_float_dtypes_are_kept() -> None:
 
 
 def test_memory_is_shared_where_it_can_be() -> None:
-    """An ordinary array or tensor is not copied; gradients are cut."""
     array = np.ones((3, 2))
     assert as_float_tensor(array, name="x").data_ptr() == array.ctypes.data
     tensor = torch.ones(3, requires_grad=True)
@@ -34,7 +33,6 @@ def test_memory_is_shared_where_it_can_be() -> None:
 
 
 def test_odd_memory_gives_no_warning() -> None:
-    """Read-only, reversed and byte-swapped arrays are taken, in silence."""
     array = np.arange(6.0)
     frozen = array.copy()
     frozen.flags.writeable = False
@@ -49,7 +47,6 @@ def test_odd_memory_gives_no_warning() -> None:
     "values", [["a"], [None], [1j], np.array([object()]), torch.ones(1, dtype=torch.cfloat)]
 )
 def test_what_is_no_real_number_is_refused(values: object) -> None:
-    """Text, objects and complex numbers are a TypeError that names the argument."""
     with pytest.raises(TypeError, match="`scores` must"):
         as_float_tensor(values, name="scores")
     with pytest.raises(TypeError, match="`labels` must"):
@@ -57,7 +54,6 @@ def test_what_is_no_real_number_is_refused(values: object) -> None:
 
 
 def test_ragged_lists_are_refused() -> None:
-    """Rows of different length are an InputError."""
     with pytest.raises(InputError, match="`probs` must be rectangular"):
         as_float_tensor([[0.5, 0.5], [1.0]], name="probs")
 
@@ -74,13 +70,11 @@ def test_labels_of_any_whole_dtype() -> None:
 
 @pytest.mark.parametrize("bad", [0.5, np.nan, np.inf])
 def test_labels_that_are_not_whole_are_refused(bad: float) -> None:
-    """Fractions, NaN and infinities are refused with their row."""
     with pytest.raises(InputError, match=rf"`labels` must hold whole numbers; row 2 holds {bad}"):
         as_label_tensor([0.0, 1.0, bad], name="labels")
 
 
 def test_row_slices_cover_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slices are disjoint, in order, complete and of limited size."""
     monkeypatch.setattr(arrays, "CACHED_ELEMENTS", 10)
     table = torch.arange(23 * 3).reshape(23, 3)
     pieces = [table[rows] for rows in row_slices(table)]

@@ -30,7 +30,6 @@ from calibrant.metrics import brier_score
     ],
 )
 def test_the_shapes_tell_the_task(scores: Any, labels: Any, task: str, num_classes: int) -> None:
-    """Binary, multiclass and multilabel follow from the shapes of scores and labels."""
     for check in (check_probs, check_logits):
         checked = check(scores, labels, [1, 2])
         assert (checked.task, checked.num_classes, checked.num_samples) == (task, num_classes, 2)
@@ -60,7 +59,6 @@ def test_without_labels() -> None:
     ],
 )
 def test_a_task_that_the_shapes_contradict(scores: Any, labels: Any, task: Any, message: str) -> None:
-    """A wanted task that shapes and labels contradict is refused."""
     with pytest.raises(InputError, match=message):
         check_logits(scores, labels, task=task)
 
@@ -82,13 +80,11 @@ def test_a_task_that_the_shapes_contradict(scores: Any, labels: Any, task: Any, 
     ],
 )
 def test_shapes_and_labels(scores: Any, labels: Any, message: str) -> None:
-    """Each wrong shape and label has its sentence."""
     with pytest.raises(InputError, match=message):
         check_logits(scores, labels)
 
 
 def test_logits_must_be_finite() -> None:
-    """NaN and infinities are refused with their row and a remedy."""
     remedies = {
         np.nan: "leave that row out",
         np.inf: "in float32 or float64",
@@ -118,7 +114,7 @@ def test_probabilities() -> None:
     check_probs([[1.0, 0.0], [0.9995, 0.0]], [0, 1])
     check_probs([[0.9, 0.9], [0.0, 1.0]], [[0, 1], [1, 1]])
     for bad, message in [
-        ([[0.5, 0.5], [1.2, -0.2]], "row 1 holds 1.2; if these are logits, apply the softmax"),
+        ([[0.5, 0.5], [1.2, -0.2]], "row 1 holds 1.2; if they are logits, apply the softmax"),
         ([[0.5, 0.5], [0.4, 0.4]], "row 1 sums to 0.8"),
         ([[0.5, 0.5], [0.4, np.nan]], "row 1 holds nan"),
     ]:
@@ -138,13 +134,11 @@ def test_probabilities() -> None:
     ],
 )
 def test_weights(weights: list[float], message: str) -> None:
-    """Weights are finite, not negative, not all zero, one per sample."""
     with pytest.raises(InputError, match=message):
         check_weights(weights, 3)
 
 
 def test_options() -> None:
-    """Unknown options and impossible numbers of bins are refused."""
     check_choice("norm", "l1", ("l1", "l2"))
     with pytest.raises(InputError, match='`norm` must be one of "l1", "l2"; got \'l3\''):
         check_choice("norm", "l3", ("l1", "l2"))

@@ -19,7 +19,6 @@ from calibrant._math.convex_minimum import (
 @pytest.mark.parametrize("target", [0.011, 0.3, 1.0, 7.5, 99.0])
 @pytest.mark.parametrize("start", [0.02, 1.0, 90.0])
 def test_minimum_inside(target: float, start: float) -> None:
-    """Steep and flat functions, where Newton's steps overshoot, are minimised to twelve digits."""
     functions = (
         lambda x: (math.log(x / target), 1 / x),
         lambda x: (math.tanh(20 * (x - target)), 20 / math.cosh(min(300.0, abs(20 * (x - target)))) ** 2),
@@ -31,15 +30,12 @@ def test_minimum_inside(target: float, start: float) -> None:
 
 
 def test_minimum_at_an_end() -> None:
-    """A derivative of one sign leads to the end itself."""
     assert convex_minimum(lambda x: (x, 1.0), 0.01, 100) == 0.01
     assert convex_minimum(lambda x: (-1 / x, 1 / x**2), 0.01, 100) == 100
     assert convex_minimum(lambda _: (0.0, 0.0), 0.01, 100) == 0.01
 
 
 def test_newton_finds_roots_that_plain_newton_overshoots() -> None:
-    """The safeguard holds where the second derivative vanishes on one side (a hinge, smoothed)."""
-
     def slopes(beta: float) -> Slopes:
         # Softplus of 50 (beta - 30): flat below 30, straight above, minus a small slope.
         x = 50 * (beta - 30)

@@ -15,7 +15,6 @@ Members = list[tuple[float, float]]  # weight in the bin, residual
 
 
 def width_members(c: list[float], y: list[int], w: list[float], num_bins: int) -> list[Members]:
-    """The samples of each bin."""
     bins: list[Members] = [[] for _ in range(num_bins)]
     for confidence, outcome, weight in zip(c, y, w, strict=True):
         index = next(i for i in range(num_bins) if confidence <= (i + 1) / num_bins)

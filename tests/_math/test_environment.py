@@ -22,7 +22,6 @@ stepping\t: 8
 
 
 def test_it_is_that_of_the_first_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vendor, family, model and stepping, and not the model's name."""
     facts = tmp_path / "cpuinfo"
     facts.write_text(FACTS, encoding="utf-8")
     monkeypatch.setattr(module, "_FACTS", facts)
@@ -33,7 +32,6 @@ def test_it_is_that_of_the_first_core(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_without_these_facts_it_is_what_python_knows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: str | None
 ) -> None:
-    """On other systems, and where the file has other lines."""
     file = tmp_path / "cpuinfo"
     if facts is not None:
         file.write_text(facts, encoding="utf-8")

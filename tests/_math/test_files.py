@@ -22,7 +22,6 @@ def exactly(text: str) -> str:
 
 
 def write_and_fail(path: Path) -> None:
-    """Write half of a file, then fail."""
     with files.atomic_write(path) as temporary:
         temporary.write_text("half")
         raise KeyboardInterrupt("stopped")
@@ -55,8 +54,6 @@ def test_a_failure_leaves_what_was_there(tmp_path) -> None:
 
 
 def test_the_failure_test_bites(tmp_path, monkeypatch) -> None:
-    """A helper that writes straight to the file is caught by the test above."""
-
     @contextmanager
     def straight(path: Path) -> Iterator[Path]:
         yield path
@@ -83,7 +80,6 @@ def test_permissions(tmp_path) -> None:
 
 
 def test_a_link_is_written_through(tmp_path) -> None:
-    """A link stays a link, and what it points to is replaced."""
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("old")
     link.symlink_to(target)
@@ -94,8 +90,6 @@ def test_a_link_is_written_through(tmp_path) -> None:
 
 
 def test_what_cannot_be_written_is_said_in_one_sentence(tmp_path) -> None:
-    """A folder, a missing folder and a device are refused before anything is written."""
-
     def write(path: Path) -> None:
         with atomic_write(path):
             raise AssertionError
@@ -156,8 +150,6 @@ def test_text_is_written_whole(tmp_path) -> None:
 
 
 def test_a_folder_that_may_not_be_written_to(tmp_path, monkeypatch) -> None:
-    """The sentence names the file and the reason."""
-
     def denied(path: Path, **_options: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
@@ -169,7 +161,6 @@ def test_a_folder_that_may_not_be_written_to(tmp_path, monkeypatch) -> None:
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path) -> None:
-    """Not what another may be writing now, nor other hidden files of calibrant's."""
     names = (f"{'0' * 16}.npz", f"{'1' * 16}.npz", "lock")
     old, new, other = (tmp_path / f".calibrant-{name}" for name in names)
     for path in (old, new, other):

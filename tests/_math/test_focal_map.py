@@ -26,7 +26,6 @@ SMALLEST_REFERENCE = 1e-100
 
 
 def table(*rows: list[float], dtype: torch.dtype = torch.float64) -> Tensor:
-    """Rows as a tensor."""
     return torch.tensor(rows, dtype=dtype)
 
 
@@ -51,7 +50,6 @@ def test_log_probabilities_are_the_references(golden: Golden) -> None:
 
 
 def test_gradients_are_the_references(golden: Golden) -> None:
-    """The gradient of log p_k agrees with the reference."""
     for case in golden("focal_map.json")["grad"]:
         logits = table(case["logits"]).requires_grad_()
         (gradient,) = torch.autograd.grad(focal_map_logits(logits, case["gamma"])[0, case["k"]], logits)
@@ -85,7 +83,6 @@ def fixes_the_middle_and_the_corners(focal_map: Map, gamma: float) -> bool:
 
 
 def rows_sum_to_one(focal_map: Map, gamma: float) -> bool:
-    """The result is a distribution."""
     sums = torch.cat([focal_map(logits, gamma).exp().sum(-1) for logits in some_logits()])
     return torch.allclose(sums, torch.ones_like(sums), rtol=1e-12, atol=0)
 
@@ -148,7 +145,6 @@ LAWS = [
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("law", LAWS)
 def test_law(law: Callable[[Map, float], bool], gamma: float) -> None:
-    """The map obeys the law."""
     assert law(focal_map_logits, gamma)
 
 
@@ -204,7 +200,6 @@ def test_gamma_zero_is_log_softmax(row: list[float]) -> None:
 
 @given(st.lists(st.floats(-50, 50), min_size=2, max_size=8), st.floats(-0.95, 50))
 def test_the_top_class_stays_on_top(row: list[float], gamma: float) -> None:
-    """No rounding lifts another class over the largest, not even a close second."""
     logits = table([*row, max(row), max(row) - 1e-15])
     mapped = focal_map_logits(logits, gamma)[0]
     assert mapped[logits.argmax()] == mapped.max()
@@ -223,14 +218,12 @@ def test_a_second_by_one_unit_stays_second(dtype: torch.dtype, gamma: float) -> 
 
 @given(st.integers(2, 9), st.floats(-0.95, 50), st.floats(-5, 0))
 def test_equal_logits_give_equal_results(num_top: int, gamma: float, rest: float) -> None:
-    """Classes that share the largest logit share the result exactly."""
     mapped = focal_map_logits(table([3.0] * num_top + [3.0 + rest] * 3), gamma)[0]
     assert mapped[:num_top].unique().numel() == 1
 
 
 @given(st.floats(-700, 700), st.floats(-0.95, 50))
 def test_an_event_is_two_classes(log_odds: float, gamma: float) -> None:
-    """The elementwise map is odd and agrees with the map of two classes."""
     scalar = torch.tensor(log_odds, dtype=torch.float64)
     result = focal_map_log_odds(scalar, gamma)
     assert torch.equal(focal_map_log_odds(-scalar, gamma), -result)
@@ -260,7 +253,6 @@ def test_float16_ends_at_its_largest_number() -> None:
 
 
 def test_refused_shape_of_gamma() -> None:
-    """One exponent at a time; a row of them would silently stand for columns."""
     with pytest.raises(InputError, match=r"`gamma` must be one number; got a tensor of shape \(2,\)"):
         focal_map_logits(table([0.0, 1.0]), torch.tensor([1.0, 2.0]))
 

@@ -22,7 +22,6 @@ GAMMAS = [-0.99, -0.9, -0.5, 0.0, 0.05, 0.5, 1.0, 2.0, 5.0, 20.0, 50.0]
 
 
 def table(*rows: list[float], dtype: torch.dtype = torch.float64) -> Tensor:
-    """Rows as a tensor."""
     return torch.tensor(rows, dtype=dtype)
 
 
@@ -82,7 +81,6 @@ def test_any_round_trip(row: list[float], gamma: float) -> None:
 
 @given(st.floats(-5000, 5000), st.floats(-0.95, 50))
 def test_any_round_trip_of_an_event(log_odds: float, gamma: float) -> None:
-    """The same for log-odds."""
     scalar = torch.tensor(log_odds, dtype=torch.float64)
     assert worst(focal_map_log_odds(inverse_focal_map_log_odds(scalar, gamma), gamma), scalar) <= 1e-12
 
@@ -98,7 +96,6 @@ def test_round_trips_bite() -> None:
 
 @pytest.mark.parametrize("gamma", [200.0, 1000.0])
 def test_exponents_beyond_use(gamma: float) -> None:
-    """Exponents far beyond any use are inverted too, if slowly."""
     log_probs = log_softmax(hard_logits(3))
     assert worst(focal_map_logits(inverse_focal_map_logits(log_probs, gamma), gamma), log_probs) <= 1e-12
     assert inverse_focal_map_logits(log_probs.float(), gamma).isfinite().all()
@@ -165,7 +162,6 @@ def test_gamma_zero_is_log_softmax(row: list[float]) -> None:
 
 @pytest.mark.parametrize("gamma", [-0.5, 1.0, 5.0])
 def test_differences_only(gamma: float) -> None:
-    """A constant added to the logits changes nothing, and classes may be renamed."""
     logits = torch.from_numpy(np.random.default_rng(2).normal(size=(50, 6)) * 3)
     result = inverse_focal_map_logits(logits, gamma)
     torch.testing.assert_close(inverse_focal_map_logits(logits + 3, gamma), result, rtol=1e-12, atol=1e-12)
@@ -198,7 +194,6 @@ def test_the_jacobians_are_inverse_matrices(gamma: float) -> None:
 
 
 def test_every_pairing_of_batches() -> None:
-    """Logits and exponents may be batched apart, together and one within the other."""
     vmap = torch.func.vmap
     logits = table(*DERIVATIVES_AT)
     gammas = torch.tensor([-0.5, 0.0, 1.0], dtype=torch.float64)

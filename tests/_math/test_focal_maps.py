@@ -26,22 +26,18 @@ DERIVATIVES_AT = [[0.3, -1.2, 2.0], [0.0, 0.0, 0.0], [1.0, 1.0, -1.0], [9.0, 0.0
 
 @dataclass(frozen=True)
 class Maps:
-    """A map of classes, and the same of an event."""
-
     of_logits: Callable[[Tensor, float | Tensor], Tensor]
     of_log_odds: Callable[[Tensor, float | Tensor], Tensor]
 
 
 @pytest.fixture(params=["map", "inverse"])
 def maps(request: pytest.FixtureRequest) -> Maps:
-    """The focal map, then its inverse."""
     if request.param == "map":
         return Maps(focal_map_logits, focal_map_log_odds)
     return Maps(inverse_focal_map_logits, inverse_focal_map_log_odds)
 
 
 def table(*rows: list[float], dtype: torch.dtype = torch.float64) -> Tensor:
-    """Rows as a tensor."""
     return torch.tensor(rows, dtype=dtype)
 
 
@@ -93,7 +89,6 @@ def test_derivatives(maps: Maps, gamma: float) -> None:
 
 @forward_mode
 def test_function_transforms(maps: Maps) -> None:
-    """Per-sample gradients, batches of exponents and Hessians by torch.func agree with plain autograd."""
     logits = table(*DERIVATIVES_AT)
     weights = table([0.5, -1.0, 2.0]).cos()
 
@@ -142,7 +137,6 @@ def test_blocks_of_rows_are_rows(maps: Maps, rng: np.random.Generator) -> None:
 
 
 def test_nan_passes_through(maps: Maps) -> None:
-    """A NaN spoils its own row and no other."""
     logits = table([0.0, math.nan, 1.0], [0.0, 2.0, 1.0])
     assert maps.of_logits(logits, 2.0).isnan().all(-1).tolist() == [True, False]
     assert maps.of_log_odds(logits, 2.0).isnan().tolist() == logits.isnan().tolist()
@@ -159,7 +153,6 @@ def test_no_value_is_looked_at(maps: Maps) -> None:
 
 @pytest.mark.parametrize("gamma", [-1.0, -1.5, math.nan, math.inf, -math.inf])
 def test_refused_exponents(maps: Maps, gamma: float) -> None:
-    """An exponent without a map is refused."""
     for function in (maps.of_logits, maps.of_log_odds):
         with pytest.raises(InputError, match=r"`gamma` must be finite and greater than -1.*got"):
             function(table([0.0, 1.0]), gamma)

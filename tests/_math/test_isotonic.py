@@ -53,7 +53,6 @@ def test_is_that_of_scikit_learn() -> None:
 
 
 def test_is_the_min_max() -> None:
-    """On small samples the fitted values are those of the min-max formula."""
     rng = np.random.default_rng(2)
     for number in range(40):
         scores, outcomes, weights = (column[:12] for column in sample(rng, number))

@@ -22,7 +22,6 @@ PACKAGE = Path(calibrant.__file__).parent
 
 
 def doubled(value: float) -> float:
-    """What is compiled here."""
     return 2 * value
 
 
@@ -38,15 +37,13 @@ def nowhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("nowhere")
 def test_functions_compile_without_a_cache() -> None:
     """Where nothing can be kept functions work all the same, and one warning says what to set."""
-    with pytest.warns(CalibrantWarning, match="set NUMBA_CACHE_DIR to a folder") as told:
+    with pytest.warns(CalibrantWarning, match="set NUMBA_CACHE_DIR to a writable folder") as told:
         first, second = jit.njit(doubled), jit.njit(fastmath=True)(doubled)
     assert (first(2.0), second(3.0), len(told)) == (4.0, 6.0, 1)
     assert first.nopython_signatures  # compiled, not interpreted
 
 
 def test_other_errors_of_numba_are_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a missing folder is forgiven."""
-
     def broken(*_: object) -> None:
         raise RuntimeError("something else")
 
@@ -65,7 +62,6 @@ def test_code_is_kept_where_it_can_be(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_every_kernel_goes_through_it() -> None:
-    """No other file takes a decorator from numba."""
     texts = {path.name: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
     users = {name for name, text in texts.items() if re.search(r"(import|from) numba\b", text)}
     assert users == {"jit.py"}

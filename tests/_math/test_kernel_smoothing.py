@@ -106,7 +106,6 @@ def test_fixed_point_of_large_and_nearly_perfect_samples() -> None:
 
 
 def test_closed_forms() -> None:
-    """One row: its residual. One sign: the mean. Perfect, or calibrated in groups: nothing."""
     assert SmoothedResiduals(np.array([0.3]), np.array([1.0])).fixed_point() == pytest.approx(0.7, abs=1e-15)
     one_sign = SmoothedResiduals(np.array([0.1, 0.5, 0.9]), np.array([1.0, 1, 1]))
     assert one_sign.fixed_point() == pytest.approx(0.5, abs=1e-15)
@@ -123,7 +122,6 @@ WIDTHS = (0.02, 0.1, 0.4)
 
 
 def exact(p: Vector, y: Vector, w: Vector | None, bandwidth: float) -> float:
-    """Ours."""
     return SmoothedResiduals(p, y, w).error(bandwidth)
 
 
@@ -180,7 +178,6 @@ def without_scale(p: Vector, y: Vector, w: Vector | None, bandwidth: float) -> f
 
 
 def squared(p: Vector, y: Vector, w: Vector | None, bandwidth: float) -> float:
-    """Fault: far too small."""
     return exact(p, y, w, bandwidth) ** 2
 
 

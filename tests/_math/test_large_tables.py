@@ -96,7 +96,6 @@ def test_edges_belong_to_the_bin_below(num_bins: int) -> None:
 
 
 def test_metrics_are_the_same_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ECE and classwise ECE by both ways, with a bin that is empty."""
     probs, labels = table(torch.float32)
     for metric in (metrics.expected_calibration_error, metrics.classwise_calibration_error):
         plain = metric(probs, labels).item()
@@ -126,7 +125,6 @@ def test_what_is_amiss_is_told_as_always(bad: float | None, place: tuple[int, in
 @pytest.mark.parametrize("num_classes", [7, 100])
 @pytest.mark.usefixtures("everything_is_large")
 def test_minus_zero(num_classes: int) -> None:
-    """Minus zero is a probability, and hides no negative one."""
     probs, labels = table(torch.float32, num_classes)
     probs[3] = -0.0
     probs[3, 2] = 1.0
@@ -140,7 +138,6 @@ def test_minus_zero(num_classes: int) -> None:
 
 
 def test_what_counts_as_large() -> None:
-    """Size, device, type and layout decide."""
     small = torch.zeros(10, 4)
     assert is_large(small, 40)
     assert not is_large(small, 41)
@@ -151,7 +148,6 @@ def test_what_counts_as_large() -> None:
 
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slices are of fixed size and added in order."""
     monkeypatch.setattr(large_tables, "_SLICE", 64)
     confidences = torch.rand(5000, generator=torch.Generator().manual_seed(0)).double()
     before = torch.get_num_threads()
@@ -167,7 +163,6 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_large_tables_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table beyond the limit goes through the compiled loops by itself."""
     monkeypatch.setattr(large_tables.is_large, "__defaults__", (100,))
     taken = []
     monkeypatch.setattr(checks, "read_table", lambda *args: taken.append("rows") or read_table(*args))

@@ -43,7 +43,6 @@ def test_certified_where_constraints_coincide(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("power", [0.3, 3.0])
 def test_against_a_general_solver(rng: np.random.Generator, power: float) -> None:
-    """Twelve samples with weights by scipy's trust-constr, each sample a variable."""
     p, y = sample(rng, 12, power)
     w = rng.choice([0.5, 1.0, 2.0], size=12)
     order = np.argsort(p)

@@ -26,7 +26,6 @@ Law: TypeAlias = Callable[[Callable[..., float]], float]
 
 
 def by_linear_programme(points: Vector, residuals: Vector) -> float:
-    """The same optimum by HiGHS."""
     n = len(points)
     if n == 1:
         return float(abs(residuals[0]))
@@ -108,7 +107,6 @@ numbers = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1, allow_subn
 
 @given(st.lists(st.tuples(numbers, st.floats(-1, 1)), min_size=1, max_size=40))
 def test_certificate_whatever_the_numbers(pairs: list[tuple[float, float]]) -> None:
-    """The certificate closes for any points (ties and neighbours included) and any residuals."""
     points, residuals = (np.array(column) for column in zip(*sorted(pairs), strict=True))
     certify(points, residuals)
     certify(5 * points, residuals)  # so far apart that w runs from wall to wall
@@ -165,7 +163,6 @@ def calibrated_groups(error: Callable[..., float]) -> float:
 
 
 def at_least_mean_residual(error: Callable[..., float]) -> float:
-    """W = ±1 is allowed."""
     return max(
         abs(np.average(y - p, weights=w)) - error(p, y, w) for p, y, w in (sample(seed) for seed in range(20))
     )
@@ -219,7 +216,6 @@ def each_row_alone(p: Vector, y: Vector, w: Vector | None = None) -> float:
 
 
 def summed(p: Vector, y: Vector, w: Vector | None = None) -> float:
-    """Fault: a sum for a mean."""
     return len(p) * smooth_calibration_error(p, y, w)
 
 

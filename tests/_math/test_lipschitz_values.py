@@ -34,7 +34,6 @@ def test_a_row_does_not_depend_on_those_before_it(rng: np.random.Generator) -> N
 
 
 def test_closed_forms() -> None:
-    """Nothing gives zero; one point gives its size; opposite residuals give their distance."""
     points = np.array([0.2, 0.5])
     found = lipschitz_values(points, np.array([[0.0, 0.0], [-0.7, 0.0], [0.5, -0.5], [0.5, 0.25]]))
     assert found == pytest.approx([0.0, 0.7, 0.15, 0.75], abs=1e-15)

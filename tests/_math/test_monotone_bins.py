@@ -71,7 +71,6 @@ table = st.lists(st.tuples(st.integers(0, 24), st.integers(0, 1), st.integers(1,
 @settings(max_examples=60)
 @given(table=table, weighted=st.booleans(), sort=st.booleans())
 def test_is_the_sweep(table: list[tuple[int, int, int]], weighted: bool, sort: bool) -> None:
-    """Both searches stop where trying every number of bins in exact arithmetic does."""
     if sort:  # outcomes that follow the scores but for one or two: many bins
         outcomes = sorted(y for _, y, _ in table)
         table = sorted(table)

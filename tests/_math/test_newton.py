@@ -26,8 +26,6 @@ def test_descent_stays_in_its_box() -> None:
 
 
 def test_descent_leaves_a_saddle() -> None:
-    """Where the surface curves downwards, Newton's step is turned round."""
-
     def saddle(point: Any) -> Expansion:
         x, y = point
         gradient = np.array([-math.sin(x), 2 * y])

@@ -21,13 +21,11 @@ GAPS = st.lists(st.floats(-60, 60), min_size=2, max_size=8)
 
 
 def table(*rows: list[float], dtype: torch.dtype = torch.float64) -> Tensor:
-    """Rows as a tensor."""
     return torch.tensor(rows, dtype=dtype)
 
 
 @given(GAPS)
 def test_log_softmax_is_torchs(row: list[float]) -> None:
-    """It agrees with torch's to rounding, and a row sums to one."""
     ours = log_softmax(table(row))
     torch.testing.assert_close(ours, table(row).log_softmax(-1), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(ours.exp().sum(), torch.tensor(1.0, dtype=torch.float64), rtol=1e-12, atol=0)
@@ -65,7 +63,6 @@ def test_complement_of_a_sure_class_is_finite(dtype: torch.dtype) -> None:
 
 
 def test_a_vertex() -> None:
-    """Logits of -inf give probabilities of zero and one, and no NaN."""
     vertex = table([-math.inf, 3.0, -math.inf])
     assert log_softmax(vertex).tolist() == [[-math.inf, 0.0, -math.inf]]
     complement = log_one_minus_softmax(vertex)
@@ -74,14 +71,12 @@ def test_a_vertex() -> None:
 
 
 def test_nan_passes_through() -> None:
-    """A NaN spoils its own row and no other."""
     logits = table([0.0, math.nan, 1.0], [0.0, 2.0, 1.0])
     for function in (log_softmax, log_one_minus_softmax):
         assert function(logits).isnan().all(-1).tolist() == [True, False]
 
 
 def test_ties_and_order_of_columns(rng: np.random.Generator) -> None:
-    """Equal logits give equal results, and columns may be permuted."""
     logits = torch.from_numpy(rng.normal(size=(20, 6)))
     logits[:, 3] = logits[:, 0] = 2.5
     order = torch.from_numpy(rng.permutation(6))
@@ -94,7 +89,6 @@ def test_ties_and_order_of_columns(rng: np.random.Generator) -> None:
 @forward_mode
 @pytest.mark.parametrize("function", [log_softmax, log_one_minus_softmax])
 def test_derivatives(function: object, rng: np.random.Generator) -> None:
-    """First and second derivatives agree with differences, at ties too."""
     logits = torch.from_numpy(rng.normal(size=(3, 4)))
     logits[0] = 0.0
     logits.requires_grad_()

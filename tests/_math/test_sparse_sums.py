@@ -11,7 +11,6 @@ from calibrant._math.binning import SparseColumnSums, width_column_sums
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_sums_are_those_of_the_dense_way(weighted: bool) -> None:
-    """Block by block, with values on edges, zeros and ones."""
     rng = np.random.default_rng(0)
     probs = torch.from_numpy(rng.dirichlet(np.full(40, 0.05), 300))
     probs[0], probs[1, :15] = 0.0, 1 / 15
@@ -32,7 +31,6 @@ def test_the_sums_are_those_of_the_dense_way(weighted: bool) -> None:
 
 
 def test_a_lowest_bin_without_samples_has_no_weight() -> None:
-    """Sums of weights that are added in another order leave no rounding there."""
     found = SparseColumnSums(3, 15)
     weights = torch.from_numpy(np.random.default_rng(0).random(7))
     found.add(torch.tensor([[0.4, 0.35, 0.25]] * 7).double(), torch.zeros(7).long(), weights)

@@ -23,7 +23,6 @@ from calibrant._math.text_form import build_from, parse_call
     ],
 )  # fmt: skip
 def test_what_is_read(text: str, name: str, settings: dict[str, object]) -> None:
-    """A name, and settings that are Python literals."""
     assert parse_call(text) == (name, settings)
 
 
@@ -54,7 +53,6 @@ def test_what_is_read(text: str, name: str, settings: dict[str, object]) -> None
     ],
 )
 def test_what_is_refused(text: str) -> None:
-    """Whatever else is refused in one sentence, and nothing in it is executed."""
     with pytest.raises(InputError, match="expected name or name") as caught:
         parse_call(text)
     assert len(str(caught.value)) < 200
@@ -63,7 +61,6 @@ def test_what_is_refused(text: str) -> None:
 @settings(max_examples=50)
 @given(st.text(max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    """No text whatever raises anything but our own error."""
     try:
         name, settings = parse_call(f"a({text})")
     except InputError:

@@ -13,7 +13,6 @@ from calibrant._math.threads import SMALL, in_threads, threads_for
 
 @pytest.fixture(autouse=True)
 def two_threads() -> Iterator[None]:
-    """Two threads, and afterwards what there was."""
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
@@ -22,21 +21,18 @@ def two_threads() -> Iterator[None]:
 
 @pytest.mark.parametrize(("entries", "threads"), [(SMALL - 1, 1), (SMALL, 2)])
 def test_small_tables_take_one_thread(entries: int, threads: int) -> None:
-    """One for few entries, all for many, and all again afterwards."""
     with threads_for(entries):
         assert torch.get_num_threads() == threads
     assert torch.get_num_threads() == 2
 
 
 def test_threads_come_back_after_an_error() -> None:
-    """Also after an error there are as many as before."""
     with pytest.raises(KeyError, match="here"), threads_for(1):
         raise KeyError("here")
     assert torch.get_num_threads() == 2
 
 
 def test_results_come_in_the_order_of_the_items() -> None:
-    """Also where the first item takes longest: it waits here for the second."""
     second_is_done = threading.Event()
 
     def work(item: int) -> int:
@@ -58,8 +54,6 @@ def test_one_thread_is_the_callers() -> None:
 
 
 def test_errors_come_through() -> None:
-    """An error in a thread is raised where its result is asked for."""
-
     def work(item: int) -> int:
         if item == 2:
             raise KeyError("here")

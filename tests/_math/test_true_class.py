@@ -24,7 +24,6 @@ def test_log_odds_are_logits_against_the_others(row: list[float], label: int) ->
 
 
 def test_gradient_of_the_log_odds() -> None:
-    """One at the true class, minus the softmax of the others elsewhere."""
     logits = torch.tensor([[1.0, 2.0, -1.0]], dtype=torch.float64, requires_grad=True)
     (gradient,) = torch.autograd.grad(see_true_class(logits, torch.tensor([1])).log_odds, logits)
     first = 1 / (1 + torch.tensor(-2.0, dtype=torch.float64).exp()).item()

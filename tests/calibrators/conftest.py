@@ -36,7 +36,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(name="few_points")
 def _few_points() -> Iterator[None]:
-    """Search jumping objectives at fewer points."""
     with few_points():
         yield
 
@@ -50,8 +49,6 @@ class Data(NamedTuple):
 
 @pytest.fixture(scope="session")
 def calibrated() -> Callable[..., Data]:
-    """Make calibrated predictions of a kind."""
-
     def make(kind: str, num_samples: int, *, scale: float = 2.0, seed: int = 7) -> Data:
         generator = torch.Generator().manual_seed(seed)
         shape = {"binary": (num_samples,), "multiclass": (num_samples, 4), "multilabel": (num_samples, 2)}[

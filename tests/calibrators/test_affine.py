@@ -84,12 +84,10 @@ def test_others_refuse_and_say_what_to_do(name: str, calibrated: Callable[..., A
 
 
 def test_some_calibrators_fold() -> None:
-    """The list above is neither empty nor everything."""
     assert {"temperature", "platt", "vector", "matrix"} <= set(FOLDABLE) < set(available())
 
 
 def test_focal_temperature_without_exponent_folds(calibrated: Callable[..., Any]) -> None:
-    """Where the exponent is zero it is temperature scaling, and folds."""
     scores, labels = calibrated("multiclass", 300)
     calibrator = FocalTemperatureScaling().fit(2 * scores, labels)
     calibrator.gamma.zero_()
@@ -121,7 +119,6 @@ def test_layer_keeps_its_kind(dtype: torch.dtype) -> None:
 
 
 def test_wrong_layers_are_refused(calibrated: Callable[..., Any]) -> None:
-    """Another number of outputs, what is no linear layer, and an unfitted calibrator."""
     binary = TemperatureScaling().fit(*calibrated("binary", 100))
     with pytest.raises(InputError, match="must have 1 output, which temperature was fitted on; got 4"):
         binary.fold_into(nn.Linear(3, 4))

@@ -28,7 +28,6 @@ class Head(nn.Module):
         self.form = form
 
     def forward(self, inputs: Tensor, *, scale: float = 1.0) -> Any:
-        """Logits, in some packing."""
         logits = scale * self.layer(inputs)
         packed: dict[str, Any] = {
             "tensor": logits,
@@ -42,12 +41,10 @@ class Head(nn.Module):
 
 @pytest.fixture
 def inputs() -> Tensor:
-    """Forty samples."""
     return torch.randn(40, 5, generator=torch.Generator().manual_seed(1))
 
 
 def calibrator_of(network: nn.Module, inputs: Tensor, name: str = "temperature") -> Any:
-    """Fitted on the network's logits."""
     return build(name).fit(3 * network.layer(inputs).detach(), torch.arange(len(inputs)) % 3)
 
 
@@ -103,7 +100,6 @@ def test_half_narrows_the_model_only(inputs: Tensor) -> None:
 
 
 def test_what_is_no_model_is_refused(inputs: Tensor) -> None:
-    """Wrong parts are refused when they are put together, wrong answers when they come."""
     calibrator = calibrator_of(Head(3), inputs)
     with pytest.raises(TypeError, match=r"`model` must be an nn.Module; got function"):
         CalibratedModel(lambda x: x, calibrator)
@@ -171,7 +167,6 @@ def test_nan_passes_through_an_export(calibrated: Callable[..., Any]) -> None:
 
 
 def test_the_eager_forward_still_refuses_nan(calibrated: Callable[..., Any]) -> None:
-    """After an export, values are checked as before."""
     calibrator = FocalTemperatureScaling().fit(*calibrated("multiclass", 200))
     torch.export.export(calibrator, (torch.zeros(7, 4),))
     with pytest.raises(InputError, match="row 1"):

@@ -66,7 +66,6 @@ def identity_is_recovered(entry: Any, kind: str, calibrated: Make) -> None:
 
 
 def planted_map_is_recovered(entry: Any, kind: str, calibrated: Make) -> None:
-    """A map of the family is undone."""
     scores, labels = calibrated(kind, 4000)
     distorted = entry.distort(scores, kind)
     probs = entry.build().fit(distorted, labels).predict_proba(distorted)
@@ -87,7 +86,6 @@ def objective_is_never_above_the_identity(entry: Any, kind: str, calibrated: Mak
 
 
 def argmax_is_kept(entry: Any, kind: str, calibrated: Make) -> None:
-    """The order of the classes stays."""
     scores, _, fitted = usual(entry, kind, calibrated)
     probs = fitted.predict_proba(scores)
     if kind == "multiclass":
@@ -128,7 +126,6 @@ def rows_may_come_in_any_order(entry: Any, kind: str, calibrated: Make) -> None:
 
 
 def file_predicts_the_same_bits(entry: Any, kind: str, calibrated: Make) -> None:
-    """Saved and loaded it is the same."""
     scores, _, fitted = usual(entry, kind, calibrated)
     calibrator = copy.deepcopy(fitted)
     calibrator.class_names_ = ("a", "b", "c", "d") if kind == "multiclass" else ("a", "b")
@@ -153,7 +150,6 @@ def unfitted_is_refused(entry: Any, kind: str, calibrated: Make) -> None:
 
 
 def second_fit_forgets_the_first(entry: Any, kind: str, calibrated: Make) -> None:
-    """Fitting twice is fitting once."""
     scores, labels, once = usual(entry, kind, calibrated)
     calibrator = entry.build().fit(*calibrated(kind, 80, scale=9.0, seed=3)).fit(scores, labels)
     assert torch.equal(calibrator.predict_proba(scores), once.predict_proba(scores))
@@ -173,7 +169,6 @@ def refit_is_a_fit(entry: Any, kind: str, calibrated: Make) -> None:
 
 
 def weights_count_copies(entry: Any, kind: str, calibrated: Make) -> None:
-    """Integer weights count copies."""
     scores, labels = calibrated(kind, 120)
     counts = torch.randint(0, 4, (120,), generator=torch.Generator().manual_seed(2))
     weighted = entry.build().fit(1.6 * scores, labels, weights=counts)
@@ -198,7 +193,6 @@ def hard_data_is_survived(entry: Any, kind: str, calibrated: Make) -> None:
 
 
 def nan_is_refused(entry: Any, kind: str, calibrated: Make) -> None:
-    """NaN is refused."""
     scores, labels, fitted = usual(entry, kind, calibrated)
     spoilt = scores.clone()
     spoilt[17] = math.nan
@@ -265,13 +259,11 @@ def allowance_is_needed(entry: Any, kind: str, calibrated: Make) -> None:
 
 
 def other_kinds_are_refused(entry: Any, kind: str, calibrated: Make) -> None:
-    """A kind of predictions that a calibrator is not for is refused."""
     with pytest.raises(InputError, match="must be"):
         entry.build().fit(*calibrated(kind, 60))
 
 
 def stated(scores: Tensor, kind: str) -> Tensor:
-    """The probabilities that scores state."""
     return torch.softmax(scores, dim=1) if kind == "multiclass" else torch.sigmoid(scores)
 
 
@@ -296,7 +288,6 @@ def hard_cases(kind: str, calibrated: Make) -> list[tuple[str, Tensor, Tensor]]:
 
 
 def of_kinds(entry: Any) -> tuple[str, ...]:
-    """Those that the entry is for."""
     return entry.kinds
 
 
@@ -306,7 +297,6 @@ def of_one_kind(entry: Any) -> tuple[str, ...]:
 
 
 def of_other_kinds(entry: Any) -> tuple[str, ...]:
-    """Those that the calibrator does not say it is for."""
     return tuple(kind for kind in Entry.kinds if kind not in entry.build().kinds)
 
 
@@ -346,12 +336,10 @@ LAWS: list[tuple[Callable[..., None], Callable[[Any], bool], Callable[[Any], tup
     ],
 )
 def test_law(law: Callable[..., None], entry: Any, kind: str, calibrated: Make) -> None:
-    """What the roster claims of a calibrator holds, and what it denies does not."""
     law(entry, kind, calibrated)
 
 
 def test_no_rows_give_none(searching_entry: Any, kind: str, calibrated: Make) -> None:
-    """A batch without samples keeps its shape, which must be that of the fit."""
     scores, _, calibrator = usual(searching_entry, kind, calibrated)
     assert calibrator.predict_proba(scores[:0]).shape == scores[:0].shape
     assert calibrator(scores[:0].float()).dtype == torch.float32
@@ -361,29 +349,21 @@ def test_no_rows_give_none(searching_entry: Any, kind: str, calibrated: Make) ->
 
 
 class Colder(TemperatureScaling):
-    """Divides by too little."""
-
     def _transform(self, scores: Tensor) -> Tensor:
         return super()._transform(1.3 * scores)
 
 
 class Untouched(TemperatureScaling):
-    """Does not listen to the fit."""
-
     def _transform(self, scores: Tensor) -> Tensor:
         return super()._transform(scores * self.temperature.to(scores))
 
 
 class Reversed(TemperatureScaling):
-    """Has the sign wrong."""
-
     def _transform(self, scores: Tensor) -> Tensor:
         return super()._transform(-scores)
 
 
 class Biased(TemperatureScaling):
-    """Treats one class otherwise."""
-
     def _transform(self, scores: Tensor) -> Tensor:
         moved = scores.clone()
         moved[..., 0] += 0.5
@@ -394,7 +374,6 @@ class Rounding(TemperatureScaling):
     """Keeps its parameters in half precision in files."""
 
     def restore(self, parameters: Any, *args: Any, **keywords: Any) -> None:
-        """Round what comes from a file."""
         narrow = {name: value.half().double() for name, value in parameters.items()}
         fresh = "fit_result_" not in self.__dict__ and keywords["class_names"]
         super().restore(narrow if fresh else parameters, *args, **keywords)
@@ -412,14 +391,11 @@ class Remembering(TemperatureScaling):
     """Starts where the last fit ended and stops half-way."""
 
     def restore(self, parameters: Any, *args: Any, **keywords: Any) -> None:
-        """Go half the way."""
         before = self.temperature if "fit_result_" in self.__dict__ else parameters["temperature"]
         super().restore({"temperature": (before + parameters["temperature"]) / 2}, *args, **keywords)
 
 
 class Lazy(TemperatureScaling):
-    """Keeps the parameters of similar data."""
-
     def _solve_near(self, start: Any, samples: Samples) -> Any:
         solution = self._solve(samples)
         reached = torch.nn.functional.cross_entropy(samples.scores / start["temperature"], samples.labels)
@@ -434,23 +410,17 @@ class Unweighted(TemperatureScaling):
 
 
 class Restless(TemperatureScaling):
-    """Never thinks that it has arrived."""
-
     def _solve(self, samples: Samples) -> Any:
         return replace(super()._solve(samples), converged=False)
 
 
 class FirstRows(TemperatureScaling):
-    """Fits on the first half only."""
-
     def _solve(self, samples: Samples) -> Any:
         half = -(-len(samples.labels) // 2)
         return super()._solve(Samples(samples.scores[:half], samples.labels[:half], samples.weights))
 
 
 class Careless(TemperatureScaling):
-    """Takes NaN for a number."""
-
     def fit(self, logits: Any, labels: Any, *, weights: Any = None) -> Careless:
         """Fit on zeros in place of NaN."""
         super().fit(torch.as_tensor(logits).nan_to_num(0.0), labels, weights=weights)
@@ -458,16 +428,12 @@ class Careless(TemperatureScaling):
 
 
 class Overflowing(TemperatureScaling):
-    """Exponentiates without care."""
-
     def _transform(self, scores: Tensor) -> Tensor:
         powers = (scores / self.temperature).exp()
         return (powers / powers.sum(dim=1, keepdim=True)).log()
 
 
 class Stepping(TemperatureScaling):
-    """Rounds what it says."""
-
     def _transform(self, scores: Tensor) -> Tensor:
         return (16 * super()._transform(scores)).round() / 16
 
@@ -500,7 +466,6 @@ class Stepping(TemperatureScaling):
     ids=lambda value: value.__name__,
 )
 def test_law_bites(law: Callable[..., None], fault: type[Calibrator], calibrated: Make) -> None:
-    """Each law fails for a calibrator that breaks it."""
     with pytest.raises((AssertionError, pytest.fail.Exception), match=r"."):
         law(Planted(fault), "multiclass", calibrated)
 
@@ -512,7 +477,6 @@ def test_every_law_bites() -> None:
 
 
 def test_law_of_files_bites(calibrated: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that loses digits is caught."""
     from calibrant.calibrators import roster
 
     monkeypatch.setitem(roster.CALIBRATORS, "temperature", Rounding)

@@ -30,7 +30,6 @@ NETCAL = {
 
 @pytest.fixture(scope="module")
 def detections() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """As of the test of the error."""
     rng = np.random.default_rng(0)
     stated, places = rng.uniform(0.02, 0.98, 400), rng.uniform(0.02, 0.98, (400, 2))
     return stated, rng.random(400) < stated**1.5 * (0.4 + 0.6 * places[:, 0]), places
@@ -38,7 +37,6 @@ def detections() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("method", NETCAL)
 def test_it_is_netcal_s(detections, method) -> None:
-    """Up to the tolerance of netcal's searches; a text keeps all, and places help."""
     found = fit_detections(*detections, method=method)
     probs = found.predict_proba(detections[0][:4], detections[2][:4])
     assert probs.tolist() == pytest.approx(NETCAL[method], abs=5e-4)
@@ -62,7 +60,7 @@ def test_a_file_holds_all_and_nothing_else_is_taken_for_one(detections, tmp_path
 def test_separable_detections_are_warned_of() -> None:
     """Right ones state more than .5, wrong ones less: no weight is large enough, and that is said."""
     stated = np.linspace(0.01, 0.99, 40)
-    with pytest.warns(CalibrantWarning, match="all 40 are told apart"):
+    with pytest.warns(CalibrantWarning, match="separates all 40"):
         fit_detections(stated, stated > 0.5)
 
 
@@ -77,7 +75,6 @@ def test_a_planted_dependence_is_recovered() -> None:
 
 
 def test_what_is_wrong_is_said(detections) -> None:
-    """Only right ones, other columns than fitted, and a text that is none."""
     stated, right, places = detections
     with pytest.raises(InputError, match="right and wrong detections"):
         fit_detections(stated, np.ones(400), places)

@@ -48,7 +48,7 @@ def fit(name: str, logits: Tensor, labels: Tensor, num_samples: int) -> Calibrat
 
 
 def rise_and_error(calibrator: Calibrator, logits: Tensor, labels: Tensor) -> tuple[float, float]:
-    """By how much log-loss is higher than uncalibrated on the samples held out, and its standard error."""
+    """By how much log loss is higher than uncalibrated on the samples held out, and its standard error."""
     held, truth = logits[-HELD_OUT:], labels[-HELD_OUT:]
     losses = -calibrator.predict_proba(held).gather(1, truth[:, None])[:, 0].log()
     rises = losses - cross_entropy(held, truth, reduction="none")
@@ -60,7 +60,6 @@ def rise_and_error(calibrator: Calibrator, logits: Tensor, labels: Tensor) -> tu
 def test_no_worse_than_uncalibrated(
     name: str, num_classes: int, num_samples: int, stated: float, falling: float
 ) -> None:
-    """Where logits are right, over-confident, under-confident, or classes are of all frequencies."""
     logits, labels = planted(num_classes, num_samples, stated=stated, falling=falling)
     rise, error = rise_and_error(fit(name, logits, labels, num_samples), logits, labels)
     assert rise < ESTIMATED + 3 * error
@@ -68,7 +67,7 @@ def test_no_worse_than_uncalibrated(
 
 @pytest.mark.parametrize("name", FREE_FORMS)
 def test_share_of_the_original_is_found_and_said(name: str) -> None:
-    """All of it where logits are right; less where they are not, and then log-loss falls."""
+    """All of it where logits are right; less where they are not, and then log loss falls."""
     logits, labels = planted(20, 400)
     with pytest.warns(CalibrantWarning, match="samples of the rarest class .* nothing was changed"):
         right = build(name).fit(logits[:400], labels[:400])
@@ -112,7 +111,6 @@ def test_rare_classes_among_many_samples(name: str, seed: int) -> None:
 @pytest.mark.parametrize(("num_classes", "num_samples"), [(10, 100), (50, 500), (20, 300)])
 @pytest.mark.parametrize("falling", [0.0, 1.5])
 def test_shifts_of_few_samples_are_held(num_classes: int, num_samples: int, falling: float) -> None:
-    """Bias-corrected temperature scaling of right logits leaves log-loss as it was, and warns."""
     for seed in range(3):
         logits, labels = planted(num_classes, num_samples, falling=falling, seed=seed)
         with pytest.warns(CalibrantWarning, match="parameters are many for .* samples, so"):

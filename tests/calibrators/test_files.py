@@ -22,7 +22,6 @@ KEY = "calibrant.calibrator"
 
 @pytest.fixture
 def saved(calibrated: Callable[..., Any], tmp_path: Path) -> Path:
-    """A fitted calibrator's file."""
     path = tmp_path / "fitted.safetensors"
     FocalTemperatureScaling().fit(*calibrated("multiclass", 200)).save(path)
     return path
@@ -52,7 +51,6 @@ def test_header_tells_what_is_needed(saved: Path) -> None:
 
 
 def test_hash_is_of_the_data(calibrated: Callable[..., Any]) -> None:
-    """Other logits, labels, weights or types give another hash; the same data the same."""
     scores, labels = calibrated("binary", 50)
     changed = scores.clone()
     changed[3] += 1e-12
@@ -71,7 +69,6 @@ def test_hash_is_of_the_data(calibrated: Callable[..., Any]) -> None:
 
 
 def test_ending_is_required(saved: Path, tmp_path: Path) -> None:
-    """A name without .safetensors is refused before anything is written."""
     with pytest.raises(InputError, match=r"must end in \.safetensors; got .*calibrator\.pt"):
         load_calibrator(saved).save(tmp_path / "calibrator.pt")
     assert list(tmp_path.iterdir()) == [saved]
@@ -85,7 +82,6 @@ def test_unfitted_is_not_saved(tmp_path: Path) -> None:
 
 
 def test_failed_write_leaves_the_old_file(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error on the way leaves what was there, and no temporary file."""
     before, calibrator = saved.read_bytes(), load_calibrator(saved)
 
     def fail(*_: Any, **__: Any) -> None:
@@ -99,7 +95,6 @@ def test_failed_write_leaves_the_old_file(saved: Path, monkeypatch: pytest.Monke
 
 
 def test_missing_file_is_said(tmp_path: Path) -> None:
-    """No file is not a damaged file."""
     with pytest.raises(FileNotFoundError, match=r"none\.safetensors: no such file"):
         load_calibrator(tmp_path / "none.safetensors")
 
@@ -117,7 +112,6 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keep", [0, 5, 100, -1])
 def test_cut_files_are_refused(saved: Path, keep: int) -> None:
-    """A file that ends too early gets one sentence."""
     saved.write_bytes(saved.read_bytes()[:keep])
     with pytest.raises(InputError, match="not a safetensors file, or is damaged"):
         load_calibrator(saved)
@@ -149,14 +143,12 @@ def test_cut_files_are_refused(saved: Path, keep: int) -> None:
     ],
 )
 def test_damaged_files_are_refused(saved: Path, change: Callable[..., None], message: str) -> None:
-    """What does not fit together is refused, and the message says what."""
     rewrite(saved, change)
     with pytest.raises(InputError, match=message):
         load_calibrator(saved)
 
 
 def test_no_flipped_bit_goes_unnoticed(saved: Path) -> None:
-    """Neither in the parameters nor in the header."""
     whole, before = saved.read_bytes(), load_calibrator(saved)
     for place in range(8, len(whole), 7):
         saved.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << place % 8)]) + whole[place + 1 :])
@@ -169,7 +161,6 @@ def test_no_flipped_bit_goes_unnoticed(saved: Path) -> None:
 
 
 def test_files_of_the_first_version_are_read(saved: Path) -> None:
-    """They have no checksum."""
     with safe_open(saved, framework="pt") as file:
         header = json.loads(file.metadata()[KEY]) | {"format_version": 1}
     save_file(load_file(saved), saved, metadata={KEY: json.dumps(header)})
@@ -177,7 +168,6 @@ def test_files_of_the_first_version_are_read(saved: Path) -> None:
 
 
 def test_header_that_is_no_object_is_refused(saved: Path) -> None:
-    """Metadata under our key that is no JSON object is damage, not a crash."""
     for text in ("[1, 2]", "null", "{", '"text"'):
         save_file(load_file(saved), saved, metadata={KEY: text})
         with pytest.raises(InputError, match="does not have the form"):
@@ -185,7 +175,6 @@ def test_header_that_is_no_object_is_refused(saved: Path) -> None:
 
 
 def test_platt_file_for_classes_is_refused(calibrated: Callable[..., Any], tmp_path: Path) -> None:
-    """A calibrator of log-odds cannot have been fitted on classes."""
     path = tmp_path / "platt.safetensors"
     PlattScaling().fit(*calibrated("binary", 100)).save(path)
     rewrite(path, lambda header, _: header.update(kind="multiclass"))

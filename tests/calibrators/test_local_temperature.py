@@ -61,7 +61,6 @@ def test_the_optimum_is_scipy_s() -> None:
 
 
 def test_derivatives_are_those_of_finite_differences() -> None:
-    """Gradient by the value, second derivatives by the gradient."""
     rng = np.random.default_rng(2)
     logits, labels = torch.from_numpy(rng.normal(size=(20, 4))), torch.arange(20) % 4
     likelihood = _likelihood(Samples(logits, labels, None), torch.from_numpy(rng.normal(size=(20, 3))))
@@ -75,7 +74,6 @@ def test_derivatives_are_those_of_finite_differences() -> None:
 
 
 def test_temperatures_end_at_the_bounds_of_temperature_scaling() -> None:
-    """However far a covariate drives them."""
     found = LocalTemperature(intercept=0.0, weights=(1.0,), loss=0.0, loss_of_one=0.0, num_classes=3)
     temperatures = found.temperature([[-1e3], [-1.0], [0.5], [1e3]]).tolist()
     assert temperatures == pytest.approx(
@@ -99,7 +97,6 @@ def test_temperatures_end_at_the_bounds_of_temperature_scaling() -> None:
     ],
 )
 def test_a_fit_that_ends_on_a_bound_says_so(labels, message) -> None:
-    """All wrong, all right, or as a covariate has it."""
     rng = np.random.default_rng(0)
     logits, covariates = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
     with pytest.warns(CalibrantWarning, match=message):
@@ -107,7 +104,6 @@ def test_a_fit_that_ends_on_a_bound_says_so(labels, message) -> None:
 
 
 def test_a_fit_without_an_optimum_says_so(monkeypatch) -> None:
-    """Newton's method that may take one step."""
     monkeypatch.setattr("calibrant._math.newton.MAX_STEPS", 2)
     with pytest.warns(CalibrantWarning, match="no optimum was found; the largest derivative is"):
         found = fit_local_temperature(**outputs(4), ignore_index=255)
@@ -116,7 +112,6 @@ def test_a_fit_without_an_optimum_says_so(monkeypatch) -> None:
 
 
 def test_images_are_their_positions() -> None:
-    """Fitted and applied alike; ignored positions change nothing, and the predicted class stays."""
     given = outputs(4)
     rows = {name: np.moveaxis(given[name], 1, -1).reshape(400, -1) for name in ("logits", "covariates")}
     kept = given["labels"].reshape(-1) != 255
@@ -133,7 +128,6 @@ def test_images_are_their_positions() -> None:
 
 
 def test_a_covariate_that_is_constant_leaves_temperature_scaling() -> None:
-    """One temperature, that of temperature scaling, and its likelihood."""
     given = outputs(4)
     given["covariates"] = np.full_like(given["covariates"], 3.0)
     found = fit_local_temperature(**given, ignore_index=255)
@@ -155,7 +149,6 @@ def test_a_covariate_that_is_constant_leaves_temperature_scaling() -> None:
     ],
 )
 def test_what_is_wrong_is_said(changed, message) -> None:
-    """Shapes, values and names, before anything is fitted."""
     with pytest.raises(InputError, match=message):
         fit_local_temperature(**{**outputs(4), **changed}, ignore_index=255)
 

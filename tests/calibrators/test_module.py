@@ -40,7 +40,6 @@ def probabilities(calibrator: Any, scores: Tensor) -> Tensor:
 
 
 def test_forward_and_predict_proba_agree(case: tuple[Any, Tensor]) -> None:
-    """Log-probabilities, or log-odds, of the same probabilities; those of classes sum to one."""
     calibrator, scores = case
     probs = calibrator.predict_proba(scores)
     assert probs.shape == scores.shape
@@ -66,7 +65,6 @@ def test_forward_keeps_the_type(case: tuple[Any, Tensor], dtype: torch.dtype, to
 
 
 def test_arrays_and_lists_are_taken(case: tuple[Any, Tensor]) -> None:
-    """Numpy arrays, lists and integers are scores like any other."""
     calibrator, scores = case
     expected = calibrator.predict_proba(scores)
     assert torch.equal(calibrator.predict_proba(scores.numpy()), expected)
@@ -78,7 +76,6 @@ def test_arrays_and_lists_are_taken(case: tuple[Any, Tensor]) -> None:
 
 
 def test_fit_takes_arrays(calibrated: Callable[..., Any]) -> None:
-    """Tensors, arrays, lists, float labels and booleans give the same fit."""
     scores, labels = calibrated("binary", 100)
     expected = TemperatureScaling().fit(scores, labels).temperature
     for others in (labels.numpy(), labels.tolist(), labels.double(), labels.bool().numpy()):
@@ -108,7 +105,6 @@ def test_weak_log_odds_are_not_taken_for_probabilities() -> None:
 def test_many_rows_are_calibrated_in_blocks(
     case: tuple[Any, Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Blocks of rows give what all rows at once give."""
     calibrator, scores = case
     whole, forward = calibrator.predict_proba(scores), calibrator(scores)
 
@@ -128,14 +124,12 @@ def test_gradients_reach_the_logits(case: tuple[Any, Tensor]) -> None:
 
 
 def test_state_of_an_unfitted_one_unfits() -> None:
-    """Loading the state of an unfitted calibrator gives an unfitted calibrator."""
     calibrator = TemperatureScaling().fit([1.0, -1.0, 2.0, 0.5] * 3, [1, 0, 0, 1] * 3)
     calibrator.load_state_dict(TemperatureScaling().state_dict())
     assert not hasattr(calibrator, "fit_result_")
 
 
 def test_copies_predict_the_same(case: tuple[Any, Tensor]) -> None:
-    """Deep copies and pickles are the same calibrator."""
     calibrator, scores = case
     for other in (copy.deepcopy(calibrator), pickle.loads(pickle.dumps(calibrator))):
         assert torch.equal(other.predict_proba(scores), calibrator.predict_proba(scores))
@@ -144,7 +138,6 @@ def test_copies_predict_the_same(case: tuple[Any, Tensor]) -> None:
 
 @pytest.mark.parametrize("narrow", [lambda module: module.half(), lambda module: module.to(torch.float32)])
 def test_parameters_stay_double(case: tuple[Any, Tensor], narrow: Callable[[Any], Any]) -> None:
-    """A model moved to half precision keeps its calibrator's digits."""
     calibrator, scores = case
     before = calibrator.predict_proba(scores)
     narrow(calibrator)
@@ -160,7 +153,6 @@ def test_parameters_follow_the_device(calibrated: Callable[..., Any]) -> None:
 
 
 def test_nothing_is_trained_by_accident(case: tuple[Any, Tensor]) -> None:
-    """The fitted numbers are no parameters of an optimiser."""
     calibrator, _ = case
     assert list(calibrator.parameters()) == []
 
@@ -177,7 +169,6 @@ def test_representation_tells_settings_and_fit() -> None:
 
 @pytest.mark.parametrize("name", ["temperature", "focal-temperature"])
 def test_another_number_of_classes_is_refused(name: str, calibrated: Callable[..., Any]) -> None:
-    """Predictions of another model are refused, with both numbers."""
     calibrator, scores = fitted(name, "multiclass", calibrated)
     with pytest.raises(InputError, match=f"the 4 columns that {name} was fitted on; got 3"):
         calibrator.predict_proba(scores[:, :3])
@@ -186,14 +177,12 @@ def test_another_number_of_classes_is_refused(name: str, calibrated: Callable[..
 
 
 def test_classes_for_a_binary_one_are_refused(calibrated: Callable[..., Any]) -> None:
-    """A calibrator of log-odds (N,) does not take (N, C)."""
     calibrator, scores = fitted("temperature", "binary", calibrated)
     with pytest.raises(InputError, match="must be binary"):
         calibrator.predict_proba(scores[:, None].expand(-1, 3))
 
 
 def test_gradient_of_the_caller_is_left_alone(calibrated: Callable[..., Any]) -> None:
-    """Fitting on logits that carry gradients neither fails nor keeps their graph."""
     scores, labels = calibrated("multiclass", 60)
     scores = (2 * scores).requires_grad_()
     calibrator = FocalTemperatureScaling().fit(scores, labels)
@@ -203,7 +192,6 @@ def test_gradient_of_the_caller_is_left_alone(calibrated: Callable[..., Any]) ->
 
 
 def test_inputs_are_left_alone(calibrated: Callable[..., Any]) -> None:
-    """Neither fitting nor predicting changes the caller's arrays."""
     scores, labels = calibrated("multiclass", 60)
     before = scores.clone(), labels.clone()
     FocalTemperatureScaling(objective="ece").fit(scores, labels).predict_proba(scores)

@@ -17,7 +17,6 @@ Make = Callable[..., Any]
 
 
 def stated(scores: Tensor, kind: str) -> Tensor:
-    """The probabilities that scores state."""
     return torch.softmax(scores, dim=1) if kind == "multiclass" else torch.sigmoid(scores)
 
 
@@ -26,8 +25,6 @@ def overdone(name: str) -> Calibrator:
     kind: Any = type(build(name))
 
     class Overdone(kind):
-        """Less sure than its fit says."""
-
         def _transform(self, scores: Tensor) -> Tensor:
             mapped = super()._transform(scores) / 6  # a map without a slope leaves them 3 times too large
             return torch.log_softmax(mapped, dim=1) if self.kind_ == "multiclass" else mapped
@@ -56,7 +53,6 @@ def test_coarse_ones_undo_a_planted_map(coarse_entry: Any, kind: str, calibrated
 
 @pytest.mark.parametrize("name", available())
 def test_every_over_correction_is_said(name: str, calibrated: Make) -> None:
-    """Over-confident before, under-confident after on held-out folds: said of a fault, by every method."""
     kind = build(name).kinds[0]
     scores, labels = calibrated(kind, 2000)
     with pytest.warns(CalibrantWarning, match="it over-corrects: on held-out folds it says"):

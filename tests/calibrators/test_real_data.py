@@ -86,7 +86,6 @@ def fitted_on(real: Callable[[str], Halves]) -> Callable[..., Any]:
 def test_focal_never_worse_on_smooth_objectives(
     fitted_on: Callable[..., Any], name: str, objective: Any
 ) -> None:
-    """Never above temperature scaling, which is never above the identity; both with their certificate."""
     simple = fitted_on(name, TemperatureScaling, objective=objective).fit_result_
     focal = fitted_on(name, FocalTemperatureScaling, objective=objective).fit_result_
     assert focal.after <= simple.after <= simple.before
@@ -131,7 +130,6 @@ def test_full_likelihood_search_beats_the_grid(fitted_on: Callable[..., Any], na
 def test_calibration_carries_over(
     real: Callable[[str], Halves], fitted_on: Callable[..., Any], name: str
 ) -> None:
-    """On samples it was not fitted on, log-loss falls, accuracy stays."""
     scores, labels = real(name).test
     fitted = fitted_on(name, FocalTemperatureScaling, objective="nll")
     before = torch.softmax(torch.as_tensor(scores, dtype=torch.float64), dim=1).clamp(min=1e-12)

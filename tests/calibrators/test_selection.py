@@ -29,11 +29,10 @@ def test_calibrated_data_are_left_alone(calibrated: Callable[..., Any]) -> None:
     selection = select(*calibrated("binary", 800), calibrators=["temperature", "platt"])
     assert selection.calibrator is None
     assert selection.chosen.text == "none"
-    assert "Choice: leave the probabilities as they are" in str(selection)
+    assert "Choice: no calibrator." in str(selection)
 
 
 def test_one_number_is_preferred_to_two(calibrated: Callable[..., Any]) -> None:
-    """Over-confidence alone is mended by temperature scaling, though others do as well."""
     scores, labels = calibrated("binary", 800)
     selection = select(3 * scores, labels, calibrators=["platt", "temperature", "beta"])
     assert selection.chosen.text == "temperature"
@@ -43,7 +42,6 @@ def test_one_number_is_preferred_to_two(calibrated: Callable[..., Any]) -> None:
 
 
 def test_two_numbers_are_taken_where_needed(calibrated: Callable[..., Any]) -> None:
-    """A shift is beyond any temperature: Platt scaling, for either criterion."""
     scores, labels = calibrated("binary", 800)
     for criterion in ("nll", "brier"):
         selection = select(
@@ -53,7 +51,6 @@ def test_two_numbers_are_taken_where_needed(calibrated: Callable[..., Any]) -> N
 
 
 def test_losses_are_those_of_other_folds(calibrated: Callable[..., Any]) -> None:
-    """A map that overfits is behind out of sample though it leads in sample."""
     scores, labels = calibrated("multiclass", 120)
     scores = 1.5 * scores
     free = "dirichlet(off_diagonal=0,intercept=0)"
@@ -67,7 +64,7 @@ def test_losses_are_those_of_other_folds(calibrated: Callable[..., Any]) -> None
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
 @pytest.mark.parametrize("criterion", ["nll", "brier"])
 def test_loss_as_they_came_is_the_metric(calibrated: Callable[..., Any], kind: str, criterion: Any) -> None:
-    """The loss of changing nothing is the log-loss or Brier score of the probabilities, weights included."""
+    """The loss of changing nothing is the log loss or Brier score of the probabilities, weights included."""
     scores, labels = calibrated(kind, 100)
     weights = torch.rand(100, generator=torch.Generator().manual_seed(1))
     selection = select(
@@ -98,10 +95,10 @@ def test_text_names_every_candidate_and_the_reason(calibrated: Callable[..., Any
     scores, labels = calibrated("binary", 300)
     selection = select(3 * scores, labels, calibrators=["temperature", "platt"])
     text = str(selection)
-    assert "300 samples, 5-fold cross-validated log-loss" in text
+    assert "300 samples, 5-fold cross-validated log loss" in text
     assert "* temperature" in text
     assert all(name in text for name in ("none", "platt", "best"))
-    assert "Choice: use temperature; it " in text
+    assert "Choice: temperature. It " in text
     rows = {line.split()[-1] for line in text.splitlines() if line.startswith(("*", "  none", "  platt"))}
     assert "best" in rows  # and not by how much it is behind itself
     assert "±" in text
@@ -119,16 +116,14 @@ def test_losses_beyond_all_measure_are_ranked_and_shown_with_an_exponent() -> No
 
 
 def test_the_best_is_chosen_for_being_the_best(calibrated: Callable[..., Any]) -> None:
-    """The reason tells whether something with fewer parameters was there to be beaten."""
     scores, labels = calibrated("binary", 300)
     found = select(3 * scores, labels, calibrators=["temperature"])
-    assert "and every method with fewer parameters is more than one standard error behind." in str(found)
+    assert "every method with fewer parameters is more than one standard error behind." in str(found)
     alone = dataclasses.replace(found, candidates=(found.chosen,))
-    assert "it has the lowest loss, and no other has fewer parameters." in str(alone)
+    assert "It has the lowest loss, and no other has fewer parameters." in str(alone)
 
 
 def test_same_seed_same_choice(calibrated: Callable[..., Any]) -> None:
-    """Folds are drawn from the seed alone."""
     data = calibrated("binary", 200)
     losses = [
         [each.loss for each in select(*data, calibrators=["platt"], seed=seed).candidates]
@@ -138,7 +133,6 @@ def test_same_seed_same_choice(calibrated: Callable[..., Any]) -> None:
 
 
 def test_unsuitable_candidates_are_named(calibrated: Callable[..., Any]) -> None:
-    """What is not for these predictions is left out with a sentence."""
     selection = select(*calibrated("multiclass", 60), calibrators=["temperature", "platt"])
     assert "platt could not be fitted" in str(selection)
 
@@ -175,7 +169,6 @@ def test_declared_numbers_are_those_fitted(calibrated: Callable[..., Any], text:
 
 
 def test_one_class_is_nothing_to_choose_by(calibrated: Callable[..., Any]) -> None:
-    """Samples of one class alone are refused, unless candidates are named."""
     scores, _ = calibrated("multiclass", 60)
     labels = torch.zeros(60, dtype=torch.int64)
     with pytest.raises(InputError, match="more than one class"):

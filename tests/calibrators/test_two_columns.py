@@ -17,7 +17,6 @@ BINARY = [name for name in available() if "binary" in build(name).kinds]
 
 @pytest.fixture(scope="module")
 def data() -> tuple[torch.Tensor, torch.Tensor]:
-    """Over-confident log-odds, and what happened."""
     rng = np.random.default_rng(3)
     odds = rng.normal(size=400)
     return torch.tensor(3 * odds), torch.tensor(rng.random(400) < 1 / (1 + np.exp(-odds))).long()
@@ -25,7 +24,6 @@ def data() -> tuple[torch.Tensor, torch.Tensor]:
 
 @pytest.mark.parametrize("name", BINARY)
 def test_two_logits_are_their_difference(name, data) -> None:
-    """Probabilities are those of the log-odds and their complement, log-probabilities the logarithms."""
     odds, labels = data
     with without_warnings():
         fitted = build(name).fit(odds, labels)
@@ -37,7 +35,6 @@ def test_two_logits_are_their_difference(name, data) -> None:
 
 
 def test_a_network_of_two_outputs_takes_it(data) -> None:
-    """Gradients go through, half precision stays, and a shift of both logits changes nothing."""
     fitted = build("platt").fit(*data)
     network = nn.Linear(3, 2).double()
     inputs = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -52,7 +49,6 @@ def test_a_network_of_two_outputs_takes_it(data) -> None:
 
 
 def test_by_group_as_well(data) -> None:
-    """Rows of two columns go to the calibrator of their group."""
     odds, labels = data
     groups = ["a", "b"] * 200
     with without_warnings():
@@ -112,7 +108,6 @@ def test_an_event_in_column_0_is_read_there(data, tmp_path) -> None:
 
 
 def test_predictions_of_class_0_meet_a_calibrator_of_class_1(data) -> None:
-    """Without names, what is turned is turned back."""
     odds, labels = data
     fitted = fit(Predictions(logits=odds, labels=labels), method="platt", every_row=True)
     found = apply(fitted, Predictions(logits=odds, positive_class=0))

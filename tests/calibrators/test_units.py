@@ -59,7 +59,6 @@ def usual(entry: Any, kind: str, calibrated: Make) -> tuple[Tensor, Tensor, Tens
 def test_probabilities_do_not_depend_on_the_unit(
     searching_entry: Any, kind: str, scale: float, calibrated: Make
 ) -> None:
-    """Margins of SVMs, cosines, sums of votes: parameters follow the unit, probabilities stay."""
     scores, labels, wanted = usual(searching_entry, kind, calibrated)
     scaled, told = fitted(searching_entry, scale * scores, labels)
     if not told:
@@ -149,7 +148,7 @@ def test_no_fit_stops_early_in_silence(
     ("scale", "offset"), [(1e-6, 0.0), (1.0, 0.0), (1e3, 0.0), (1e3, -300.0), (1e8, 0.0), (1.0, 1e4)]
 )
 def test_margins_of_any_unit_are_calibrated_by_platt(scale: float, offset: float) -> None:
-    """The log-loss is that at scale 1, as are slope and intercept in the user's unit."""
+    """The log loss is that at scale 1, as are slope and intercept in the user's unit."""
     generator = torch.Generator().manual_seed(3)
     margins = 2 * torch.randn(400, generator=generator, dtype=torch.float64)
     labels = torch.bernoulli(torch.sigmoid(0.6 * margins), generator=generator).long()
@@ -181,7 +180,6 @@ def test_calibrators_that_read_log_probabilities_say_when_they_are_none(calibrat
 
 
 def test_groups_fitted_in_step_have_temperatures_of_any_unit(calibrated: Make) -> None:
-    """The temperatures of groups follow the unit, and so does the likelihood before."""
     scores, labels = lenient(calibrated("multiclass", 400))
     groups = ["one", "two"] * 200
     usual = fit_groups("temperature", scores, labels, groups=groups)
@@ -196,7 +194,6 @@ def test_groups_fitted_in_step_have_temperatures_of_any_unit(calibrated: Make) -
 def test_a_class_that_never_occurs_is_named_by_every_calibrator(
     searching_entry: Any, kind: str, calibrated: Make
 ) -> None:
-    """One sentence, once for each problem."""
     scores, labels = calibrated(kind, 300)
     absent = 2 if kind == "multiclass" else 1
     there = labels != absent if kind != "multilabel" else torch.ones(300, dtype=torch.bool)
@@ -212,7 +209,6 @@ def test_a_class_that_never_occurs_is_named_by_every_calibrator(
 
 
 def test_many_classes_that_never_occur_are_counted() -> None:
-    """Five are named."""
     logits = torch.randn(50, 20, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     with pytest.warns(CalibrantWarning, match="classes 2, 3, 4, 5, 6 and 13 more never occur"):
         build("temperature").fit(logits, torch.arange(50) % 2)
@@ -221,7 +217,6 @@ def test_many_classes_that_never_occur_are_counted() -> None:
 def test_scores_that_rank_the_wrong_way_are_told_by_every_calibrator(
     searching_entry: Any, kind: str, calibrated: Make
 ) -> None:
-    """One sentence, the same for all of them."""
     scores, labels = calibrated(kind, 300)
     calibrator, _ = fitted(searching_entry, -scores, labels)
     told = [text for text in calibrator.fit_result_.warnings if text.endswith(SILENT)]

@@ -47,7 +47,7 @@ def fitted(run, tmp_path) -> Path:
 
 
 def loss(path: Path) -> float:
-    """Log-loss of a file of probabilities."""
+    """Log loss of a file of probabilities."""
     predictions = calibrant.load_predictions(path)
     return float(calibrant.metrics.negative_log_likelihood(predictions.probs, predictions.labels))
 
@@ -65,7 +65,7 @@ def test_shift_is_noted(run, fitted) -> None:
 
 
 def test_label_shift_is_estimated_and_corrected(run, fitted) -> None:
-    """``--label-shift em`` tells the frequencies, lowers the log-loss, and equals the correction by hand."""
+    """``--label-shift em`` tells the frequencies, lowers the log loss, and equals the correction by hand."""
     run("apply", "c.safetensors", "new.npz", "-o", "plain.npz")
     done = run("apply", "c.safetensors", "new.npz", "-o", "em.npz", "--label-shift", "em", code=0)
     found = re.findall(r"estimated share of class (\d): (\S+) ± (\S+), (\S+) in the calibration", done.stdout)
@@ -152,7 +152,6 @@ def risks(tmp_path):
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_every_format_carries_the_mark(tmp_path, ending) -> None:
-    """Written and read again; the same for events, several classes and confidences."""
     for name, given in {
         "event": Predictions(probs=[0.25, 0.5], labels=[0, 1], notes=[MARK.note]),
         "classes": Predictions(probs=[[0.25, 0.5, 0.25]] * 2, labels=[0, 1], notes=[MARK.note]),
@@ -165,7 +164,6 @@ def test_every_format_carries_the_mark(tmp_path, ending) -> None:
 
 
 def test_the_largest_logits_carry_the_mark(tmp_path) -> None:
-    """Files with the top k of each sample."""
     names = {"top_k_logits": [[2.0, 1.0]] * 2, "top_k_indices": [[0, 1]] * 2, "log_rest": [0.0] * 2}
     np.savez(tmp_path / "raw.npz", **names, labels=[0, 1], num_classes=9)
     given = load_predictions(tmp_path / "raw.npz")
@@ -175,7 +173,6 @@ def test_the_largest_logits_carry_the_mark(tmp_path) -> None:
 
 
 def test_other_columns_of_that_name_are_no_marks() -> None:
-    """Who calibrated the instrument, by name or number, or nobody."""
     assert notes_of_mark(["Smith", "Jones"]) == notes_of_mark(np.array([1, 2])) == notes_of_mark(None) == ()
 
 
@@ -201,7 +198,7 @@ def test_compare_knows_a_model_and_its_repair(run, risks) -> None:
     run("apply", "c.safetensors", "a.csv", "-o", "b.csv")
     run("compare", "a.csv", "b.csv", "--bootstrap", "20", "--json", "c.json", code=0)
     found = json.loads((risks / "c.json").read_text())
-    same = "The same model, before or after calibration: a (as it was), b (platt)."
+    same = "The same model, before or after calibration: a (uncalibrated), b (platt)."
     assert same in found["notes"]
     assert found["warnings"][0].startswith("b: The calibrator was fitted on these very samples")
     run("evaluate", "b.csv", "--bootstrap", "20", "--json", "e.json")
@@ -210,7 +207,6 @@ def test_compare_knows_a_model_and_its_repair(run, risks) -> None:
 
 
 def test_images_carry_the_mark(run, tmp_path) -> None:
-    """A folder of repaired images is not repaired again."""
     rng = np.random.default_rng(1)
     logits = rng.normal(size=(12, 3, 5, 4))
     (tmp_path / "streets").mkdir()

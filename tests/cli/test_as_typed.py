@@ -26,7 +26,6 @@ from command_line import one_line
 
 @pytest.fixture(scope="module")
 def found() -> calibrant.Evaluation:
-    """An evaluation of an over-confident model."""
     rng = np.random.default_rng(0)
     odds = rng.normal(size=400)
     labels = (rng.random(400) < 1 / (1 + np.exp(-odds))).astype(int)
@@ -56,7 +55,6 @@ def asked(monkeypatch, found) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A small file of predictions."""
     path = tmp_path / "p.npz"
     np.savez(path, logits=np.linspace(-2, 2, 40), labels=np.arange(40) % 2)
     return path
@@ -131,7 +129,6 @@ def test_files_of_one_name_have_pages_of_their_own(run, asked, file, tmp_path) -
 
 
 def test_patterns_that_the_shell_left(run, asked, file) -> None:
-    """``*.npz`` is expanded where the shell does not."""
     run("evaluate", "*.npz", code=0)
     assert len(asked) == 1
 
@@ -148,7 +145,6 @@ def test_a_pipe_in_and_json_out(run, asked, file, monkeypatch) -> None:
 
 
 def test_levels_as_people_say_them(run, asked, file) -> None:
-    """95, 95% and 0.95 are one level; 5 is none."""
     for level in ("95", "95%", "0.95"):
         run("evaluate", file.name, "--level", level)
     assert [each["level"] for each in asked] == [0.95] * 3
@@ -215,7 +211,6 @@ def test_nothing_is_replaced_by_another_command(run, asked, file, tmp_path) -> N
     ],
 )
 def test_what_others_wrote_is_kept(run, file, tmp_path, command) -> None:
-    """Every output of every command is refused a place that holds something else."""
     words = command.split()
     place = tmp_path / next(word for word in words if word.startswith("there"))
     place = place / "report.html" if words[0] == "demo" else place
@@ -274,7 +269,6 @@ def test_a_folder_is_known_by_its_own_mark(run, tmp_path, command, mark, monkeyp
 
 
 def test_a_demo_that_was_stopped_may_begin_again(tmp_path, monkeypatch) -> None:
-    """The mark is there before anything is trained."""
     from calibrant.demo.run import run_demo
 
     def stop(*_arguments, **_settings) -> None:
@@ -321,7 +315,6 @@ def test_defaults_from_pyproject(run, asked, file, tmp_path) -> None:
     ],
 )
 def test_wrong_defaults_are_one_sentence(run, tmp_path, text, words) -> None:
-    """Which file, which name, and the nearest that there is."""
     (tmp_path / "pyproject.toml").write_text(text)
     done = run("evaluate", "p.npz", code=2)
     assert words in one_line(done.stderr)
@@ -329,7 +322,6 @@ def test_wrong_defaults_are_one_sentence(run, tmp_path, text, words) -> None:
 
 
 def test_a_missing_file_is_told_before_anything_heavy_is_imported(run, monkeypatch) -> None:
-    """What is not there is said before torch is asked for."""
     monkeypatch.setitem(sys.modules, "calibrant.evaluation.pipeline", None)
     monkeypatch.setitem(sys.modules, "calibrant.predictions", None)  # importing it would fail
     for command in (("evaluate",), ("compare", "absent.npz"), ("check",)):
@@ -338,7 +330,6 @@ def test_a_missing_file_is_told_before_anything_heavy_is_imported(run, monkeypat
 
 
 def test_shells_complete_commands_and_options(tmp_path, monkeypatch, run) -> None:
-    """What a shell asks for while somebody types."""
     monkeypatch.setenv("_CALIBRANT_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", "calibrant evaluate --lev")
     monkeypatch.setenv("COMP_CWORD", "2")

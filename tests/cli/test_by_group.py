@@ -35,7 +35,6 @@ def test_calibrators_by_group(run, tmp_path) -> None:
 
 
 def test_multicalibration_over_groups_that_overlap(run, tmp_path) -> None:
-    """Two columns of groups; what is saved is applied as it is by hand."""
     rng = np.random.default_rng(5)
     sex, site = rng.choice(["f", "m"], 900), rng.choice(["north", "south"], 900)
     odds = rng.normal(size=900)
@@ -59,8 +58,6 @@ def test_multicalibration_over_groups_that_overlap(run, tmp_path) -> None:
 
 
 def test_ids_are_no_groups() -> None:
-    """A group for nearly each sample is refused; a few rows may stand alone."""
-
     def by(groups: list[str]) -> Predictions:
         return Predictions(logits=[2.0, -2.0] * len(groups), labels=[1, 0] * len(groups), groups=groups * 2)
 
@@ -74,7 +71,6 @@ def test_ids_are_no_groups() -> None:
 
 
 def test_of_many_groups_the_first_are_listed(run, tmp_path) -> None:
-    """Twenty lines, and how many more there are."""
     groups = [str(k % 25) for k in range(100)]
     np.savez(tmp_path / "p.npz", logits=[2.0, -2.0, 1.0, -1.0] * 25, labels=[1, 0, 0, 1] * 25, groups=groups)
     done = run("fit", "p.npz", "--all", "--by-group", "--method", "temperature", "-o", "c.safetensors")

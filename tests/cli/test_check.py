@@ -56,7 +56,6 @@ def test_too_few_samples_pass_with_a_word_and_fail_where_strict(run, tmp_path) -
 
 
 def test_quiet_prints_only_failures(run, boastful) -> None:
-    """A pass prints nothing, a failure its sentence."""
     done = run("check", boastful.name, "--max-ece", "0.9", "--quiet")
     assert (done.returncode, done.stdout) == (0, "")
     done = run("check", boastful.name, "--max-ece", "0.01", "--min-accuracy", "0.1", "--quiet")
@@ -86,7 +85,6 @@ def test_bad_input_is_exit_code_two_in_every_format(run, boastful, tmp_path, arg
 
 
 def test_a_missing_file_is_an_error_in_junit(run, boastful, tmp_path) -> None:
-    """It is no failure of a check; the next run replaces it."""
     files = ("--json", "found.json", "--junit", "found.xml")
     done = run("check", "absent.npz", "--max-ece", "0.1", *files)
     assert (done.returncode, done.stderr) == (2, "calibrant: absent.npz: no such file.\n")
@@ -127,7 +125,6 @@ def visits(tmp_path) -> None:
 
 
 def test_every_command_takes_the_column(run, visits, tmp_path) -> None:
-    """evaluate, check, compare and fit resample patients, and say so."""
     evaluate = "evaluate visits.csv --bootstrap 20 --method platt --cluster patient"
     done = run(f"{evaluate} --json found.json", code=0)
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
@@ -139,7 +136,7 @@ def test_every_command_takes_the_column(run, visits, tmp_path) -> None:
     assert (plain.returncode, whole.returncode) == (1, 0)
     (tmp_path / "other.csv").write_text((tmp_path / "visits.csv").read_text())
     both = run("compare visits.csv other.csv --group-column patient --cluster patient --bootstrap 40", code=0)
-    assert "all models: Samples count as dependent within 20 clusters" in " ".join(both.stdout.split())
+    assert "all models: Intervals and p-values treat the 20 clusters" in " ".join(both.stdout.split())
     run("fit", "visits.csv", "--cluster", "patient", "--out", "c.safetensors", code=0)
 
 
@@ -159,7 +156,6 @@ def test_a_quantity_is_added_by_name(run, over_confident, tmp_path) -> None:
 
 
 def test_a_baseline_can_be_held_by_such_a_quantity(run, over_confident, tmp_path) -> None:
-    """On the same samples; a model that is sharper still is worse beyond noise."""
     arrays = dict(np.load(over_confident))
     np.savez(tmp_path / "sharper.npz", **(arrays | {"logits": 2 * arrays["logits"]}))
     done = run("check", "sharper.npz", "--baseline", over_confident.name, "--baseline-metric", "smooth_ece",

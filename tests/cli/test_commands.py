@@ -24,7 +24,6 @@ def one_sentence(text: str) -> str:
 
 
 def test_evaluate_says_over_confident_and_writes_report_and_numbers(run, over_confident, tmp_path) -> None:
-    """Predictions sharpened threefold are called over-confident; report and JSON appear where asked."""
     done = run("evaluate over.npz --report r.html --json r.json --bootstrap 100", code=0)
     assert done.stderr == ""
     assert "Overconfident" in done.stdout
@@ -45,8 +44,8 @@ def test_fit_makes_a_calibrator_even_where_none_is_needed(run, tmp_path) -> None
     labels = (rng.random(2000) < 1 / (1 + np.exp(-logits))).astype(int)
     np.savez(tmp_path / "true.npz", logits=logits, labels=labels)
     done = run("fit", "true.npz", "--all", "-o", "c.safetensors")
-    assert "leave the probabilities as they are" in done.stdout
-    assert "note: to have a calibrator all the same" in done.stdout
+    assert "Choice: no calibrator." in done.stdout
+    assert "note: temperature scaling was fitted all the same" in done.stdout
     assert calibrant.load_calibrator(tmp_path / "c.safetensors").fit_result_.parameters[
         "temperature"
     ] == pytest.approx(1, abs=0.1)
@@ -55,8 +54,8 @@ def test_fit_makes_a_calibrator_even_where_none_is_needed(run, tmp_path) -> None
 def test_fit_then_apply_mends_the_temperature(run, over_confident, tmp_path) -> None:
     """The choice is told, the temperature near the planted 3; applied it lowers the test split's error."""
     done = run("fit", over_confident.name, "-o", "c.safetensors", code=0)
-    assert "cross-validated log-loss" in done.stdout
-    assert "Choice: use temperature;" in done.stdout
+    assert "cross-validated log loss" in done.stdout
+    assert "Choice: temperature." in done.stdout
     calibrator = calibrant.load_calibrator(tmp_path / "c.safetensors")
     assert calibrator.fit_result_.parameters["temperature"] == pytest.approx(3, rel=0.1)
     run("apply", "c.safetensors", over_confident.name, "-o", "out.npz", code=0)
@@ -82,7 +81,6 @@ def test_multilabel_repairs_apply_to_files_without_labels(run, tmp_path) -> None
 
 
 def test_compare_names_the_better_model(run, over_confident, tmp_path) -> None:
-    """Of a file and its repaired form, the repaired one has the lower error."""
     run("fit", over_confident.name, "-o", "c.safetensors")
     run("apply", "c.safetensors", over_confident.name, "-o", "fixed.npz")
     files = ("--json", "c.json", "--markdown", "c.md")

@@ -16,7 +16,6 @@ from calibrant.reports.file_figures import FigureRequest, all_figures, draw_reli
 
 
 def test_list_names_every_figure() -> None:
-    """One line each."""
     result = CliRunner().invoke(app, ["figure", "--list"])
     assert result.exit_code == 0
     names = [line.split()[0] for line in result.output.splitlines()]
@@ -24,7 +23,6 @@ def test_list_names_every_figure() -> None:
 
 
 def test_the_ending_says_what(tmp_path) -> None:
-    """SVG, PNG and PDF; drawn again it is the same file."""
     for ending, start in ((".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")):
         path, made = tmp_path / f"once{ending}", set[bytes]()
         for _ in range(1 if ending == ".png" else 2):
@@ -37,7 +35,6 @@ def test_the_ending_says_what(tmp_path) -> None:
 
 
 def test_what_the_caption_gets_wrong_is_said(tmp_path, monkeypatch) -> None:
-    """A figure that differs from the published one says where."""
     regions, quicker = (figure_named(name) for name in ("confidence-regions", "focal-decomposition"))
     quick = replace(regions, panels=quicker.panels)
     monkeypatch.setattr(file_figures, "all_figures", lambda: (quick,))
@@ -69,6 +66,7 @@ def files(tmp_path: Path) -> Path:
         (["roc", "event.npz"], ""),
         (["risk-coverage", "one.npz", "other.npz"], ""),
         (["decision-curve", "one.npz", "other.npz", "--positive-class", "2"], ""),
+        (["calibration-curve", "one.npz", "other.npz", "--positive-class", "1"], ""),
         (["decision-curve", "several.npz", "--label", "b", "--level", "0.9"], ""),
         (["classes", "several.npz"], ""),
     ],

@@ -16,7 +16,6 @@ FEW = {"bootstrap": 100, "null_draws": 60}
 
 
 def test_three_samples_get_a_calibrator_and_a_warning(tmp_path) -> None:
-    """Too few to choose by: temperature scaling, and the option that takes another."""
     np.savez(tmp_path / "p.npz", logits=[[1.0, 2, 0], [2, 0, 0], [0, 1, 4]], labels=[0, 0, 1])
     done = call("fit", "p.npz", "--all", "-o", "c.safetensors", folder=tmp_path, code=0)
     assert "3 samples are too few to choose a calibrator by (at least 20): temperature" in done.stdout
@@ -48,14 +47,12 @@ def test_the_lower_accuracy_is_said() -> None:
 
 
 def test_rounding_is_no_difference() -> None:
-    """Probabilities that differ by rounding are equal, not better beyond noise."""
     logits = model(0, sharpness=1.5, accurate=0.7)
     probs = Predictions(probs=logits.probs, labels=logits.labels)
     assert "beyond noise" not in calibrant.compare([("logits", logits), ("probs", probs)], **FEW).verdict
 
 
 def test_few_wrong_decisions_fit_few_numbers() -> None:
-    """Vector scaling of ten classes has twenty numbers, and needs as many wrong decisions."""
     assert "vector" in usual_candidates("multiclass", 4000, 10, wrong=20)
     assert "vector" not in usual_candidates("multiclass", 4000, 10, wrong=19)
     assert "isotonic" not in usual_candidates("multiclass", 4000, 10, wrong=19)
@@ -79,7 +76,6 @@ def test_nearly_separable_data_are_not_made_worse() -> None:
 
 
 def test_cross_fitting_tells_how_far_it_is() -> None:
-    """Of a long fit each fold is told."""
     (template,) = templates(["temperature"], "multiclass")
     given, told = model(0, sharpness=2.0, accurate=0.7), list[float]()
     cross_fit(template, Labelled.of(given), np.arange(600) % 4, told.append)
@@ -100,7 +96,6 @@ def test_large_weights_change_nothing() -> None:
 
 
 def test_huge_logits_are_not_called_silent() -> None:
-    """They say much about the labels, and the temperature is found in their unit."""
     with pytest.warns(calibrant.CalibrantWarning, match="4 samples tell little") as told:
         fitted = calibrant.calibrators.build("temperature").fit(LOGITS * 1e13, [0, 1, 2, 1])
     said = " ".join(str(each.message) for each in told)

@@ -41,12 +41,11 @@ def stream(tmp_path: Path) -> Path:
 
 
 def test_an_alarm_is_exit_code_1(stream, tmp_path) -> None:
-    """It is said since when; JSON and metrics hold the same."""
     out, metrics = tmp_path / "found.json", tmp_path / "found.prom"
     given = ["--time", "when", "--bootstrap", "10", "--json", str(out), "--prometheus", str(metrics)]
     code, said = run(tmp_path, str(stream), *given)
     assert code == 1
-    assert "ALARM: Outcomes do not match the predicted probabilities: alarm at 2026-11-0" in said
+    assert "ALARM: Outcomes do not match the predicted probabilities: alarm on 2026-11-0" in said
     assert "75 of 1,800 samples have no label yet." in said
     assert "75/150" in said
     content = json.loads(out.read_text(encoding="utf-8"))
@@ -83,7 +82,7 @@ def test_a_quiet_stream_is_exit_code_0(stream, tmp_path) -> None:
     assert run(tmp_path, str(few), *given, "--quiet") == (0, "")
     code, said = run(tmp_path, str(few), *given)
     assert code == 0
-    assert "no alarm: No evidence that, at the same predicted probability, outcomes differ" in said
+    assert "No alarm: No evidence that, at the same predicted probability, outcomes differ" in said
     assert "note: No evidence against the predicted probabilities" in said
 
 
@@ -98,7 +97,6 @@ def test_dates_of_a_report_stay_on_one_line(stream, tmp_path) -> None:
 
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet", ".tsv"])
 def test_other_tables(stream, tmp_path, ending) -> None:
-    """Records and typed columns give the same evidence as text."""
     rows = [line.split(",") for line in stream.read_text().splitlines()[1:]]
     records = [
         {"when": when, "label": int(label) if label else None, "prob": float(prob)}
@@ -128,7 +126,7 @@ def test_a_page_shows_the_stream_and_patients_are_clusters(stream, tmp_path) -> 
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for each in (
         "Ward 7",
-        'Alarm at <span class="date">2026-11-',
+        'Alarm on <span class="date">2026-11-',
         "at the end of a window, a model",
         ">Windows<",
         "<svg",
@@ -153,7 +151,6 @@ def test_every_word_for_missing_is_a_label_not_known_yet(tmp_path, word) -> None
 
 
 def test_not_a_number_and_none_in_records_are_missing(tmp_path) -> None:
-    """As pandas writes them; a class called NA is a class."""
     rows = [{"t": k, "label": [1, 0, None, float("nan")][k % 4], "prob": 0.5} for k in range(8)]
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
     assert load_timed(tmp_path / "t.jsonl", time="t").labelled.tolist() == [True, True, False, False] * 2

@@ -48,7 +48,6 @@ OF_COMMANDS = {"labels", "images", "ignore_index", "by_group", "groups", "file",
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A table of two files."""
     path = tmp_path_factory.mktemp("options")
     rng = np.random.default_rng(0)
     prob = rng.random(120)
@@ -84,9 +83,9 @@ def test_no_option_of_reading_is_passed_over(folder, capsys) -> None:
     assert opened_large(path, Reading(format=".Parquet", cluster="site"), engine="serial").has_clusters
     for engine in ("serial", None):
         for given in ({"ignore_index": 1}, {"images": folder / "x.csv"}):
-            with pytest.raises(InputError, match="--ignore-index and --images are for segmentation"):
+            with pytest.raises(InputError, match="--ignore-index and --images need segmentation logits"):
                 opened_large(path, Reading(), engine=engine, **given)
-        with pytest.raises(InputError, match="--ignore-index and --images are for segmentation"):
+        with pytest.raises(InputError, match="--ignore-index and --images need segmentation logits"):
             opened_alike([path, path], Reading(), engine=engine, ignore_index=1)
 
 
@@ -103,7 +102,6 @@ def test_groups_that_are_clusters_stay_groups(folder) -> None:
 
 
 def test_groups_of_parts_are_checked(folder) -> None:
-    """The column that is named is read, with an engine and without."""
     for engine in ((), ("--engine", "serial")):
         done = call("check", "t", "--max-ece", "0.5", "--group-column", "site", *engine, folder=folder)
         assert [f"Group {name}: " in done.stdout for name in "abc"] == [True] * 3, done.stderr
@@ -119,7 +117,7 @@ def test_fit_chooses_its_method_by_the_sample(folder) -> None:
         call("fit", "c.parquet", "--all", "-o", "o.safetensors", "--force", *engine, folder=folder).stdout
         for engine in (("--engine", "serial"), ())
     )
-    assert "cross-validated log-loss" in theirs
+    assert "cross-validated log loss" in theirs
     assert mine.partition("Choice:")[0] == theirs.partition("Choice:")[0]
     assert "temperature, fitted on 600 samples" in mine
     assert "pass over the table" in mine

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,9 +30,9 @@ CALLS = {
     "predict": (("predict", "absent", "digits", "-o", "absent/out.npz"), 2, "does not exist"),
     "table": (("table", "--list"), 0, "mukhoti-1"),
     "heatmap": (("heatmap", "absent"), 2, "there is no run absent"),
-    "runs": (("runs", "absent"), 2, "absent holds no store of runs"),
+    "runs": (("runs", "absent"), 2, "absent is not a store of runs"),
     "study": (("study", "--list"), 0, "losses"),
-    "figure": (("figure", "focal-arrows", "-o", "x.gif"), 2, ".svg, .png, .pdf"),
+    "figure": (("figure", "focal-arrows", "-o", "x.gif"), 2, ".svg, .png or .pdf"),
     "curvature": (("curvature", "absent"), 2, "there is no run absent"),
     "convert": (("convert", "absent.pth", "-o", "w.safetensors"), 2, "absent.pth: no such file"),
     "serve": (("serve", "--port", "70000"), 2, "--port"),
@@ -105,7 +108,6 @@ def test_the_keyboard_waits_for_imports(folder, source) -> None:
 
 
 def test_the_keyboard_stops_it_before_it_is_imported(folder) -> None:
-    """Ctrl-C while the command itself is imported: the same sentence."""
     code = (
         HEARS + "import sys;"
         "from calibrant.__main__ import start\n"
@@ -147,3 +149,20 @@ def test_the_keyboard_stops_it_in_one_sentence(folder) -> None:
     assert done.returncode == 130
     (sentence,) = [line for line in done.stderr.splitlines() if line.strip()]
     assert sentence == "calibrant: stopped; nothing half-written is left behind."
+
+
+@pytest.mark.skipif(shutil.which("bash") is None or os.name == "nt", reason="needs bash")
+def test_bash_completes_commands_and_options(tmp_path, monkeypatch) -> None:
+    """By the script that `calibrant --install-completion` installs; zsh and fish have theirs."""
+    for shell in ("zsh", "fish", "bash"):
+        monkeypatch.setenv("_CALIBRANT_COMPLETE", f"source_{shell}")
+        script = start(tmp_path, *START).stdout
+        assert f"_CALIBRANT_COMPLETE=complete_{shell}" in script
+    monkeypatch.delenv("_CALIBRANT_COMPLETE")
+    assert start(tmp_path, "bash", "-n", "-c", script).returncode == 0
+    (tmp_path / "calibrant").write_text(f'#!/bin/sh\nexec {shlex.join(START)} "$@"\n')
+    (tmp_path / "calibrant").chmod(0o755)
+    for words, completed in (("calibrant ev", "evaluate"), ("calibrant check --max-sm", "--max-smce")):
+        press_tab = f"COMP_WORDS=({words}) COMP_CWORD={words.count(' ')}; _calibrant_completion ./calibrant"
+        done = start(tmp_path, "bash", "-c", f"{script}\n{press_tab}\necho ${{COMPREPLY[@]}}")
+        assert done.stdout.strip() == completed

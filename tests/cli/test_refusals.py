@@ -117,12 +117,12 @@ check over.npz --baseline absent.npz | absent.npz: no such file
 evaluate truncated.npz | truncated.npz
 evaluate p.parquet | p.parquet: it cannot be read as a .parquet file, perhaps
 evaluate empty.csv | empty
-evaluate words.csv | which word is class 1 is not guessed
+evaluate words.csv | Pass the word for class 1
 evaluate complex.npz | `probs` must hold numbers; got dtype complex128.
 evaluate nan.npz | row 1 holds nan; leave that row out
 evaluate stacked.npz | for samples that are not images, `probs` must have shape (N, C).
-evaluate minus.npz | do they say -1 for 0? Write 0.
-evaluate unlabelled-row.npz | row 2 holds -100; does that say that there is no
+evaluate minus.npz | If -1 means 0, write 0.
+evaluate unlabelled-row.npz | If that means no label, leave such rows out.
 evaluate heavy.npz | divide all of them by the same number.
 evaluate light.npz | divide all of them by the same number.
 evaluate minus-infinity.npz | row 1 holds -inf
@@ -133,7 +133,7 @@ evaluate sparse.pt | got a sparse one: call `.to_dense()` first.
 evaluate meta.pt | got a tensor on the device meta, which has none.
 evaluate logits.npy | logits.npy has no labels; save them as labels.npy in the same folder.
 evaluate columns.csv | found no predictions in `seed`, `bins`, `age`; name columns
-evaluate columns.csv | --label-column and --prob-columns say which they are
+evaluate columns.csv | Use --label-column and --prob-columns for other names.
 check diagnosis.csv --max-ece 0.1 | or name the column with --label-column. Not used: `diagnosis`.
 fit nosplit.npz -o o.safetensors | no calibration split
 fit unlabelled.npz -o o.safetensors | no labels
@@ -185,7 +185,7 @@ evaluate binary.npz --positive-class 7 | --positive-class must be 0 or 1; got '7
 evaluate over.npz --metric smoothece | got 'smoothece'; there are smooth_ece, debiased_ece, debiased_l2
 evaluate over.npz --metric ece | --metric must name quantities that can be added; got 'ece'; ece is alwa
 compare over.npz other.npz --metric ece | got 'ece'; ece is always shown; there are
-check over.npz | give a limit (--max-ece 0.03), or a baseline
+check over.npz | give a limit (--max-ece 0.03) or a baseline
 check over.npz --max-ece 2 | --max-ece must be between 0 and 1; got 2.\nUse 0.02 for 2%.\n
 check over.npz --max-ece -1 | must be 0 or more
 check over.npz --max-ece 5% | --max-ece must be a number such as 0.03; got '5%'; write 0.05.
@@ -228,7 +228,7 @@ monitor t.csv --time day --kind binary | --kind is not used here:
 monitor t.csv --time day --iou 0.7 | --iou is not used here:
 fit t.parquet -o o.safetensors --jobs 2 | add --engine pool
 check t.parquet --max-ece 0.9 --iou 0.7 | --iou is for COCO detections
-check t.parquet --max-ece 0.9 --ignore-index 1 | are for segmentation
+check t.parquet --max-ece 0.9 --ignore-index 1 | need segmentation logits
 evaluate images.npz --cluster patient | each image is a cluster; leave out --cluster patient.
 evaluate images.npz --label-file over.npz | each image is a cluster; leave out --label-file over.npz.
 evaluate images.npz --percent | each image is a cluster; leave out --percent.
@@ -241,7 +241,7 @@ fit judge.csv --score-columns score --prob-columns score -o o.safetensors | excl
 # Figures.
 figure | NAME is missing
 figure nosuch | there is no figure 'nosuch'.\nChoose 'reliability', 'confidence', 'roc',
-figure focal-arrows -o x.gif | --out must end in .svg, .png, .pdf; got 'x.gif'
+figure focal-arrows -o x.gif | --out must end in .svg, .png or .pdf; got 'x.gif'
 figure reliability -o o.svg | the figure reliability needs a file: `calibrant figure reliability FILE`
 figure classes over.npz other.npz -o o.svg | the figure classes takes one file; got 2
 figure reliability over.npz top.npz -o o.svg | be of one kind; over is multiclass and top is top_label

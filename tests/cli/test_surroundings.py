@@ -29,7 +29,6 @@ def run(text: str, folder: Path, **surroundings: str) -> subprocess.CompletedPro
 
 
 def test_names_do_not_reach_the_terminal_as_they_are(tmp_path) -> None:
-    """Escape sequences in a column's name are written out, also on the error stream."""
     (tmp_path / "p.csv").write_text("label,odd\x1b[31m\n1,2\n0,1\n")
     found = run("calibrant check p.csv", tmp_path)
     assert found.returncode == 2
@@ -38,14 +37,12 @@ def test_names_do_not_reach_the_terminal_as_they_are(tmp_path) -> None:
 
 
 def test_a_closed_standard_input_is_one_sentence(tmp_path) -> None:
-    """As one that is a terminal."""
     found = run("calibrant check - <&-", tmp_path)
     assert (found.returncode, found.stderr.count(b"\n")) == (2, 1)
     assert b"from a pipe, and there is none" in found.stderr
 
 
 def test_a_folder_that_is_gone_is_one_sentence(tmp_path) -> None:
-    """The working folder was deleted by another program."""
     (tmp_path / "p.csv").write_text(TABLE)
     (tmp_path / "gone").mkdir()
     found = run("cd gone && rmdir ../gone && calibrant check ../p.csv", tmp_path)
@@ -55,7 +52,6 @@ def test_a_folder_that_is_gone_is_one_sentence(tmp_path) -> None:
 
 
 def test_a_link_to_itself_is_one_sentence(tmp_path) -> None:
-    """Files are resolved to read each once, and this one leads nowhere."""
     (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
     found = run("calibrant evaluate loop.csv", tmp_path)
     assert (found.returncode, found.stderr.count(b"\n")) == (2, 1)
@@ -105,7 +101,6 @@ def test_more_memory_than_there_is_is_one_sentence(tmp_path) -> None:
 
 
 def test_memory_that_runs_short_later_is_told_with_what_is_left() -> None:
-    """Of Python's errors and of torch's; others stay as they are."""
     for error in (MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")):
         with pytest.raises(InputError, match="this needs more memory than there is"), bounded_memory():
             raise error
@@ -143,7 +138,7 @@ def test_a_fault_is_not_a_failed_gate(monkeypatch, tmp_path) -> None:
     done = call("check", "p.npz", "--max-ece", "0.05", folder=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
     last = done.stderr.splitlines()[-5:]
-    assert last[0] == "calibrant: this is a fault of calibrant, not of your input."
+    assert last[0] == "calibrant: this is a bug in calibrant, not a mistake in your input."
     assert last[1] == "Please report it with the traceback above and these lines:"
     assert last[2].startswith("  KeyError: '[red]absent[/red]' (cli/reading.py, line ")
     assert last[3] == "  calibrant check p.npz --max-ece 0.05"

@@ -32,6 +32,5 @@ def samples(stored) -> tuple[Tensor, Tensor]:
 
 @pytest.fixture
 def batches(samples) -> list[tuple[Tensor, Tensor]]:
-    """The same in batches of 7, 23 and 10."""
     inputs, labels = samples
     return list(zip(inputs.split([7, 23, 10]), labels.split([7, 23, 10]), strict=True))

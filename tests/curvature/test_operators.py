@@ -45,7 +45,6 @@ def _dense(model: nn.Module, loss: Any, samples: tuple[Tensor, Tensor]) -> Tenso
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_equals_the_dense_hessian(name, tiny, samples, batches) -> None:
-    """Unequal batches together give the Hessian of the mean over all samples."""
     expected = _dense(tiny, LOSSES[name], samples)
     torch.testing.assert_close(
         HessianOperator(tiny, LOSSES[name], batches).dense(), expected, rtol=1e-10, atol=1e-12
@@ -67,7 +66,6 @@ def test_equals_the_dense_gauss_newton_matrix(name, tiny, samples, batches) -> N
 
 
 def test_stored_products(stored, tiny, batches) -> None:
-    """The reference's trace, and extreme eigenvalues, for every γ."""
     for result in stored["results"]:
         dense = HessianOperator(tiny, FocalLoss(gamma=result["gamma"]), batches).dense()
         values = torch.linalg.eigvalsh(dense)
@@ -77,7 +75,6 @@ def test_stored_products(stored, tiny, batches) -> None:
 
 
 def test_one_batch_is_kept_and_still_right(tiny, samples) -> None:
-    """With a single batch the derivatives are taken once; the products stay the same."""
     calls = []
 
     def loss(logits: Tensor, labels: Tensor) -> Tensor:
@@ -95,7 +92,6 @@ def test_one_batch_is_kept_and_still_right(tiny, samples) -> None:
 
 
 def test_nothing_is_left_on_the_model(samples) -> None:
-    """Parameters, gradients, buffers and modes are what they were, in both modes."""
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 4)
@@ -112,7 +108,6 @@ def test_nothing_is_left_on_the_model(samples) -> None:
 
 
 def test_train_mode_uses_batch_statistics_without_dropout(samples) -> None:
-    """In training mode BatchNorm sees the batch, and dropout adds no noise."""
     torch.manual_seed(0)
     bare = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 4)).double()
     noisy = nn.Sequential(bare[0], bare[1], nn.Dropout(0.9), bare[2]).double()
@@ -124,7 +119,6 @@ def test_train_mode_uses_batch_statistics_without_dropout(samples) -> None:
 
 
 def test_parameters_by_name(tiny, samples) -> None:
-    """Chosen parameters give their own block."""
     whole = _dense(tiny, nn.CrossEntropyLoss(), samples)
     block = HessianOperator(tiny, nn.CrossEntropyLoss(), [samples], parameters="2").dense()
     torch.testing.assert_close(block, whole[56:, 56:], rtol=1e-10, atol=1e-12)
@@ -133,8 +127,6 @@ def test_parameters_by_name(tiny, samples) -> None:
 
 
 def test_frozen_and_shared_parameters(samples) -> None:
-    """Frozen ones are left out; tied ones count once, with both their uses."""
-
     class Tied(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -162,7 +154,6 @@ def test_frozen_and_shared_parameters(samples) -> None:
 
 
 def test_attention_in_evaluation_mode() -> None:
-    """A transformer layer, whose fused kernels have no second derivative, gives symmetric products."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=8, batch_first=True, dropout=0.1)
     model = nn.Sequential(layer, nn.Flatten(), nn.Linear(24, 3)).double()
@@ -206,7 +197,6 @@ def test_finite_at_saturation(gamma) -> None:
 
 
 def test_scipy_operator(tiny, batches) -> None:
-    """SciPy's sparse solver on the operator finds the dense matrix's largest eigenvalue."""
     from scipy.sparse.linalg import eigsh
 
     operator = HessianOperator(tiny, nn.CrossEntropyLoss(), batches)
@@ -215,7 +205,6 @@ def test_scipy_operator(tiny, batches) -> None:
 
 
 def test_linear_loss_has_no_curvature(samples) -> None:
-    """A loss linear in the parameters has a Hessian of zeros, not an error."""
     model = nn.Linear(6, 4).double()
     found = HessianOperator(model, lambda logits, _: logits.mean(), [samples])
     assert not bool(found.dense().any())
@@ -233,7 +222,6 @@ def test_linear_loss_has_no_curvature(samples) -> None:
     ],
 )
 def test_bad_arguments(change, message, tiny, batches) -> None:
-    """Each mistake gets one sentence."""
     with pytest.raises(InputError, match=message):
         HessianOperator(tiny, nn.CrossEntropyLoss(), batches, **change)
 

@@ -29,7 +29,6 @@ def small() -> nn.Module:
 
 @pytest.fixture
 def data() -> tuple[Tensor, Tensor]:
-    """Five samples of three classes."""
     generator = torch.Generator().manual_seed(1)
     inputs = 2 * torch.randn(SAMPLES, 2, generator=generator, dtype=torch.float64)
     return inputs, torch.tensor([0, 2, 1, 1, 0])
@@ -154,7 +153,6 @@ def test_signs_are_fair_and_independent() -> None:
 @pytest.mark.parametrize("loss", [CE, FocalLoss(gamma=1.5), BrierLoss()], ids=["ce", "focal", "brier"])
 @pytest.mark.parametrize("form", ["hutchinson", "gauss-newton", "last-layer"])
 def test_gradient_by_finite_differences(form, loss, small, data, monkeypatch) -> None:
-    """The objective of one batch, its signs fixed, has the gradient that backward leaves."""
     monkeypatch.setattr(penalties, "ROOT_COST", 0)  # what balances two vectors is not differentiated
     criterion = CurvatureRegularizer(small, loss, weight=0.3, estimator=form, num_probes=2)
 
@@ -214,7 +212,6 @@ def test_two_balanced_vectors_spread_little(data) -> None:
 
 @pytest.mark.parametrize("cost", [0, 10**9])
 def test_positions(cost, monkeypatch) -> None:
-    """Logits (N, C, d) and log-odds (N,) are taken as they come."""
     monkeypatch.setattr(penalties, "ROOT_COST", cost)
     torch.manual_seed(0)
     places = nn.Conv1d(2, 3, 1).double()
@@ -232,7 +229,6 @@ def test_positions(cost, monkeypatch) -> None:
 
 
 def test_batch_statistics(data, monkeypatch) -> None:
-    """With batch normalisation in training mode it is the trace through the batch's statistics."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Tanh(), nn.Linear(3, 3)).double()
     exact = HessianOperator(model, CE, [data], mode="train").dense().trace()

@@ -86,7 +86,6 @@ def test_weight_zero_is_the_loss(model, samples) -> None:
 
 
 def test_every_k_th_batch_k_times(model, samples) -> None:
-    """One of three batches is penalised, three times as strongly."""
     model.eval()
     criterion = CurvatureRegularizer(model, CE, weight=0.5, every=3, estimator="last-layer")
     found = [criterion.penalised(model(samples[0]), samples[1]) for _ in range(7)]
@@ -238,13 +237,11 @@ def test_other_types(estimator, dtype, tiny, samples, monkeypatch) -> None:
     ],
 )
 def test_bad_arguments(change, message, model) -> None:
-    """Each mistake gets one sentence."""
     with pytest.raises(InputError, match=message):
         CurvatureRegularizer(model, CE, **{"weight": 1.0, **change})
 
 
 def test_bad_logits(model, samples) -> None:
-    """Logits of another network, from another layer, or a loss per sample are refused."""
     inputs, labels = samples
     other = copy.deepcopy(model)
     with pytest.raises(InputError, match="`logits` must come from the `model`"):

@@ -22,7 +22,6 @@ OPTIMISERS: dict[str, Callable[[nn.Module], Optimizer]] = {
 
 @pytest.fixture
 def model() -> nn.Module:
-    """Running statistics and noise."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.4), nn.Tanh(), nn.Linear(8, 4))
 
@@ -87,7 +86,6 @@ def test_running_statistics_see_one_pass(model, samples) -> None:
 
 
 def test_where_nothing_climbs(samples) -> None:
-    """A gradient of zero, and parameters without one, are no trouble."""
     model = nn.ModuleDict({"used": nn.Linear(6, 4), "unused": nn.Linear(2, 2)}).double()
     before = copy.deepcopy(model.state_dict())
     sam = SAM(model, SGD(model.parameters(), lr=0.1), rho=0.1)
@@ -96,7 +94,6 @@ def test_where_nothing_climbs(samples) -> None:
 
 
 def test_an_error_on_the_way_leaves_the_weights(model, samples) -> None:
-    """Should the second pass fail, weights and buffers are those from before it."""
     inputs, labels = samples[0].float(), samples[1]
     before = [value.detach().clone() for value in model.parameters()]
     sam = SAM(model, SGD(model.parameters(), lr=0.1), rho=0.5)
@@ -117,6 +114,5 @@ def test_an_error_on_the_way_leaves_the_weights(model, samples) -> None:
 
 @pytest.mark.parametrize("rho", [-0.1, float("inf"), float("nan")])
 def test_bad_radius(rho, model) -> None:
-    """The radius is a length."""
     with pytest.raises(InputError, match="`rho` must be finite and not negative"):
         SAM(model, SGD(model.parameters(), lr=0.1), rho=rho)

@@ -25,12 +25,10 @@ CE = nn.CrossEntropyLoss()
 
 @pytest.fixture
 def dense(tiny, batches) -> torch.Tensor:
-    """The whole Hessian of cross-entropy."""
     return HessianOperator(tiny, CE, batches).dense()
 
 
 def test_stored_extremes(stored, tiny, batches) -> None:
-    """The largest and smallest eigenvalue of the reference, to the tolerance asked for."""
     for result in stored["results"]:
         loss = FocalLoss(gamma=result["gamma"])
         largest = top_eigenvalues(tiny, loss, batches, tolerance=1e-9)
@@ -41,7 +39,6 @@ def test_stored_extremes(stored, tiny, batches) -> None:
 
 @pytest.mark.parametrize("which", ["largest", "smallest", "magnitude"])
 def test_several_eigenvalues(which, tiny, batches, dense) -> None:
-    """Several at either end, most extreme first; certificates hold and vectors are eigenvectors."""
     found = top_eigenvalues(tiny, CE, batches, k=4, which=which, tolerance=1e-8)
     values = torch.linalg.eigvalsh(dense)
     key = {"largest": -values, "smallest": values, "magnitude": -values.abs()}[which]
@@ -101,7 +98,6 @@ def test_low_rank_matrices_are_found_exactly(samples) -> None:
 
 
 def test_enough_products_are_exact(tiny, batches, dense) -> None:
-    """With as many products as parameters the trace is taken exactly."""
     found = hessian_trace(tiny, CE, batches, num_matvecs=200)
     assert found.value == pytest.approx(float(dense.trace()), rel=1e-10)
     assert found.standard_error == 0
@@ -163,7 +159,7 @@ def test_progress_is_told(tiny, batches) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, d: top_eigenvalues(m, CE, d, k=0), "`k` must lie in 1..92"),
+        (lambda m, d: top_eigenvalues(m, CE, d, k=0), "`k` must be in 1..92"),
         (lambda m, d: top_eigenvalues(m, CE, d, which="middle"), "`which` must be one of"),
         (lambda m, d: top_eigenvalues(m, CE, d, tolerance=0.0), "`tolerance` must be positive"),
         (lambda m, d: top_eigenvalues(m, CE, d, k=5, max_products=4), "`max_products` must be at least"),
@@ -176,6 +172,5 @@ def test_progress_is_told(tiny, batches) -> None:
     ],
 )
 def test_bad_arguments(call, message, tiny, batches) -> None:
-    """Each mistake gets one sentence."""
     with pytest.raises(InputError, match=message):
         call(tiny, batches)

@@ -30,12 +30,10 @@ ROUNDING = {"rtol": 1e-11, "atol": 1e-12}
 
 
 def one_by_one(operator: CurvatureOperator, columns: Tensor) -> Tensor:
-    """The products with single vectors."""
     return torch.stack([operator @ column for column in columns.unbind(1)], dim=1)
 
 
 def seven(operator: CurvatureOperator) -> Tensor:
-    """Columns to multiply with."""
     generator = torch.Generator().manual_seed(1)
     return torch.randn(operator.size, 7, generator=generator, dtype=torch.float64)
 
@@ -71,7 +69,6 @@ def test_columns_together_are_columns_one_by_one(loss, matrix, sizes, tiny, samp
 
 
 def test_it_is_done_at_once(tiny, batches, batched) -> None:
-    """A plain network with cross-entropy: once for each batch, and never for single vectors."""
     operator = HessianOperator(tiny, CE, batches)
     _ = operator @ torch.ones(operator.size, dtype=torch.float64)
     assert not batched
@@ -115,7 +112,6 @@ class Squares(nn.Module):
         self.plain = plain
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Either way the same."""
         return inputs.square() if self.plain else _Looking.apply(inputs)
 
 
@@ -138,8 +134,6 @@ def test_what_cannot_be_done_at_once_is_tried_once(matrix, batches, batched) -> 
 
 
 def test_an_error_of_the_loss_is_still_told(tiny, batches) -> None:
-    """What fails along one direction as well is the user's to see."""
-
     class Once(torch.autograd.Function):
         @staticmethod
         def forward(_ctx: Any, values: Tensor) -> Tensor:
@@ -161,10 +155,7 @@ def test_an_error_of_the_loss_is_still_told(tiny, batches) -> None:
 
 
 class InPlace(nn.Module):
-    """Changes what it was given."""
-
     def forward(self, inputs: Tensor) -> Tensor:
-        """A scaled tanh."""
         return inputs.mul_(1.5).tanh_()
 
 
@@ -267,7 +258,6 @@ def test_memory_decides_how_many(tiny, batches, monkeypatch) -> None:
 
 
 def test_no_columns(tiny, batches) -> None:
-    """The product with none is none."""
     operator = HessianOperator(tiny, CE, batches)
     assert (operator @ torch.zeros(92, 0, dtype=torch.float64)).shape == (92, 0)
     assert operator.num_products == 0

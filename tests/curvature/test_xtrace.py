@@ -26,7 +26,6 @@ def problem(num_probes: int) -> tuple[Tensor, Tensor]:
 
 
 def sketch(matrix: Tensor, probes: Tensor) -> Sketch:
-    """What the products tell."""
     images = matrix @ probes
     basis, upper = torch.linalg.qr(images)
     return Sketch(SIZE, upper, basis.T @ matrix @ basis, basis.T @ probes, (probes * images).sum(0))
@@ -47,14 +46,12 @@ def by_definition(matrix: Tensor, probes: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("num_probes", [3, 4, 11])
 def test_values(num_probes) -> None:
-    """Without a factorisation for each probe the same comes out as with one."""
     matrix, probes = problem(num_probes)
     expected = by_definition(matrix, probes)
     torch.testing.assert_close(sketch(matrix, probes).values(), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_without_some_probes() -> None:
-    """Sketches that leave some out are those of the products with the others."""
     matrix, probes = problem(7)
     left_out = torch.tensor([[0, 3], [6, 0], [2, 4]])
     found = sketch(matrix, probes).without(left_out).values()
@@ -64,7 +61,6 @@ def test_without_some_probes() -> None:
 
 
 def test_error_is_between_the_spread_and_the_jackknife() -> None:
-    """The geometric mean of the two, each by its definition."""
     matrix, probes = problem(9)
     value, error = mean_and_error(sketch(matrix, probes))
     values = by_definition(matrix, probes)

@@ -92,7 +92,6 @@ def test_networks_trained_together_are_those_trained_alone() -> None:
 
 
 def test_training_is_deterministic_and_touches_no_global_state(monkeypatch) -> None:
-    """The same seed gives the same logits; torch's own generator is left alone."""
     monkeypatch.setattr("calibrant.demo.run.FEW", BRIEF)
     state = torch.random.get_rng_state()
     first, second = train_on_digits(seed=3), train_on_digits(seed=3)
@@ -116,7 +115,6 @@ def test_digits_are_shrunk_by_averaging_and_cut_for_each_seed() -> None:
 
 
 def test_intervals_are_students() -> None:
-    """Against scipy's t-test interval; of one value there is none, and no direction."""
     values = [0.1, 0.3, 0.2, 0.6]
     expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
     found = mean_of(values)
@@ -152,7 +150,6 @@ def half(gaps: dict[str, float]) -> Half:
 
 
 def test_what_the_demo_concludes_follows_from_its_numbers() -> None:
-    """With the gaps of cross-entropy and focal loss exchanged, so are the words."""
     gaps = {"cross-entropy": 0.1, "focal(gamma=3)": -0.2}
     turned = dict(zip(gaps, reversed(gaps.values()), strict=True))
     found, other = (sections(half(each), half(each))[-1].points for each in (gaps, turned))

@@ -46,5 +46,4 @@ def made() -> Maker:
 
 
 def sigmoid(values: Any) -> Any:
-    """Log-odds to probabilities."""
     return 1 / (1 + np.exp(-values))

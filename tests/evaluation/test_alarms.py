@@ -26,7 +26,6 @@ KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")
 
 
 def softmax(logits: Any) -> Any:
-    """Rows that sum to one."""
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
 
@@ -45,7 +44,6 @@ def alarms_of(predictions: Predictions) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_honest_predictions_raise_no_alarm(made, kind) -> None:
-    """Also not where the model is badly calibrated."""
     assert [alarms_of(made(kind, 200, sharpness=sharpness)) for sharpness in (0.3, 1.0, 4.0)] == [()] * 3
 
 
@@ -67,7 +65,6 @@ def test_an_accuracy_below_chance(made) -> None:
 
 @pytest.mark.parametrize("kind", ["binary", "multilabel"])
 def test_a_ranking_worse_than_chance(made, kind) -> None:
-    """The labels of events are swapped: the AUROC lies below one half."""
     honest = made(kind, 300)
     swapped = Predictions(logits=honest.scores, labels=1 - honest.labels)
     (warning,) = alarms_of(swapped)
@@ -76,7 +73,6 @@ def test_a_ranking_worse_than_chance(made, kind) -> None:
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
 def test_numbers_that_are_not_what_they_are_called(made, kind) -> None:
-    """Probabilities called logits, and probabilities of probabilities: said beside the verdict, not noted."""
     honest = made(kind, 300, sharpness=4.0)
     logits = honest.scores.numpy()
     once = softmax(logits) if kind == "multiclass" else 1 / (1 + np.exp(-logits))
@@ -101,7 +97,6 @@ def test_labels_that_are_the_predictions(made, kind) -> None:
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass"])
 def test_no_label_is_the_likeliest_class(made, kind) -> None:
-    """A file of one class that is never predicted is more than a note."""
     scores = made(kind, 200).scores.numpy()
     scores = scores[scores < 0] if kind == "binary" else scores[scores.argmax(axis=1) != 1]
     (warning,) = alarms_of(Predictions(logits=scores, labels=np.ones(len(scores), dtype=int)))
@@ -135,7 +130,6 @@ def test_weak_predictions_are_not_taken_for_something_else() -> None:
 
 @drawing_no_diagrams()
 def test_alarms_are_said_everywhere(made) -> None:
-    """Terminal, report, JSON, JUnit and comparisons have them beside what was found."""
     wrong = shifted(made, 1)
     found = evaluate(wrong, calibrators=["temperature"], **QUICK)
     said = "The labels look shifted by one"
@@ -156,7 +150,6 @@ def test_alarms_are_said_everywhere(made) -> None:
 
 
 def test_a_model_that_learned_nothing(made) -> None:
-    """It is said first, and nothing is recommended, though a constant would be calibrated."""
     honest = made("multiclass", 800, 10)
     constant = np.eye(10)[np.full(800, 3)] * 1e4 + honest.scores.numpy() * 1e-3
     for logits in (constant, np.random.default_rng(1).normal(size=(800, 10))):

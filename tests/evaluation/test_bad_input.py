@@ -52,7 +52,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     (evaluate, (CLASSES,), {"bootstrap": 1}, "`bootstrap` must be at least 2; got 1"),
     (evaluate, (CLASSES,), {"null_draws": 0}, "`null_draws` must be at least 1; got 0"),
     (evaluate, (CLASSES,), {"seed": -1}, "`seed` must be at least 0; got -1"),
-    (evaluate, (CLASSES,), {"level": 1.0}, "`level` must lie between 0 and 1"),
+    (evaluate, (CLASSES,), {"level": 1.0}, "`level` must be between 0 and 1"),
     (evaluate, (CLASSES,), {"calibrators": ["temprature"]}, "temperature"),
     (evaluate, (CLASSES,), {"intervals": "studentised"}, "`intervals` must be one of"),
     *(
@@ -66,7 +66,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     (evaluate, (BARE,), {}, "^`labels` must be given to evaluate predictions; got n"),
     (evaluate, (EVENT,), {"cluster": ["a"] * 60}, "at least two clusters"),
     (evaluate, (EVENT,), {"cluster": ["a", "b"]}, "`clusters` must hold 60 names, one per sample; got 2"),
-    (evaluate, (CLASSES,), {"cluster": "groups"}, '"groups" where there are some; got predictions without'),
+    (evaluate, (CLASSES,), {"cluster": "groups"}, '"groups" if the predictions have groups; got'),
     (evaluate, (IMAGES,), {"cluster": ["a"] * 4}, "mark the images for fitting with `split`"),
     # Foreign samples.
     (evaluate, (CLASSES,), FEW | {"ood": EVENT}, "must be multiclass as the predictions are; got bi"),
@@ -94,7 +94,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     (group_repairs, (SMALL,), {}, "need 20 samples or more; got 4"),
     # Gates.
     (check, (CLASSES,), {}, r'a limit \(`\{"ece": 0\.03\}`, or --max-ece 0\.03\)'),
-    (check, (CLASSES, {"ece": 0.1}), {"confidence": 0.5}, "`confidence` must lie between"),
+    (check, (CLASSES, {"ece": 0.1}), {"confidence": 0.5}, "`confidence` must be between"),
     (check, (CLASSES, {"f1": 0.1}), {}, "no metric 'f1'"),
     (check, (CLASSES, {"ece": 3}), {}, r"of ece must be between 0 and 1; got 3; use 0\.03 for 3%"),
     (check, (CLASSES, {"ece": math.nan}), {}, "must be 0 or more"),
@@ -107,7 +107,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     # Comparisons.
     (compare, ([("a", EVENT)],), {}, "two models or more; got 1"),
     (compare, ([("a", EVENT), ("a", EVENT)],), {}, "different names; 'a' is given 2 times"),
-    (compare, ([("a", EVENT), ("b", CLASSES)],), {}, "one kind; ('a' is binary and )?'b' is multicl"),
+    (compare, ([("a", EVENT), ("b", CLASSES)],), {}, "same kind; (a is binary and )?b is multicl"),
     (compare, ([("a", BARE), ("b", BARE)],), {}, "`labels` must be given"),
     (compare, ([(name, CLASSES) for name in "ab"],), {"metrics": ["smoth_ece"]}, "got 'smoth_ece'"),
     # Chance and paired tests of any metric.
@@ -121,7 +121,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
         {"num_resamples": 1},
         "`num_resamples` must be at least 2; got 1",
     ),
-    (paired_test, (BRIER, [0.5], [0.5], [1]), {"level": 95}, "`level` must lie between 0 and 1"),
+    (paired_test, (BRIER, [0.5], [0.5], [1]), {"level": 95}, "`level` must be between 0 and 1"),
     (paired_test, (BRIER, TWO, THREE, [0, 1, 0, 1, 1]), {}, "`second` must have the shape of `first`"),
     *(
         (smooth_consistency_band, (np.full(9, 0.5),), {"bandwidth": 0.1} | options, "must")
@@ -143,7 +143,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     (monitor, (EVENT,), TIMES | {"labelled": np.zeros(60, dtype=bool)}, "no sample has a label yet"),
     (monitor, (EVENT,), TIMES | {"against": "baseline"}, '`against="baseline"` goes with a `baseline`'),
     (monitor, (EVENT,), TIMES | {"against": "drift"}, '`against="drift"` goes with a `baseline`'),
-    (monitor, (EVENT,), TIMES | {"false_alarms": 0}, "`false_alarms` must lie between 0 and 1"),
+    (monitor, (EVENT,), TIMES | {"false_alarms": 0}, "`false_alarms` must be between 0 and 1"),
     (monitor, (EVENT,), TIMES | {"baseline": SURE}, "`baseline` must be binary"),
     (monitor, (EVENT,), TIMES | {"label_delay": 99}, "leaves no labelled sample"),
     (monitor, (EVENT,), TIMES | {"label_delay": "2d"}, "`label_delay` must be a number where times are"),
@@ -197,7 +197,6 @@ UNTYPED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] =
 
 @pytest.mark.parametrize(("function", "given", "options", "said"), MIXED)
 def test_what_is_wrong_is_said(function, given, options, said) -> None:
-    """Before anything is computed."""
     with pytest.raises(InputError, match=said):
         function(*given, **options)
 

@@ -48,7 +48,7 @@ def test_other_samples_are_not_paired(made) -> None:
     assert not compare([("a", made("binary", 500)), ("b", made("binary", 400))], **QUICK).paired
     # Different numbers of classes are compared all the same.
     found = compare([("a", made("multiclass", 60, 3)), ("b", made("multiclass", 60, 5))], **QUICK)
-    assert found.notes == ("Models with different numbers of classes are compared (a 3, b 5).",)
+    assert found.notes == ("The models have different numbers of classes (a 3, b 5).",)
 
 
 def test_a_model_is_judged_as_evaluate_judges_it(made) -> None:
@@ -73,7 +73,6 @@ def test_the_same_setting_has_the_same_default_everywhere() -> None:
 
 
 def test_top_label_models_are_compared_by_what_they_have(made) -> None:
-    """Their NLL is that of being right; what needs all classes gives a reason."""
     models = [("a", made("top_label", 900)), ("b", made("top_label", 900, sharpness=3))]
     found = compare(models, **QUICK)
     assert "log loss: a with " in found.verdict
@@ -108,17 +107,16 @@ def test_top_label_samples_that_are_evidently_the_same_are_paired(made) -> None:
 def test_too_few_resamples_are_noted(made) -> None:
     """Below a hundred, or where less than one lies beyond each end, the intervals mean nothing."""
     models = [("a", made("binary", 50)), ("b", made("binary", 50, sharpness=2))]
-    note = "With 2 resamples the intervals mean nothing; take 100 or more."
+    note = "2 resamples are too few for intervals. Use 100 or more."
     assert note in compare(models, bootstrap=2, null_draws=50).notes
     assert note in evaluate(models[0][1], bootstrap=2, null_draws=200, calibrators=[]).notes
     far_out = compare(models, bootstrap=1000, null_draws=50, level=0.999).notes
-    assert far_out[-1] == "With 1000 resamples the intervals mean nothing; take 2000 or more."
+    assert far_out[-1] == "1,000 resamples are too few for intervals. Use 2,000 or more."
     assert "With only 50 null draws" in far_out[-2]
     assert not any("resamples" in note for note in compare(models, **QUICK).notes)
 
 
 def test_it_is_deterministic_and_json(made) -> None:
-    """The same seed gives the same text, without NaN."""
     models = [("a", made("binary", 200)), ("b", made("binary", 200, sharpness=2)), ("c", made("binary", 90))]
     found = compare(models, **QUICK)
     assert found.to_json() == compare(models, **QUICK).to_json()
@@ -135,7 +133,6 @@ def test_it_is_deterministic_and_json(made) -> None:
 
 
 def named(predictions: Predictions, *names: str) -> Predictions:
-    """The same with names for its classes."""
     return Predictions(logits=predictions.scores, labels=predictions.labels, class_names=names)
 
 
@@ -152,7 +149,6 @@ def named(predictions: Predictions, *names: str) -> Predictions:
     ],
 )
 def test_classes_must_be_the_same_in_the_same_order(made, names, words) -> None:
-    """Where two name them; a model that does not is compared with either."""
     first, bare = made("multiclass", 60, 3), made("multiclass", 60, 3, sharpness=2)
     other = named(made("multiclass", 60, len(names)), *names)
     given = named(first, "cat", "dog", "fox")

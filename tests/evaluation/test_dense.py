@@ -66,7 +66,6 @@ def test_every_value_is_that_of_the_flattened_positions(both) -> None:
 
 
 def test_intervals_and_classes_are_those_of_whole_images(both) -> None:
-    """Means have the bootstrap of the flattened positions by clusters, errors intervals like theirs."""
     images, flat = both
     for key in ("nll", "accuracy", "ece", "brier"):
         mine, theirs = (each.arms[0].metrics[key] for each in both)
@@ -84,7 +83,6 @@ def test_intervals_and_classes_are_those_of_whole_images(both) -> None:
 
 
 def test_a_resample_of_every_image_has_the_class_wise_error() -> None:
-    """Whether it holds each once or twice."""
     dense = DensePredictions(**outputs(3), ignore_index=255)
     reduced = samples_of(dense, 15).reduced(())
     counts = np.ones((2, len(reduced.clusters))) * [[1], [2]]
@@ -130,7 +128,6 @@ def test_gates_and_comparisons_take_images(tmp_path) -> None:
 
 
 def test_rows_of_images_are_the_metrics_of_each() -> None:
-    """Each image's row is what judging it alone gives, as it came and calibrated."""
     given = outputs(3, num_images=3, split=None)
     fitted = TemperatureScaling().fit(given["logits"], given["labels"], ignore_index=255)
     for calibrator in (None, fitted):
@@ -278,7 +275,6 @@ def test_probabilities_and_sizes_may_differ(tmp_path) -> None:
     ],
 )
 def test_what_is_wrong_is_said_with_the_image(changed, message) -> None:
-    """One sentence, with the image and the remedy."""
     given = {"logits": np.zeros((2, 3, 2, 2)), "labels": np.zeros((2, 2, 2), int)} | changed
     with pytest.raises(InputError, match=message):
         image_rows(DensePredictions(**given))
@@ -311,7 +307,6 @@ def test_a_score_of_one_class_is_an_event(space, tmp_path) -> None:
 
 @pytest.mark.parametrize("channel", [(), (1,)])
 def test_images_of_an_event_are_repaired_in_their_form(channel, tmp_path) -> None:
-    """The probability of the event, in the shape that the scores have."""
     rng = np.random.default_rng(0)
     odds = rng.normal(size=(6, *channel, 8, 9))
     (tmp_path / "images").mkdir()
@@ -379,7 +374,7 @@ def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path, m
     assert float(by_sums.temperature) == pytest.approx(float(expected.temperature), rel=1e-9)
     np.savez(tmp_path / "plain.npz", logits=np.zeros((4, 2)), labels=np.zeros(4, int))
     wrong = call("evaluate", "plain.npz", "--ignore-index", "255", folder=tmp_path)
-    assert (wrong.returncode, "are for segmentation" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "need segmentation logits" in wrong.stderr) == (2, True)
 
 
 def test_where_nothing_is_fitted_all_images_are_judged() -> None:

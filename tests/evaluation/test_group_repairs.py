@@ -57,7 +57,6 @@ def repaired() -> tuple[Evaluation, Evaluation, ByGroup]:
 
 @drawing_no_diagrams()
 def test_the_sentence_counts_groups_that_are_clearly_off(repaired) -> None:
-    """By intervals: both before, none after multicalibration; the report shows a row for each."""
     found, answer, repairs = repaired
     start = (
         "Groups whose average probability is off on these 1,500 samples, of 3: uncalibrated 2, one for all 2"
@@ -142,7 +141,6 @@ def test_a_calibrator_for_each_group_is_recommended_where_it_clearly_helps(repai
 
 
 def test_platt_scaling_by_group_is_tried_where_a_temperature_is_best_for_all() -> None:
-    """Two groups that err in opposite directions: a temperature for each cannot mend them."""
     for predictions in (biased(), biased(columns=2)):
         found = evaluate(predictions, calibrators=["temperature"], bootstrap=50)
         temperature = Repair(method="temperature", file="p.csv", all_rows=True, format="csv", space="probs")

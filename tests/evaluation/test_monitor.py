@@ -50,7 +50,6 @@ def test_a_bet_pays_one_on_average(prob) -> None:
 
 @pytest.mark.parametrize("prob", [0.003, 0.44, 0.93])
 def test_bets_on_a_bend_pay_one_on_average(prob) -> None:
-    """Ranks are those of what was stated, so no bet knows an outcome."""
     probs, windows = np.append(np.linspace(0.001, 0.999, 50), prob), np.append(np.zeros(50), 1).astype(int)
     pays = [log_wealth(probs, np.append(np.zeros(50), y), windows, 2, BENDERS)[1] for y in (0.0, 1.0)]
     np.testing.assert_allclose((1 - prob) * np.exp(pays[0]) + prob * np.exp(pays[1]), 1, rtol=1e-9)
@@ -225,7 +224,6 @@ def test_an_alarm_tells_when_and_what(rng) -> None:
 
 
 def test_order_within_a_window_does_not_matter(rng) -> None:
-    """Samples, and so labels that arrive late, may come in any order."""
     stream, when = _stream(rng, 3)
     shuffled = rng.permutation(len(when))
     one = monitor(stream, when, window=1, bootstrap=10)
@@ -234,7 +232,6 @@ def test_order_within_a_window_does_not_matter(rng) -> None:
 
 
 def test_samples_without_a_label_count_as_seen(rng) -> None:
-    """They are counted in their window and leave the evidence alone."""
     stream, when = _stream(rng, 3)
     labelled = np.arange(len(when)) % 3 > 0
     found = monitor(stream, when, window=1, labelled=labelled, bootstrap=10)
@@ -255,7 +252,6 @@ def _three_classes(rng, size: int, shift: float = 0.0) -> Predictions:
 
 
 def test_a_class_that_is_stated_too_rarely_is_named(rng) -> None:
-    """Of several classes the one whose frequency changed speaks loudest."""
     first, then = _three_classes(rng, 500), _three_classes(rng, 1500, shift=1.0)
     labels = np.concatenate([first.labels.numpy(), then.labels.numpy()])
     logits = np.concatenate([first.values.numpy(), then.values.numpy()])
@@ -313,7 +309,6 @@ def test_other_samples_are_no_alarm_and_are_said(rng) -> None:
 
 
 def test_a_change_since_the_baseline_is_an_alarm(rng) -> None:
-    """And it is said since when."""
     before, _ = _stream(rng, 12)
     stream, when = _stream(rng, 12, change=0.2, at=5)
     found = monitor(stream, when, window=1, baseline=before, bootstrap=10)
@@ -324,7 +319,6 @@ def test_a_change_since_the_baseline_is_an_alarm(rng) -> None:
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "top_label"])
 def test_the_stakes_of_a_question_are_one_together(kind, rng, monkeypatch) -> None:
-    """Else it has more false alarms than it promises; of every kind of predictions."""
     labels = rng.integers(0, 2, 120)
     stream = {
         "binary": lambda: Predictions(logits=rng.normal(size=120), labels=labels),
@@ -350,7 +344,6 @@ def test_the_stakes_of_a_question_are_one_together(kind, rng, monkeypatch) -> No
 
 
 def test_windows_of_dates() -> None:
-    """Days begin at midnight, weeks on Mondays, and those without samples are windows too."""
     times = np.array(["2026-11-20T23:59:59", "2026-11-21", "2026-11-23T00:00:00"], dtype="datetime64[s]")
     days = windows_of(times, "1d")
     assert days.index.tolist() == [0, 1, 3]
@@ -379,7 +372,6 @@ def test_windows_of_dates() -> None:
     ],
 )
 def test_wrong_times_get_a_sentence(times, window, said) -> None:
-    """Missing times, and windows that do not go with them."""
     with pytest.raises(InputError, match=said):
         windows_of(times, window)
 

@@ -31,7 +31,6 @@ def found() -> Evaluation:
 
 
 def test_a_notebook_shows_the_first_screen(found: Evaluation) -> None:
-    """The verdict, diagrams before and after, three numbers, and no link to anything outside."""
     page = found._repr_html_()
     text = html.unescape(re.sub("<style>.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL))
     assert found.verdict.short in text
@@ -42,7 +41,6 @@ def test_a_notebook_shows_the_first_screen(found: Evaluation) -> None:
 
 
 def test_two_pieces_share_no_identifier(found: Evaluation) -> None:
-    """A notebook shows several evaluations, and every reference finds its own target."""
     pages = [each._repr_html_() for each in (found, replace(found, num_test=299))]
     first, other = (set(re.findall(r' id="([^"]+)"', page)) for page in pages)
     assert first
@@ -85,7 +83,6 @@ def test_comparisons_and_monitorings_are_short_as_well() -> None:
 
 
 def test_an_arm_has_its_calibrator(found: Evaluation) -> None:
-    """The fitted repair, which the summary names; none where nothing was fitted."""
     calibrator = found.arm("temperature").calibrator
     assert calibrator is not None
     assert calibrator.fit_result_.parameters == found.arm("temperature").parameters
@@ -125,7 +122,6 @@ def test_a_calibrator_knows_the_classes() -> None:
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_a_frame_has_the_rows(found, library) -> None:
-    """One row for each arm and metric, under the names of the rows."""
     frame = found.to_frame(library=library)  # pyright: ignore[reportArgumentType]
     rows = found.rows()
     assert list(frame.columns) == list(rows[0])

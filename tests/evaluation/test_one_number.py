@@ -25,7 +25,6 @@ Maker = Callable[[np.random.Generator], Values]
 
 
 def event(rng: np.random.Generator, *, base: float = 0.0) -> Values:
-    """An event whose probabilities are too extreme."""
     log_odds = rng.normal(base, 1.5, SIZE)
     labels = (rng.random(SIZE) < 1 / (1 + np.exp(-0.6 * (log_odds - base) - base))).astype(int)
     return {"probs": 1 / (1 + np.exp(-log_odds)), "labels": labels}
@@ -40,7 +39,6 @@ def classes(rng: np.random.Generator, number: int = 4) -> Values:
 
 
 def labels_of_three(rng: np.random.Generator) -> Values:
-    """Three labels that may hold at once."""
     probs = rng.random((SIZE, 3))
     return {"probs": probs, "labels": (rng.random((SIZE, 3)) < probs**1.5).astype(int)}
 
@@ -59,12 +57,10 @@ def beside(
 
 
 def weights(rng: np.random.Generator) -> Any:
-    """Of unequal samples."""
     return rng.choice([0.5, 1.0, 3.0], SIZE)
 
 
 def names(rng: np.random.Generator) -> Any:
-    """Of groups, or of clusters."""
     return rng.integers(0, 40, SIZE).astype(str)
 
 
@@ -84,14 +80,12 @@ FILES: dict[str, Maker] = {
 
 @pytest.fixture(params=FILES)
 def found(request: pytest.FixtureRequest, tmp_path: Path) -> Predictions:
-    """What is read from a file."""
     path = tmp_path / request.param
     Predictions(**FILES[request.param](np.random.default_rng(0))).save(path)
     return load_predictions(path)
 
 
 def test_every_door_gives_the_same_numbers(found) -> None:
-    """Values, intervals and p-values of the whole file, by the keys of an evaluation."""
     evaluation = evaluate(found, calibrators=(), bootstrap=100)
     arm = evaluation.arms[0]
     nulls = {null.metric: null.p_value for null in arm.null}
@@ -120,7 +114,6 @@ def test_every_door_gives_the_same_numbers(found) -> None:
 
 
 def procedure(intervals: Intervals = "inverted", level: float = 0.95) -> Procedure:
-    """Of binary predictions."""
     return Procedure(
         kind="binary", num_bins=15, num_resamples=20, num_draws=20, level=level, seed=0, intervals=intervals
     )

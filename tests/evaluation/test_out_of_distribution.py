@@ -21,7 +21,6 @@ def foreign(num_samples: int = 300, **more: Any) -> Predictions:
 
 
 def test_every_arm_is_judged_and_changes_are_paired(made) -> None:
-    """The numbers are those of the metric on the test samples; JSON keeps them."""
     predictions = made(num_samples=600, sharpness=2.0, split=np.arange(600) % 2)
     found = evaluate(predictions, ood=foreign(), calibrators=["temperature"], **FEW)
     detected = found.out_of_distribution
@@ -49,7 +48,6 @@ def test_every_arm_is_judged_and_changes_are_paired(made) -> None:
 
 
 def test_copies_in_clusters_tell_as_much_as_the_samples(made) -> None:
-    """Each sample three times, the copies in one cluster: the same values and intervals."""
     predictions, others = made(num_samples=200), foreign(100)
     plain = evaluate(predictions, ood=others, calibrators=[], **FEW).out_of_distribution
     found = [each.rows(np.repeat(np.arange(len(each)), 3)) for each in (predictions, others)]
@@ -64,14 +62,12 @@ def test_copies_in_clusters_tell_as_much_as_the_samples(made) -> None:
 
 
 def test_scores_that_need_logits_have_no_calibrated_arms(made) -> None:
-    """Energy of the predictions as they came only."""
     predictions = made(num_samples=200, split=np.arange(200) % 2)
     found = evaluate(predictions, ood=foreign(50), ood_score="energy", calibrators=["temperature"], **FEW)
     assert [arm.name for arm in found.out_of_distribution.arms] == ["uncalibrated"]
 
 
 def test_confidences_alone_are_enough(made) -> None:
-    """Top-label files are told apart by their confidence, whatever was right."""
     predictions = made("top_label", num_samples=200)
     other = Predictions(confidence=np.full(60, 0.5), correct=np.zeros(60))
     found = evaluate(predictions, ood=other, **FEW).out_of_distribution

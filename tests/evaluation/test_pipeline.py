@@ -43,7 +43,6 @@ def evaluations(made: Maker) -> dict[Kind, tuple[Predictions, Evaluation]]:
 
 
 def test_by_default_a_richer_calibrator_is_found_where_it_pays() -> None:
-    """Logits whose classes are shifted against each other: vector scaling is judged and recommended."""
     generator = torch.Generator().manual_seed(4)
     logits = 2 * torch.randn(4000, 4, generator=generator, dtype=torch.float64)
     labels = torch.multinomial(logits.softmax(dim=1), 1, generator=generator)[:, 0]
@@ -140,7 +139,6 @@ def test_the_seed_decides_every_bit(made, kind) -> None:
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
 def test_nothing_is_fitted_or_chosen_on_test_samples(made, kind) -> None:
-    """With the test labels scrambled, parameters, fits and the recommendation stay; calibration's do not."""
     predictions = made(kind, 400, 3, sharpness=2.5, split=HALVES)
     labels = predictions.labels
     options = QUICK | {"calibrators": [name for name in CALIBRATORS[kind] if name != "focal-temperature"]}
@@ -170,7 +168,6 @@ def test_nothing_is_fitted_or_chosen_on_test_samples(made, kind) -> None:
 
 
 def test_changes_are_paired(made) -> None:
-    """The interval of a change is far narrower than independent resampling would make it."""
     found = evaluate(made("binary", 400, sharpness=1.2, split=HALVES), bootstrap=300, null_draws=40)
     arm, first = found.arm("temperature"), found.arms[0]
 
@@ -268,7 +265,6 @@ def test_one_class_only(kind) -> None:
 
 
 def test_a_class_missing_from_the_calibration_samples_is_named() -> None:
-    """Nothing with numbers for each class is chosen, and the note names the class."""
     generator = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(3000, 3, generator=generator)
     labels = torch.multinomial((logits / 2).softmax(dim=1), 1, generator=generator)[:, 0]
@@ -349,8 +345,6 @@ def test_calibrators_by_name_and_as_objects(made) -> None:
 
 
 class Giving(TemperatureScaling):
-    """Gives up."""
-
     name = "giving-up"
 
     def _solve(self, samples: Any) -> Any:
@@ -358,7 +352,6 @@ class Giving(TemperatureScaling):
 
 
 def test_a_calibrator_that_cannot_be_fitted_is_left_out_and_named(made) -> None:
-    """The others are judged, and a note has the name and the reason."""
     predictions = made("multiclass", 300, split=np.arange(300) % 2)
     found = evaluate(predictions, calibrators=["temperature", Giving()], **QUICK)
     assert [arm.name for arm in found.arms] == ["uncalibrated", "temperature"]
@@ -366,7 +359,6 @@ def test_a_calibrator_that_cannot_be_fitted_is_left_out_and_named(made) -> None:
 
 
 def test_what_is_recorded(made) -> None:
-    """Settings, versions, class names and the command; no time of day anywhere."""
     predictions = made("multiclass", 100, 3, class_names=["a", "b", "c"])
     found = evaluate(predictions, num_bins=7, level=0.9, seed=3, command="calibrant evaluate x", **QUICKER)
     assert (found.command, found.class_names, found.num_classes) == (

@@ -41,7 +41,6 @@ KEYS = [each.key for each in quantities.QUANTITIES]
 
 
 def bias(confidences: Any, outcomes: Any, weights: Any, _num_bins: int) -> float:
-    """The size of the mean residual."""
     return float(abs(np.average(confidences - outcomes, weights=weights)))
 
 
@@ -90,7 +89,6 @@ def command_line(planted: Quantity) -> Iterator[dict[str, Any]]:
 
 
 def in_terminal(draw: Callable[[Any, Console], None], found: Any) -> str:
-    """What a wide terminal shows."""
     out = io.StringIO()
     draw(found, Console(file=out, width=200))
     return out.getvalue()
@@ -120,7 +118,6 @@ def test_a_planted_quantity_is_in_the_data_and_in_what_is_drawn(planted, made) -
 
 
 def test_a_planted_quantity_of_events_has_both_forms(planted, made) -> None:
-    """A binary model shows it for the positive class and for the top label."""
     found = evaluate(made("binary", 600, shift=2), metrics=[planted.key], **FEW)
     assert {planted.key, planted.event_key} <= set(found.arms[0].metrics)
     shown = in_terminal(render, found)
@@ -190,7 +187,6 @@ OTHER_THINGS = {
 
 
 def strings_of(path: Path) -> set[str]:
-    """The string constants of a file."""
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
@@ -251,7 +247,6 @@ def test_the_better_way_is_that_of_better_predictions(kind, made) -> None:
 
 
 def test_declarations_cost_nothing_to_import() -> None:
-    """A help text lists quantities without waiting for torch or numpy."""
     code = "import sys, calibrant.evaluation.quantities; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert not {"torch", "numpy", "numba", "scipy", "pydantic"} & set(loaded.split())

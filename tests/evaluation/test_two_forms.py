@@ -43,7 +43,6 @@ def judged(predictions: Predictions, **options: object) -> dict[str, object]:
 
 
 def test_two_columns_are_judged_as_one(forms) -> None:
-    """Every number, the verdict and the recommendation are those of the positive column alone."""
     one, two = (judged(Predictions(**forms[name])) for name in ("one column", "two columns"))
     assert one["kind"] == two["kind"] == "binary"
     assert one == two
@@ -51,7 +50,6 @@ def test_two_columns_are_judged_as_one(forms) -> None:
 
 
 def test_two_logits_are_judged_as_their_difference(forms) -> None:
-    """What both logits have in common says nothing."""
     one, two = (calibrant.evaluate(Predictions(**forms[name]), **ONE) for name in ("log-odds", "logits"))
     assert one.verdict.recommended == two.verdict.recommended
     for arm, other in zip(one.arms, two.arms, strict=True):
@@ -73,7 +71,6 @@ def test_a_gate_gives_both_forms_the_same_answer(forms, positive_class) -> None:
 
 
 def test_the_forms_can_be_compared(forms) -> None:
-    """Paired, with a difference of exactly zero in every number."""
     named = [(name, Predictions(**forms[name])) for name in ("one column", "two columns")]
     found = calibrant.compare(named, **FEW)
     assert (found.kind, found.paired) == ("binary", True)
@@ -83,7 +80,6 @@ def test_the_forms_can_be_compared(forms) -> None:
 
 
 def test_one_form_may_be_calibrated_on_the_other(forms) -> None:
-    """Calibration samples in the other form are the same problem."""
     one, two = Predictions(**forms["one column"]), Predictions(**forms["two columns"])
     mixed = calibrant.evaluate(two.test, calibration=one.calibration, **ONE)
     plain = calibrant.evaluate(one.test, calibration=one.calibration, **ONE)
@@ -102,7 +98,6 @@ def test_the_positive_class_turns_the_errors_round(forms) -> None:
 
 
 def test_a_large_file_of_two_columns_is_judged_alike(forms, tmp_path) -> None:
-    """Scores that are read in pieces give what those in memory give."""
     np.save(tmp_path / "logits.npy", forms["logits"]["logits"])
     np.save(tmp_path / "labels.npy", forms["logits"]["labels"])
     in_pieces, held = (open_predictions(tmp_path / "logits.npy", stream=stream) for stream in (True, False))

@@ -30,7 +30,6 @@ def few_are_many(monkeypatch) -> None:
 
 
 def judged(**given: object):
-    """Quickly."""
     return evaluate(GIVEN, **{"calibrators": [], "bootstrap": 20, "null_draws": 40} | given)
 
 
@@ -56,7 +55,6 @@ def test_one_pass_gives_the_same_numbers(few_are_many, monkeypatch) -> None:
 
 
 def test_variance_by_cluster_is_that_of_all_cells(few_are_many) -> None:
-    """Cluster by cluster, whatever order their rows come in."""
     from calibrant.evaluation.judging.class_table import ClassClusters, variance_by_cluster
 
     table = labelled_probs.LabelledProbs(GIVEN)
@@ -67,7 +65,6 @@ def test_variance_by_cluster_is_that_of_all_cells(few_are_many) -> None:
 
 
 def test_calibrators_are_fitted_in_pieces(few_are_many, monkeypatch) -> None:
-    """On all calibration samples, though few are held to choose by."""
     monkeypatch.setattr(split, "FEWEST_HELD", 40)
     monkeypatch.setattr(split, "MOST_FITTED", 1)
     marked = GIVEN.with_split(np.arange(300) % 2)

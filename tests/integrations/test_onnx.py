@@ -42,7 +42,6 @@ def one_registry() -> Iterator[None]:
 
 
 def draw(kind: str, num_samples: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Over-confident scores and labels."""
     generator = torch.Generator().manual_seed(seed)
     shape = {"binary": (num_samples,), "multiclass": (num_samples, 4), "multilabel": (num_samples, 2)}[kind]
     scores = 2 * torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -63,7 +62,6 @@ def late(name: str) -> tuple[str, ...]:
 
 
 def run(path: Path, **feed: Tensor) -> Tensor:
-    """What onnxruntime says."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     (found,) = session.run(None, {name: each.numpy() for name, each in feed.items()})
     return torch.from_numpy(found)
@@ -132,7 +130,6 @@ def test_models_with_their_calibrator(tmp_path: Path) -> None:
 
 
 def test_metadata_tells_what_it_is(tmp_path: Path) -> None:
-    """Name, kind and class names stand in the file."""
     onnx = pytest.importorskip("onnx")
     scores, labels = draw("binary", 100)
     calibrator = TemperatureScaling().fit(scores, labels)
@@ -147,7 +144,6 @@ class Sorting(nn.Module):
     """What no graph can hold: a loop that depends on values."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits, after a while."""
         while float(inputs.sum()) > 0:
             inputs = inputs - 1
         return inputs
@@ -181,7 +177,6 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without onnxscript the remedy is said."""
     calibrator = TemperatureScaling().fit(*draw("multiclass", 50))
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
     with pytest.raises(ImportError, match=r"onnx and onnxscript must be installed: pip install"):
@@ -189,7 +184,6 @@ def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_calibrators_by_group_are_a_file_each(tmp_path: Path) -> None:
-    """Those of groups are refused together, with what to export instead."""
     fitted = fit_groups("temperature", [4.0] * 20, ([1] * 7 + [0] * 3) * 2, groups=["a"] * 10 + ["b"] * 10)
     with pytest.raises(InputError, match="need a file for each: export `by_group"):
         export_onnx(fitted, tmp_path / "c.onnx")  # pyright: ignore[reportArgumentType]

@@ -25,19 +25,16 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def found() -> Evaluation:
-    """An evaluation that recommends temperature scaling."""
     return make_evaluation()
 
 
 @pytest.fixture(scope="module")
 def calibrator() -> TemperatureScaling:
-    """A fitted one."""
     return TemperatureScaling().fit(np.array([4.0] * 10), [1] * 7 + [0] * 3)
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report that takes no time."""
     monkeypatch.setattr(
         trackers, "write_report", lambda _found, path: path.write_text("<html><head></head></html>")
     )
@@ -103,7 +100,6 @@ def test_neptune(found: Evaluation) -> None:
 
 @QUICK
 def test_mlflow_as_a_module(found: Evaluation) -> None:
-    """Numbers at once, the verdict as a tag, the folder as artefacts."""
     module = Kept("log_metrics", "set_tag", "log_artifacts")
     log_evaluation(found, module, step=2)
     ((metrics,), named) = module.calls["log_metrics"][0]
@@ -129,7 +125,7 @@ def test_wandb_run(
     assert {path.name for path in (tmp_path / "calibration").iterdir()} == FILES
     assert run.summary == {"calibration/verdict": found.verdict.short}  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(run=None))
-    with pytest.raises(InputError, match=r"no active run; begin one by wandb\.init\(\)"):
+    with pytest.raises(InputError, match=r"no active run; start one with `wandb\.init\(\)`"):
         log_evaluation(found, "wandb")
 
 
@@ -171,7 +167,6 @@ def test_real_tensorboard(
 @QUICK
 @REAL
 def test_real_mlflow(found: Evaluation, calibrator: TemperatureScaling, tmp_path: Path) -> None:
-    """The active run has the metrics and the artefacts."""
     mlflow: Any = pytest.importorskip("mlflow")
     pytest.importorskip("sqlalchemy")
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
@@ -188,7 +183,6 @@ def test_real_mlflow(found: Evaluation, calibrator: TemperatureScaling, tmp_path
 @QUICK
 @REAL
 def test_real_wandb(found: Evaluation, calibrator: TemperatureScaling, tmp_path: Path) -> None:
-    """An offline run keeps the numbers and, in its folder, the files."""
     wandb: Any = pytest.importorskip("wandb")
     settings = wandb.Settings(silent=True, disable_git=True)
     run = wandb.init(project="calibrant", dir=str(tmp_path), mode="offline", settings=settings)

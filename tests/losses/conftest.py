@@ -18,5 +18,4 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def loss_named() -> object:
-    """The roster's entry of a name."""
     return {loss.name: loss for loss in LOSSES}.__getitem__

@@ -16,7 +16,6 @@ SINGLE = {"rtol": 1e-6, "atol": 1e-6}
 
 
 def test_twelve_rounds_of_the_authors_code(golden: Callable[[str], Any]) -> None:
-    """Exponents, edges, loss and gradient follow the authors' code, through switches to the inverse."""
     content = golden("adafocal.json")
     logits = torch.tensor(content["train_logits"], dtype=torch.float64)
     labels = torch.tensor(content["train_labels"])
@@ -53,7 +52,6 @@ def test_an_edge_belongs_to_the_bin_above() -> None:
 
 
 def test_starts_as_focal_loss() -> None:
-    """Before the first update it is focal loss with the initial exponent."""
     logits = torch.randn(16, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     labels = torch.arange(16) % 5
     for gamma in (1.0, 2.5):
@@ -62,7 +60,6 @@ def test_starts_as_focal_loss() -> None:
 
 
 def test_state_survives_saving(tmp_path: Any) -> None:
-    """Exponents and edges come back from a file, and the loss with them."""
     module = losses.AdaFocalLoss(num_bins=4)
     generator = torch.Generator().manual_seed(1)
     confidences = torch.rand(200, generator=generator)
@@ -78,7 +75,6 @@ def test_state_survives_saving(tmp_path: Any) -> None:
 
 
 def test_gap_moves_the_exponent() -> None:
-    """Over-confidence raises a positive exponent and shrinks a negative one; no gap moves nothing."""
     gammas = torch.tensor([1.0, 1.0, 1.0, -1.0, -1.0], dtype=torch.float64)
     gaps = torch.tensor([0.3, -0.3, 0.0, 0.3, -0.3], dtype=torch.float64)
     expected = torch.tensor([0.3, -0.3, 0.0, -0.3, 0.3], dtype=torch.float64).exp() * gammas.sign()
@@ -86,14 +82,12 @@ def test_gap_moves_the_exponent() -> None:
 
 
 def test_switch_and_bounds() -> None:
-    """A small exponent changes sides, an extreme one stops at its bound."""
     gammas = torch.tensor([0.21, -0.21, 19.0, -1.9], dtype=torch.float64)
     gaps = torch.tensor([-0.5, 0.5, 1.0, -1.0], dtype=torch.float64)
     assert losses.updated_gammas(gammas, gaps).tolist() == [-0.2, 0.2, 20.0, -2.0]
 
 
 def test_equal_confidences() -> None:
-    """Edges that coincide leave bins without samples; every probability still has a bin."""
     module = losses.AdaFocalLoss(num_bins=5)
     module.update(torch.full((50,), 0.9), torch.ones(50))
     assert (module.edges == module.edges[0]).all()
@@ -105,7 +99,6 @@ def test_equal_confidences() -> None:
     [(torch.rand(3), torch.ones(4)), (torch.rand(3, 1), torch.ones(3, 1)), (torch.rand(0), torch.ones(0))],
 )
 def test_update_refuses_wrong_shapes(confidences: torch.Tensor, correct: torch.Tensor) -> None:
-    """Confidences and correctness are two vectors of one length, not empty."""
     with pytest.raises(ValueError, match="`confidences` and `correct` must have the same shape"):
         losses.AdaFocalLoss().update(confidences, correct)
 
@@ -123,7 +116,6 @@ def test_the_derivative_is_finite_where_the_power_of_the_other_side_overflows() 
 
 
 def test_bins_must_fit() -> None:
-    """There is one edge more than there are exponents, and at least one bin."""
     with pytest.raises(ValueError, match="`edges` must be one more than `gammas`"):
         losses.adafocal_loss(
             torch.randn(2, 2), torch.tensor([0, 1]), gammas=torch.ones(3), edges=torch.ones(3)

@@ -188,20 +188,17 @@ LABELS = torch.tensor([0, 1, 2, 0])
     ],
 )
 def test_mistakes_are_named(call: Callable[[], Any], error: type[Exception], message: str) -> None:
-    """A wrong argument gets one sentence that names it and the rule."""
     with pytest.raises(error, match=message):
         call()
 
 
 def test_the_mean_of_no_samples_is_nan() -> None:
-    """As torch's cross-entropy has it; the sum is zero."""
     for loss in (losses.focal_loss, losses.cross_entropy_loss):
         assert loss(LOGITS[:0], torch.zeros(0, dtype=torch.int64)).isnan()
         assert loss(LOGITS[:0], torch.zeros(0, dtype=torch.int64), reduction="sum") == 0
 
 
 def test_modules_refuse_when_built() -> None:
-    """A module checks its settings when it is made, not in the first batch."""
     with pytest.raises(InputError, match="`gamma` must be finite"):
         losses.FocalLoss(gamma=-2)
     with pytest.raises(InputError, match="`thresholds` must ascend"):

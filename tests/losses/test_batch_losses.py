@@ -30,7 +30,6 @@ def test_mmce_of_one_kind_is_zero() -> None:
 
 
 def test_mmce_as_published_shrinks_with_the_batch() -> None:
-    """Repeating a batch leaves the mended penalty alone, and divides the published one."""
     logits, labels = batch((0.9, True), (0.8, False), (0.6, True), (0.7, False))
     entropy = losses.cross_entropy_loss(logits, labels)
 
@@ -43,7 +42,6 @@ def test_mmce_as_published_shrinks_with_the_batch() -> None:
 
 
 def test_mmce_of_a_large_batch() -> None:
-    """Sums by sorting agree with the matrix of pairs where that is large."""
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(700, 4, generator=generator, dtype=torch.float64)
     labels = torch.randint(4, (700,), generator=generator)
@@ -57,14 +55,12 @@ def test_mmce_of_a_large_batch() -> None:
 
 
 def test_mdca_of_a_calibrated_batch() -> None:
-    """Where every class's mean probability is its frequency there is no penalty."""
     logits, labels = batch((0.75, True), (0.75, True), (0.75, True), (0.75, False))
     value = losses.mdca_loss(logits, labels, penalty=5.0)
     torch.testing.assert_close(value, losses.cross_entropy_loss(logits, labels), rtol=1e-12, atol=1e-12)
 
 
 def test_smooth_penalty_is_the_smooth_calibration_error() -> None:
-    """Its value is the exact smooth calibration error of the confidences."""
     generator = torch.Generator().manual_seed(0)
     confidences = torch.rand(300, generator=generator, dtype=torch.float64)
     outcomes = (torch.rand(300, generator=generator) < 0.5).double()
@@ -74,7 +70,6 @@ def test_smooth_penalty_is_the_smooth_calibration_error() -> None:
 
 
 def test_smooth_penalty_can_be_trained_away() -> None:
-    """Descent along the witness's gradient makes over-confident confidences honest."""
     confidences = torch.full((64,), 0.95, dtype=torch.float64) + torch.linspace(-0.02, 0.02, 64).double()
     outcomes = (torch.arange(64) % 2).double()
     start = losses.smooth_calibration_penalty(confidences, outcomes).item()
@@ -87,7 +82,6 @@ def test_smooth_penalty_can_be_trained_away() -> None:
 
 
 def test_smooth_penalty_is_differentiable_once() -> None:
-    """A second derivative is refused, not silently zero."""
     leaf = torch.rand(8, dtype=torch.float64, requires_grad=True)
     value = losses.smooth_calibration_penalty(leaf, torch.ones(8))
     (gradient,) = torch.autograd.grad(value, leaf, create_graph=True)
@@ -96,7 +90,6 @@ def test_smooth_penalty_is_differentiable_once() -> None:
 
 
 def test_smooth_penalty_passes_nan_through() -> None:
-    """NaN among the confidences, or no sample at all, gives NaN."""
     confidences = torch.tensor([0.5, float("nan")])
     assert losses.smooth_calibration_penalty(confidences, torch.ones(2)).isnan()
     assert losses.smooth_calibration_penalty(torch.rand(2), torch.ones(2), weights=torch.zeros(2)).isnan()

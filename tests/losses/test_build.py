@@ -21,7 +21,6 @@ def test_every_name_builds_its_module() -> None:
 
 
 def test_settings_are_passed_on() -> None:
-    """Settings in brackets are the module's arguments."""
     loss = losses.build(
         "sample-focal(thresholds=(0.19, 1.0), gammas=(5, 3), closed='right', reduction='sum')"
     )
@@ -42,7 +41,6 @@ def test_settings_are_passed_on() -> None:
     ],
 )
 def test_mistakes_name_the_nearest(text: str, message: str) -> None:
-    """A mistake in the text gets one sentence, with the nearest right word."""
     with pytest.raises(ValueError, match=message):
         losses.build(text)
 
@@ -71,6 +69,5 @@ def test_public_names_resolve() -> None:
     ],
 )
 def test_values_of_the_wrong_type_are_wrong_input(text, words) -> None:
-    """A recipe's mistake is one sentence, not a fault of the program."""
     with pytest.raises(InputError, match=words):
         losses.build(text)

@@ -40,7 +40,6 @@ def by_the_plain_form(loss: Loss, logits: Tensor, labels: Tensor, weight: Tensor
 @pytest.mark.parametrize("scale", [0.1, 2.0, 20.0])
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 def test_as_the_plain_form(loss: Loss, dtype: torch.dtype, scale: float) -> None:
-    """Value and gradient are the plain form's."""
     logits, labels = problem(loss, dtype, scale)
     weight = torch.linspace(0.5, 2, 700, dtype=dtype)
     expected_value, expected = by_the_plain_form(loss, logits, labels, weight)
@@ -54,7 +53,6 @@ def test_as_the_plain_form(loss: Loss, dtype: torch.dtype, scale: float) -> None
 @pytest.mark.parametrize("gamma", [0.3, 1.0, 3.0, 5.0, 6.0])
 @pytest.mark.parametrize("num_classes", [2, 3, 40])
 def test_proper_focal_loss_of_any_exponent(gamma: float, num_classes: int) -> None:
-    """Also where a few rows need more steps than the others."""
     generator = torch.Generator().manual_seed(1)
     logits = 4 * torch.randn(5000, num_classes, generator=generator, dtype=torch.float64)
     labels = torch.randint(num_classes, (5000,), generator=generator)
@@ -68,7 +66,6 @@ def test_proper_focal_loss_of_any_exponent(gamma: float, num_classes: int) -> No
 
 @pytest.mark.parametrize("name", ["multilabel-focal", "multilabel-focal-calibration"])
 def test_labels_as_numbers(name: str) -> None:
-    """Floating-point zeros and ones are as good as integers; fractions are still fractions."""
     generator = torch.Generator().manual_seed(2)
     logits = torch.randn(50, 6, generator=generator, dtype=torch.float64)
     labels = torch.randint(2, (50, 6), generator=generator)

@@ -28,7 +28,6 @@ BROKEN = (AssertionError, RuntimeError, TypeError, ValueError, IndexError, pytes
 
 @pytest.mark.parametrize(("name", "entry"), BOUND, ids=[f"{loss.name}-{name}" for name, loss in BOUND])
 def test_law(name: str, entry: Loss) -> None:
-    """The loss obeys the law."""
     LAWS[name].check(entry)
 
 

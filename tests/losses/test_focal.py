@@ -106,7 +106,6 @@ def test_finite_curvature_where_it_is_sure(gamma: float) -> None:
 
 
 def test_labels_on_a_view() -> None:
-    """Logits that are a strided view give the same as their copy."""
     wide = torch.randn(20, 14, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     labels = torch.arange(10) % 7
     view = wide[::2, ::2]
@@ -116,7 +115,6 @@ def test_labels_on_a_view() -> None:
 
 
 def test_no_gradient_is_kept_without_need() -> None:
-    """Without a gradient to take, the loss is a plain tensor."""
     logits = torch.randn(4, 3)
     assert not losses.focal_loss(logits, torch.tensor([0, 1, 2, 0])).requires_grad
     with torch.no_grad():
@@ -126,7 +124,6 @@ def test_no_gradient_is_kept_without_need() -> None:
 
 
 def test_training_falls() -> None:
-    """Plain gradient descent on every shape of exponent brings the loss down."""
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(64, 5, generator=generator)
     labels = (inputs[:, 0] > 0).long()
@@ -160,7 +157,6 @@ def test_where_the_short_way_ends(num_classes: int, margin: float) -> None:
 
 
 def test_settings_of_numpy_do_not_matter() -> None:
-    """Where a user has NumPy raise on underflow, the loss still comes out."""
     with np.errstate(all="raise"):
         value = losses.focal_loss(torch.tensor([[38.5, -38.5, 0.0]] * 2), torch.tensor([0, 1]))
     assert value.item() == pytest.approx(77 / 2, rel=1e-6)
@@ -168,7 +164,6 @@ def test_settings_of_numpy_do_not_matter() -> None:
 
 @pytest.mark.parametrize("num_rows", [2, 5000])
 def test_a_label_of_probability_zero(num_rows: int) -> None:
-    """An infinite loss has the finite gradient that cross-entropy's has."""
     logits = torch.tensor([[0.0, -torch.inf, 1.0]]).repeat(num_rows, 1).requires_grad_()
     labels = torch.ones(num_rows, dtype=torch.int64)
     value = losses.focal_loss(logits, labels)

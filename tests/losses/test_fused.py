@@ -86,16 +86,12 @@ def test_it_is_the_loss_of_torch(name, reduction, ignored, layer, labels) -> Non
 
 
 class _Plain(types.ModuleType):
-    """What the kernels compute, by torch."""
-
     @staticmethod
     def log_sums(logits: torch.Tensor, labels: torch.Tensor, sums: torch.Tensor) -> None:
-        """Of the classes that are not the label."""
         sums.copy_(logits.scatter(1, labels[:, None], -torch.inf).logsumexp(1))
 
     @staticmethod
     def slopes(logits: torch.Tensor, labels: torch.Tensor, sums: torch.Tensor, factors: torch.Tensor) -> None:
-        """In place of the logits."""
         each = factors[:, None] * (logits - sums[:, None]).exp()
         logits.copy_(each.scatter(1, labels[:, None], -factors[:, None]))
 
@@ -189,7 +185,6 @@ def test_the_kernels_compile(scores, capability) -> None:
 
 
 def test_what_the_kernels_do_not_have_is_said(monkeypatch) -> None:
-    """Another loss, another device, no Triton, and a name that is none."""
     given = torch.zeros(2, 3), torch.zeros(6, 3), torch.zeros(2, dtype=torch.long)
     with pytest.raises(
         InputError, match=r"`kernel` must be 'torch' for this loss; 'triton' has cross_entropy"

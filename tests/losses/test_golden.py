@@ -81,7 +81,6 @@ def check(value: Tensor, leaf: Tensor, expected: Any, tolerance: dict[str, float
 @pytest.mark.parametrize("name", AUTHORS)
 @pytest.mark.parametrize("data", SETS)
 def test_authors_code(golden: Callable[[str], Any], data: str, name: str) -> None:
-    """The loss and its gradient are those of the authors' code, under its reduction."""
     content = golden(f"losses_{data}.json")
     logits, labels = problem(content)
     function, options = AUTHORS[name]
@@ -93,7 +92,6 @@ def test_authors_code(golden: Callable[[str], Any], data: str, name: str) -> Non
 @pytest.mark.parametrize("name", AUTHORS_MMCE)
 @pytest.mark.parametrize("data", SETS)
 def test_authors_mmce(golden: Callable[[str], Any], data: str, name: str) -> None:
-    """MMCE as published is the authors' code, its double normalisation and missing root included."""
     content = golden(f"losses_{data}.json")
     logits, labels = problem(content)
     leaf = logits.requires_grad_()
@@ -104,7 +102,6 @@ def test_authors_mmce(golden: Callable[[str], Any], data: str, name: str) -> Non
 @pytest.mark.parametrize(("name", "options"), [("mmce_w_raw", {}), ("mmce_m_raw", {"weighted": False})])
 @pytest.mark.parametrize("data", SETS)
 def test_authors_mmce_alone(golden: Callable[[str], Any], data: str, name: str, options: Any) -> None:
-    """The penalty alone, as published."""
     content = golden(f"losses_{data}.json")
     logits, labels = problem(content)
     leaf = logits.requires_grad_()
@@ -118,7 +115,6 @@ def test_authors_mmce_alone(golden: Callable[[str], Any], data: str, name: str, 
 )
 @pytest.mark.parametrize("data", SETS)
 def test_mended_mmce(golden: Callable[[str], Any], data: str, name: str, options: Any) -> None:
-    """MMCE by its definition: one normalisation, and the square root."""
     logits, labels = problem(golden(f"losses_{data}.json"))
     leaf = logits.requires_grad_()
     value = losses.mmce_loss(
@@ -132,7 +128,6 @@ def test_mended_mmce(golden: Callable[[str], Any], data: str, name: str, options
 @pytest.mark.parametrize("name", DERIVED)
 @pytest.mark.parametrize("data", SETS)
 def test_derived(golden: Callable[[str], Any], data: str, name: str) -> None:
-    """What the authors published no code for agrees with independent references."""
     logits, labels = problem(golden(f"losses_{data}.json"))
     function, options = DERIVED[name]
     leaf = logits.requires_grad_()
@@ -142,7 +137,6 @@ def test_derived(golden: Callable[[str], Any], data: str, name: str) -> None:
 @pytest.mark.parametrize("name", DERIVED_MULTILABEL)
 @pytest.mark.parametrize("data", SETS)
 def test_derived_multilabel(golden: Callable[[str], Any], data: str, name: str) -> None:
-    """The multilabel losses agree with independent references, for labels of any type."""
     logits, labels = problem(golden(f"losses_{data}.json"))
     hot = torch.nn.functional.one_hot(labels, logits.shape[1])
     function, options = DERIVED_MULTILABEL[name]

@@ -11,7 +11,6 @@ from calibrant.losses.mmce import laplacian_pair_sum
 
 
 def by_pairs(points: Tensor, left: Tensor, right: Tensor, bandwidth: float) -> Tensor:
-    """The definition."""
     kernel = (-(points[:, None] - points[None, :]).abs() / bandwidth).exp()
     return left @ kernel @ right
 
@@ -35,7 +34,6 @@ def test_agrees_with_the_matrix_of_pairs(size: int, seed: int, bandwidth: float,
 
 
 def test_second_derivative() -> None:
-    """The gradient can be differentiated."""
     points, left, right = torch.rand(3, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     leaf = points.requires_grad_()
     assert torch.autograd.gradgradcheck(lambda x: laplacian_pair_sum(x, left, right, bandwidth=0.4), leaf)

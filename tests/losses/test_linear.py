@@ -79,7 +79,6 @@ def test_derivatives_are_those_of_differences(reduction, layer, labels) -> None:
 
 
 def test_a_second_backward_pass_gives_the_same(layer, labels) -> None:
-    """What the first pass used up is computed again."""
     hidden, weight, _ = layer
     loss = linear_focal_loss(hidden, weight, labels, chunk_rows=4)
     first = torch.autograd.grad(loss, (hidden, weight), retain_graph=True)
@@ -89,7 +88,6 @@ def test_a_second_backward_pass_gives_the_same(layer, labels) -> None:
 
 
 def test_only_what_is_asked_for_gets_a_gradient(layer, labels) -> None:
-    """A frozen layer, or frozen inputs, get none."""
     hidden, weight, _ = layer
     linear_focal_loss(hidden, weight.detach(), labels, chunk_rows=4).backward()
     linear_focal_loss(hidden.detach(), weight.detach(), labels, chunk_rows=4)
@@ -164,7 +162,7 @@ def test_it_compiles(layer, labels) -> None:
 def test_wrong_labels_are_named(layer) -> None:
     """A label that is that of no class is told with the classes that there are."""
     hidden, weight, _ = layer
-    with pytest.raises(IndexError, match=r"Target 6 is out of bounds: `labels` must lie in 0\.\.5"):
+    with pytest.raises(IndexError, match=r"Target 6 is out of bounds: `labels` must be in 0\.\.5"):
         linear_focal_loss(hidden, weight, torch.full((NUM_ROWS,), NUM_CLASSES))
 
 
@@ -203,7 +201,6 @@ def test_wrong_arguments_get_a_sentence(wrong, said) -> None:
 
 
 def test_integers_are_labels_and_floats_are_not() -> None:
-    """Labels of another kind, and a layer of integers, are a TypeError."""
     hidden, weight = torch.zeros(2, 3), torch.zeros(6, 3)
     with pytest.raises(TypeError, match="`labels` must be integers"):
         linear_focal_loss(hidden, weight, torch.zeros(2))
@@ -212,7 +209,6 @@ def test_integers_are_labels_and_floats_are_not() -> None:
 
 
 def test_logits_are_never_held_at_once() -> None:
-    """The largest tensor of logits that the loss sees is a chunk's."""
     seen: list[int] = []
 
     def watched(logits: Tensor, labels: Tensor, **options: Any) -> Tensor:

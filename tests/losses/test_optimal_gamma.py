@@ -46,7 +46,6 @@ def test_the_formula_of_the_reference(p0: float) -> None:
     [(1, math.exp(-1)), (2, 0.2976366), (3, 0.2525840), (5, 0.1968027), (7, 0.1629025)],
 )
 def test_the_thresholds_of_round_exponents(gamma: float, p0: float) -> None:
-    """The probabilities at which the round exponents break even."""
     assert losses.optimal_gamma(p0) == pytest.approx(gamma, abs=1e-5)  # p0 is given to seven digits
 
 

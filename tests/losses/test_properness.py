@@ -95,7 +95,6 @@ def test_focal_calibration_loss_is_not_proper(weight: float, expected: float) ->
 
 
 def test_focal_calibration_loss_for_three_classes() -> None:
-    """The order of the classes is kept, the probabilities are not."""
     found = risk_minimiser(losses.focal_calibration_loss, THREE, gamma=2, calibration_weight=0.5)
     assert found.tolist() == pytest.approx([0.4736, 0.3287, 0.1977], abs=5e-5)  # as tabulated
 
@@ -123,14 +122,12 @@ def test_focal_loss_can_ask_for_more() -> None:
 
 
 def test_label_smoothing_asks_for_the_smoothed_truth() -> None:
-    """Label smoothing asks for the mixture of the truth with the uniform distribution."""
     found = risk_minimiser(losses.label_smoothing_loss, THREE, smoothing=0.3)
     expected = 0.7 * torch.tensor(THREE, dtype=torch.float64) + 0.1
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
 def test_margin_smoothing_beyond_its_margin() -> None:
-    """Where the truth lies beyond the margin, the minimum is held back towards it."""
     found = risk_minimiser(losses.margin_label_smoothing_loss, BINARY, margin=0.5, penalty=0.2)
     assert 0.5 < found[0] < 0.8
 

@@ -76,7 +76,6 @@ def test_a_new_loss_is_told_what_to_add() -> None:
 
 @pytest.mark.parametrize("name", losses.available())
 def test_every_loss_states_whether_it_is_proper(name: str) -> None:
-    """Module and function both say it."""
     module = losses.build(name)
     assert isinstance(module.properness, str)
     assert len(module.properness) > 10

@@ -21,7 +21,6 @@ def test_531_and_532() -> None:
 
 
 def test_the_loss_follows() -> None:
-    """After a step the loss is focal loss with the new exponent."""
     logits, labels = torch.randn(8, 3, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 3
     schedule = losses.ScheduledFocalLoss(milestones=(1, 2))
     for epoch, gamma in enumerate((5, 3, 2)):
@@ -33,7 +32,6 @@ def test_the_loss_follows() -> None:
 
 
 def test_the_epoch_survives_saving(tmp_path: Any) -> None:
-    """A resumed run goes on with the exponent of its epoch."""
     schedule = losses.ScheduledFocalLoss()
     schedule.step(120)
     torch.save(schedule.state_dict(), tmp_path / "loss.pt")

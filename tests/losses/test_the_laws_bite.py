@@ -45,12 +45,10 @@ def _without(name: str) -> Change:
 
 
 def _plus(term: Callable[[Tensor], Tensor]) -> Change:
-    """With something of the logits added."""
     return lambda function, logits, labels, **more: function(logits, labels, **more) + term(logits)
 
 
 def _then(finish: Callable[[Tensor], Tensor]) -> Change:
-    """With something done to the result."""
     return lambda function, *tensors, **more: finish(function(*tensors, **more))
 
 
@@ -148,13 +146,11 @@ class _Spoils(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:
-        """The value."""
         ctx.scale = torch.ones(())
         return value.clone()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        """The gradient, the first time."""
         scale = ctx.scale.item()
         ctx.scale.mul_(2)
         return float(grads[0].sum()) * scale * torch.ones_like(grads[0]) / grads[0].numel()
@@ -165,13 +161,11 @@ class _Once(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:
-        """The value."""
         del ctx
         return value.clone()
 
     @staticmethod
     def backward(_ctx: Any, *grads: Tensor) -> Tensor:
-        """The gradient, detached."""
         return grads[0].detach()
 
 
@@ -207,8 +201,6 @@ def _capture_broken(function: Any, logits: Tensor, labels: Tensor, **more: Any) 
 
 
 class _Half(losses.FocalLoss):
-    """Keeps its settings for itself."""
-
     def forward(
         self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
     ) -> Tensor:
@@ -306,7 +298,6 @@ FAULTS: list[tuple[str, Loss, Change | dict[str, Any]]] = [
     ("name", "entry", "fault"), FAULTS, ids=[f"{name}-{place}" for place, (name, *_) in enumerate(FAULTS)]
 )
 def test_the_laws_bite(name: str, entry: Loss, fault: Change | dict[str, Any]) -> None:
-    """A law that the loss obeys is broken by the loss with a fault."""
     assert LAWS[name].holds_for(entry)
     LAWS[name].check(entry)
     with pytest.raises(BROKEN, match=r"(?s).*"):
@@ -314,5 +305,4 @@ def test_the_laws_bite(name: str, entry: Loss, fault: Change | dict[str, Any]) -
 
 
 def test_no_law_goes_without_a_fault() -> None:
-    """Every law is shown to catch something."""
     assert {name for name, *_ in FAULTS} == set(LAWS)

@@ -36,5 +36,4 @@ FUNCTIONS = {loss.function: loss for loss in reversed(LOSSES)}
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", [pytest.param(loss, id=loss.name) for loss in FUNCTIONS.values()])
 def test_compile(entry: Loss) -> None:
-    """Compiled code gives the eager value and gradient."""
     compiles(entry, backend="inductor")

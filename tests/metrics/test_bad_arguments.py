@@ -36,7 +36,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: m.monotone_num_bins([[0.5, 0.2]], [[1, 0]]), r"`probs\[:, k\], labels\[:, k\]`"),
     (
         lambda: m.top_k_calibration_error([[0.5, 0.5]], [0], k=3),
-        r"`k` must lie in 1\.\.2, the number of classes; got 3",
+        r"`k` must be in 1\.\.2, the number of classes; got 3",
     ),
     (
         lambda: m.top_k_calibration_error([[0.5, 0.5]], [0], k=1, judge="sum"),
@@ -52,7 +52,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         "`out_scores` must not be NaN; row 1 is",
     ),
     (lambda: m.out_of_distribution_detection([], [0.0]), "`in_scores` must have shape"),
-    (lambda: m.out_of_distribution_detection([0.0], [1.0], true_positive_rate=0.0), "must lie in"),
+    (lambda: m.out_of_distribution_detection([0.0], [1.0], true_positive_rate=0.0), "must be in"),
     (lambda: m.roc_curve([0.1, 0.2], [0, 2]), "`outcomes` must be 0 or 1"),
     (lambda: m.roc_curve([0.1, 0.2], [0, 0]), "must hold positives"),
     (lambda: m.predictive_entropy([[0.9, 0.1]], [0], among="incorrect"), "no sample is incorrect"),
@@ -61,7 +61,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         "no sample is correct",
     ),
     (lambda: m.predictive_entropy([[0.9, 0.1]], among="correct"), "`labels` must be given"),
-    (lambda: m.high_confidence([0.5], [1], threshold=99), r"`threshold` must lie in \[0, 1\]; got 99"),
+    (lambda: m.high_confidence([0.5], [1], threshold=99), r"`threshold` must be between 0 and 1; got 99"),
     (lambda: m.auroc([0.1, 0.9], [0, 1], weights=[1.0, 0.0]), "AUROC is undefined"),
     (
         lambda: m.expected_calibration_error([0.5], [1], binning="equal"),
@@ -96,7 +96,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: m.refinement_decomposition([0.5], [0.5], [1], score="log"), "`score` must be one of"),
     (lambda: m.calibration_slope([0.5], [1], interval="exact"), "`interval` must be one of"),
-    (lambda: m.calibration_slope([0.5], [1], level=95), "`level` must lie between 0 and 1"),
+    (lambda: m.calibration_slope([0.5], [1], level=95), "`level` must be between 0 and 1"),
     (
         lambda: m.calibration_slope([0.5], [1], interval="profile", weights=[1.0]),
         '`interval` must be "wald" with weights',
@@ -118,7 +118,6 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
 
 @pytest.mark.parametrize(("call", "sentence"), REFUSED)
 def test_bad_arguments_are_refused(call: Callable[[], object], sentence: str) -> None:
-    """With the name of the argument, what it must be, and what was given."""
     with pytest.raises((InputError, TypeError), match=sentence):
         call()
 
@@ -134,7 +133,6 @@ DOORS = [
 
 @pytest.mark.parametrize("function", DOORS, ids=lambda each: each.__qualname__)
 def test_a_misspelt_argument_is_named(function) -> None:
-    """Of every public function, which keeps its signature."""
     for name in (each for each in inspect.signature(function).parameters if len(each) > 2):
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}s_'; did you mean '"):
             function(**{f"{name}s_": None})
@@ -144,6 +142,5 @@ def test_a_misspelt_argument_is_named(function) -> None:
     ("other", "ours"), [("n_bins", "num_bins"), ("y_true", "labels"), ("y_prob", "probs")]
 )
 def test_names_of_other_libraries_are_known(other: str, ours: str) -> None:
-    """As scikit-learn calls them."""
     with pytest.raises(TypeError, match=f"'{other}'; did you mean '{ours}'"):
         m.expected_calibration_error([0.2, 0.8], [0, 1], **{other: 1})  # pyright: ignore[reportCallIssue]

@@ -24,7 +24,6 @@ def log_kernel(at: Any, of: Any, h: float) -> float:
 
 
 def by_pairs(probs: Any, labels: Any, h: float, norm: int, weights: Any) -> float:
-    """The definition, leaving one out."""
     n = len(probs)
     found = []
     for j in range(n):
@@ -106,7 +105,6 @@ def test_certain_predictors() -> None:
 
 
 def test_samples_without_neighbours() -> None:
-    """They are left out of the mean; if that leaves none, it is said."""
     # The third sample is alone in holding the second class impossible.
     probs, labels = np.array([[0.5, 0.5], [0.5, 0.5], [1.0, 0.0]]), np.array([0, 0, 1])
     value = metrics.canonical_calibration_error(probs, labels, bandwidth=0.1).item()
@@ -119,7 +117,6 @@ def test_samples_without_neighbours() -> None:
 
 
 def test_chunks_do_not_show(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows in chunks, and judges that are drawn, whatever the order of the rows."""
     probs, labels = rng.dirichlet(np.ones(4), 50), rng.integers(0, 4, 50)
     weights = rng.random(50)
     whole = metrics.canonical_calibration_error(probs, labels, weights=weights).item()
@@ -134,7 +131,6 @@ def test_chunks_do_not_show(rng: np.random.Generator, monkeypatch: pytest.Monkey
 
 
 def test_options() -> None:
-    """Bandwidths are positive; rows that miss one by a little are scaled."""
     for bandwidth in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(InputError, match="`bandwidth` must be positive and finite"):
             metrics.canonical_calibration_error([[0.5, 0.5]] * 2, [0, 1], bandwidth=bandwidth)

@@ -21,6 +21,7 @@ NO_NUMBERS = {
     "calibration_slope": "estimates with intervals, undefined for certain and for constant predictors",
     "corp_reliability_curve": "a curve",
     "decision_curve": "a curve",
+    "flexible_calibration_curve": "a curve",
     "monotone_num_bins": "the number of bins of sweep_calibration_error",
     "out_of_distribution_detection": "five numbers of the scores of two samples",
     "out_of_distribution_scores": "a number for each sample, without labels",
@@ -48,7 +49,6 @@ def problems(draw: st.DrawFn, tasks: tuple[str, ...]) -> Problem:
 
 
 def some_problem(metric: Metric, data: st.DataObject) -> Problem:
-    """A problem on which the metric is defined."""
     problem = data.draw(problems(metric.tasks))
     assume(metric.defined(problem))
     return problem
@@ -76,7 +76,6 @@ def test_an_unlisted_metric_is_named() -> None:
 
 
 def test_no_streaming_class_escapes() -> None:
-    """Every public streaming class is in its roster."""
     from calibrant.metrics.streaming.base import StreamingMetric
 
     classes = {name: getattr(metrics, name) for name in metrics.__all__ if name[0].isupper()}
@@ -85,17 +84,14 @@ def test_no_streaming_class_escapes() -> None:
 
 
 def test_perfect_predictor(metric: Metric) -> None:
-    """Certain and always right: the declared value, for every task."""
     laws.law_perfect(metric)
 
 
 def test_ignored_labels(metric: Metric) -> None:
-    """A label that is ignored: its rows and positions count for nothing."""
     laws.law_ignored(metric)
 
 
 def test_worst_predictor(metric: Metric) -> None:
-    """Certain and always wrong: the declared value."""
     laws.law_worst(metric)
 
 
@@ -107,21 +103,18 @@ def test_constant_predictor(metric: Metric) -> None:
 @FEW
 @given(data=st.data())
 def test_bounds(metric: Metric, data: st.DataObject) -> None:
-    """Values stay within their declared bounds."""
     laws.law_bounds(metric, some_problem(metric, data))
 
 
 @FEW
 @given(data=st.data())
 def test_order_of_rows(metric: Metric, data: st.DataObject) -> None:
-    """Permuting the rows changes nothing, with ties as without."""
     laws.law_order_of_rows(metric, some_problem(metric, data))
 
 
 @FEW
 @given(seed=st.integers(0, 2**32 - 1), num_classes=st.integers(2, 6))
 def test_names_of_classes(metric: Metric, seed: int, num_classes: int) -> None:
-    """Permuting the classes, columns and labels alike, changes nothing."""
     problem = laws.draw_problem("multiclass", 25, num_classes, seed, dyadic=False)
     assume(metric.defined(problem))
     laws.law_names_of_classes(metric, problem)
@@ -130,24 +123,20 @@ def test_names_of_classes(metric: Metric, seed: int, num_classes: int) -> None:
 @FEW
 @given(data=st.data())
 def test_weights(weighted_metric: Metric, data: st.DataObject) -> None:
-    """Ones are none exactly, scale is immaterial, zero is absence."""
     laws.law_weights(weighted_metric, some_problem(weighted_metric, data))
 
 
 def test_weights_are_refused(unweighted_metric: Metric) -> None:
-    """Where there are no weights it is said."""
     laws.law_weights_are_refused(unweighted_metric)
 
 
 @FEW
 @given(data=st.data())
 def test_weights_are_copies(replicating_metric: Metric, data: st.DataObject) -> None:
-    """Where declared, integer weights equal repeated rows."""
     laws.law_weights_are_copies(replicating_metric, some_problem(replicating_metric, data))
 
 
 def test_weights_are_no_copies(unreplicating_metric: Metric) -> None:
-    """Where denied, they do not."""
     laws.law_weights_are_no_copies(unreplicating_metric)
 
 
@@ -161,17 +150,14 @@ def test_several_labels(metric_of_labels: Metric, seed: int, dyadic: bool) -> No
 
 
 def test_labels_are_judged_together(metric_of_joint_labels: Metric) -> None:
-    """Where several labels are not judged apart, the value is not the mean."""
     laws.law_labels_are_joint(metric_of_joint_labels)
 
 
 def test_no_value_per_label(metric_without_labels: Metric) -> None:
-    """Where there is no value per label, none can be asked for."""
     laws.law_no_value_per_label(metric_without_labels)
 
 
 def test_other_tasks_are_refused(metric: Metric) -> None:
-    """What is for some tasks only says so where it is given others."""
     laws.law_tasks_are_refused(metric)
 
 
@@ -182,7 +168,6 @@ def test_other_tasks_are_refused(metric: Metric) -> None:
     ids=lambda law: law.__name__,
 )
 def test_forms_of_arguments(metric: Metric, law: Any, task: str) -> None:
-    """Dtypes and containers make no difference, and no argument is written to."""
     if task in metric.tasks:
         law(metric, task)
 
@@ -194,7 +179,6 @@ def test_undefined(metric: Metric) -> None:
 
 @pytest.mark.parametrize("bad", laws.BAD_ARGUMENTS)
 def test_bad_arguments(metric: Metric, bad: str) -> None:
-    """Bad numbers and shapes are refused in one sentence that names the row."""
     laws.law_bad_arguments(metric, bad)
 
 

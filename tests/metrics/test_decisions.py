@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant import InputError
+from calibrant import InputError, Predictions, evaluate
+from calibrant.evaluation.quantities import thresholds_of
 from calibrant.metrics import decision_curve
 
 RNG = np.random.default_rng(0)
@@ -47,15 +48,55 @@ def test_weights_count_as_repeats() -> None:
     assert weighted.treat_all == pytest.approx(repeated.treat_all, abs=1e-12)
 
 
+def test_intervals_are_those_of_whole_clusters() -> None:
+    """By the cluster-robust error of a weighted mean; with a cluster for each sample nearly as without."""
+    clusters, weights, at = RNG.integers(0, 40, size=300), RNG.uniform(size=300), [0.6, 0.05, 0.3]
+    found = decision_curve(PROBS, LABELS, thresholds=at, weights=weights, clusters=clusters)
+    for place, threshold in enumerate(at):
+        moved = weights * (worth(threshold) - np.average(worth(threshold), weights=weights))
+        totals = np.bincount(clusters, moved)
+        reach = 1.959964 * np.sqrt(totals @ totals * 40 / 39) / weights.sum()
+        assert found.high[place] - found.net_benefit[place] == pytest.approx(reach, abs=1e-7)
+    single = decision_curve(PROBS, LABELS, clusters=[f"patient {k}" for k in range(300)])
+    alone = decision_curve(PROBS, LABELS)
+    expected = np.subtract(alone.high, alone.low) * np.sqrt(300 / 299)
+    assert np.subtract(single.high, single.low) == pytest.approx(expected, abs=1e-12)
+    with pytest.raises(InputError, match=r"`clusters` must have shape \(300,\)"):
+        decision_curve(PROBS, LABELS, clusters=clusters[1:])
+
+
+@pytest.mark.parametrize("clusters", [None, [f"{k // 3}" for k in range(300)]])
+def test_an_evaluation_has_the_numbers_of_the_curve(clusters: list[str] | None) -> None:
+    keys = thresholds_of("20%, .05,.05")
+    predictions = Predictions(probs=PROBS, labels=LABELS, clusters=clusters)
+    shown = evaluate(predictions, metrics=keys, calibrators=()).arms[0].metrics
+    curve = decision_curve(PROBS, LABELS, thresholds=[0.05, 0.2], clusters=clusters)
+    assert keys == ("net_benefit_0.05", "net_benefit_0.2")
+    for k, key in enumerate(keys):
+        found = shown[key]
+        expected = curve.net_benefit[k], curve.low[k], curve.high[k]
+        assert (found.value, found.low, found.high) == pytest.approx(expected, abs=1e-12)
+        assert shown[f"{key}_all"].value == pytest.approx(curve.treat_all[k], abs=1e-12)
+
+
+def test_thresholds_need_an_event_and_must_be_probabilities() -> None:
+    three = Predictions(probs=[[0.2, 0.5, 0.3]] * 4, labels=[0, 1, 2, 1])
+    with pytest.raises(InputError, match="net benefit needs an event with probabilities of two classes"):
+        evaluate(three, metrics=["net_benefit_0.1"])
+    for text in ("0.1,x", "0", "1.5", ""):
+        with pytest.raises(InputError, match="--thresholds must be numbers between 0 and 1"):
+            thresholds_of(text)
+    with pytest.raises(InputError, match=r"net_benefit_0\.1 for net benefit at 0.1"):
+        evaluate(probs=PROBS, labels=LABELS, metrics=["net_benefit_2"])
+
+
 def test_thresholds_reach_as_far_as_probabilities() -> None:
-    """By default 99, below one."""
     assert decision_curve([0.01, 0.04], [0, 1]).thresholds[-1] == pytest.approx(0.04)
     found = decision_curve([0.1, 1.0], [0, 1]).thresholds
     assert (len(found), found[-1]) == (99, pytest.approx(0.99))
 
 
 def test_other_arguments_are_refused() -> None:
-    """Thresholds out of range, several classes, and levels that are none."""
     for thresholds in ([0.0], [1.0], [], [np.nan]):
         with pytest.raises(InputError, match="`thresholds` must be numbers between 0 and 1"):
             decision_curve(PROBS, LABELS, thresholds=thresholds)

@@ -166,7 +166,6 @@ def test_top_k_by_sorting(rng: np.random.Generator, tied: bool) -> None:
 
 
 def test_top_one_and_all(rng: np.random.Generator) -> None:
-    """The first class alone is the top label; all classes together are certain."""
     probs, labels = classes(rng, 100, 4, tied=True)
     for judge in ("set", "rank"):
         for binning in ("width", "mass", "mukhoti"):
@@ -177,7 +176,6 @@ def test_top_one_and_all(rng: np.random.Generator) -> None:
 
 
 def test_top_k_says_no() -> None:
-    """There are k classes to choose from, and labels are classes."""
     for probs, labels in (([0.5], [1]), ([[0.5, 0.5]], [[1, 1]])):
         with pytest.raises(InputError, match="with one class"):
             metrics.top_k_calibration_error(probs, labels, k=1)
@@ -187,7 +185,6 @@ def test_top_k_says_no() -> None:
 
 
 def test_thresholded_by_sorting(rng: np.random.Generator) -> None:
-    """Per class: the probabilities above the threshold, sorted, cut into bins of equal count."""
     probs, labels = rng.dirichlet(np.full(6, 0.2), 200), rng.integers(0, 6, 200)
     probs[:, 5] = 0
     probs /= probs.sum(1, keepdims=True)
@@ -216,7 +213,7 @@ def test_threshold_zero_is_adaptive(rng: np.random.Generator) -> None:
         found = metrics.thresholded_calibration_error(probs, labels, threshold=0, **options)
         expected = metrics.classwise_calibration_error(probs, labels, binning="mass", **options)
         assert found.tolist() == pytest.approx(expected.tolist(), abs=CLOSED_FORM)
-    with pytest.raises(InputError, match=r"`threshold` must lie in \[0, 1\]; got 2"):
+    with pytest.raises(InputError, match=r"`threshold` must be between 0 and 1; got 2"):
         metrics.thresholded_calibration_error(probs, labels, threshold=2)
-    with pytest.raises(InputError, match=r"`threshold` must lie in \[0, 1\]; got nan"):
+    with pytest.raises(InputError, match=r"`threshold` must be between 0 and 1; got nan"):
         metrics.thresholded_calibration_error(probs, labels, threshold=math.nan)

@@ -31,7 +31,6 @@ def test_bandwidth_given_or_found() -> None:
 
 
 def test_weights_replicate_on_the_curve() -> None:
-    """Weight k is k rows for the curve."""
     probs, labels = table()
     times = torch.arange(80) % 4
     many = probs.repeat_interleave(times, 0), labels.repeat_interleave(times)
@@ -84,7 +83,6 @@ def test_the_curve_says_nothing_where_nothing_is() -> None:
 
 
 def test_a_few_points_lie_on_the_same_curve() -> None:
-    """The number of points chooses where the curve is read, not what it is."""
     probs, labels = table()
     few = smooth_reliability_curve(probs, labels, bandwidth=0.02, num_points=11)
     many = smooth_reliability_curve(probs, labels, bandwidth=0.02, num_points=1001)
@@ -92,7 +90,6 @@ def test_a_few_points_lie_on_the_same_curve() -> None:
 
 
 def test_refusals() -> None:
-    """Bandwidths, numbers of points and averages that cannot be are refused, naming them."""
     probs, labels = table()
     for bandwidth in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="`bandwidth` must be positive"):

@@ -28,7 +28,6 @@ def slow_statistics(probs: np.ndarray, labels: np.ndarray, weights: np.ndarray) 
 def test_statistics_by_looking_at_every_interval(
     rng: np.random.Generator, ties: bool, weighted: bool
 ) -> None:
-    """Both statistics, and their scale, of events with ties and with weights, some zero."""
     probs = rng.random(60)
     if ties:
         probs = np.round(probs, 1)
@@ -97,7 +96,6 @@ def test_auto_chooses_by_the_number_of_steps(rng: np.random.Generator, test: Any
 
 @TESTS
 def test_edges(test: Any) -> None:
-    """One sample, certainties that are right and that are wrong, and rows without weight."""
     one = test([0.25], [1])
     assert one.statistic.item() == 0.75
     assert one.p_value.item() == pytest.approx(0.25, abs=4 * math.sqrt(0.25 * 0.75 / 9999))
@@ -114,12 +112,11 @@ def test_edges(test: Any) -> None:
 
 @TESTS
 def test_bad_options_are_refused(test: Any) -> None:
-    """A p-value of an unknown kind, no draws, NaN."""
     with pytest.raises(InputError, match="`p_value` must be one of"):
         test([0.5], [1], p_value="exact")
     with pytest.raises(InputError, match="`num_draws` must be at least 1; got 0"):
         test([0.5], [1], num_draws=0)
-    with pytest.raises(InputError, match="`probs` must lie in"):
+    with pytest.raises(InputError, match="`probs` must be between"):
         test([math.nan], [1])
 
 

@@ -47,7 +47,6 @@ def _untied_mass_ece(probs: Any, labels: Any, **_: Any) -> torch.Tensor:
 
 
 def _right(probs: Any, labels: Any, **_: Any) -> torch.Tensor:
-    """Accuracy of classes, deaf to weights."""
     return (torch.as_tensor(probs).argmax(1) == torch.as_tensor(labels)).double().mean()
 
 
@@ -78,7 +77,6 @@ def _next_label(probs: Any, labels: Any, **more: Any) -> torch.Tensor:
 
 
 def _pooled(probs: Any, labels: Any, **_: Any) -> torch.Tensor:
-    """All labels as one event."""
     return metrics.expected_calibration_error(np.ravel(probs), np.ravel(labels))
 
 
@@ -89,7 +87,6 @@ def _unbiased_variance(probs: Any, labels: Any, **_: Any) -> torch.Tensor:
 
 
 def _believing(probs: Any, labels: Any, **_: Any) -> torch.Tensor:
-    """Checks nothing."""
     return torch.zeros((), dtype=torch.float64)
 
 
@@ -221,7 +218,6 @@ PLANTED = {
 
 
 def entry(name: str) -> Metric:
-    """An entry of the roster."""
     return next(metric for metric in METRICS if metric.name == name)
 
 
@@ -248,5 +244,4 @@ def test_sound_metrics_pass_where_the_planted_faults_fail(fault: Fault) -> None:
 
 
 def test_every_law_bites() -> None:
-    """No law is without a fault that it catches."""
     assert {fault.law for fault in PLANTED.values()} == set(laws.LAWS.values())

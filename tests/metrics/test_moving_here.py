@@ -26,7 +26,6 @@ SURE, RIGHT = np.array([0.95, 0.9, 0.8, 0.7, 0.6]), np.array([1, 1, 1, 0, 0])
 
 
 def page() -> str:
-    """The text of the page, in one line."""
     return " ".join(PAGE.read_text(encoding="utf-8").split())
 
 
@@ -66,7 +65,6 @@ def test_risk_at_coverage_and_coverage_at_risk() -> None:
 
 
 def test_classwise_error_without_what_chance_adds() -> None:
-    """Each class has that of its event; of calibrated classes far less is left."""
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.ones(4), size=2000)
     labels = (rng.random((2000, 1)) > probs.cumsum(axis=1)).sum(axis=1)

@@ -21,7 +21,6 @@ OTHER = 1e-10  # another implementation
 
 
 def test_the_areas_of_the_2020_code(golden: Golden) -> None:
-    """Entropy with foreign samples positive, and top probability (there with familiar ones positive)."""
     case = golden("ood_auroc.json")
     for score, key in (("entropy", "auc_entropy"), ("max_probability", "auc_confidence")):
         inside, outside = (
@@ -82,7 +81,6 @@ def test_probabilities_and_logits_agree(score: str) -> None:
 
 
 def test_scores_of_several_labels() -> None:
-    """Mean entropy, highest probability and logit, and the energies of the labels added."""
     logits = torch.tensor([[0.0, -2.0], [3.0, 1.0]], dtype=torch.float64)
     found = {
         score: metrics.out_of_distribution_scores(logits=logits, score=score, multilabel=True).tolist()
@@ -101,7 +99,6 @@ def test_scores_of_several_labels() -> None:
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_detection_is_scikit_learns(tied: bool, weighted: bool) -> None:
-    """AUROC, average precision both ways and the FPR, with ties and with weights."""
     rng = np.random.default_rng(2)
     inside, outside = rng.normal(size=70), rng.normal(1, 1, size=50)
     if tied:

@@ -108,7 +108,6 @@ def test_adaptive_is_equal_mass(rng: np.random.Generator) -> None:
 
 
 def test_entropy_of_several_labels_counts_decisions() -> None:
-    """Each sample and label is one decision, right or wrong by itself."""
     probs, labels = [[0.9, 0.5], [0.2, 1.0]], [[1, 1], [1, 1]]
     assert metrics.predictive_entropy(probs, labels, among="correct").item() == pytest.approx(
         (-0.9 * math.log(0.9) - 0.1 * math.log(0.1) + 0.0) / 2, abs=1e-12
@@ -119,7 +118,6 @@ def test_entropy_of_several_labels_counts_decisions() -> None:
 
 
 def test_high_confidence_of_several_labels_and_of_nobody() -> None:
-    """Decisions are pooled; without any confident one there is no accuracy."""
     found = metrics.high_confidence([[0.999, 0.6], [0.5, 0.001]], [[1, 1], [0, 1]], weights=[1, 3])
     assert found.share.item() == 0.5
     assert found.accuracy is not None
@@ -130,7 +128,6 @@ def test_high_confidence_of_several_labels_and_of_nobody() -> None:
 
 
 def test_high_confidence_threshold_is_inclusive() -> None:
-    """A confidence of exactly the threshold counts."""
     assert metrics.high_confidence([0.75, 0.74], [1, 1], threshold=0.75).share.item() == 0.5
 
 
@@ -198,7 +195,6 @@ def test_equal_mass_table_of_fewer_samples_than_bins() -> None:
 
 
 def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
-    """Working through the table in slices gives what one slice gives."""
     from calibrant._math import arrays
 
     probs, labels = rng.dirichlet(np.ones(7), 300), rng.integers(0, 7, 300)

@@ -19,7 +19,6 @@ def masks(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_one_channel_is_an_event(masks) -> None:
-    """Every pixel counts as a sample, whether the masks have the channel or not."""
     logits, labels = masks
     flat = TemperatureScaling().fit(logits.ravel(), labels.ravel())
     probs = 1 / (1 + np.exp(-logits))

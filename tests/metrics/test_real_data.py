@@ -67,7 +67,6 @@ def read(path: Path, suffix: str) -> tuple[np.ndarray, np.ndarray]:
 def test_classes(
     data_folder: Path, name: str, suffix: str, accuracy: float, confidence: float, ece: float, nll: float
 ) -> None:
-    """Accuracy, mean confidence, ECE and NLL of eleven real classifiers."""
     probs, labels = read(data_folder / name, suffix)
     assert metrics.accuracy(probs, labels).item() == pytest.approx(accuracy, abs=PRINTED)
     assert metrics.expected_calibration_error(probs, labels).item() == pytest.approx(ece, abs=PRINTED)
@@ -88,7 +87,6 @@ def test_classes(
 def test_a_rare_disease(
     data_folder: Path, split: str, prevalence: float, mean: float, area: float, ece: float, brier: float
 ) -> None:
-    """Prevalence, AUROC, positive-class ECE and Brier of a binary medical model under prior shift."""
     probs, labels = read(data_folder / "probs_ecg_chagas/ecg_chagas.npz", f"_{split}")
     assert labels.mean() == pytest.approx(prevalence, abs=1e-6)
     assert probs.mean() == pytest.approx(mean, abs=PRINTED)
@@ -98,7 +96,6 @@ def test_a_rare_disease(
 
 
 def test_fourteen_findings(data_folder: Path) -> None:
-    """AUROC of each of the fourteen labels of chest radiographs, and their mean."""
     path = data_folder / "logits_chestxray14_multilabel/chestxray14_densenet121.npz"
     with np.load(path, allow_pickle=False) as file:
         probs, labels = torch.from_numpy(file["logits"]).to(torch.float64).sigmoid(), file["labels"]

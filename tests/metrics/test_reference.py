@@ -76,17 +76,14 @@ def mukhoti_gaps(pairs: Pairs, num_bins: int) -> list[tuple[float, float]]:
 
 
 def l1(found: list[tuple[float, float]], total: float) -> float:
-    """Mean gap."""
     return math.fsum(weight * gap for weight, gap in found) / total
 
 
 def l2(found: list[tuple[float, float]], total: float) -> float:
-    """Root mean square gap."""
     return math.sqrt(math.fsum(weight * gap**2 for weight, gap in found) / total)
 
 
 def area(scores: list[float], outcomes: list[bool], weights: list[float]) -> float:
-    """AUROC over all pairs."""
     won, pairs = [], []
     for s, y, w in zip(scores, outcomes, weights, strict=True):
         for t, z, v in zip(scores, outcomes, weights, strict=True):
@@ -111,7 +108,6 @@ def sample(rng: np.random.Generator, num_samples: int, num_classes: int, *, tied
 def test_calibration_errors(
     rng: np.random.Generator, num_samples: int, num_bins: int, tied: bool, weighted: bool
 ) -> None:
-    """Top-label errors in every binning and norm, the largest gap and the classwise error."""
     probs, labels = sample(rng, num_samples, 4, tied=tied)
     weights = rng.uniform(0.5, 3.0, num_samples) if weighted else None
     row_weights = [1.0] * num_samples if weights is None else weights.tolist()
@@ -154,7 +150,6 @@ def test_calibration_errors(
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("tied", [False, True])
 def test_scores_and_ranks(rng: np.random.Generator, tied: bool, weighted: bool) -> None:
-    """Log-likelihood, Brier, entropies, accuracy, high confidence and AUROC of classes."""
     probs, labels = sample(rng, 60, 3, tied=tied)
     weights = rng.uniform(0.5, 3.0, 60) if weighted else None
     row_weights = [1.0] * 60 if weights is None else weights.tolist()
@@ -199,7 +194,6 @@ def test_scores_and_ranks(rng: np.random.Generator, tied: bool, weighted: bool) 
 
 
 def test_events(rng: np.random.Generator) -> None:
-    """Log-likelihood, Brier, entropy and accuracy of one event."""
     probs, labels = rng.uniform(size=50), rng.integers(0, 2, 50)
     pairs = list(zip(probs.tolist(), labels.tolist(), strict=True))
     nll = math.fsum(-math.log(p if y else 1 - p) for p, y in pairs) / 50
@@ -213,7 +207,6 @@ def test_events(rng: np.random.Generator) -> None:
 
 
 def test_reliability_table_holds_the_errors(rng: np.random.Generator) -> None:
-    """The calibration error is the weighted mean gap over the rows of the table."""
     probs, labels = sample(rng, 200, 5, tied=True)
     for binning in ("width", "mass"):
         table = metrics.reliability_table(probs, labels, binning=binning, num_bins=12)

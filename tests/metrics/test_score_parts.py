@@ -37,7 +37,6 @@ def by_scikit_learn(p: Any, y: Any, w: Any, score: str) -> list[float]:
 
 
 def as_list(parts: Any) -> list[float]:
-    """The four parts as numbers."""
     return [x.item() for x in (parts.score, parts.miscalibration, parts.discrimination, parts.uncertainty)]
 
 
@@ -62,7 +61,6 @@ def test_an_event(rng: np.random.Generator, score: str, weighted: bool) -> None:
 
 @pytest.mark.parametrize("score", SCORES)
 def test_classes_and_labels(rng: np.random.Generator, score: str) -> None:
-    """Classes are judged each against the others, several labels each by itself."""
     probs, labels = rng.dirichlet(np.ones(4), 150), rng.integers(0, 4, 150)
     several = (labels[:, None] == np.arange(4)).astype(int)
     columns = [
@@ -114,7 +112,6 @@ def test_parts_add_up(table: list[tuple[int, int, int]], score: str) -> None:
 
 @pytest.mark.parametrize("score", SCORES)
 def test_closed_forms(score: str) -> None:
-    """Perfect, useless, backward and recalibrated predictors, one sample, one outcome."""
     y = np.array([0, 0, 0, 1])
     climate = 3 / 16 if score == "brier" else -0.25 * math.log(0.25) - 0.75 * math.log(0.75)
 
@@ -133,7 +130,6 @@ def test_closed_forms(score: str) -> None:
 
 
 def test_infinite_scores() -> None:
-    """Where the impossible happened the score and the miscalibration are infinite, the others not."""
     parts = metrics.score_decomposition([0.0, 0.0, 1.0], [0, 1, 1], score="nll")
     assert as_list(parts)[:2] == [math.inf, math.inf]
     assert 0 < parts.discrimination.item() < parts.uncertainty.item() < math.log(2)
@@ -144,7 +140,6 @@ def test_infinite_scores() -> None:
 
 
 def test_a_wrong_part_is_seen(rng: np.random.Generator) -> None:
-    """The comparison with scikit-learn fails for a regression that ignores ties, or the weights."""
     p, y, w = draw(rng)
     expected = by_scikit_learn(p, y, w, "brier")
     jittered = metrics.score_decomposition(p + 1e-9 * rng.random(len(p)), y, weights=w)
@@ -157,7 +152,6 @@ def test_a_wrong_part_is_seen(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_curve_holds_the_decomposition(rng: np.random.Generator, weighted: bool) -> None:
-    """The steps hold all samples, rise, and their squared spread is the discrimination."""
     p, y, w = draw(rng)
     weights = w if weighted else None
     curve = metrics.corp_reliability_curve(p, y, weights=weights)

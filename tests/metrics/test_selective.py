@@ -67,7 +67,6 @@ def test_probabilities_give_the_curve_of_the_error() -> None:
 
 
 def test_one_sample_is_enough() -> None:
-    """One answer is all the coverage there is."""
     curve = metrics.risk_coverage_curve(torch.tensor([[0.3, 0.7]]), torch.tensor([0]))
     assert (curve.coverage, curve.risk, curve.area, curve.excess_area) == ((1.0,), (1.0,), 1.0, 0.0)
 
@@ -83,7 +82,6 @@ def test_one_sample_is_enough() -> None:
     ],
 )
 def test_bad_input_is_refused(confidences: list[float], losses: list[float], words: str) -> None:
-    """One sentence that names the argument and the row."""
     with pytest.raises(InputError, match=words):
         metrics.selective_risk_curve(confidences, losses)
     with pytest.raises(InputError, match="pass one column"):

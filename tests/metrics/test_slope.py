@@ -27,7 +27,6 @@ def negative_log_likelihood(a: float, b: float, x: np.ndarray, y: np.ndarray, w:
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_estimates_against_a_general_minimiser(rng: np.random.Generator, weighted: bool) -> None:
-    """Slope, intercept and calibration-in-the-large are where scipy finds the least loss."""
     p, y, x = made(rng, 300, 0.6, 0.4)
     w = rng.choice([0.0, 1.0, 2.0], size=300) if weighted else np.ones(300)
     found = calibration_slope(p, y, weights=w if weighted else None)
@@ -85,7 +84,6 @@ def test_equal_weights_scale_away_and_the_sandwich_is_near_the_information(rng: 
 
 
 def test_where_there_is_no_estimate() -> None:
-    """One outcome, one probability, separation either way, one sample: None, and the reason."""
     alike = calibration_slope([0.2, 0.6], [1, 1])
     for estimate in (alike.slope, alike.intercept, alike.in_the_large):
         assert (estimate.value, estimate.reason) == (None, "undefined: all outcomes are alike")

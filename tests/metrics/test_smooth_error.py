@@ -53,13 +53,11 @@ def test_witness_certifies_the_value() -> None:
 
 
 def test_witness_shows_the_direction() -> None:
-    """Over-confidence makes w negative, under-confidence positive."""
     assert smooth_calibration_witness([0.9, 0.9], [0, 1]).values.item() == -1
     assert smooth_calibration_witness([0.1, 0.1], [0, 1]).values.item() == 1
 
 
 def test_witness_is_of_one_event() -> None:
-    """Several labels per sample are refused with the remedy."""
     probs, _ = table()
     with pytest.raises(ValueError, match=r"pass one column: `probs\[:, k\], labels\[:, k\]`"):
         smooth_calibration_witness(probs, torch.ones_like(probs))

@@ -13,7 +13,6 @@ from calibrant.metrics import brier_score, spiegelhalter_test
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_statistic_is_the_standardised_brier_score(rng: np.random.Generator, weighted: bool) -> None:
-    """Score minus its mean over its deviation, both by listing each outcome's two possibilities."""
     p = rng.random(80)
     y = (rng.random(80) < p).astype(int)
     w = rng.choice([0.0, 1.0, 2.5], size=80) if weighted else np.ones(80)
@@ -28,7 +27,6 @@ def test_the_statistic_is_the_standardised_brier_score(rng: np.random.Generator,
 
 
 def test_over_confidence_is_positive(rng: np.random.Generator) -> None:
-    """Of classes by the top label."""
     true = rng.dirichlet([1, 1, 1], size=600)
     labels = np.array([rng.choice(3, p=row) for row in true])
     sharp = true**3 / (true**3).sum(axis=1, keepdims=True)

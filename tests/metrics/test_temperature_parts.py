@@ -21,7 +21,6 @@ def planted(rng: np.random.Generator, temperature: float, num_samples: int = 400
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_temperature_is_the_most_likely(rng: np.random.Generator, weighted: bool) -> None:
-    """A general minimiser over log T finds the same temperature and refinement."""
     probs, labels, logits = planted(rng, 2.5, 500)
     weights = rng.choice([0.0, 1.0, 3.0], size=500) if weighted else np.ones(500)
 
@@ -48,7 +47,6 @@ def test_a_planted_temperature_is_found(rng: np.random.Generator) -> None:
 
 
 def test_events_and_labels(rng: np.random.Generator) -> None:
-    """An event is two classes; several labels with equal columns are that event."""
     p = rng.random(300)
     y = (rng.random(300) < p**2).astype(int)
     event = temperature_decomposition(p, y)
@@ -60,7 +58,6 @@ def test_events_and_labels(rng: np.random.Generator) -> None:
 
 
 def test_edges() -> None:
-    """One sample, all right, all wrong, certainties, probabilities that no temperature changes."""
     right = temperature_decomposition([[0.6, 0.4]], [0])
     assert right.temperature == pytest.approx(1e-4)
     assert right.refinement.item() < 1e-10

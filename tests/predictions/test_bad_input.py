@@ -32,14 +32,14 @@ TO_USE_NAMES = (
     "`prob_cat`)."
 )
 WHICH_IS_CLASS_1 = (
-    "which word is class 1 is not guessed: name it by `positive_class` (--positive-class), name both in "
-    "`class_names`, or write 1 and 0."
+    "pass the word for class 1 as `positive_class` (--positive-class), both as `class_names`, or "
+    "write 1 and 0."
 )
 LEAVE_OUT = "leave such rows out (pandas: `frame.dropna(subset=['label'])`)."
 READS_COLUMNS = (
     "name columns `label` and `prob_0`, `prob_1`, ... or `logit_0`, `logit_1`, ... (two classes: `prob`), "
     "or `confidence` and `correct`; "
-    "`columns` (--label-column, --prob-columns) says which they are by other names."
+    "use `columns` (--label-column, --prob-columns) for other names."
 )
 
 
@@ -49,7 +49,6 @@ def exactly(text: str) -> str:
 
 
 def changed(values: np.ndarray, place: tuple[int, ...] | int, value: float) -> np.ndarray:
-    """A copy with one entry exchanged."""
     values = values.astype(float)
     values[place] = value
     return values
@@ -130,7 +129,7 @@ ARRAYS = {
     ),
     "confidence beyond per cent": (
         {"confidence": [50.0, 190.0], "correct": [1, 0]},
-        "`confidence` must lie in [0, 1]; row 0 holds 50; it is the probability of the predicted class.",
+        "`confidence` must be between 0 and 1; row 0 holds 50; it is the probability of the predicted class.",
     ),
     "rank 3": ({"logits": np.zeros((2, 3, 4))}, "`logits` must have shape (N,) or (N, C); got (2, 3, 4)."),
     "rank 0": ({"logits": 3.0, "weights": [1]}, "`logits` must have shape (N,) or (N, C); got ()."),
@@ -188,7 +187,7 @@ ARRAYS = {
     "NaN among probs": (
         {"probs": changed(PROBS, (1, 0), np.nan)},
         (
-            "`probs` must lie in [0, 1]; row 1 holds nan; "
+            "`probs` must be between 0 and 1; row 1 holds nan; "
             "leave that row out, or look at what the model was given there."
         ),
     ),
@@ -198,7 +197,7 @@ ARRAYS = {
     ),
     "label below zero": (
         {"logits": LOGITS, "labels": [0, 1, -1]},
-        "`labels` must be 0 or 1; row 2 holds -1; does that say that there is no label? Leave such rows out.",
+        "`labels` must be 0 or 1; row 2 holds -1; if that means no label, leave such rows out.",
     ),
     "fractional label": (
         {"logits": LOGITS, "labels": [0, 0.5, 1]},
@@ -227,37 +226,37 @@ ARRAYS = {
     "rows that do not sum to one": (
         {"probs": changed(PROBS, (1, 0), 0.127)},
         (
-            "`probs` must have rows summing to 1; row 1 sums to 0.877; name logits `logits`; "
-            "divide rounded rows by their sum, or export more digits; "
-            "give `labels` (N, C) or the kind multilabel if several labels can be true."
+            "`probs` must have rows summing to 1; row 1 sums to 0.877; "
+            "if they are logits, name them `logits`; if rounded, divide each row by its sum; "
+            "for several labels, use the kind multilabel."
         ),
     ),
     "rows just beyond the tolerance": (
         {"probs": changed(PROBS, (2, 0), 0.0011)},
         (
-            "`probs` must have rows summing to 1; row 2 sums to 1.0011; name logits `logits`; "
-            "divide rounded rows by their sum, or export more digits; "
-            "give `labels` (N, C) or the kind multilabel if several labels can be true."
+            "`probs` must have rows summing to 1; row 2 sums to 1.0011; "
+            "if they are logits, name them `logits`; if rounded, divide each row by its sum; "
+            "for several labels, use the kind multilabel."
         ),
     ),
     "logits called probs": (
         {"probs": LOGITS},
         (
-            "`probs` must lie in [0, 1]; row 0 holds 2; if these are logits, name them `logits`; "
-            "say `percent=True` (--percent) if all are percentages."
+            "`probs` must be between 0 and 1; row 0 holds 2; if they are logits, name them `logits`; "
+            "pass `percent=True` (--percent) if all are percentages."
         ),
     ),
     "negative": (
         {"probs": changed(PROBS, (2, 0), -0.2)},
-        "`probs` must lie in [0, 1]; row 2 holds -0.2; if these are logits, name them `logits`.",
+        "`probs` must be between 0 and 1; row 2 holds -0.2; if they are logits, name them `logits`.",
     ),
     "negative by round-off": (
         {"probs": changed(PROBS, (2, 0), -1e-9)},
-        "`probs` must lie in [0, 1]; row 2 holds -1e-09; set it to 0 if it is round-off.",
+        "`probs` must be between 0 and 1; row 2 holds -1e-09; set it to 0 if it is round-off.",
     ),
     "event beyond one": (
         {"probs": [0.5, 1.002]},
-        "`probs` must lie in [0, 1]; row 1 holds 1.002; if these are logits, name them `logits`.",
+        "`probs` must be between 0 and 1; row 1 holds 1.002; if they are logits, name them `logits`.",
     ),
     "texts for scores": (
         {"logits": [["a", "b"], ["c", "d"]]},
@@ -348,7 +347,6 @@ ARRAYS = {
 
 @pytest.mark.parametrize("name", ARRAYS)
 def test_bad_arrays(name, tmp_path) -> None:
-    """Each wrong array is refused with its own sentence."""
     arrays, expected = ARRAYS[name]
     np.savez(tmp_path / "p.npz", **arrays)
     assert message(tmp_path / "p.npz") == expected
@@ -396,8 +394,8 @@ TABLES = {
             "`confidence`, `true_label`."
         ),
     ),
-    "ragged": ("prob,label\n0.5,1\n\n0.5\n", "line 4 has 1 cells, and the header has 2."),
-    "decimal comma": ("prob,label\n0,5,1\n", "line 2 has 3 cells, and the header has 2."),
+    "ragged": ("prob,label\n0.5,1\n\n0.5\n", "line 4 has 1 cell; the header has 2."),
+    "decimal comma": ("prob,label\n0,5,1\n", "line 2 has 3 cells; the header has 2."),
     "not a number": (
         "prob_0,prob_1,label\n1,0,1\n0,one,1\n",
         "`prob_1` must hold a number in every row; line 3 holds 'one'.",
@@ -481,7 +479,6 @@ def test_bad_tables(name, tmp_path) -> None:
 
 
 def test_text_that_is_not_utf8(tmp_path) -> None:
-    """Another encoding is refused rather than guessed."""
     (tmp_path / "p.csv").write_bytes("prob,label\n0.5,é\n".encode("latin-1"))
     assert (
         message(tmp_path / "p.csv") == "it is not UTF-8 text; save it as such (in a spreadsheet: CSV UTF-8)."
@@ -571,14 +568,12 @@ def test_nothing_is_unpickled(holder, tmp_path, monkeypatch) -> None:
     ],
 )
 def test_bad_pt(content, expected, tmp_path) -> None:
-    """A .pt file must hold a dictionary of tensors and lists of texts."""
     torch.save(content, tmp_path / "p.pt")
     assert message(tmp_path / "p.pt") == expected
 
 
 @pytest.mark.parametrize("text", ["cat,dog", '{"0": "cat"}', '"cat"'])
 def test_bad_safetensors_metadata(text, tmp_path) -> None:
-    """Names in the metadata must be a JSON list."""
     save_file({"logits": torch.zeros(2, 2)}, tmp_path / "p.safetensors", metadata={"class_names": text})
     expected = '`class_names` in the metadata must be a JSON list, such as ["cat", "dog"].'
     assert message(tmp_path / "p.safetensors") == expected
@@ -586,7 +581,6 @@ def test_bad_safetensors_metadata(text, tmp_path) -> None:
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_an_array_twice(tmp_path) -> None:
-    """Which of two arrays of one name is meant is not guessed."""
     np.savez(tmp_path / "p.npz", logits=LOGITS, labels=[0, 1, 0])
     with zipfile.ZipFile(tmp_path / "p.npz", "a") as archive, archive.open("labels.npy", "w") as file:
         np.save(file, np.array([1, 1, 1]))
@@ -595,7 +589,6 @@ def test_an_array_twice(tmp_path) -> None:
 
 
 def test_one_bare_array(tmp_path) -> None:
-    """An array saved by numpy.save under the ending .npz is no archive."""
     with (tmp_path / "p.npz").open("wb") as file:
         np.save(file, LOGITS)
     expected = "it holds one bare array; write it by numpy.savez(path, logits=..., labels=...)."
@@ -606,12 +599,11 @@ def test_one_bare_array(tmp_path) -> None:
 def test_empty_files(ending, tmp_path) -> None:
     """A file of 0 bytes is said to be empty, whatever its ending."""
     (tmp_path / f"p{ending}").touch()
-    assert message(tmp_path / f"p{ending}") == "it is empty (0 bytes)."
+    assert message(tmp_path / f"p{ending}") == "the file is empty (0 bytes)."
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_files_of_another_format(ending, tmp_path) -> None:
-    """Bytes that are not what the ending says are refused in one sentence."""
     path = tmp_path / f"p{ending}"
     path.write_bytes(b"\x93\xff not what you think \x00\xff" * 20)
     known = {".csv": "it is not UTF-8 text", ".pt": "or it is damaged", ".npz": "it is not a .npz archive"}
@@ -621,7 +613,6 @@ def test_files_of_another_format(ending, tmp_path) -> None:
 
 
 def test_what_a_library_says_is_one_clause(tmp_path) -> None:
-    """Torch would explain an archive that was cut off in several sentences."""
     path = tmp_path / "p.pt"
     torch.save({"logits": torch.zeros(20, 3), "labels": torch.zeros(20)}, path)
     path.write_bytes(path.read_bytes()[:300])
@@ -710,7 +701,6 @@ def test_damaged_pages_behind_a_whole_footer(columns, tmp_path) -> None:
 
 
 def test_a_name_that_is_too_long(tmp_path) -> None:
-    """One sentence, with the beginning of the name."""
     path = tmp_path / ("x" * 300 + ".npz")
     with pytest.raises(OSError, match=r"^\S+x… cannot be (opened|written): File name too long\.$"):
         load_predictions(path)
@@ -722,7 +712,7 @@ def test_a_name_that_is_too_long(tmp_path) -> None:
     ("name", "ending"), [("p.mat", "'.mat'"), ("p", "'no ending'"), ("p.npz.gz", "'.gz'")]
 )
 def test_unknown_endings(name, ending, tmp_path) -> None:
-    """Reading and writing list the endings that they know; only reading knows .npy."""
+    """Reading and writing list the endings that they know; only reading knows .npy and .eval."""
     path = tmp_path / name
     tables = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet, .feather, .arrow, .jsonl, .ndjson, .json"
     words = f"{path} must end in one of .npz, {tables}, .safetensors, .pt; got {ending}."
@@ -730,8 +720,8 @@ def test_unknown_endings(name, ending, tmp_path) -> None:
         example().save(path)
     assert not path.exists()
     path.write_bytes(b"x")
-    words = words.removesuffix(".") + "; `format` (--format) says what it is."
-    with pytest.raises(InputError, match=exactly(words.replace(".pt;", ".pt, .npy;"))):
+    words = words.removesuffix(".") + "; give its format as `format` (--format)."
+    with pytest.raises(InputError, match=exactly(words.replace(".pt;", ".pt, .npy, .eval;"))):
         load_predictions(path)
 
 
@@ -835,7 +825,6 @@ def test_failed_writing_leaves_nothing(ending, tmp_path, monkeypatch) -> None:
     ],
 )
 def test_bad_arguments(fields, error, words) -> None:
-    """What no file can say is refused in Python with its own sentence."""
     with pytest.raises(error, match=exactly(words)):
         Predictions(**fields)
 
@@ -843,6 +832,6 @@ def test_bad_arguments(fields, error, words) -> None:
 @pytest.mark.parametrize(("labels", "prob"), [([1, 2, 1], [0.5] * 3), ([1, 2, 3], [[0.5, 0.25, 0.25]] * 3)])
 def test_labels_that_start_at_one_are_recognised(labels, prob) -> None:
     """None is 0 and the largest is the number of classes: one subtracted makes them good."""
-    with pytest.raises(InputError, match=r"do they start at 1\? Subtract one\."):
+    with pytest.raises(InputError, match=r"if they start at 1, subtract one\."):
         Predictions(probs=prob, labels=labels)
     Predictions(probs=prob, labels=[label - 1 for label in labels])

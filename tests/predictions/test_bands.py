@@ -33,7 +33,6 @@ def test_names_have_the_digits_that_tell_them_apart() -> None:
 
 
 def test_what_is_no_number_is_refused() -> None:
-    """With its row; so are bands that do not rise."""
     with pytest.raises(InputError, match="`place` must hold a number in every row; row 1 holds 'end'"):
         bands_of(["1", "end"], name="place")
     with pytest.raises(InputError, match="must begin at rising numbers"):

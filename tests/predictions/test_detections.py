@@ -36,7 +36,6 @@ FOUND = [
 
 @pytest.fixture
 def files(tmp_path) -> tuple[Path, Path]:
-    """Results and annotations."""
     results, truth = tmp_path / "results.json", tmp_path / "annotations.json"
     keys = ("image_id", "category_id", "bbox", "score")
     results.write_text(json.dumps([dict(zip(keys, each, strict=True)) for each in FOUND]))
@@ -58,7 +57,6 @@ def test_detections_are_matched_surest_first(files) -> None:
 
 
 def test_they_are_predictions_in_clusters(files) -> None:
-    """Classes are groups, images clusters, and a note says what is left out."""
     found = load_detections(*files).predictions()
     assert (found.kind, found.groups, found.clusters) == (
         "top_label", ("car", "car", "car", "dog", "dog"), ("7", "7", "7", "7", "8")
@@ -90,7 +88,6 @@ def test_groups_may_be_bands_of_the_boxes(files) -> None:
 
 
 def test_commands_read_them_by_their_annotations(files, tmp_path) -> None:
-    """Evaluate and fit take results with --annotations and --iou, and resample images."""
     truth, found = json.loads(files[1].read_text()), []
     rng = np.random.default_rng(0)
     truth["images"] = [{"id": k, "width": 100, "height": 100} for k in range(40)]
@@ -190,7 +187,6 @@ def test_boxes_of_two_corners_are_refused(files) -> None:
 
 
 def test_detections_of_one_image_are_judged_without_clusters(files) -> None:
-    """There is nothing to resample; a file of other images has clusters."""
     results, truth = files
     given = [each for each in json.loads(results.read_text()) if each["image_id"] == 7]
     results.write_text(json.dumps(given))
@@ -198,7 +194,6 @@ def test_detections_of_one_image_are_judged_without_clusters(files) -> None:
 
 
 def test_files_of_coco_alone_are_called_so(files) -> None:
-    """Without --annotations, and annotations without detections."""
     results, truth = files
     for arguments, message in (
         ((results,), "it holds COCO's detections; name their --annotations"),
@@ -255,6 +250,5 @@ def test_a_calibrator_of_other_covariates_is_refused(names, files, tmp_path) -> 
 
 
 def test_one_image_is_told_in_the_singular() -> None:
-    """As one detection of crowds is."""
     dense = DensePredictions(logits=np.zeros((1, 3, 2, 2)), labels=np.zeros((1, 2, 2), int))
     assert repr(dense) == "DensePredictions(1 image, 3 classes, logits)"

@@ -49,7 +49,6 @@ def both(request: Any, tmp_path: Path, rng: np.random.Generator, monkeypatch: An
 
 
 def test_everything_read_is_what_memory_holds(both, assert_same) -> None:
-    """The whole, both splits, and what is computed from them agree bit by bit."""
     streamed, held = both
     assert streamed.streamed
     assert not held.streamed
@@ -65,7 +64,6 @@ def test_everything_read_is_what_memory_holds(both, assert_same) -> None:
 
 
 def test_any_rows_in_any_order(both, rng) -> None:
-    """Slices, backward slices, repeated and shuffled rows, and rows of rows."""
     streamed, held = both
     shuffled = rng.integers(0, 101, size=60)
     for index in (slice(3, 40), slice(None, None, -2), shuffled, shuffled[:2]):
@@ -78,7 +76,6 @@ def test_any_rows_in_any_order(both, rng) -> None:
 
 
 def test_it_can_be_loaded_saved_and_changed(both, assert_same, tmp_path) -> None:
-    """What leaves the file is ordinary predictions."""
     streamed, held = both
     loaded = streamed.loaded()
     assert not loaded.streamed
@@ -130,7 +127,6 @@ def test_rows_of_probabilities_are_repaired_alike_and_counted_once(tmp_path, rng
     ],
 )
 def test_what_is_no_score_is_named_when_it_is_read(tmp_path, rng, monkeypatch, name, change, message) -> None:
-    """The message gives the row in the file."""
     monkeypatch.setattr(stores, "PIECE", 12)
     scores = rng.dirichlet(np.ones(3), size=40)
     row, column, value = change
@@ -141,7 +137,6 @@ def test_what_is_no_score_is_named_when_it_is_read(tmp_path, rng, monkeypatch, n
 
 
 def test_labels_are_checked_at_once(tmp_path, rng) -> None:
-    """Held arrays are refused before the scores are read."""
     scores = rng.normal(size=(40, 3))
     write(tmp_path, logits=scores, labels=np.full(40, 3))
     with pytest.raises(InputError, match=r"`labels` must be in 0..2; row 0 holds 3"):
@@ -154,7 +149,6 @@ def test_labels_are_checked_at_once(tmp_path, rng) -> None:
 
 
 def test_what_cannot_be_read_in_pieces_is_said(tmp_path, rng) -> None:
-    """An event, several labels per sample, other formats and column order."""
     write(tmp_path, logits=rng.normal(size=40), labels=rng.integers(0, 2, 40))
     with pytest.raises(InputError, match="only the scores of several classes, with one label each"):
         open_predictions(tmp_path, stream=True)
@@ -173,7 +167,6 @@ def test_what_cannot_be_read_in_pieces_is_said(tmp_path, rng) -> None:
 
 
 def test_large_files_are_streamed_without_being_asked(tmp_path, rng, monkeypatch) -> None:
-    """The limit on the bytes of scores decides."""
     write(tmp_path, logits=rng.normal(size=(40, 3)), labels=rng.integers(0, 3, 40))
     assert not open_predictions(tmp_path).streamed
     monkeypatch.setattr(files, "STREAM_ABOVE", 40 * 3 * 8 - 1)
@@ -191,7 +184,6 @@ class Counted:
         self.reads = 0
 
     def read(self, start: int, stop: int) -> torch.Tensor:
-        """Some rows."""
         self.reads += 1
         return self._values[start:stop].clone()
 
@@ -238,7 +230,6 @@ def test_notes_stay_when_scores_are_loaded(rng) -> None:
 
 
 def test_new_scores_need_no_reading(rng, assert_same) -> None:
-    """Scores that replace those of a file do so without a pass through it."""
     logits = rng.normal(size=(9, 3))
     file = Counted(logits)
     streamed = Predictions(logits=file, labels=rng.integers(0, 3, 9))

@@ -38,7 +38,6 @@ def read_parquet(folder, columns):
 
 @pytest.mark.parametrize("space", ["logits", "probs"])
 def test_npz_with_everything(space, tmp_path) -> None:
-    """Each named array finds its place."""
     values = LOGITS if space == "logits" else PROBS
     np.savez(
         tmp_path / "p.npz",
@@ -61,7 +60,6 @@ def test_npz_with_everything(space, tmp_path) -> None:
 
 @pytest.mark.parametrize("space", ["logits", "probs"])
 def test_paired_form(space, tmp_path) -> None:
-    """Validation and test arrays become the two splits; what else there is is named."""
     values = LOGITS if space == "logits" else PROBS
     np.savez(
         tmp_path / "p.npz",
@@ -91,7 +89,6 @@ def test_paired_form(space, tmp_path) -> None:
     ],
 )
 def test_top_label_only(arrays, tmp_path) -> None:
-    """Confidence with correctness, or with two labels to compare; names and numbers alike."""
     np.savez(tmp_path / "p.npz", confidence=np.float32([0.75, 0.5]), **arrays)
     found = load_predictions(tmp_path / "p.npz")
     assert found.kind == "top_label"
@@ -100,7 +97,6 @@ def test_top_label_only(arrays, tmp_path) -> None:
 
 
 def test_foreign_byte_order_and_column_order(tmp_path) -> None:
-    """Arrays of another machine's byte order, or stored by columns, hold the same numbers."""
     np.savez(tmp_path / "p.npz", logits=np.asfortranarray(LOGITS.astype(">f8")), labels=LABELS.astype(">i4"))
     found = load_predictions(tmp_path / "p.npz")
     assert np.array_equal(found.values, LOGITS)
@@ -108,20 +104,17 @@ def test_foreign_byte_order_and_column_order(tmp_path) -> None:
 
 
 def test_endings_in_capitals(tmp_path) -> None:
-    """An ending is known whatever its case."""
     np.savez(tmp_path / "p.npz", logits=LOGITS)
     (tmp_path / "p.npz").rename(tmp_path / "P.NPZ")
     assert load_predictions(tmp_path / "P.NPZ").source.format == "npz"
 
 
 def test_unused_python_objects_do_no_harm(tmp_path) -> None:
-    """An array of Python objects that is not needed is not looked at."""
     np.savez(tmp_path / "p.npz", logits=LOGITS, history=np.array([{"epoch": 1}], dtype=object))
     assert load_predictions(tmp_path / "p.npz").notes == ("Not used: `history`.",)
 
 
 def test_safetensors(tmp_path) -> None:
-    """Texts stand in the metadata as JSON; whatever else is there is named."""
     tensors = {"probs": torch.from_numpy(PROBS), "labels": torch.from_numpy(LABELS), "extra": torch.zeros(1)}
     metadata = {"class_names": json.dumps(["a", "b", "ç"]), "producer": "me"}
     save_file(tensors, tmp_path / "p.safetensors", metadata=metadata)
@@ -132,7 +125,6 @@ def test_safetensors(tmp_path) -> None:
 
 
 def test_pt(tmp_path) -> None:
-    """A dictionary of tensors, with texts in lists."""
     torch.save(
         {
             "logits_val": torch.from_numpy(LOGITS[:2]).requires_grad_(),
@@ -233,7 +225,6 @@ def test_numbered_labels_go_with_named_scores_in_order(tmp_path) -> None:
 
 
 def test_several_labels_follow_the_stated_order_of_scores(tmp_path) -> None:
-    """Where the caller gives the order of the scores, each keeps its own label."""
     path = tmp_path / "stated.csv"
     path.write_text("label_a,label_b,prob_a,prob_b\n1,0,0.9,0.8\n1,1,0.5,0.5\n")
     found = load_predictions(path, columns=ColumnNames(probs=("prob_b", "prob_a")))
@@ -241,7 +232,6 @@ def test_several_labels_follow_the_stated_order_of_scores(tmp_path) -> None:
 
 
 def test_csv_without_labels(tmp_path) -> None:
-    """No label column, or an empty one, is no labels."""
     assert read_csv(tmp_path, "prob_0,prob_1\n1,0\n0,1\n").labels is None
     assert read_csv(tmp_path, "prob_0,prob_1,label\n1,0,\n0,1,\n").labels is None
 
@@ -305,12 +295,10 @@ def test_true_classes_beside_confidences(ending, tmp_path) -> None:
 
 
 def test_the_index_that_pandas_writes(tmp_path) -> None:
-    """A first column without a name is not used, and said."""
     assert read_csv(tmp_path, ",prob\n0,0.5\n1,0.25\n").notes == ("Not used: (no name).",)
 
 
 def test_parquet(tmp_path) -> None:
-    """Typed columns as pandas writes them: categories, booleans, whole numbers for probabilities."""
     columns = {
         "prob_cat": pyarrow.array([1, 0], pyarrow.int32()),
         "prob_dog": pyarrow.array([0.0, 1.0], pyarrow.float32()),

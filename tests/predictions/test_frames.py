@@ -28,7 +28,6 @@ LIBRARIES: Any = (pandas, polars)
     ids=lambda each: each.kind,
 )
 def test_a_frame_holds_all_of_it(library: Any, predictions: Predictions) -> None:
-    """Written to a frame of either library and read back, predictions are the same."""
     frame = predictions_to_frame(predictions, library=library.__name__)
     assert isinstance(frame, library.DataFrame)
     assert frame.equals(predictions.to_frame(library=library.__name__))
@@ -45,7 +44,6 @@ def test_a_frame_holds_all_of_it(library: Any, predictions: Predictions) -> None
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_names_and_categories_are_labels(library: Any) -> None:
-    """Texts and categories are names of classes, as in a file."""
     frame = library.DataFrame({"label": ["dog", "cat"], "prob_cat": [0.9, 0.4], "prob_dog": [0.1, 0.6]})
     if library is pandas:
         frame["label"] = frame["label"].astype("category")
@@ -57,14 +55,12 @@ def test_names_and_categories_are_labels(library: Any) -> None:
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_gaps_among_scores_are_refused(library: Any) -> None:
-    """The column is named."""
     frame = library.DataFrame({"label": [0, 1], "prob": [0.5, None]})
     with pytest.raises(InputError, match="`prob` must hold a number in every row"):
         predictions_from_frame(frame)
 
 
 def test_what_is_no_frame_is_refused() -> None:
-    """Dictionaries and paths are told what is wanted; another library is refused by name."""
     with pytest.raises(TypeError, match="must be a pandas or polars DataFrame; got dict"):
         predictions_from_frame({"label": [0]})
     with pytest.raises(InputError, match='`library` must be "pandas" or "polars"; got'):

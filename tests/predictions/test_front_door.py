@@ -35,7 +35,6 @@ class Array:
         self.values = values
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        """As NumPy asks for it."""
         return np.array(self.values, dtype=dtype)
 
 
@@ -64,7 +63,6 @@ LABELS: dict[str, Any] = {
 
 @pytest.mark.parametrize("table", TABLES)
 def test_the_columns_of_a_frame_are_the_classes(table: str) -> None:
-    """Words are matched by them, and numbers stay places."""
     for labels in (pd.Series(WORDS), PLACES, torch.from_numpy(PLACES)):
         found = Predictions(probs=TABLES[table], labels=labels)
         assert found.class_names == tuple(NAMES)
@@ -84,7 +82,6 @@ def test_words_of_every_kind_are_matched_by_names(labels: str) -> None:
 
 @pytest.mark.parametrize("form", [Array, torch.from_numpy, pa.array, pd.Series, pl.Series, np.ndarray.tolist])
 def test_arrays_of_every_kind_hold_the_samples(form: Callable[..., Any]) -> None:
-    """Probabilities, labels, weights, groups and clusters of events."""
     column = PROBS[:, 0].copy()
     given = {
         "probs": column,
@@ -110,13 +107,11 @@ def test_nameless_columns_are_no_names() -> None:
 
 
 def test_a_frame_of_one_column_is_an_event() -> None:
-    """A name cannot say which class is the other one."""
     found = Predictions(probs=pd.DataFrame({"churn": PROBS[:, 0]}), labels=PLACES % 2)
     assert (found.kind, found.class_names) == ("binary", None)
 
 
 def test_several_labels_are_matched_by_column() -> None:
-    """A frame of labels may have its columns in another order than the scores."""
     truth = pd.get_dummies(pd.Series(WORDS))
     assert truth.columns.tolist() == sorted(NAMES) != NAMES
     found = Predictions(probs=TABLES["pandas"], labels=truth, kind="multilabel")
@@ -125,7 +120,6 @@ def test_several_labels_are_matched_by_column() -> None:
 
 
 def test_words_without_names_have_one_sentence() -> None:
-    """It says what to pass."""
     with pytest.raises(
         InputError, match=r"^[^.]*name the columns in their order, as in `class_names=clf\.cl"
     ):
@@ -148,7 +142,6 @@ def test_of_two_words_one_is_positive() -> None:
 
 @pytest.mark.parametrize("name", ["labels", "split", "weights", "groups", "clusters"])
 def test_the_same_index_in_another_order_is_refused(name: str) -> None:
-    """Samples are matched by position; the remedy gives what was meant."""
     table = TABLES["pandas"]
     given = {"labels": PLACES, "split": PLACES % 2, "weights": 1 + PLACES, "groups": WORDS, "clusters": WORDS}
     series = {each: pd.Series(values) for each, values in given.items()}
@@ -164,7 +157,6 @@ def test_the_same_index_in_another_order_is_refused(name: str) -> None:
 
 
 def test_another_index_says_nothing() -> None:
-    """Of parts of a table whose index was set anew, and of other sets."""
     labels = pd.Series(PLACES)
     for index in (range(40), range(100, 140), [*range(39, 0, -1), 77]):
         found = Predictions(probs=TABLES["pandas"], labels=labels.set_axis(index))
@@ -190,7 +182,6 @@ def test_another_index_says_nothing() -> None:
     ],
 )
 def test_what_words_lack_is_named(given: dict[str, Any], said: str) -> None:
-    """A word that is missing, misspelt, or without a name to match."""
     with pytest.raises((InputError, TypeError), match=said):
         Predictions(**{"probs": PROBS} | given)
 
@@ -216,7 +207,6 @@ def test_names_beside_columns_that_say_others_are_refused() -> None:
 
 @pytest.mark.parametrize("names", [["True", "False"], ["false", "true"]])
 def test_true_and_false_are_names_where_classes_are_called_so(names: list[str]) -> None:
-    """In the order of the classes, for columns and names; numbers stay places."""
     truth = PLACES == 1
     places = (truth == (names[1].lower() == "true")).astype(int)
     two = np.stack([PROBS[:, 0], 1 - PROBS[:, 0]], axis=1)
@@ -236,7 +226,6 @@ FAST: dict[str, Any] = {"bootstrap": 20, "null_draws": 50, "calibrators": ["temp
 
 
 def test_evaluate_takes_arrays() -> None:
-    """The same numbers as of predictions made from them."""
     given = {"labels": WORDS, "class_names": NAMES, "weights": 1 + PROBS[:, 0], "clusters": PLACES}
     whole = evaluate(Predictions(probs=PROBS, **given), **FAST)
     assert evaluate(probs=PROBS, **given, **FAST) == whole
@@ -249,7 +238,6 @@ def test_evaluate_takes_arrays() -> None:
 
 
 def test_evaluate_takes_predictions_or_arrays() -> None:
-    """Both, or neither, have a sentence."""
     with pytest.raises(InputError, match="`labels` can't be combined with a `Predictions` object; leave"):
         evaluate(Predictions(probs=PROBS, labels=PLACES), labels=PLACES)
     with pytest.raises(InputError, match="give exactly one of `logits`, `probs` and `confidence`; got none"):
@@ -281,7 +269,6 @@ def test_estimators_say_their_probabilities(name: str) -> None:
 
 
 def test_new_samples_of_an_estimator_need_no_classes() -> None:
-    """One is enough to be repaired."""
     fitted = GaussianNB().fit(X, Y)
     found = Predictions.from_estimator(fitted, X[:1])
     assert (found.labels, found.class_names, len(found)) == (None, tuple(sorted(NAMES)), 1)
@@ -289,7 +276,6 @@ def test_new_samples_of_an_estimator_need_no_classes() -> None:
 
 
 def test_samples_and_classes_in_another_order_are_refused() -> None:
-    """A frame of samples and a series of their classes have an index."""
     fitted = GaussianNB().fit(X, Y)
     with pytest.raises(InputError, match=r"`y` has the index of `X` .* \(`y = y\.loc\[X\.index\]`\)"):
         Predictions.from_estimator(fitted, pd.DataFrame(X), pd.Series(Y).iloc[::-1])
@@ -321,12 +307,11 @@ def test_classes_that_are_numbers_are_names() -> None:
     ("estimator", "y", "said"),
     [
         (GaussianNB(), Y, "must be a fitted classifier, with `classes_`; got GaussianNB"),
-        (GaussianNB().fit(X, Y), np.where(Y == "ant", "gnu", Y), r"knows; got 'gnu'; choose 'ant', 'bee'"),
+        (GaussianNB().fit(X, Y), np.where(Y == "ant", "gnu", Y), r"fitted on, 'gnu'; choose 'ant', 'bee'"),
         (SVC(decision_function_shape="ovo").fit(X, (X > 0).sum(1)), (X > 0).sum(1), "one score per class"),
-        (KNeighborsClassifier().fit(X, X > 0), X > 0, "one label per sample; for several give"),
+        (KNeighborsClassifier().fit(X, X > 0), X > 0, "one label per sample; for several use"),
     ],
 )
 def test_other_estimators_have_one_sentence(estimator: Any, y: Any, said: str) -> None:
-    """That says what is missing."""
     with pytest.raises(InputError, match=said):
         Predictions.from_estimator(estimator, X, y)

@@ -31,7 +31,6 @@ def test_damaged_files_are_read_rightly_or_refused(tool) -> None:
 
 
 def test_another_value_than_the_strict_reader_reads_is_told(tool, tmp_path, monkeypatch) -> None:
-    """As it would be if calibrant read a file wrongly."""
     path = tmp_path / "p.csv"
     path.write_text("label,prob\n1,0.5\n0,0.25\n")
     assert tool.verdict(path, "csv") == ("same", "")

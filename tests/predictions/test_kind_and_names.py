@@ -29,7 +29,7 @@ def test_unlabelled_events_are_read_by_kind(space, ending, tmp_path) -> None:
     assert (found.kind, found.space, found.labels) == ("multilabel", space, None)
     assert np.array_equal(found.values, EVENTS[space])
     if space == "probs":
-        with pytest.raises(InputError, match=r"must have rows summing to 1.*or the kind multilabel"):
+        with pytest.raises(InputError, match=r"must have rows summing to 1.*use the kind multilabel"):
             given_as(tmp_path, ending, columns)
     else:
         assert given_as(tmp_path, ending, columns).kind == "multiclass"
@@ -46,7 +46,7 @@ def test_unlabelled_events_are_read_by_kind(space, ending, tmp_path) -> None:
         (
             {"logits": EVENTS["logits"], "kind": "multilabel"},
             "multiclass",
-            "it holds predictions of kind multilabel; kind multiclass was asked for.",
+            "it holds predictions of kind multilabel, not multiclass.",
         ),
         ({"logits": EVENTS["logits"]}, "binary", "`logits` must be binary; got multiclass of shape (2, 3)."),
         (
@@ -62,7 +62,6 @@ def test_unlabelled_events_are_read_by_kind(space, ending, tmp_path) -> None:
     ],
 )
 def test_a_kind_that_contradicts_the_file(arrays, kind, said, tmp_path) -> None:
-    """The file's own word or shape counts, and one sentence says what differs."""
     path = tmp_path / "p.npz"
     np.savez(path, **arrays)
     with pytest.raises(InputError, match=rf"\A{re.escape(f'{path}: {said}')}\Z"):
@@ -84,7 +83,6 @@ def test_plural_columns(ending, tmp_path) -> None:
 
 @pytest.mark.parametrize("name", ["label", "weight", "group"])
 def test_both_forms_of_a_column(name, tmp_path) -> None:
-    """Two columns that would say the same are refused."""
     path = tmp_path / "p.csv"
     path.write_text(f"{name},{name}s,prob\n0,1,0.5\n1,1,0.5\n")
     said = f"{path}: it holds both `{name}` and `{name}s`; keep one of them."
@@ -105,7 +103,6 @@ def test_both_forms_of_a_column(name, tmp_path) -> None:
     ],
 )
 def test_labels_by_another_name(arrays, note, tmp_path) -> None:
-    """Where labels are absent, what looks like them is pointed out, and not used."""
     np.savez(tmp_path / "p.npz", **arrays)
     found = load_predictions(tmp_path / "p.npz")
     assert found.notes == (note,)

@@ -14,7 +14,6 @@ PROBS = np.array([[0.5, 0.25, 0.25], [0.2, 0.3, 0.5], [0.0, 0.0, 1.0]])
 
 @pytest.fixture(params=["one piece", "row by row"])
 def pieces(request, monkeypatch) -> None:
-    """The same in one piece and in pieces of one row."""
     if request.param == "row by row":
         monkeypatch.setattr(
             oddities, "row_slices", lambda table: (slice(row, row + 1) for row in range(len(table)))
@@ -32,7 +31,6 @@ def test_labels_that_exclude_each_other() -> None:
 
 @pytest.mark.usefixtures("pieces")
 def test_one_hot_labels_beside_rows_that_sum_to_one_are_classes() -> None:
-    """As other libraries read them, and said beside the verdict; the kind says otherwise."""
     one_hot = [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
     found = Predictions(probs=PROBS, labels=one_hot)
     assert (found.kind, found.labels.tolist(), found.notes) == ("multiclass", [0, 2, 1], (ONE_HOT,))
@@ -73,7 +71,6 @@ def test_logits_that_look_like_probabilities() -> None:
 
 
 def test_classes_of_one_name() -> None:
-    """Allowed, for some data sets have such, and noted with their numbers."""
     found = Predictions(probs=PROBS, labels=[0, 1, 2], class_names=["crane", "dog", "crane"])
     assert found.notes == ("2 classes are called crane (numbers 0, 2).",)
     assert Predictions(probs=PROBS, class_names=["crane", "dog", "cow"]).notes == ()
@@ -99,6 +96,5 @@ def test_yes_and_no(words, names) -> None:
 
 
 def test_yes_and_no_of_top_labels() -> None:
-    """Whether a prediction was right may be said in these words, too."""
     found = Predictions(confidence=[0.5, 0.25, 0.75], correct=["Yes", "no", "yes"])
     assert found.correct.tolist() == [True, False, True]

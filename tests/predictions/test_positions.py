@@ -89,7 +89,6 @@ def test_metrics_take_the_same_shapes(rng) -> None:
 
 
 def test_wrong_shapes_are_refused(rng) -> None:
-    """The message gives the shape that is wanted."""
     probs, labels = pictures(rng)
     with pytest.raises(InputError, match=r"`labels` must have shape \(3, 4, 5\), one class per position"):
         metrics.accuracy(probs, labels[:, :2])

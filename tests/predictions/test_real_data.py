@@ -33,13 +33,11 @@ HALF_A_DIGIT = 5.1e-5  # the READMEs give four decimals
 
 
 def means(predictions: Predictions) -> tuple[float, float]:
-    """Accuracy and mean confidence."""
     return predictions.correct.double().mean().item(), predictions.confidence.mean().item()
 
 
 @pytest.mark.parametrize(("name", "num_samples", "num_classes", "accuracy", "confidence"), CLASSES)
 def test_real_classes(data_folder, name, num_samples, num_classes, accuracy, confidence) -> None:
-    """Size, splits, accuracy and mean confidence are as published, and nothing needed a repair."""
     found = load_predictions(data_folder / f"{name}.npz")
     assert (found.kind, found.num_samples, found.num_classes) == ("multiclass", num_samples, num_classes)
     assert found.notes == ()
@@ -50,7 +48,6 @@ def test_real_classes(data_folder, name, num_samples, num_classes, accuracy, con
 
 @pytest.mark.parametrize(("name", "num_samples", "accuracy", "confidence"), TOP_LABELS)
 def test_real_top_labels(data_folder, name, num_samples, accuracy, confidence) -> None:
-    """Size, accuracy and mean confidence are as published, and nothing needed a repair."""
     found = load_predictions(data_folder / "toplabel_confidences" / f"{name}.npz")
     assert (found.kind, found.num_samples, found.num_classes) == ("top_label", num_samples, None)
     assert (found.notes, found.has_calibration) == ((), False)
@@ -74,7 +71,6 @@ def test_real_pairs(data_folder, name, size, num_classes, calibration, test) -> 
 
 
 def test_real_binary(data_folder) -> None:
-    """A binary pair: sizes, positives and mean probability of both splits."""
     found = load_predictions(data_folder / "probs_ecg_chagas" / "ecg_chagas.npz")
     assert (found.kind, found.num_classes, found.notes) == ("binary", 2, ())
     for part, size, positives, mean in (
@@ -87,7 +83,6 @@ def test_real_binary(data_folder) -> None:
 
 
 def test_real_multilabel(data_folder) -> None:
-    """Fourteen labels with names: prevalence and mean probability of two of them."""
     path = data_folder / "logits_chestxray14_multilabel" / "chestxray14_densenet121.npz"
     found = load_predictions(path)
     assert (found.kind, found.num_samples, found.num_classes, found.notes) == ("multilabel", 16082, 14, ())
@@ -117,7 +112,6 @@ def test_real_files_that_hold_no_predictions(data_folder) -> None:
     ],
 )
 def test_real_round_trip(data_folder, tmp_path, name, ending, assert_same) -> None:
-    """Real numbers survive every format exactly."""
     found = load_predictions(data_folder / f"{name}.npz")
     found.save(tmp_path / f"p{ending}")
     again = load_predictions(tmp_path / f"p{ending}")

@@ -75,7 +75,6 @@ def predictions(draw: st.DrawFn, kind: str) -> Predictions:
 
 
 def there_and_back(given_predictions: Predictions, ending: str) -> Predictions:
-    """Save and load."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"predictions{ending}"
         given_predictions.save(path)
@@ -124,8 +123,6 @@ def test_repaired_probabilities_are_not_repaired_again(ending, assert_same) -> N
 
 
 def test_round_trip_bites_on_rounded_text(assert_same, monkeypatch) -> None:
-    """A writer that rounds to six digits is caught by the comparison above."""
-
     def rounding(arrays, path: Path) -> None:
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
@@ -185,7 +182,6 @@ def test_pt_of_a_split_holds_only_its_rows(tmp_path) -> None:
 
 
 def test_source_and_notes_belong_to_the_file_that_was_read(tmp_path) -> None:
-    """The source names the file; notes of the saved table are not carried on."""
     table = Predictions(logits=[1.0, -2.0], labels=[0, 1], notes=["Measured in May."])
     table.save(tmp_path / "p.npz")
     found = load_predictions(tmp_path / "p.npz")

@@ -40,7 +40,6 @@ RISKS = [0.25, 0.5]
     ],
 )  # fmt: skip
 def test_all_columns_stay_in_their_order(tmp_path: Path, name: str, text: str, expected: str) -> None:
-    """Only scores change; delimiters, decimal commas, percentages, quotes and nested values stay."""
     source, out = tmp_path / name, tmp_path / f"out_{name}"
     source.write_text(text)
     predictions = load_predictions(source)

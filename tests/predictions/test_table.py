@@ -15,7 +15,6 @@ from calibrant.predictions import Predictions, Source, table
 
 
 def three_classes(**more: object) -> Predictions:
-    """Four samples of three classes."""
     logits = np.array([[2.0, 0.0, 0.0], [0.0, 3.0, 0.0], [1.0, 0.0, 1.0], [0.0, 0.0, 5.0]], dtype=np.float32)
     return Predictions(logits=logits, labels=[0, 1, 2, 0], **more)
 
@@ -39,7 +38,6 @@ def test_shapes_say_the_kind(fields, kind, num_classes) -> None:
 
 
 def test_numbers_are_shared_and_kept() -> None:
-    """Neither logits nor probabilities are copied, converted or changed on the way in."""
     logits = np.zeros((4, 3), dtype=np.float32)
     found = Predictions(logits=logits, labels=np.zeros(4, dtype=np.uint8))
     assert found.values.data_ptr() == logits.ctypes.data
@@ -51,7 +49,6 @@ def test_numbers_are_shared_and_kept() -> None:
 
 
 def test_given_probabilities_stay_as_they_are() -> None:
-    """A probability on the edge of a bin stays there, and zero stays zero."""
     probs = np.array([[0.2, 0.8, 0.0], [1 / 3, 1 / 3, 1 / 3]])
     found = Predictions(probs=probs)
     assert found.probs.tolist() == probs.tolist()
@@ -129,7 +126,6 @@ def test_confidence_and_correct_work_in_pieces(monkeypatch) -> None:
 
 
 def test_top_label_knows_confidence_only() -> None:
-    """Confidence and correctness are as given; all-class numbers are refused and say why."""
     found = Predictions(confidence=np.float32([0.75, 0.5, 1.0]), correct=[1, 0, 1], weights=[1, 2, 3])
     assert found.confidence.tolist() == [0.75, 0.5, 1.0]
     assert found.correct.tolist() == [True, False, True]
@@ -150,7 +146,7 @@ def test_confidences_may_be_replaced() -> None:
     found = Predictions(confidence=[0.75, 0.5], correct=[1, 0], groups=["a", "b"]).replace_probs([0.5, 0.25])
     assert (found.kind, found.space, found.confidence.tolist()) == ("top_label", "confidence", [0.5, 0.25])
     assert (found.correct.tolist(), found.groups) == ([True, False], ("a", "b"))
-    with pytest.raises(InputError, match=r"must lie in \[0, 1\]; row 1 holds 2"):
+    with pytest.raises(InputError, match=r"must be between 0 and 1; row 1 holds 2"):
         found.replace_probs([0.5, 2.0])
 
 
@@ -158,15 +154,14 @@ def test_confidences_need_no_outcome_until_it_is_asked_for() -> None:
     """Without ``correct`` they can be repaired; whether they are right cannot be told."""
     found = Predictions(confidence=[0.75, 0.5])
     assert found.as_binary().labels is None
-    with pytest.raises(InputError, match="cannot be told without `correct`"):
+    with pytest.raises(InputError, match="`correct` must be given"):
         _ = found.correct
 
 
 def test_correct_needs_labels() -> None:
-    """Without labels there is confidence, and no correctness."""
     found = Predictions(logits=[[0.0, 1.0], [3.0, 0.0]])
     assert found.confidence.shape == (2,)
-    with pytest.raises(InputError, match="cannot be told without `labels`"):
+    with pytest.raises(InputError, match="`labels` must be given"):
         _ = found.correct
 
 
@@ -184,7 +179,6 @@ def test_correct_needs_labels() -> None:
     ids=["ints", "bools", "words", "capitals", "bytes", "digits", "floats"],
 )
 def test_every_way_to_say_the_split(split) -> None:
-    """Numbers and words name the same two splits."""
     found = three_classes(split=split)
     assert found.split is not None
     assert found.split.tolist() == [0, 1, 1, 0]
@@ -207,7 +201,6 @@ def test_calibration_and_test() -> None:
 
 
 def test_missing_splits_are_said() -> None:
-    """Asking for a split that is not there is an error with the remedy."""
     with pytest.raises(InputError, match=r"there is no test split; give `split` \(0 for calibration"):
         _ = three_classes().test
     with pytest.raises(InputError, match="the calibration split must hold at least two samples; got 0"):
@@ -219,7 +212,6 @@ def test_missing_splits_are_said() -> None:
 
 
 def test_with_split() -> None:
-    """Another split leaves the original as it was; None removes it."""
     found = three_classes()
     other = found.with_split([0, 0, 1, 1])
     assert (found.split, other.with_split(None).split) == (None, None)
@@ -230,7 +222,6 @@ def test_with_split() -> None:
 
 @given(st.data())
 def test_rows_choose_like_numpy(data) -> None:
-    """Slices, masks and numbers choose the rows that numpy would, of every array alike."""
     n = data.draw(st.integers(2, 8))
     found = Predictions(
         probs=np.linspace(0, 1, n), labels=np.arange(n) % 2, split=np.arange(n) % 2, groups=range(n)
@@ -267,13 +258,11 @@ def test_rows_choose_like_numpy(data) -> None:
     ],
 )
 def test_rows_that_do_not_exist(index, words) -> None:
-    """A row that is not there is named."""
     with pytest.raises(InputError, match=words):
         three_classes().rows(index)
 
 
 def test_replace_scores_keeps_everything_else() -> None:
-    """New logits, the same labels, split, names, weights, groups, notes and source."""
     source = Source(name="a.npz", sha256="0" * 64, format="npz")
     found = three_classes(
         split=[0, 0, 1, 1],
@@ -312,7 +301,6 @@ def test_scores_of_probability_zero_become_probabilities(old, scores, probs, tmp
 
 
 def test_replace_refuses_other_shapes_and_nan() -> None:
-    """What replaces must fit."""
     found = three_classes()
     with pytest.raises(
         InputError, match=r"the new values must have the same shape \(4, 3\) as the old; got \(4, 2\)"
@@ -325,7 +313,6 @@ def test_replace_refuses_other_shapes_and_nan() -> None:
 
 
 def test_replace_probs() -> None:
-    """New probabilities are checked and repaired as given ones are."""
     found = three_classes()
     probs = found.probs
     assert torch.equal(found.replace_probs(probs).probs, probs)
@@ -426,7 +413,6 @@ def test_one_class_only_is_noted() -> None:
 
 
 def test_repr_says_it_in_one_line() -> None:
-    """Kind, sizes, numbers, split, what is absent, and where it comes from."""
     found = three_classes(split=[0, 1, 1, 1], weights=[1] * 4, groups=["a", "b", "a", "b"], notes=["n"])
     assert repr(found) == (
         "Predictions(multiclass, 4 samples, 3 classes, logits float32, 1 calibration + 3 test, weighted, "
@@ -440,7 +426,6 @@ def test_repr_says_it_in_one_line() -> None:
 
 
 def test_source_goes_through_json() -> None:
-    """An evaluation's source is this class, and pydantic reads back what it writes."""
     assert result.Source is Source is table.Source
     adapter = TypeAdapter(Source)
     source = Source(name="a.npz", sha256="ab", format="npz")

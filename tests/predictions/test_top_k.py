@@ -31,7 +31,6 @@ DOCUMENTS = np.arange(NUM) // 10
 
 
 def as_npz(folder) -> str:
-    """Raw logits, whose rest is stated."""
     raw = np.take_along_axis(LOGITS, INDICES, axis=1)
     rest = np.log(np.exp(LOGITS).sum(axis=1) - np.exp(raw).sum(axis=1))
     given = {"top_k_logits": raw, "top_k_indices": INDICES, "log_rest": rest, "num_classes": V}
@@ -57,7 +56,6 @@ def as_records(folder) -> str:
 
 
 def as_parquet(folder) -> str:
-    """Columns of lists."""
     columns = {"top_logprobs": list(TOP), "top_ids": list(INDICES), "token_id": LABELS}
     more = {"document": DOCUMENTS, "position": np.arange(NUM) % 10, "vocab_size": np.full(NUM, V)}
     pq.write_table(pa.table(columns | more), folder / "t.parquet")
@@ -65,14 +63,12 @@ def as_parquet(folder) -> str:
 
 
 def as_safetensors(folder) -> str:
-    """Written by ``save``."""
     load_predictions(folder / as_npz(folder)).save(folder / "t.safetensors")
     return "t.safetensors"
 
 
 @pytest.mark.parametrize("write", [as_npz, as_records, as_parquet, as_safetensors])
 def test_every_form_says_the_same(write, tmp_path) -> None:
-    """Confidences, outcomes and the least log-likelihood are those of the whole rows."""
     found = load_predictions(tmp_path / write(tmp_path))
     assert found.kind == "top_label"
     torch.testing.assert_close(found.confidence, WHOLE.confidence, atol=1e-9, rtol=0)
@@ -126,7 +122,6 @@ def test_rows_of_different_length() -> None:
 
 
 def test_a_label_to_be_ignored_is_refused() -> None:
-    """It is no class, and no wrong prediction."""
     with pytest.raises(InputError, match="row 1 holds -100"):
         predictions_of_top_k(top_k_of(TOP[:2], INDICES[:2]), [4, -100])
 
@@ -159,7 +154,7 @@ def test_commands(tmp_path) -> None:
     assert "6 most probable of 40 classes" in " ".join(shown.stdout.split())
     fitted = call("fit", file, "--all", "--method", "temperature", "-o", "c.safetensors", folder=tmp_path)
     assert fitted.returncode == 0, fitted.stderr
-    assert "two extreme spreads of the classes" in fitted.stdout
+    assert "two extreme guesses of the unlisted" in fitted.stdout
     calibrator = load_calibrator(tmp_path / "c.safetensors")
     assert (calibrator.kind_, calibrator.num_classes_) == ("multiclass", V)
     done = call("apply", "c.safetensors", file, "-o", "u.npz", folder=tmp_path)
@@ -194,7 +189,6 @@ def test_evaluation_scales_the_logits(tmp_path) -> None:
 
 
 def test_bands_and_clusters_of_tokens(tmp_path) -> None:
-    """Positions become groups, and documents clusters, in every table."""
     names = ColumnNames(cluster="document", bands=("position:0:5",))
     for write in (as_records, as_parquet):
         found = load_predictions(tmp_path / write(tmp_path), columns=names)
@@ -216,21 +210,18 @@ def test_bands_and_clusters_of_tokens(tmp_path) -> None:
     ],
 )
 def test_what_is_missing_is_said(arrays, said, tmp_path) -> None:
-    """In one sentence, with the name of what to add."""
     np.savez(tmp_path / "t.npz", **arrays)
     with pytest.raises(InputError, match=said):
         load_predictions(tmp_path / "t.npz")
 
 
 def test_rows_of_another_length_are_named() -> None:
-    """Of lists without names, which are not cut."""
     given = {"top_logprobs": [[-0.1, -3.0], [-0.2]], "top_ids": [[1, 2], [1, 2]]}
     with pytest.raises(InputError, match="row 0 holds 2, row 1 1"):
         fields_of_top_k(list(given), given.__getitem__)
 
 
 def test_which_class_is_predicted() -> None:
-    """Of whole rows and of the largest logits; confidences alone do not say it."""
     top = predictions_of_top_k(top_k_of(TOP, INDICES), LABELS)
     assert torch.equal(predicted_classes(top), predicted_classes(WHOLE))
     with pytest.raises(InputError, match="which class is predicted must be known"):

@@ -43,7 +43,6 @@ def test_a_rounded_one_is_known_by_the_other_column() -> None:
 
 @pytest.mark.parametrize("chosen", [0, "0", "well"])
 def test_the_other_class_may_be_positive(chosen: int | str) -> None:
-    """Both forms turn round alike: scores, labels and names."""
     names = {"class_names": ["well", "ill"], "labels": LABELS}
     columns = Predictions(logits=LOGITS, **names).as_binary(chosen)
     single = Predictions(logits=LOGITS[:, 1] - LOGITS[:, 0], **names).as_binary(chosen)
@@ -81,13 +80,11 @@ def test_one_number_per_sample_stays() -> None:
     ],
 )
 def test_only_of_two_classes_can_one_be_positive(given: Predictions, got: str) -> None:
-    """Everything else is refused, and the message says what to leave out."""
     with pytest.raises(InputError, match=f"{got}; leave it out"):
         given.as_binary(1)
 
 
 def test_a_class_that_is_not_there_is_refused() -> None:
-    """The message lists what there is."""
     with pytest.raises(InputError, match="must be 0, 1, well or ill; got 'sick'"):
         Predictions(logits=LOGITS, class_names=["well", "ill"]).as_binary("sick")
     with pytest.raises(InputError, match="must be 0 or 1; got '2'"):

@@ -24,7 +24,6 @@ REMEDY = "one row per class that has any, with their share as its weight"
 
 @pytest.mark.parametrize("labels", [SHARES, COUNTS, THIRDS])
 def test_votes_are_refused_with_the_remedy(labels: np.ndarray) -> None:
-    """As predictions, in a metric and in a fit."""
     for take in (
         lambda: Predictions(probs=PROBS, labels=labels),
         lambda: brier_score(PROBS, labels),
@@ -36,7 +35,6 @@ def test_votes_are_refused_with_the_remedy(labels: np.ndarray) -> None:
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "npz"])
 def test_votes_in_files(tmp_path: Path, ending: str) -> None:
-    """As columns, and as an array."""
     columns: dict[str, Any] = {"probs": PROBS, "labels": SHARES}
     if ending != "npz":
         rows = np.hstack([PROBS, SHARES]).T.tolist()
@@ -47,7 +45,6 @@ def test_votes_in_files(tmp_path: Path, ending: str) -> None:
 
 
 def test_the_remedy_gives_the_score_against_the_distribution() -> None:
-    """Rows with shares as weights: log loss is the cross-entropy; samples are the clusters."""
     row, label = np.nonzero(COUNTS)
     given = Predictions(probs=PROBS[row], labels=label, weights=SHARES[row, label], clusters=row)
     found = calibrant.evaluate(given, calibrators=[], bootstrap=20)

@@ -32,7 +32,6 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("method", [None, "vector"])
 def test_a_file_is_fitted_and_repaired_as_by_the_commands(table: Path, method: str | None) -> None:
-    """The same parameters, and the same table, column by column."""
     folder = table.parent
     named = () if method is None else ("--method", method)
     assert call("fit", "p.csv", *named, "-o", "c.safetensors", folder=folder).returncode == 0
@@ -44,7 +43,7 @@ def test_a_file_is_fitted_and_repaired_as_by_the_commands(table: Path, method: s
     found = apply(fitted, table, folder / "mine.csv", say=said.append)
     assert (folder / "mine.csv").read_text() == (folder / "q.csv").read_text()
     assert found.probs.tolist() == load_predictions(folder / "q.csv").probs.tolist()
-    assert said[-1] == f"calibrated probabilities of 240 samples: {folder / 'mine.csv'}"
+    assert said[-1] == f"Calibrated probabilities of 240 samples: {folder / 'mine.csv'}"
     with pytest.raises(InputError, match="already exists and has other content"):
         apply(fit(table, method="dirichlet"), table, folder / "mine.csv")
     with pytest.raises(InputError, match=r"q\.csv is calibrated already"):
@@ -81,7 +80,6 @@ def test_an_event_that_is_class_0_is_found_in_new_predictions(
 
 
 def test_one_new_sample_is_repaired(table: Path) -> None:
-    """As among others; two are needed only where they have labels."""
     given = load_predictions(table)
     fitted = fit(given, method="temperature")
     for one in (Predictions(logits=given.scores[:1]), Predictions(probs=pd.DataFrame(given.probs[:1]))):
@@ -126,7 +124,6 @@ def test_the_method_says_what_is_fitted(table: Path) -> None:
 
 
 def test_images_and_boxes(tmp_path: Path) -> None:
-    """Images are repaired where they lie; boxes by confidence, place and size."""
     rng = np.random.default_rng(1)
     scores = rng.normal(size=(4, 3, 5, 6))
     labels = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
@@ -159,3 +156,39 @@ def test_images_and_boxes(tmp_path: Path) -> None:
     assert calibrated.confidence.tolist() == pytest.approx(expected.tolist(), rel=1e-12)
     with pytest.raises(InputError, match="is for detections; `predictions` is not a COCO results file"):
         apply(calibrator, Predictions(probs=[0.1, 0.9]))
+
+
+def test_intervals_of_venn_abers_are_further_columns(table: Path, tmp_path: Path) -> None:
+    """Those of `predict_interval`, one pair for each class; other methods have none."""
+    predictions, out = load_predictions(table), tmp_path / "out.csv"
+    calibrator = fit(table, method="venn-abers")
+    apply(calibrator, table, out, intervals=True)
+    frame = pd.read_csv(out)
+    for side, bounds in zip(("lower", "upper"), calibrator.predict_interval(predictions.scores), strict=True):
+        assert np.allclose(frame[[f"{side}_{k}" for k in range(3)]], bounds, atol=1e-12)
+    with pytest.raises(InputError, match=r"has no intervals: `intervals` .* venn-abers"):
+        apply(fit(table, method="vector"), table, out, intervals=True)
+    with pytest.raises(InputError, match="has no intervals"):
+        apply(calibrator, table, out, intervals=True, prior=[0.2, 0.3, 0.5])
+    with pytest.raises(InputError, match="intervals need a table and `out`"):
+        apply(calibrator, predictions, intervals=True)
+
+
+def test_intervals_of_an_event_are_of_class_1_of_the_file(tmp_path: Path) -> None:
+    """Also where the calibrator's event is the file's class 0: then they are turned round."""
+    probs = np.linspace(0.01, 0.99, 200)
+    labels = np.random.default_rng(0).uniform(size=200) < probs**2
+    calibrator = fit(
+        Predictions(probs=probs, labels=labels, class_names=["well", "ill"]),
+        method="venn-abers",
+        every_row=True,
+    )
+    for name, header in (("as.csv", "prob_well,prob_ill"), ("turned.csv", "prob_ill,prob_well")):
+        columns = [1 - probs, probs] if name == "as.csv" else [probs, 1 - probs]
+        np.savetxt(tmp_path / name, np.stack(columns, 1), "%.17g", ",", header=header, comments="")
+        apply(calibrator, tmp_path / name, tmp_path / f"out_{name}", intervals=True)
+    straight, turned = (pd.read_csv(tmp_path / f"out_{name}.csv") for name in ("as", "turned"))
+    assert (straight.lower <= straight.prob_ill).all()
+    assert (straight.prob_ill <= straight.upper).all()
+    assert np.allclose(turned.lower, 1 - straight.upper, atol=1e-9)
+    assert np.allclose(turned.upper, 1 - straight.lower, atol=1e-9)

@@ -123,7 +123,6 @@ def test_reports_fit_phones_and_desktops(kind, shown) -> None:
 
 @pytest.mark.browser
 def test_reports_are_dark_where_the_reader_prefers_it(measure, evaluation_of) -> None:
-    """The preference of the browser reaches the page."""
     (seen,) = measure(evaluation_of(), dark=True)
     assert {frame["ground"] for frame in seen} == {"rgb(17, 20, 23)"}
 
@@ -175,7 +174,6 @@ def test_the_piece_for_notebooks_is_legible_in_every_theme(
 
 @pytest.mark.browser
 def test_classes_can_be_sorted(shown) -> None:
-    """A click on a heading sorts the table by that column, numbers as numbers."""
     found, (frame, *_) = shown["multiclass"]
     assert frame["buttons"] == 16  # of the worst classes and of the others
     worst = sorted(found.arms[0].classes, key=lambda row: -row.ece)[:6]

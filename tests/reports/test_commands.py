@@ -20,7 +20,6 @@ NEW = np.eye(4)
 
 
 def over_confident(**more: Any) -> Evaluation:
-    """An evaluation that recommends temperature scaling."""
     rng = np.random.default_rng(0)
     logits = 1.5 * rng.normal(size=(2000, 4))
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)

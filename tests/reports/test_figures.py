@@ -33,7 +33,6 @@ def points(ax: Axes) -> set[tuple[float, float]]:
 
 
 def segments(ax: Axes) -> set[tuple[float, float, float]]:
-    """Every vertical bar: where, from, to."""
     return {
         tuple(np.round([piece[0][0], piece[0][1], piece[1][1]], 9))
         for artist in ax.collections
@@ -43,12 +42,10 @@ def segments(ax: Axes) -> set[tuple[float, float, float]]:
 
 
 def steps(ax: Axes) -> list[StepPatch]:
-    """The histograms and bands."""
     return [patch for patch in ax.patches if isinstance(patch, StepPatch)]
 
 
 def expected_points(curve: Curve) -> set[tuple[float, float]]:
-    """The bins that hold samples."""
     return {
         (round(x, 9), round(y, 9))
         for x, y in zip(curve.confidence, curve.accuracy, strict=True)
@@ -96,7 +93,6 @@ def test_points_outside_the_band_have_shapes_of_their_own() -> None:
 
 
 def test_larger_bins_have_larger_points(curve) -> None:
-    """The area of a point grows with the samples of its bin."""
     ax = reliability_diagram(curve)
     sizes: dict[float, float] = {}
     for cloud in ax.collections:
@@ -112,7 +108,6 @@ def test_larger_bins_have_larger_points(curve) -> None:
 
 
 def test_a_curve_without_a_band_or_intervals_is_drawn(curve) -> None:
-    """Where chance was not drawn, the points stand alone and none is called out."""
     nothing = (None,) * len(curve.counts)
     bare = dataclasses.replace(curve, low=nothing, high=nothing, expected_low=nothing, expected_high=nothing)
     ax = reliability_diagram(bare)
@@ -133,7 +128,6 @@ def test_a_curve_without_a_band_or_intervals_is_drawn(curve) -> None:
 
 
 def test_the_histogram_draws_the_counts(curve) -> None:
-    """Right answers upwards, wrong ones downwards, in samples; both halves have one scale."""
     ax = confidence_histogram(curve)
     right, wrong = (patch.get_data() for patch in steps(ax))
     np.testing.assert_array_equal(right.values, curve.histogram_correct)
@@ -221,7 +215,6 @@ def test_error_intervals_take_models_and_missing_values(comparison_of) -> None:
 
 
 def test_class_errors_draw_the_worst(evaluation_of) -> None:
-    """Only the largest errors are drawn, the largest first, under their own names."""
     rows = evaluation_of(num_classes=40).arms[0].classes
     ax = class_errors(rows, most=5)
     worst = sorted(rows, key=lambda row: -row.ece)[:5]
@@ -263,7 +256,6 @@ def every_figure(ax: Axes | None, curve: Curve, evaluation: Evaluation) -> list[
 
 
 def test_figures_leave_the_world_alone(curve, evaluation_of) -> None:
-    """No figure enters pyplot's registry, and no setting of matplotlib changes."""
     import matplotlib.pyplot as plt
 
     before, known = dict(mpl.rcParams), plt.get_fignums()

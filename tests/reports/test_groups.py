@@ -45,7 +45,6 @@ def test_sure_findings_come_first(found) -> None:
 
 @pytest.mark.parametrize("width", [60, 120])
 def test_the_terminal_shows_them(found, width) -> None:
-    """A row each, marks and their meaning, within the width."""
     console = Console(file=io.StringIO(), width=width)
     render(found, console)
     text = console.file.getvalue()
@@ -59,7 +58,6 @@ def test_the_terminal_shows_them(found, width) -> None:
 
 @drawing_no_diagrams()
 def test_the_report_shows_them(found) -> None:
-    """Names are escaped; the small group is tagged; without groups there is no section."""
     text = report_text(found)
     assert '<h2 id="groups">Groups</h2>' in text
     assert '<th scope="row" class="name">&lt;bad&gt;</th>' in text

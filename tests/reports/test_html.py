@@ -444,7 +444,6 @@ def test_the_choice_is_a_table(shared, page_of) -> None:
 
 
 def test_a_page_that_is_shared_shows_no_folders(shared, comparison_of) -> None:
-    """Absolute paths are cut to the name, in commands, notes and names of models."""
     assert "secret" not in shared
     plain = re.sub("</?span>", "", shared)
     assert "calibrant fit model.npz" in plain
@@ -468,7 +467,6 @@ def test_pages_are_titled_and_dated(shared, page_of, monkeypatch) -> None:
 
 
 def test_the_numbers_of_a_figure_are_those_of_their_names(report_on) -> None:
-    """Errors against chance, whichever arm stands second: each under the title of its arm."""
     made = report_on("binary")
     (section,) = made.page.all("section", aria_labelledby="chance")
     titles = {arm.title: arm for arm in made.found.arms}
@@ -478,7 +476,6 @@ def test_the_numbers_of_a_figure_are_those_of_their_names(report_on) -> None:
 
 
 def test_what_is_recommended_stands_beside_what_was(report_on) -> None:
-    """Before and after are the first two pictures; further calibrators are folded away."""
     made = report_on("binary")
     captions = [caption.text for caption in made.page.all("header")[0].all("figcaption")]
     assert captions == ["Before", "After: Platt scaling"]
@@ -572,7 +569,6 @@ def test_real_evaluations_and_comparisons_are_reported(kind, page_of) -> None:
 
 @pytest.mark.parametrize("kind", ["multiclass", "multilabel"])
 def test_a_thousand_classes_stay_below_two_megabytes(kind, evaluation_of, page_of) -> None:
-    """All thousand rows are in the file, and it is small."""
     text = report_text(evaluation_of(kind, num_classes=1000))
     assert len(text.encode()) < 2_000_000
     rows = [
@@ -584,7 +580,6 @@ def test_a_thousand_classes_stay_below_two_megabytes(kind, evaluation_of, page_o
 
 
 def test_a_table_of_some_classes_says_of_how_many(evaluation_of) -> None:
-    """Of very many classes few are listed, which the table itself says."""
     found = evaluation_of()
     with drawing_no_diagrams():
         text = report_text(dataclasses.replace(found, num_classes=100_000))

@@ -15,7 +15,6 @@ FIRST = "<!-- calibrant summary -->"
 
 
 def cells(line: str) -> list[str]:
-    """The cells of a row of a table."""
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
@@ -28,7 +27,6 @@ def blocks(text: str) -> list[list[str]]:
 def test_an_evaluation_has_the_rows_of_the_terminal(
     kind: str, evaluation_of: Callable[..., Evaluation]
 ) -> None:
-    """Headline, tests, table, commands and files, in this order and with no empty block."""
     arms = ("uncalibrated",) if kind == "top_label" else ("uncalibrated", "temperature")
     found = evaluation_of(kind, arms=arms, recommended=arms[-1])
     checks = tuple(Check(name=name, passed=name == "Classes", text="off") for name in ("Overall", "Classes"))
@@ -51,7 +49,6 @@ def test_an_evaluation_has_the_rows_of_the_terminal(
 
 
 def test_a_comparison_has_a_row_per_model(comparison_of: Callable[..., Comparison]) -> None:
-    """With the metrics that the terminal shows at full width."""
     found = comparison_of()
     titles, rows = tables.brief_models(found)
     (table,) = (block for block in blocks(markdown_text(found)) if block[0].startswith("|"))
@@ -60,7 +57,6 @@ def test_a_comparison_has_a_row_per_model(comparison_of: Callable[..., Compariso
 
 
 def test_names_add_no_markup_and_no_folders(comparison_of: Callable[..., Comparison]) -> None:
-    """Neither columns, tags, links nor emphasis; absolute paths end with their last part alone."""
     found = comparison_of()
     name = "a|b <img> *c* [d](http://e) _f_ my_g"
     model = dataclasses.replace(found.models[0], name=name)

@@ -33,7 +33,6 @@ def test_ranking_is_shown_if_one_class_is_rare(base, rare) -> None:
 
 
 def test_an_accuracy_below_the_trivial_one_has_no_tick() -> None:
-    """Better than before, but worse than always answering the commoner class: no mark."""
     found = evaluate(events(-2.5), **FEW)
     trivial = trivial_accuracy(found)
     assert trivial == pytest.approx(1 - found.arms[0].metrics["prevalence"].value)
@@ -66,7 +65,6 @@ def test_the_interval_of_the_skill_covers() -> None:
 
 
 def test_the_diagram_of_a_rare_event_has_logarithmic_axes() -> None:
-    """Over what its bins of equal mass hold; the histogram shares the axis."""
     rng = np.random.default_rng(0)
     stated = 1 / (1 + np.exp(4.5 - rng.normal(size=2000)))
     found = evaluate(

@@ -20,7 +20,6 @@ PROBS, LABELS = [0.25, 0.5, 0.625, 0.875], [0, 1, 0, 1]
 
 
 def lines(ax) -> list[list[tuple[float, float]]]:
-    """Every line's points."""
     return [[(float(x), float(y)) for x, y in line.get_xydata()] for line in ax.lines]
 
 
@@ -37,7 +36,6 @@ def test_the_corp_diagram_draws_the_steps() -> None:
 
 
 def test_several_models_are_named_and_drawn_apart() -> None:
-    """Every diagram that takes several curves gives each a line and its name."""
     for diagram, curve in (
         (corp_diagram, m.corp_reliability_curve(PROBS, LABELS)),
         (smooth_diagram, m.smooth_reliability_curve(PROBS, LABELS)),
@@ -78,7 +76,6 @@ def test_risk_against_coverage_shows_the_best_order() -> None:
 
 
 def test_the_roc_diagram_draws_the_rates() -> None:
-    """From (0, 0) to (1, 1) through every threshold."""
     curve = m.roc_curve([0.1, 0.4, 0.4, 0.8], [0, 0, 1, 1])
     assert lines(roc_diagram(curve))[1] == [(0, 0), (0, 0.5), (0.5, 1), (1, 1)]
     ax = roc_diagram(m.roc_curve(PROBS, LABELS))

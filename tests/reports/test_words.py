@@ -64,7 +64,6 @@ def test_binary_metrics_name_what_they_judge() -> None:
 
 
 def test_small_texts() -> None:
-    """Counts, plurals, per cent, parameters and long names."""
     assert words.plural(1, "class", "classes") == "1 class"
     assert words.plural(12345, "sample") == "12,345 samples"
     assert words.percent(0.95) == "95%"

@@ -13,7 +13,7 @@ from calibrant import theory as t
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: t.proper_focal_losses([0.5], gamma=-1), "`gamma` must be finite and greater than -1"),
     (lambda: t.proper_focal_weight([[0.5, 0.5]], gamma=1), r"`probs` must have shape \(N,\); got \(1, 2\)"),
-    (lambda: t.proper_focal_weight([0.0], gamma=1), r"`probs` must lie inside \(0, 1\)"),
+    (lambda: t.proper_focal_weight([0.0], gamma=1), r"`probs` must be strictly between 0 and 1"),
     (
         lambda: t.entropy_bound([[0.5, 0.5]], [[0.5, 0.25, 0.25]], gamma=1),
         r"`probs` must have the shape of `posterior`, \(1, 2\)",
@@ -33,10 +33,10 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: t.focal_calibration_phi(1.0, gamma=1, calibration_weight=1),
-        r"`v` must lie inside \(0, 1\); got 1",
+        r"`v` must be inside \(0, 1\); got 1",
     ),
-    (lambda: t.gradient_factor([0.5, 1.5], gamma=1), r"`p` must lie in \[0, 1\]; got 1\.5"),
-    (lambda: t.logit_curvature(math.nan, gamma=1), r"`p` must lie in \[0, 1\]; got nan"),
+    (lambda: t.gradient_factor([0.5, 1.5], gamma=1), r"`p` must be between 0 and 1; got 1\.5"),
+    (lambda: t.logit_curvature(math.nan, gamma=1), r"`p` must be between 0 and 1; got nan"),
     (lambda: t.gradient_threshold(gamma=-1), r"`gamma` must be finite and greater than -1"),
     (lambda: t.lambert_branches(1.0), r"`p0` must be inside \(0, 1\); got 1"),
     (
@@ -69,6 +69,5 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
 
 @pytest.mark.parametrize(("call", "sentence"), REFUSED)
 def test_bad_arguments_are_refused(call: Callable[[], object], sentence: str) -> None:
-    """With the name of the argument, what it must be, and what was given."""
     with pytest.raises((InputError, TypeError), match=sentence):
         call()

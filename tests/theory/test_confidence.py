@@ -18,7 +18,6 @@ GAMMAS = [-0.99, -0.9, -0.5, -0.01, 1e-6, 0.3, 1.0, 2.0, 5.0, 50.0]
 
 
 def factor(p: float, gamma: float) -> float:
-    """g, by its formula."""
     return (1 - p) ** gamma - gamma * p * (1 - p) ** (gamma - 1) * np.log(p)
 
 
@@ -40,7 +39,6 @@ def test_thresholds_are_the_published_ones(golden: Golden) -> None:
 
 @pytest.mark.parametrize("gamma", GAMMAS)
 def test_thresholds_by_other_means(gamma: float) -> None:
-    """Root and extremum of g, by scipy on the plain formula."""
     found = theory.confidence_threshold(gamma)
     sign = np.sign(gamma)
     peak = minimize_scalar(
@@ -64,7 +62,6 @@ def test_limits_at_zero() -> None:
 
 @pytest.mark.parametrize("gamma", [-0.9, -0.5, 0.3, 1.0, 3.0, 20.0])
 def test_what_is_certain_holds(gamma: float, rng: np.random.Generator) -> None:
-    """Above the first threshold always raised, up to the second never (negative gamma: lowered)."""
     threshold = theory.confidence_threshold(gamma)
     sign = 1 if gamma > 0 else -1
     seen = 0
@@ -91,7 +88,6 @@ def test_counter_examples_to_the_published_proposition() -> None:
 
 
 def test_change_counts_every_row() -> None:
-    """Raised, lowered and unchanged rows; next to certainty too; log-odds as well."""
     rows = torch.tensor(
         [[0.7, 0.1, 0.1, 0.1], [0.0304, 0.3233, 0.3237, 0.3226], [0.25] * 4, [1.0, 0.0, 0.0, 0.0]]
     )
@@ -124,6 +120,5 @@ def test_shares_of_real_files(data_folder: Path, name: str, gamma: float, share:
 
 @pytest.mark.parametrize("gamma", [-1, float("nan")])
 def test_refused_exponents(gamma: float) -> None:
-    """An exponent without a map is refused."""
     with pytest.raises(ValueError, match="`gamma` must be finite and greater than -1"):
         theory.confidence_threshold(gamma)

@@ -26,7 +26,6 @@ def test_proper_losses_are_the_references(golden: Golden) -> None:
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("num_classes", [2, 3, 50])
 def test_composition(gamma: float, num_classes: int, rng: np.random.Generator) -> None:
-    """Focal loss of q is the proper loss of the map of q."""
     q = torch.from_numpy(rng.dirichlet(np.full(num_classes, 2.0), size=50))
     mapped = theory.focal_calibration_map(q, gamma=gamma)
     found = theory.proper_focal_losses(mapped, gamma=gamma)
@@ -36,7 +35,6 @@ def test_composition(gamma: float, num_classes: int, rng: np.random.Generator) -
 
 
 def test_focal_losses_are_the_losses(rng: np.random.Generator) -> None:
-    """The table agrees with the training losses, label by label."""
     q = torch.from_numpy(rng.dirichlet(np.ones(4), size=20))
     for function, loss in (
         (theory.focal_losses, losses.focal_loss),

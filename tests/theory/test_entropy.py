@@ -21,7 +21,6 @@ def rows(rng: np.random.Generator, count: int, classes: int) -> torch.Tensor:
 
 
 def entropy(probs: torch.Tensor) -> torch.Tensor:
-    """In nats."""
     return torch.distributions.Categorical(probs=probs).entropy()
 
 
@@ -36,7 +35,6 @@ def test_bounds_hold_for_positive_exponents(gamma: float, classes: int, rng: np.
 
 
 def test_parts_by_hand() -> None:
-    """The parts of one row, written out."""
     found = theory.entropy_bound([[0.25, 0.75]], [[0.4, 0.6]], gamma=2.0)
     cross = -0.25 * math.log(0.4) - 0.75 * math.log(0.6)
     assert found.cross_entropy.item() == pytest.approx(cross, rel=1e-14)
@@ -49,7 +47,6 @@ def test_parts_by_hand() -> None:
 
 @pytest.mark.parametrize("gamma", [-0.9, -0.5, -0.1])
 def test_negative_exponents(gamma: float, rng: np.random.Generator) -> None:
-    """The tangent's bound stands; the entropy's fails at even odds."""
     found = theory.entropy_bound(rows(rng, 2000, 3), rows(rng, 2000, 3), gamma=gamma)
     finite = found.focal < torch.inf
     assert bool((found.focal >= found.tangent_bound - 1e-12 * (1 + found.focal))[finite].all())
@@ -70,7 +67,6 @@ def test_constant_is_the_best() -> None:
 
 
 def test_corners_of_the_bound() -> None:
-    """A possible class of probability zero costs infinity, an impossible one nothing; no NaN."""
     found = theory.entropy_bound([[0.5, 0.5], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]], gamma=2.0)
     assert found.focal.tolist() == [math.inf, 0.0]
     assert found.entropy_bound.tolist() == [math.inf, 0.0]
@@ -128,7 +124,6 @@ def test_printed_overconfident_minimiser() -> None:
 
 @pytest.mark.parametrize("weight", [1e-3, 0.5, 2.0, 100.0])
 def test_entropy_regularised_minimum(weight: float, rng: np.random.Generator) -> None:
-    """It satisfies the condition of the minimum, class by class, and sums to one."""
     posterior = rows(rng, 50, 6).clamp(min=1e-6)
     posterior = posterior / posterior.sum(-1, keepdim=True)
     q = theory.entropy_regularised_minimiser(posterior, weight=weight)
@@ -138,8 +133,6 @@ def test_entropy_regularised_minimum(weight: float, rng: np.random.Generator) ->
 
 
 def test_entropy_regularised_binary_by_search() -> None:
-    """Two classes against a search that knows the objective alone; not focal loss's minimiser."""
-
     def objective(q: float) -> float:
         cross = -0.8 * math.log(q) - 0.2 * math.log(1 - q)
         return cross + 2 * (q * math.log(q) + (1 - q) * math.log(1 - q))
@@ -152,7 +145,6 @@ def test_entropy_regularised_binary_by_search() -> None:
 
 
 def test_entropy_regularised_limits() -> None:
-    """Without weight the truth, with much the uniform distribution; impossible classes get a share."""
     posterior = torch.tensor([[0.7, 0.3, 0.0]], dtype=torch.float64)
     assert theory.entropy_regularised_minimiser(posterior, weight=0.0).equal(posterior)
     much = theory.entropy_regularised_minimiser(posterior, weight=1e6)

@@ -112,7 +112,6 @@ def test_limits_of_the_map() -> None:
 
 
 def test_corners() -> None:
-    """Vertices, the uniform distribution and impossible classes stay what they are, both ways."""
     posterior = torch.tensor([[1.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0.0]], dtype=torch.float64)
     for function in (theory.focal_calibration_minimiser, theory.focal_calibration_loss_map):
         found = function(posterior, gamma=3, calibration_weight=0.5)
@@ -150,7 +149,6 @@ def test_where_phi_has_no_root() -> None:
 
 
 def test_distance_falls_with_the_weight(rng: np.random.Generator) -> None:
-    """The Euclidean distance of the minimiser from the truth never rises with the weight."""
     posterior = rows(rng, 200, 6)
     for gamma in (0.3, 1.0, 4.0):
         before = torch.full((200,), torch.inf, dtype=torch.float64)

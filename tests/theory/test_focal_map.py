@@ -31,7 +31,6 @@ def test_probabilities_are_the_references(golden: Golden) -> None:
 @pytest.mark.parametrize("function", MAPS)
 @pytest.mark.parametrize("gamma", [-0.5, 0.0, 2.0])
 def test_an_event_is_two_classes(function: Callable[..., torch.Tensor], gamma: float) -> None:
-    """Probabilities (N,) are mapped as the pair with their complement, zero and one included."""
     event = np.array([0.0, 1e-12, 0.3, 0.5, 0.9, 1.0])
     result = function(event, gamma=gamma)
     pair = function(np.stack([1 - event, event], axis=1), gamma=gamma)
@@ -47,7 +46,6 @@ def test_logits_and_probabilities_agree(
     shape: tuple[int, ...],
     rng: np.random.Generator,
 ) -> None:
-    """Both forms are one map."""
     logits = torch.from_numpy(rng.normal(size=shape) * 3)
     link = torch.sigmoid if len(shape) == 1 else lambda z: z.softmax(-1)
     through_logits = link(on_logits(logits, gamma=1.5))
@@ -78,7 +76,6 @@ def test_corners_and_rounded_rows(function: Callable[..., torch.Tensor]) -> None
 
 @pytest.mark.parametrize("function", LOGIT_MAPS)
 def test_impossible_classes(function: Callable[..., torch.Tensor]) -> None:
-    """Minus infinity stays where it is."""
     assert function([[0.0, -math.inf]], gamma=2.0).tolist() == [[0.0, -math.inf]]
     assert function([-math.inf, math.inf], gamma=2.0).tolist() == [-math.inf, math.inf]
 
@@ -86,7 +83,6 @@ def test_impossible_classes(function: Callable[..., torch.Tensor]) -> None:
 @pytest.mark.parametrize("gamma", [-1, -2.5, math.nan, math.inf])
 @pytest.mark.parametrize("function", [*MAPS, *LOGIT_MAPS])
 def test_refused_exponents(function: Callable[..., torch.Tensor], gamma: float) -> None:
-    """An exponent without a map is refused."""
     with pytest.raises(ValueError, match=r"`gamma` must be finite and greater than -1.*got"):
         function([[0.5, 0.5]], gamma=gamma)
 
@@ -97,20 +93,18 @@ def test_refused_exponents(function: Callable[..., torch.Tensor], gamma: float) 
     [
         ([[0.5, 0.4]], r"row 0 sums to 0\.9"),
         ([[0.5, 0.5], [-0.1, 1.1]], r"row 1 holds"),
-        ([0.5, math.nan], r"`probs` must lie in \[0, 1\]"),
+        ([0.5, math.nan], r"`probs` must be between 0 and 1"),
         ([[0.7]], r"at least two columns"),
         (0.7, r"shape \(N,\) or \(N, C\)"),
     ],
 )
 def test_refused_probabilities(function: Callable[..., torch.Tensor], probs: Any, message: str) -> None:
-    """What is no probability is refused, with the row."""
     with pytest.raises(ValueError, match=message):
         function(probs, gamma=1.0)
 
 
 @pytest.mark.parametrize("function", LOGIT_MAPS)
 def test_refused_logits(function: Callable[..., torch.Tensor]) -> None:
-    """NaN and a positive infinity among classes are refused."""
     for bad in (math.nan, math.inf):
         with pytest.raises(ValueError, match=r"`logits` must be finite or -inf; row 1 holds"):
             function([[0.0, 1.0], [0.0, bad]], gamma=1.0)

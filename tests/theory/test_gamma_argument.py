@@ -32,7 +32,6 @@ def test_what_is_no_number_is_refused_in_one_sentence(name: str, gamma: object) 
 
 
 def test_other_kinds_of_numbers_will_do() -> None:
-    """Integers and NumPy's numbers, of any width."""
     expected = theory.gradient_threshold(gamma=2.0)
     for gamma in (2, np.float32(2), np.float64(2), np.int64(2)):
         assert theory.gradient_threshold(gamma=gamma) == pytest.approx(expected, abs=1e-5)  # in float32

@@ -39,7 +39,6 @@ def focal(p: torch.Tensor, gamma: float) -> torch.Tensor:
     ],
 )
 def test_printed_factors(p: float, gamma: float, factor: float) -> None:
-    """The factor has the values computed elsewhere, to the digits given."""
     digits = len(str(factor)) - 2
     tolerance = 1e-14 if digits > 6 else 0.5 * 10**-digits
     assert theory.gradient_factor(p, gamma=gamma).item() == pytest.approx(factor, abs=tolerance)
@@ -47,7 +46,6 @@ def test_printed_factors(p: float, gamma: float, factor: float) -> None:
 
 @pytest.mark.parametrize("gamma", GAMMAS)
 def test_factor_is_the_quotient_of_slopes(gamma: float) -> None:
-    """By definition: the slope of focal loss over that of cross-entropy, by automatic differentiation."""
     p = torch.linspace(0.001, 0.999, 301, dtype=torch.float64, requires_grad=True)
     (slope,) = torch.autograd.grad(focal(p, gamma).sum(), p)
     factor = theory.gradient_factor(p, gamma=gamma)
@@ -56,7 +54,6 @@ def test_factor_is_the_quotient_of_slopes(gamma: float) -> None:
 
 
 def test_logit_gradients_of_the_loss(rng: np.random.Generator) -> None:
-    """The library's focal loss has cross-entropy's gradient times the factor, class by class."""
     logits = torch.from_numpy(rng.normal(size=(50, 4)) * 3).requires_grad_(True)
     labels = torch.from_numpy(rng.integers(0, 4, 50))
     (slope,) = torch.autograd.grad(focal_loss(logits, labels, gamma=2.5, reduction="sum"), logits)
@@ -152,7 +149,6 @@ def test_printed_exponents(p0: float, gamma: float) -> None:
 
 @pytest.mark.parametrize("p0", [0.001, 0.05, 0.3, 0.45, 0.55, 0.7, 0.9])
 def test_branches_are_the_published_formula(p0: float) -> None:
-    """Both branches agree with the formula in a and b, evaluated by scipy's W."""
     a, b = 1 - p0, p0 * math.log(p0)
     argument = -(a ** (1 - a / b)) / b * math.log(a)
     for branch, found in (
@@ -176,7 +172,6 @@ def test_branches_meet_at_one_half() -> None:
 
 @pytest.mark.parametrize("gamma", GAMMAS)
 def test_curvature_in_the_logit(gamma: float) -> None:
-    """The second derivative in the true class's log-odds, by differentiating twice."""
     t = torch.linspace(-8, 8, 101, dtype=torch.float64, requires_grad=True)
     miss = (-t).sigmoid()
     values = miss**gamma * -torch.nn.functional.logsigmoid(t)
@@ -241,7 +236,6 @@ def test_implied_weight_decay_equals_the_rates(binary: bool, rng: np.random.Gene
 
 
 def test_implied_weight_decay_at_extreme_logits() -> None:
-    """Finite where probabilities round to zero and to one."""
     for sign in (1, -1):
         found = theory.implied_weight_decay([sign * 800.0, 0.0], [1, 1], gamma=0.5, weight_norm=1.0)
         assert math.isfinite(found.item())

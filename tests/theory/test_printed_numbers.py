@@ -92,7 +92,6 @@ def test_closest_temperature_of_gamma_two_by_classes() -> None:
 
 
 def test_likelihood_is_convex_in_the_inverse_temperature(rng: np.random.Generator) -> None:
-    """So temperature scaling by likelihood has one minimum, against a published remark."""
     inverse = torch.linspace(0.02, 10, 100, dtype=torch.float64)
     for _ in range(5):
         logits = torch.from_numpy(rng.normal(size=(50, 4)) * rng.uniform(0.2, 5))

@@ -42,7 +42,6 @@ def test_no_counter_example_to_proper_losses(loss: Callable[..., Tensor]) -> Non
 
 @pytest.mark.parametrize("loss", IMPROPER)
 def test_counter_examples_refute(loss: Callable[..., Tensor]) -> None:
-    """The counter-example's risk, computed anew, is lower away from the posterior."""
     found = theory.properness(loss, num_posteriors=5)
     assert found.verdict == "improper"
     example = found.counter_example
@@ -58,7 +57,6 @@ def test_counter_examples_refute(loss: Callable[..., Tensor]) -> None:
 
 
 def test_proper_but_not_strictly() -> None:
-    """A loss that does not listen is least at the posterior, and everywhere else."""
     found = theory.properness(lambda logits, _: (logits * 0).sum(1), num_classes=(2, 3), num_posteriors=2)
     assert found.verdict == "none found, not strictly"
     assert "not always the only minimiser" in str(found)
@@ -97,7 +95,6 @@ def test_batch_losses() -> None:
 
 
 def test_focal_is_classification_calibrated_and_under_confident() -> None:
-    """With few classes."""
     found = theory.classification_calibration(losses.focal_loss, num_classes=(2, 3), num_posteriors=3)
     assert found.counter_example is None
     assert found.confidence == "under"
@@ -132,7 +129,6 @@ def test_a_loss_that_prefers_the_other_class_is_found_out() -> None:
     ],
 )
 def test_convexity(loss: Callable[..., Tensor], in_probs: bool, in_logits: bool) -> None:
-    """Known answers; a segment that refutes does so when computed anew."""
     found = theory.convexity(loss, space="probs"), theory.convexity(loss, space="logits")
     assert (found[0].convex, found[1].convex) == (in_probs, in_logits)
     if not in_logits:

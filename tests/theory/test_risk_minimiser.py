@@ -35,7 +35,6 @@ def plain_focal(gamma: float) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def test_focal_minimisers_are_the_published_ones(golden: Golden) -> None:
-    """Of a posterior of 0.8: 0.734575, 0.685831, 0.626615, 0.594478, 0.561929 for gamma 0.5, 1, 2, 3, 5."""
     for case in golden("theory.json")["focal_argmin_p08"]:
         found = theory.risk_minimiser(focal(case["gamma"]), [0.2, 0.8])
         assert found.probs[1].item() == pytest.approx(case["q"], abs=1e-12)
@@ -94,7 +93,6 @@ def test_focal_calibration_is_not_proper(golden: Golden) -> None:
 
 
 def test_label_smoothing_in_closed_form() -> None:
-    """Its minimiser is the smoothed posterior, zeros included."""
     posterior = np.array([0.7, 0.3, 0.0])
     found = theory.risk_minimiser(losses.LabelSmoothingLoss(smoothing=0.1), posterior)
     assert found.probs.tolist() == pytest.approx((0.9 * posterior + 0.1 / 3).tolist(), abs=1e-10)
@@ -124,8 +122,6 @@ def test_a_linear_loss_goes_to_a_vertex() -> None:
 
 
 def test_a_kink_and_a_jump() -> None:
-    """Two classes: a kink is bracketed to rounding, and so is a jump."""
-
     def kinked(logits: Tensor, labels: Tensor) -> Tensor:
         return (logits[:, 1] - logits[:, 0] - 1 - 0 * labels).abs()
 
@@ -175,7 +171,6 @@ def test_reductions_do_not_matter() -> None:
 
 
 def test_class_weights_count() -> None:
-    """Weighted cross-entropy elicits the reweighted posterior."""
     weight = torch.tensor([1.0, 3.0], dtype=torch.float64)
     found = theory.risk_minimiser(torch.nn.CrossEntropyLoss(weight=weight), [0.5, 0.5])
     assert found.probs.tolist() == pytest.approx([0.25, 0.75], abs=1e-10)
@@ -192,7 +187,6 @@ def test_batch_losses_see_the_posterior() -> None:
 
 
 def test_elicited_map_is_the_inverse_map(rng: np.random.Generator) -> None:
-    """Of focal loss, row by row and for events."""
     rows = torch.from_numpy(rng.dirichlet(np.ones(4), size=3))
     found = theory.elicited_map(focal(2.0), rows)
     torch.testing.assert_close(
@@ -212,6 +206,5 @@ def test_elicited_map_is_the_inverse_map(rng: np.random.Generator) -> None:
     ],
 )
 def test_refused_posteriors(posterior: Any, message: str) -> None:
-    """What is no distribution is refused."""
     with pytest.raises(ValueError, match=message):
         theory.risk_minimiser(losses.focal_loss, posterior)

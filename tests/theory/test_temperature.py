@@ -58,7 +58,6 @@ def test_least_slope_of_gamma_ten() -> None:
 @pytest.mark.parametrize("gamma", [-0.99, -0.5, 0.3, 1.0, 5.0, 50.0])
 @pytest.mark.parametrize("num_classes", [3, 10, 300])
 def test_ratios_of_two_classes(gamma: float, num_classes: int, rng: np.random.Generator) -> None:
-    """The log-ratio of any two classes is stretched within the proved bounds."""
     found = theory.temperature_bounds(gamma, num_classes=num_classes)
     for size in (0.3, 1.0, 4.0, 15.0):
         logits = torch.from_numpy(rng.normal(size=(400, num_classes)) * size)
@@ -111,7 +110,6 @@ def test_closest_temperatures_of_three_classes(golden: Golden) -> None:
 
 @pytest.mark.parametrize(("gamma", "num_classes"), [(2.0, 2), (-0.9, 2), (50.0, 2), (1.0, 4), (2.0, 30)])
 def test_no_other_temperature_is_closer(gamma: float, num_classes: int, rng: np.random.Generator) -> None:
-    """Its error bounds the difference on other logits, and nearby temperatures do worse somewhere."""
     found = theory.closest_temperature(gamma, num_classes, max_logit=None if num_classes == 2 else 5.0)
     if num_classes == 2:
         scale = 1 / (gamma + 1)
@@ -133,7 +131,6 @@ def test_no_other_temperature_is_closer(gamma: float, num_classes: int, rng: np.
 
 
 def test_exact_at_zero() -> None:
-    """The identity is temperature one."""
     found = theory.closest_temperature(0, 3)
     assert found.temperature == 1
     assert found.error == pytest.approx(0, abs=1e-15)

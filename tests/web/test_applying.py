@@ -21,7 +21,6 @@ LABELS = (RNG.random(300) < 1 / (1 + np.exp(-LOGITS / 2))).astype(int)
 
 
 def sent(client: Client, fitted: Path, name: str, content: bytes, **fields: str):
-    """The answer."""
     files = {"file": (name, content), "calibrator": (fitted.name, fitted.read_bytes())}
     return client.post("/apply", files=files, data=fields)
 
@@ -55,19 +54,17 @@ def test_columns_stay_and_notes_come(client, tmp_path) -> None:
     answer = sent(client, tmp_path / "c.safetensors", "new.csv", rows, prob_columns="risk")
     assert answer.status_code == 200, answer.text
     assert answer.text.splitlines()[0] == "id,risk,age,calibrated_by"
-    assert any("differ from those the calibrator was fitted on" in each for each in notes_of(answer))
+    assert any("confidences differ from those in the fit" in each for each in notes_of(answer))
     wrong = sent(client, tmp_path / "c.safetensors", "new.csv", rows)
     assert (wrong.status_code, wrong.json()["columns"]) == (422, ["id", "risk", "age"])
     assert ("`prob_columns`" in wrong.json()["error"], "--" in wrong.json()["error"]) == (True, False)
 
 
 def notes_of(answer) -> list[str]:
-    """What is said beside the file."""
     return json.loads(answer.headers["calibrant-notes"])
 
 
 def test_what_does_not_fit_is_one_sentence(client, tmp_path) -> None:
-    """Another kind of predictions; a file that is no calibrator."""
     logits = RNG.normal(size=(60, 3))
     TemperatureScaling().fit(logits, (logits + RNG.gumbel(size=(60, 3))).argmax(1)).save(
         tmp_path / "t.safetensors"

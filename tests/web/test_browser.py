@@ -78,7 +78,6 @@ def address(folder: Path) -> Iterator[str]:
 
 @pytest.fixture
 def browser(tmp_path: Path) -> Iterator[Browser]:
-    """A browser of its own for each test."""
     found = Browser(tmp_path)
     yield found
     found.close()
@@ -186,7 +185,6 @@ def test_image(width, dark, browser, address, folder) -> None:
 
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The script of axe-core."""
     found = axe_source(tmp_path_factory.mktemp("axe"))
     return found or pytest.skip("axe-core is not installed, and npm cannot fetch it")
 

@@ -37,7 +37,6 @@ class Long(Here):
         self.ended = 0
 
     async def run(self, *_: Any) -> AsyncGenerator[Progress | Done]:
-        """Two words, or without end."""
         try:
             yield Progress("reading", 0.0)
             yield Progress("working", 0.5)
@@ -65,10 +64,7 @@ def test_workers_are_free_when_the_answer_is_there(kind) -> None:
 
 
 class Endless(Long):
-    """Says nothing, without end."""
-
     async def run(self, *_: Any) -> AsyncGenerator[Progress | Done]:
-        """Wait."""
         try:
             await asyncio.Event().wait()
             yield Progress("never", 0.0)
@@ -78,8 +74,6 @@ class Endless(Long):
 
 @pytest.mark.parametrize("kind", [b"application/json", LINES.encode()])
 def test_work_ends_when_the_client_leaves(kind) -> None:
-    """Whatever was asked for, and though nothing is written that would fail."""
-
     async def asked() -> int:
         workers, sent, leaves = Endless(), asyncio.Event(), time.monotonic() + 0.4
 
@@ -142,15 +136,12 @@ class Wire(asyncio.Transport):
         self.written, self.closed = b"", False
 
     def write(self, data: Any) -> None:
-        """Keep it."""
         self.written += data
 
     def close(self) -> None:
-        """Note it."""
         self.closed = True
 
     def is_closing(self) -> bool:
-        """Whether it was closed."""
         return self.closed
 
     def pause_reading(self) -> None:
@@ -194,7 +185,6 @@ def test_headers_have_an_end(head, rest, refused) -> None:
 
 @pytest.mark.slow
 def test_a_stalled_upload_does_not_keep_the_server(tmp_path) -> None:
-    """SIGTERM ends it within a few seconds, whatever a client holds."""
     serving = subprocess.Popen(
         [*START, "serve", "--port", "0", "--jobs", "1"], stdout=subprocess.PIPE, cwd=tmp_path, text=True
     )

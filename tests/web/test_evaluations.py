@@ -20,7 +20,6 @@ QUICK = {"bootstrap": "2", "method": "temperature"}
 
 
 def lines(client: Client, path: str, files: Any, **fields: str) -> list[dict[str, Any]]:
-    """What is answered line by line."""
     answer = client.post(path, files=files, data=QUICK | fields, headers={"accept": LINES})
     assert answer.status_code == 200, answer.text
     return [json.loads(line) for line in answer.text.splitlines()]

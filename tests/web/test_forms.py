@@ -76,7 +76,6 @@ def test_every_field_arrives(monkeypatch) -> None:
 
 
 def test_commands_of_a_report_read_the_file_alike() -> None:
-    """The options stand in the commands; what is new has no labels."""
     wanted = EvaluateForm(label_column="truth", prob_columns=("no", "yes"), format="csv")
     assert wanted.words() == "--label-column truth --prob-columns no,yes --format csv"
     assert wanted.words("label_column") == "--prob-columns no,yes --format csv"

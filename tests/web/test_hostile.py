@@ -47,10 +47,7 @@ def two_counts() -> bytes:
 
 
 class Runs:
-    """What runs when it is unpickled."""
-
     def __reduce__(self) -> Any:
-        """Tell that it ran."""
         return (os.mkdir, ("/nowhere/it-ran",))
 
 
@@ -67,7 +64,7 @@ def parquet_bomb() -> bytes:
 HEADER = b"PK\x05\x06" + bytes(6) + (65535).to_bytes(2, "little") + (2**31).to_bytes(4, "little") + bytes(6)
 BOMB = archive(0, logits=np.zeros((5 << 17, 2), np.float64))
 HOSTILE: dict[str, tuple[str, bytes, int, str]] = {
-    "empty": ("a.csv", b"", 422, "a.csv: it is empty (0 bytes)."),
+    "empty": ("a.csv", b"", 422, "a.csv: the file is empty (0 bytes)."),
     "no ending": ("a", b"x", 422, "a must end in one of .npz"),
     "wrong ending": ("a.exe", b"MZ", 422, "must end in one of"),
     "one array": ("a.npy", b"\x93NUMPY", 422, "must end in one of"),
@@ -117,19 +114,16 @@ def test_hostile_files(name, client) -> None:
 
 
 async def in_pieces() -> AsyncIterator[bytes]:
-    """Two megabytes that no header announces."""
     yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
     yield bytes(1 << 20)
     yield bytes(1 << 20)
 
 
 def form(content: Any, kind: str = "multipart/form-data; boundary=b") -> dict[str, Any]:
-    """A request with this content."""
     return {"content": content, "headers": {"content-type": kind}}
 
 
 def beside(**data: str) -> dict[str, Any]:
-    """A file, and fields."""
     return {"files": {"file": ("a.csv", EXAMPLE_CSV)}, "data": data}
 
 
@@ -157,7 +151,6 @@ REQUESTS: dict[str, tuple[dict[str, Any], int, str]] = {
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_hostile_requests(name, client) -> None:
-    """A request that is wrong in itself is refused in one sentence, too."""
     given, status, said = REQUESTS[name]
     answer = client.post("/evaluate", **given)
     assert said in answer.json()["error"]

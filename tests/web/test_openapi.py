@@ -27,7 +27,6 @@ def sent(client: Client, path: str, method: str, described: dict[str, Any]) -> A
 
 
 def test_refusals_are_described_and_every_path_is_asked(client) -> None:
-    """The statuses of refusals stand in the description of what refuses so."""
     paths = client.get("/openapi.json").json()["paths"]
     assert set(paths) == {*PATHS, "/predict", "/apply"}  # which test_model.py and test_applying.py ask
     described = paths["/evaluate"]["post"]["responses"]
@@ -37,7 +36,6 @@ def test_refusals_are_described_and_every_path_is_asked(client) -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_examples(path, client) -> None:
-    """The example of every path is answered as its example says."""
     paths = client.get("/openapi.json").json()["paths"]
     ((method, described),) = paths[path].items()
     answer = sent(client, path, method, described)

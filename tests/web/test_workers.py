@@ -16,7 +16,6 @@ from calibrant.web.workers import Done, Ready, Workers
 
 
 def sleeps(tell: Callable[[str, float], None]) -> None:
-    """Never comes to an end."""
     tell("sleeping", 0.5)
     time.sleep(3600)
 
@@ -27,7 +26,6 @@ def dies(_: Callable[[str, float], None]) -> None:
 
 
 def refuses(_: Callable[[str, float], None]) -> None:
-    """Finds something wrong."""
     raise Refusal(413, "too much.")
 
 
@@ -37,12 +35,10 @@ def swells(_: Callable[[str, float], None]) -> int:
 
 
 def adds(first: int, second: int, _: Callable[[str, float], None]) -> int:
-    """The sum."""
     return first + second
 
 
 async def said(by: Workers, function: Callable[..., Any], *args: Any) -> list[Any]:
-    """All that is said; a refusal as its status."""
     try:
         return [message async for message in by.run(function, *args)]
     except Refusal as refusal:
@@ -58,7 +54,6 @@ def test_the_start_of_a_process_does_not_count() -> None:
         ready = False
 
         def answer(self, task: object) -> Any:
-            """First that it is ready."""
             if task is None:
                 return Done(3)
             time.sleep(1.5)
@@ -99,8 +94,6 @@ def test_processes() -> None:
 
 
 def test_too_many_wait() -> None:
-    """Who comes when as many wait as may is told to come later."""
-
     async def none_is_free() -> list[Any]:
         return await said(Workers(Limits(waiting=0)), adds, 1, 2)
 
@@ -108,11 +101,7 @@ def test_too_many_wait() -> None:
 
 
 def test_what_is_computed_is_answered_or_refused() -> None:
-    """A process answers with the value, a refusal, or the trace of a fault."""
-
     class Nowhere:
-        """A connection that nobody listens to."""
-
         def send(self, _: object) -> None:
             """Nothing."""
 

@@ -37,6 +37,8 @@ ROOMS = {
         "Integrations",
         [
             "calibrant.integrations.sklearn",
+            "calibrant.integrations.lightning",
+            "calibrant.integrations.hugging_face",
             "calibrant.integrations.onnx",
             "calibrant.integrations.trackers",
         ],

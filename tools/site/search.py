@@ -1,4 +1,7 @@
-"""A small search index: of an entry of the API its first sentence, of other pages the text without markup."""
+"""A small search index: of an entry of the API its first sentence, of other pages the text without markup.
+
+The contributors' page is left out.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-MOST_OF_API, MOST_OF_PAGE = 160, 1000  # characters of an entry
+MOST_OF_API, MOST_OF_PAGE = 160, 900  # characters of an entry
 
 
 def shortened(location: str, text: str) -> str:
@@ -26,6 +29,9 @@ def on_post_build(config: Any) -> None:
     """Write the index again."""
     path = Path(config.site_dir) / "search" / "search_index.json"
     index = json.loads(path.read_text(encoding="utf-8"))
+    index["docs"] = [
+        each for each in index["docs"] if not each["location"].startswith("project/contributing/")
+    ]
     for entry in index["docs"]:
         entry["text"] = shortened(entry["location"], entry["text"])
     path.write_text(json.dumps(index, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")

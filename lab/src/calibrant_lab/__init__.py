@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from calibrant import __version__ as __version__
 from calibrant._math.lazy import declared_exports
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from calibrant_lab.training import load_recipe as load_recipe
     from calibrant_lab.training import load_run as load_run
     from calibrant_lab.training import train as train
-
-__version__ = "0.2.0"
 
 __getattr__, __dir__, _public = declared_exports(__name__, __file__)
 __all__ = ["__version__", *_public]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -54,13 +54,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(trained: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
     shutil.copytree(trained, tmp_path / "run")
     return tmp_path / "run"
 
 
 def call(*arguments: object) -> Result:
-    """The command in this process."""
     return CliRunner().invoke(app, ["curvature", *(str(each) for each in arguments)])
 
 
@@ -122,7 +120,6 @@ def test_the_report_gets_a_section_and_keeps_the_rest(measured) -> None:
 
 
 def test_the_same_call_gives_the_same_bytes(measured) -> None:
-    """Samples, probes and pictures are seeded."""
     _, first, again, _ = measured
     assert first == again
 
@@ -148,7 +145,6 @@ def test_a_network_of_one_s_own(trained, tmp_path) -> None:
 
 
 def test_a_figure_is_replaced_by_an_equal_one(measured, tmp_path, monkeypatch) -> None:
-    """The command may be repeated; another figure is refused, and --force replaces it."""
     found = json.loads(measured[1]["curvature.json"])["measurements"]
     monkeypatch.setattr(core, "measure_curvature", lambda *_given, **_settings: found)
     subject = SimpleNamespace(run=None, title="a network")
@@ -180,7 +176,6 @@ def test_squares_that_are_cut_out_are_measured_as_they_are_judged(tmp_path) -> N
 
 
 def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path) -> None:
-    """Scheduled focal loss is measured with the exponent of its last epoch."""
     scheduled = RECIPE.with_settings(['loss="scheduled-focal(gammas=(5.0, 1.0), milestones=(1,))"'])
     train(scheduled, tmp_path / "run")
     subject = core.subject_of_run(tmp_path / "run")
@@ -205,7 +200,7 @@ def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path) -> None:
         (("run", "--figure", "x.svg", "--no-density"), "--no-density leaves out"),
         (("run", "--json", "x.txt"), "must end in .json"),
         (("run", "--device", "abacus"), "the device 'abacus' cannot be used"),
-        (("run", "--top", "1000"), "`k` must lie in"),
+        (("run", "--top", "1000"), "`k` must be in"),
     ],
 )
 def test_mistakes_are_one_sentence_and_leave_nothing(
@@ -242,8 +237,6 @@ def test_other_data_and_files_of_others_are_refused(folder, monkeypatch) -> None
 
 
 def test_interrupted_it_leaves_nothing(folder, monkeypatch) -> None:
-    """Ctrl-C in the middle ends the command without a file."""
-
     def stop(*_arguments: object, **_settings: object) -> None:
         raise KeyboardInterrupt
 
@@ -255,7 +248,6 @@ def test_interrupted_it_leaves_nothing(folder, monkeypatch) -> None:
 
 
 def test_progress_goes_from_start_to_end(trained) -> None:
-    """The shares told of rise, name what is done and end at one."""
     told: list[tuple[str, float]] = []
     effort = core.Effort(num_samples=40, trace_products=12, density_steps=5, density_probes=1)
     subject = core.subject_of_run(trained)
@@ -271,7 +263,6 @@ def test_progress_goes_from_start_to_end(trained) -> None:
 
 
 def test_cross_entropy_is_measured_once(tmp_path) -> None:
-    """A run trained by it has one row, unless classes were weighted."""
     plain = RECIPE.with_settings(['loss="cross-entropy"'])
     train(plain, tmp_path / "plain")
     train(plain.with_settings(["training.class_weights=balanced"]), tmp_path / "weighted")

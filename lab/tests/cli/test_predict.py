@@ -97,7 +97,6 @@ def test_weights_are_loaded_by_name(folder) -> None:
     ],
 )
 def test_what_does_not_go_together_is_one_sentence(folder, arguments, words) -> None:
-    """It is said, and nothing is written."""
     done = call("predict", *f"factories_of_test:{arguments} -o p.npz".split(), folder=folder)
     assert done.returncode == 2
     assert words in one_line(done.stderr)
@@ -113,7 +112,6 @@ class Table(nn.Module):
         self.rows, self.place = logits, 0
 
     def forward(self, inputs: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The next rows."""
         self.place += len(inputs)
         return {"logits": self.rows[self.place - len(inputs) : self.place]}
 
@@ -163,8 +161,5 @@ def test_patients_and_labels_of_several_kinds_are_kept(rng) -> None:
 
 
 class Nothing(nn.Module):
-    """Gives an object without logits."""
-
     def forward(self, _inputs: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Nothing."""
         return {}

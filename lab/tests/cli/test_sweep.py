@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "grid.toml: 2 runs")
     plan = call("sweep", "grid.toml", "--dry-run", "--jobs", "2", folder=folder)
     assert plan.stdout.splitlines()[:2] == ["4 runs", "finished: 2"]
-    assert "to do: 2, 2 at once; about " in plan.stdout
+    assert "To do: 2, 2 at once; about " in plan.stdout
     done = call("sweep", "grid.toml", "--engine", "serial", folder=folder)
     assert done.returncode == 0, done.stderr
     assert "3/4  seed=0 loss=brier" in one_line(done.stderr)
@@ -48,14 +48,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def points(folder: Path) -> list[dict[str, Any]]:
-    """The settings of the grid's runs."""
     return [dict(point.settings) for point in load_grid(folder / "grid.toml").points]
 
 
 def test_the_runs_are_listed(folder) -> None:
     """A row for each, chosen by settings; totals, and the size on disk; nothing is left to do."""
     plan = call("sweep", "grid.toml", "--dry-run", folder=folder)
-    assert (plan.returncode, plan.stdout.splitlines()[-1]) == (0, "to do: nothing")
+    assert (plan.returncode, plan.stdout.splitlines()[-1]) == (0, "To do: nothing")
     listed = call("runs", "store", "--where", "loss=brier", folder=folder)
     assert listed.returncode == 0
     assert "2 runs: 2 finished" in listed.stdout
@@ -85,10 +84,9 @@ def test_known_runs_are_not_planned(folder) -> None:
 
 
 def test_a_dry_run_leaves_nothing(tmp_path) -> None:
-    """No store is made to look at a grid."""
     (tmp_path / "grid.toml").write_text(GRID, encoding="utf-8")
     plan = call("sweep", "grid.toml", "--dry-run", folder=tmp_path)
-    assert "nothing is known yet of how long" in plan.stdout
+    assert "the time is not known yet" in plan.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["grid.toml"]
 
 
@@ -108,7 +106,7 @@ def test_failed_runs_are_shown_retried_and_pruned(tmp_path) -> None:
     assert "must" in listed.stdout
     assert call(*arguments, "--quiet", folder=tmp_path).stderr == ""
     again = call(*arguments, "--retry", "failed", folder=tmp_path)
-    assert (again.returncode, "to do again: 1 that failed" in again.stdout) == (1, True)
+    assert (again.returncode, "Running again: 1 that failed" in again.stdout) == (1, True)
     assert "removed 1 run\n" in call("runs", "store", "--prune", "failed", "--yes", folder=tmp_path).stdout
     assert "nothing to remove" in call("runs", "store", "--prune", "failed", "--yes", folder=tmp_path).stdout
     assert call("runs", "store", "--prune", "predictions", "-y", folder=tmp_path).returncode == 0
@@ -123,7 +121,7 @@ def test_failed_runs_are_shown_retried_and_pruned(tmp_path) -> None:
         (("sweep", "grid.toml", "--where", "los=brier"), "there is no setting los; did you mean 'loss'?"),
         (("sweep", "grid.toml", "--engine", "poool"), "there is no engine 'poool'; did you mean 'pool'?"),
         (("sweep", "digits-loses"), "nor a grid of that name; did you mean 'digits-losses'?"),
-        (("runs", "nowhere"), "nowhere holds no store of runs"),
+        (("runs", "nowhere"), "nowhere is not a store of runs"),
         (("runs", "store", "--where", "los=brier"), "there is no setting los; did you mean 'loss'?"),
         (("runs", "store", "--where", "seed"), 'must have the form "setting=value"'),
     ],

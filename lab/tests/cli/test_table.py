@@ -38,7 +38,6 @@ def test_what_is_printed_is_what_the_store_holds(folder) -> None:
 
 
 def test_the_list_names_every_layout(folder) -> None:
-    """One line each."""
     lines = call("table", "--list", folder=folder).stdout.splitlines()
     assert [line.split()[0] for line in lines] == [*layouts()]
 
@@ -47,7 +46,7 @@ def test_the_list_names_every_layout(folder) -> None:
     ("arguments", "message"),
     [
         (["table"], "STORE is missing"),
-        (["table", "nowhere"], "nowhere holds no store"),
+        (["table", "nowhere"], "nowhere is not a store"),
         (["table", "store", "--layout", "mukhoti-14"], "there is no layout 'mukhoti-14'"),
         (["table", "store", "--out-format", "word"], "there is no format 'word'"),
         (["table", "store", "-o", "table.docx"], "must end in .txt or .md or .tex or .csv or .html"),

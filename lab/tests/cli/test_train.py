@@ -110,7 +110,6 @@ def test_killed_and_interrupted_runs_go_on_to_the_same_numbers(run, folder) -> N
 
 @pytest.mark.slow
 def test_everything_is_settable_and_printed(run, folder) -> None:
-    """Options and --set change the recipe; facts, epochs and the verdict are printed."""
     done = run(
         "train", "recipe.toml", "--model", "mlp(widths=(8,))",
         "--loss", "torch.nn:CrossEntropyLoss(label_smoothing=0.1)", "--seed", "9", "--epochs", "2",
@@ -171,7 +170,7 @@ def test_select_prints_the_choice(run, folder) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "gradients die" in one_line(done.stderr)
-    assert "chosen by validation NLL before temperature scaling: focal(gamma=" in done.stdout
+    assert "Chosen by validation NLL before temperature scaling: focal(gamma=" in done.stdout
     assert (folder / "chosen" / "focal-gamma8" / "report.html").exists()
 
     names = [f"chosen/focal-gamma{gamma}" for gamma in (0, 8)]

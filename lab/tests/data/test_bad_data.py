@@ -31,7 +31,6 @@ def refused(name: Path | str, words: str, folder: Path | None = None) -> None:
 
 
 def picture(side: int = 4) -> bytes:
-    """A black image."""
     file = io.BytesIO()
     Image.fromarray(np.zeros((side, side), np.uint8)).save(file, "PNG")
     return file.getvalue()
@@ -63,11 +62,10 @@ def written(folder: Path, **files: bytes | str) -> Path:
         ({"x_train": np.zeros(6)}, "must be images"),
         ({"x_train": np.full((6, 2), np.nan)}, "row 0"),
         ({"y_train": 0 * LABELS}, "two classes"),
-        ({"y_train": np.arange(6) - 1}, "must lie in"),
+        ({"y_train": np.arange(6) - 1}, "must be in"),
     ],
 )
 def test_arrays(tmp_path, change, words) -> None:
-    """Missing and empty splits, splits of different shapes, identifiers instead of labels."""
     given = {"x_train": IMAGES, "y_train": LABELS} | change
     given = {name: array for name, array in given.items() if array is not None}
     np.savez(tmp_path / "a.npz", **given, allow_pickle=True)
@@ -75,7 +73,6 @@ def test_arrays(tmp_path, change, words) -> None:
 
 
 def test_paths(tmp_path) -> None:
-    """A path that leads nowhere, to something else, or is empty."""
     np.save(tmp_path / "a.npy", LABELS)
     (tmp_path / "a.npy").rename(tmp_path / "a.npz")
     refused(tmp_path / "a.npz", "it holds no named arrays")
@@ -94,7 +91,7 @@ def test_paths(tmp_path) -> None:
         ({"offset_train": np.array([0, 9, 5])}, "'offset_train' must rise"),
         ({"y_train": np.array([0, 1, 2])}, "as many labels as samples; got 3 and 2"),
         ({"y_train": np.array([0.5, 1])}, "'y_train' must hold one whole number per sample"),
-        ({"y_train": np.array([0, 10])}, "labels must lie in 0 … 9; the train split has 0 … 10"),
+        ({"y_train": np.array([0, 10])}, "labels must be in 0 … 9; the train split has 0 … 10"),
         ({"jpeg_train": np.zeros(999, np.uint8)}, "image 0 cannot be decoded: its bytes are not an image"),
     ],
 )
@@ -119,7 +116,6 @@ def test_encoded_images(tmp_path, change, words) -> None:
     ],
 )
 def test_chest_x_rays(tmp_path, change, words) -> None:
-    """Arrays of other kinds and lengths."""
     names = np.array([f"{number:08d}_000.png" for number in range(6)])
     good = {"x": IMAGES, "y": LABELS, "classes": np.array(["a", "b"]), "name": names}
     (tmp_path / "chest_xray_covid").mkdir()
@@ -136,7 +132,6 @@ def test_chest_x_rays(tmp_path, change, words) -> None:
     ],
 )
 def test_svhn_labels(tmp_path, labels, words) -> None:
-    """Labels that are no whole numbers are not cut to such."""
     for split in ("train", "test"):
         savemat(tmp_path / f"{split}_32x32.mat", {"X": np.zeros((32, 32, 3, 2), np.uint8), "y": labels})
     refused(tmp_path, words)
@@ -185,7 +180,6 @@ def test_archives_of_another_set_or_kind(tmp_path) -> None:
 
 
 def test_links_to_corrupted_images(tmp_path) -> None:
-    """A link instead of an array is refused, and no array may be empty."""
     (tmp_path / "cifar10-c").mkdir()
     path = tmp_path / "cifar10-c" / "CIFAR-10-C.tar"
     with tarfile.open(path, "w") as archive:
@@ -205,7 +199,6 @@ def test_links_to_corrupted_images(tmp_path) -> None:
 
 
 def test_folders_of_images(tmp_path) -> None:
-    """An empty test split, and a file that is no image."""
     folder = written(tmp_path / "f", train__a__1_dot_png=picture(), train__b__1_dot_png=picture())
     (folder / "test").mkdir()
     refused(folder, "the test split must hold samples; got none")
@@ -217,7 +210,6 @@ def test_folders_of_images(tmp_path) -> None:
 
 
 def test_chestxray14_tables_and_lists(tmp_path) -> None:
-    """A table in another encoding, an image twice in it, an empty list."""
     head = "Image Index,Finding Labels,Patient ID\n"
     folder = written(tmp_path / "x", images__1_dot_png=picture())
     table = folder / "Data_Entry_2017.csv"
@@ -245,7 +237,6 @@ def test_chestxray14_tables_and_lists(tmp_path) -> None:
     ],
 )
 def test_texts(tmp_path, content, words) -> None:
-    """Identifiers instead of labels, and what is no text."""
     (tmp_path / "train.jsonl.gz").write_bytes(gzip.compress(content))
     refused(tmp_path, words)
 
@@ -263,7 +254,6 @@ def test_texts(tmp_path, content, words) -> None:
     ],
 )
 def test_named_texts(tmp_path, content, words) -> None:
-    """The file, the line and what it must hold."""
     (tmp_path / "ag_news_subset").mkdir()
     (tmp_path / "ag_news_subset" / "train.jsonl").write_bytes(content)
     refused("ag_news_subset", words, tmp_path)
@@ -279,7 +269,6 @@ def test_named_texts(tmp_path, content, words) -> None:
     ],
 )
 def test_word_vectors(tmp_path, arrays, words) -> None:
-    """Numbers that are none, and arrays that do not go together."""
     np.savez(tmp_path / "v.npz", **({"words": np.array(["a", "b"]), "vectors": np.ones((2, 3))} | arrays))
     with pytest.raises(InputError, match=words):
         read_vectors(tmp_path / "v.npz", ("a", "b"))
@@ -296,7 +285,6 @@ def test_word_vectors(tmp_path, arrays, words) -> None:
     ],
 )
 def test_texts_of_word_vectors(tmp_path, content, words) -> None:
-    """What is wrong, and what the file must be."""
     (tmp_path / "v.txt").write_bytes(content)
     with pytest.raises(InputError, match=words):
         read_vectors(tmp_path / "v.txt", ["good"])

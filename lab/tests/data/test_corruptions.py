@@ -31,7 +31,6 @@ GREY = torch.full((1, 1, 32, 32), 128, dtype=torch.uint8)
 
 @pytest.fixture
 def images(rng) -> torch.Tensor:
-    """Four coloured images."""
     return torch.from_numpy(rng.integers(0, 256, (4, 3, 32, 32), dtype=np.uint8))
 
 
@@ -93,7 +92,6 @@ def test_what_happens_is_decided_by_number_and_seed(images, name) -> None:
 @pytest.mark.parametrize("name", list(CORRUPTIONS))
 @pytest.mark.parametrize("shape", [(1, 1, 28, 28), (1, 3, 40, 56), (1, 1, 130, 120)])
 def test_any_size_and_colour(name, shape) -> None:
-    """Grey and coloured, square and not, small and large."""
     image = torch.linspace(0, 255, math.prod(shape)).reshape(shape).to(torch.uint8)
     assert corrupt(image, name, severity=5).shape == shape
 
@@ -167,10 +165,9 @@ def test_glass_copies_near_pixels(images) -> None:
 
 
 def test_what_cannot_be_corrupted_is_named() -> None:
-    """Features, floats out of range, unknown names and severities."""
     with pytest.raises(InputError, match=r"1 or 3 channels .* \(7,\)"):
         corrupt(torch.zeros(4, 7), "fog", severity=1)
-    with pytest.raises(InputError, match=r"must lie in \[0, 1\]"):
+    with pytest.raises(InputError, match=r"must be between 0 and 1"):
         corrupt(torch.full((1, 1, 4, 4), 1.5), "fog", severity=1)
     with pytest.raises(InputError, match="no corruption 'frog'; did you mean 'fog'"):
         corrupt(GREY, "frog", severity=1)

@@ -13,7 +13,6 @@ from calibrant_lab.data.table import to_unit
 
 
 def save(path, **arrays) -> str:
-    """An ``.npz`` file."""
     np.savez(path, **arrays)
     return str(path)
 
@@ -27,7 +26,6 @@ def pixels(rng) -> dict[str, np.ndarray]:
 
 
 def numbers(part: data.Part) -> set[int]:
-    """Which images a split holds."""
     return set(part.inputs[:, 0, 0, 0].tolist())
 
 
@@ -46,7 +44,6 @@ def test_splits_are_stratified_disjoint_and_complete(tmp_path, pixels) -> None:
 
 
 def test_the_seed_alone_decides_the_split(tmp_path, pixels) -> None:
-    """The same seed cuts alike, another one differently; the fingerprint tells them apart."""
     raw = data.load(save(tmp_path / "a.npz", **pixels))
     first, again, other = (data.split(raw, seed=seed) for seed in (1, 1, 2))
     assert first.sha256() == again.sha256() != other.sha256()
@@ -83,7 +80,6 @@ def test_images_get_their_channels_first(tmp_path, rng) -> None:
 
 
 def test_folders_of_images_are_read(tmp_path, rng) -> None:
-    """Classes are the folders' names in order; a split that is there is used."""
     for split, count in (("train", 12), ("test", 3)):
         for kind in ("cat", "ant"):
             (tmp_path / split / kind).mkdir(parents=True)
@@ -124,7 +120,6 @@ def test_preparation_standardises_what_it_was_fitted_on(rng) -> None:
 
 
 def test_crops_are_windows_of_the_padded_image(rng) -> None:
-    """Each crop equals the slice that was drawn for it."""
     images = torch.from_numpy(rng.random((20, 3, 6, 5))).float()
     crop = data.Crop(padding=2)
     drawn = crop.draw(20, torch.Generator().manual_seed(0))
@@ -158,7 +153,6 @@ def test_a_share_of_the_batch_is_augmented_as_in_the_whole(rng) -> None:
     ],
 )
 def test_sizes_out_of_range_are_named(settings, words) -> None:
-    """A split that cannot be cut is refused with its name."""
     with pytest.raises(InputError, match=words):
         data.split(data.load("digits"), **settings)
 
@@ -212,3 +206,33 @@ def test_a_slice_of_cifar10_is_decoded(data_folder) -> None:
     assert part.inputs.dtype == torch.uint8
     mean = data.Preparation.fitted(part.inputs).mean
     assert mean.tolist() == pytest.approx([0.4914, 0.4822, 0.4465], abs=0.02)
+
+
+def test_a_factory_of_your_own(tmp_path, monkeypatch) -> None:
+    """It gives what a file with its arrays gives, be it as tensors or :class:`RawData`."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "my_own_data.py").write_text(
+        "import numpy as np\n"
+        "import torch\n"
+        "from calibrant_lab import data\n"
+        "def arrays(count=8):\n"
+        "    labels = torch.arange(count) % 2\n"
+        "    return {'x_train': np.ones((count, 2)), 'y_train': labels, 'class_names': ['a', 'b']}\n"
+        "def raw():\n    return data.load('my_own_data:arrays')\n"
+        "def nothing():\n    return [1]\n"
+        "def partial():\n    return {'x_train': np.ones((2, 2))}\n"
+    )
+    np.savez(tmp_path / "file.npz", x_train=np.ones((6, 2)), y_train=np.arange(6) % 2, class_names=["a", "b"])
+    found, filed = data.load("my_own_data:arrays(count=6)"), data.load(str(tmp_path / "file.npz"))
+    assert found.name == "my_own_data:arrays(count=6)"
+    assert found.class_names == filed.class_names == ("a", "b")
+    assert torch.equal(found.train.inputs, filed.train.inputs)
+    assert torch.equal(found.train.labels, filed.train.labels)
+    assert len(data.load("my_own_data:raw").train) == 8
+    for name, words in (
+        ("nothing", "must give RawData, or a dictionary with x_train and y_train; got list"),
+        ("partial", "my_own_data:partial has 'x_train' but no labels 'y_train'"),
+        ("array", "my_own_data has no function 'array'; did you mean 'arrays'"),
+    ):
+        with pytest.raises(InputError, match=words):
+            data.load(f"my_own_data:{name}")

@@ -29,15 +29,12 @@ class Server(ThreadingHTTPServer):
         self.asked: list[str | None] = []
 
     def remote(self, file: str = "a.bin") -> Remote:
-        """What is published."""
         return Remote(
             f"http://127.0.0.1:{self.server_port}/{file}", f"md5:{hashlib.md5(CONTENT).hexdigest()}"
         )
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request."""
-
     server: Server
 
     def do_GET(self) -> None:
@@ -62,7 +59,6 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Generator[Server]:
-    """A server on this computer."""
     pytest.importorskip("pooch")
     with Server() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -121,7 +117,6 @@ def test_other_content_than_published_is_not_kept(server, tmp_path) -> None:
 
 
 def test_no_network_is_one_sentence(server, tmp_path) -> None:
-    """Where nothing answers, it says so and where the file may be put."""
     remote = server.remote()
     server.shutdown()
     server.server_close()
@@ -131,7 +126,6 @@ def test_no_network_is_one_sentence(server, tmp_path) -> None:
 
 
 def idx(array: np.ndarray) -> bytes:
-    """A gzipped idx file."""
     sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
     return gzip.compress(bytes((0, 0, 8, array.ndim)) + sizes + array.tobytes(), mtime=0)
 

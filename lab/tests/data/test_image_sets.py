@@ -36,7 +36,6 @@ def tar(path: Path, files: Files) -> Path:
 
 
 def unpack(folder: Path, files: Files) -> Path:
-    """The files in a folder."""
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
@@ -55,7 +54,6 @@ class Python2Pickler(pickle._Pickler):  # pyright: ignore
     dispatch: ClassVar[Any] = dict(pickle._Pickler.dispatch)  # pyright: ignore
 
     def save_text(self, text: str | bytes) -> None:
-        """A string of Python 2."""
         content = text if isinstance(text, bytes) else text.encode("latin1")
         self.write(b"T" + len(content).to_bytes(4, "little") + content)
         self.memoize(text)
@@ -84,7 +82,6 @@ def python_cifar10(batch: Any) -> tuple[Files, dict[str, tuple[np.ndarray, np.nd
 
 
 def binary_cifar10(told: dict[str, tuple[np.ndarray, np.ndarray]]) -> Files:
-    """The same images as the binary archive has them."""
     files = {
         f"cifar-10-batches-bin/{name}.bin": np.column_stack([labels.astype(np.uint8), pixels]).tobytes()
         for name, (pixels, labels) in told.items()
@@ -115,7 +112,6 @@ def test_cifar10_is_the_same_in_all_its_forms(tmp_path, batch) -> None:
 
 
 def test_cifar100_has_its_fine_labels(tmp_path, batch) -> None:
-    """Of the two labels of an image the fine one counts, in both forms."""
     (pixels, fine), coarse = batch(4), [7, 7, 8, 8]
     one = dumped({b"data": pixels, b"fine_labels": fine.tolist(), b"coarse_labels": coarse})
     meta = {b"fine_label_names": [b"a", b"b", b"c", b"d"], b"coarse_label_names": [b"x"]}
@@ -137,7 +133,6 @@ class Evil:
 
 
 def test_pickles_run_nothing(tmp_path, monkeypatch) -> None:
-    """A batch that names anything but arrays is refused before it is called."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=r"it names \w+\.open, which a batch of images does not need"):
         read_pickle(pickle.dumps({b"data": Evil()}), source="x")
@@ -189,12 +184,11 @@ def test_bad_archives_get_one_sentence_and_leave_nothing(tmp_path, batch) -> Non
     [
         ({b"data": np.zeros((2, 7), np.uint8)}, "rows of 3072 bytes"),
         ({b"labels": [0]}, "one whole number per image"),
-        ({b"labels": [0, -1]}, "must lie in 0 … 9; the train split has -1"),
-        ({b"labels": [0, 10]}, "must lie in 0 … 9; the train split has 0 … 10"),
+        ({b"labels": [0, -1]}, "must be in 0 … 9; the train split has -1"),
+        ({b"labels": [0, 10]}, "must be in 0 … 9; the train split has 0 … 10"),
     ],
 )
 def test_batches_that_do_not_fit_are_named(tmp_path, batch, change, words) -> None:
-    """Pixels of another size, labels missing or out of range."""
     files, _ = python_cifar10(batch)
     content = read_pickle(files["cifar-10-batches-py/data_batch_2"], source="x")
     files["cifar-10-batches-py/data_batch_2"] = dumped(content | change)
@@ -225,12 +219,11 @@ def test_svhn(tmp_path, rng) -> None:
     with pytest.raises(InputError, match=r"has no test_32x32.mat, so a split of SVHN is missing"):
         data.load("svhn", folder=tmp_path)
     savemat(place / "test_32x32.mat", {"X": shown["test"], "y": np.array([[1], [2], [11]])})
-    with pytest.raises(InputError, match="must lie in 1 … 10"):
+    with pytest.raises(InputError, match="must be in 1 … 10"):
         data.load("svhn", folder=tmp_path)
 
 
 def jpeg(value: int) -> bytes:
-    """An image of one grey."""
     file = io.BytesIO()
     Image.fromarray(np.full((8, 8), value, np.uint8)).save(file, "JPEG")
     return file.getvalue()
@@ -300,7 +293,6 @@ def test_idx_files(tmp_path, rng, zipped) -> None:
 
 
 def npy(array: np.ndarray) -> bytes:
-    """An array in numpy's format."""
     file = io.BytesIO()
     np.save(file, array)
     return file.getvalue()
@@ -374,7 +366,6 @@ def test_chestxray14(tmp_path) -> None:
 
 
 def test_patients_are_in_one_split(tmp_path) -> None:
-    """Without lists splits are cut by patients, for every seed."""
     raw = data.load(str(chest(tmp_path, train="", test="")))
     assert raw.test is None
     for seed in range(8):
@@ -385,7 +376,6 @@ def test_patients_are_in_one_split(tmp_path) -> None:
 
 
 def test_folders_that_do_not_fit_are_named(tmp_path) -> None:
-    """A patient in both lists, a missing list, image or finding."""
     with pytest.raises(InputError, match=r"1 patients are in both"):
         data.load(str(chest(tmp_path / "a", train="123", test="34")))
     with pytest.raises(InputError, match=r"has no test_list.txt, so a split is missing"):

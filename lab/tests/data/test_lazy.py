@@ -55,7 +55,6 @@ def test_the_fingerprint_of_lazy_images_tells_sets_apart(folder) -> None:
 
 
 def test_sixteen_bits_keep_their_shades(tmp_path) -> None:
-    """Grey images of sixteen bits give their upper eight bits, not white."""
     for kind in ("ant", "cat"):
         (tmp_path / kind).mkdir()
         for number in range(2):
@@ -66,7 +65,6 @@ def test_sixteen_bits_keep_their_shades(tmp_path) -> None:
 
 
 def test_geometry_is_pillows(rng) -> None:
-    """Shorter side, middle square, size, channels: as one would do it by hand."""
     pixels = rng.integers(0, 256, (2, 3, 20, 30), dtype=np.uint8)
     images = StoredImages(
         torch.from_numpy(pixels), geometry=data.Geometry(resize=10, crop=8, size=4, channels=1)
@@ -79,7 +77,6 @@ def test_geometry_is_pillows(rng) -> None:
 
 
 def test_what_cannot_be_decoded_is_named(folder) -> None:
-    """Sizes that differ, a crop that is too large, a damaged file."""
     with pytest.raises(
         InputError, match=r"0.png has 10 × 8 pixels, 1.png has 10 × 9; scale them with data.size"
     ):
@@ -97,7 +94,6 @@ def test_what_cannot_be_decoded_is_named(folder) -> None:
 
 
 def test_many_images_are_decoded_by_threads(monkeypatch, rng) -> None:
-    """As many threads as cores give the pixels that one gives."""
     pixels = torch.from_numpy(rng.integers(0, 256, (50, 1, 5, 5), dtype=np.uint8))
     monkeypatch.setattr("calibrant_lab.data.lazy.num_threads", lambda: 3)
     assert torch.equal(StoredImages(pixels)[:], pixels)
@@ -109,7 +105,6 @@ class Counted(StoredImages):
     damaged = -1
 
     def one(self, row: int):
-        """One image."""
         self.seen = [*getattr(self, "seen", []), (row, threading.current_thread())]
         if row == self.damaged:
             raise InputError(f"image {row} cannot be decoded.")
@@ -118,7 +113,6 @@ class Counted(StoredImages):
 
 @pytest.fixture
 def pixels(rng) -> torch.Tensor:
-    """Twenty images of one pixel."""
     return torch.arange(20, dtype=torch.uint8).reshape(20, 1, 1, 1)
 
 
@@ -149,7 +143,6 @@ def test_errors_reach_the_one_who_asks(pixels) -> None:
 
 
 def test_a_plan_is_kept_where_it_fits(pixels) -> None:
-    """Planned batches are taken from the stream, others are chosen; both are right."""
     lazy = Counted(pixels)
     batches = list(torch.arange(20).split(5))
     plan = Plan(lazy, batches)

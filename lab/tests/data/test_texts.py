@@ -58,7 +58,6 @@ def test_words_are_cut_as_the_keras_tokenizer_does() -> None:
 
 
 def test_the_vocabulary_goes_by_frequency_then_by_first_use() -> None:
-    """Keras keeps the words whose rank is below the size, ranks beginning at one."""
     texts = [["c", "b", "a"], ["a", "b", "d"]]
     assert by_frequency(texts, 4) == ("b", "a", "c")
     assert numbered(texts, ("b", "a", "c"), length=2).tolist() == [[1, 2], [2, 1]]
@@ -115,7 +114,6 @@ def test_a_tree_becomes_rows_with_children_levels_and_labels(treebank) -> None:
 
 
 def test_the_binary_task_drops_neutral_roots_and_the_fine_one_none(treebank) -> None:
-    """Words of dropped trees are known all the same, and case counts."""
     raw, fine = data.load("sst_trees", folder=treebank), data.load("sst_trees(fine=True)", folder=treebank)
     assert raw.train.labels.tolist() == [1, 0]
     assert fine.train.labels.tolist() == [3, 2, 0]
@@ -147,7 +145,6 @@ def test_broken_trees_are_refused(tree, words) -> None:
 
 
 def test_vectors_of_unknown_words_are_nan_and_lower_case_stands_in(tmp_path) -> None:
-    """An archive and GloVe's own text give the same; padding is zero."""
     words, vectors = ["good", "Bad", "other"], np.array([[1, 2], [3, 4], [5, 6]], dtype=np.float16)
     np.savez(tmp_path / "v.npz", words=words, vectors=vectors)
     (tmp_path / "v.txt").write_text("good 1 2\n. . 9 9\nBad 3 4\nother 5 6\n", encoding="utf-8")
@@ -158,7 +155,6 @@ def test_vectors_of_unknown_words_are_nan_and_lower_case_stands_in(tmp_path) -> 
 
 
 def test_vectors_are_found_by_path_or_in_the_folder_of_data(tmp_path, monkeypatch) -> None:
-    """A relative name is sought here first, then where CALIBRANT_DATA points."""
     (tmp_path / "v.txt").write_text("good 1 2\n")
     monkeypatch.setenv("CALIBRANT_DATA", str(tmp_path))
     assert vectors_path("v.txt") == tmp_path / "v.txt"
@@ -168,7 +164,6 @@ def test_vectors_are_found_by_path_or_in_the_folder_of_data(tmp_path, monkeypatc
 
 
 def test_a_folder_of_lines_is_a_set_of_texts(tmp_path) -> None:
-    """Labels may be words; what is not there is cut from the training texts."""
     lines = [{"text": f"It is {word}!", "label": word} for word in ("good", "bad") * 20]
     write_lines(tmp_path / "mine" / "train.jsonl", lines)
     found = read_data(DataSection(name=str(tmp_path / "mine"), test=10, calibration=4))
@@ -184,7 +179,6 @@ def test_a_folder_of_lines_is_a_set_of_texts(tmp_path) -> None:
 
 
 def test_finsen_is_read_from_its_table(tmp_path) -> None:
-    """Tags are classes, and title and content are the text."""
     rows = "".join(
         f'"Rise {n}",{tag},01/02/2020,"GDP, up\nby {n}"\n' for n in range(9) for tag in ("GDP", "Jobs")
     )

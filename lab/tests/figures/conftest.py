@@ -11,6 +11,5 @@ from few_points import few_points
 
 @pytest.fixture(name="few_points")
 def _few_points() -> Iterator[None]:
-    """Search jumping objectives at fewer points."""
     with few_points():
         yield

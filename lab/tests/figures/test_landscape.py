@@ -99,7 +99,6 @@ def test_refits_are_those_of_weighted_fits(objective) -> None:
 
 
 def test_seed_decides_the_cloud() -> None:
-    """The same seed gives the same cloud, another one another."""
     logits, labels = drawn(100)
     first, again, other = (
         objective_landscape(logits, labels, num_resamples=4, seed=seed).cloud for seed in (0, 0, 1)
@@ -171,7 +170,6 @@ def test_large_exponents_have_logarithmic_axes() -> None:
 
 
 def test_binary_log_odds() -> None:
-    """Of an event the classwise error is its calibration error."""
     generator = torch.Generator().manual_seed(1)
     scores = 3 * torch.randn(200, generator=generator, dtype=torch.float64)
     labels = torch.bernoulli(torch.sigmoid(scores / 2), generator=generator).long()
@@ -189,7 +187,6 @@ def test_binary_log_odds() -> None:
     + [("ece", case) for case in ("constant", "five samples")],
 )
 def test_hard_data(case, objective) -> None:
-    """Separable, hopeless, constant, few: finite everywhere, and what the fit warns of is kept."""
     logits, labels = drawn(40)
     if case == "five samples":
         logits, labels = logits[:5], labels[:5]
@@ -239,7 +236,6 @@ def test_nothing_is_warned_of_beside_the_notes() -> None:
 
 
 def test_refusals() -> None:
-    """Too few resamples, several labels per sample."""
     logits, labels = drawn(20)
     with pytest.raises(InputError, match="`num_resamples` must be at least 2; got 1"):
         objective_landscape(logits, labels, num_resamples=1)

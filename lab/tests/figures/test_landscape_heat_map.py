@@ -78,7 +78,6 @@ def test_colours_say_where_the_objective_is_low() -> None:
 
 
 def test_axes_are_the_papers() -> None:
-    """Exponent across, temperature upwards; linear while exponents are small."""
     assert landscape_heat_map(made()).get_yscale() == "linear"
     large = made(gammas=np.geomspace(0.5, 40, 12) - 1, temperatures=np.geomspace(0.1, 60, 15))
     assert landscape_heat_map(large).get_yscale() == "log"
@@ -132,7 +131,6 @@ def test_sentence_does_not_conclude_too_much(changes, doubts, conclusion) -> Non
 
 
 def test_key_explains_every_mark() -> None:
-    """Ridge, line, squares and dots, by the words of the legend."""
     said = landscape_key(made())
     for words in (
         "the lower the log loss",
@@ -203,7 +201,6 @@ def test_landscape_of_one_label(files) -> None:
 
 @pytest.mark.usefixtures("few_points")
 def test_landscape_of_confidences(files) -> None:
-    """That of the same numbers as log-odds, with what was right as labels."""
     given = np.load(files / "top.npz")
     odds = np.log(given["confidence"] / (1 - given["confidence"]))
     np.savez(files / "odds.npz", logits=odds, labels=given["correct"])

@@ -53,7 +53,6 @@ def test_smooth_ridge_is_the_minimum(objective) -> None:
 
 
 def test_log_odds() -> None:
-    """Of an event the map is that of log-odds."""
     generator = torch.Generator().manual_seed(5)
     scores = 3 * torch.randn(300, generator=generator, dtype=torch.float64)
     labels = torch.bernoulli(torch.sigmoid(scores / 2), generator=generator).long()
@@ -87,7 +86,6 @@ def test_jumping_ridge_beats_a_scan(objective) -> None:
 
 
 def test_weights_count_copies() -> None:
-    """An integer weight counts as many copies; weight zero, none."""
     logits, labels = drawn(100)
     counts = torch.arange(100) % 3
     weighted = temperature_ridge(logits, labels, gammas=GAMMAS, weights=counts)
@@ -108,15 +106,14 @@ def test_separable_samples_end_on_the_bound() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"gammas": [-1.0]}, "`gammas` must lie from -0.999 to 50; got -1.0"),
-        ({"gammas": [math.nan]}, "`gammas` must lie from"),
+        ({"gammas": [-1.0]}, "`gammas` must be from -0.999 to 50; got -1.0"),
+        ({"gammas": [math.nan]}, "`gammas` must be from"),
         ({"objective": "auc"}, "`objective` must be one of"),
         ({"labels": torch.zeros(6, 5, dtype=torch.int64)}, r"one at a time, `logits\[:, k\]`"),
         ({"logits": torch.full((6, 5), math.nan)}, "row 0"),
     ],
 )
 def test_refusals(change, message) -> None:
-    """Exponents outside, unknown objectives, several labels and NaN are errors."""
     logits, labels = drawn(6)
     given: dict[str, Any] = {"logits": logits, "labels": labels, "gammas": [0.0], **change}
     with pytest.raises(InputError, match=message):

@@ -22,7 +22,6 @@ from calibrant_lab.theory import temperature_fit
 
 
 def drawn(panel: Callable[..., None], **settings: Any) -> Any:
-    """The axes in which a panel was drawn."""
     ax = Figure().add_subplot()
     panel(ax, **settings)
     return ax
@@ -45,7 +44,6 @@ def curve(ax: Any, label: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, An
     ids=lambda figure: figure.name,
 )
 def test_every_figure_is_drawn(figure) -> None:
-    """Each panel has something in it, and the figure can be written."""
     found = figure.draw()
     for ax in found.axes[: len(figure.panels)]:
         assert len(ax.lines) + len(ax.collections) > 0
@@ -55,7 +53,6 @@ def test_every_figure_is_drawn(figure) -> None:
 
 
 def test_curves_are_the_numbers() -> None:
-    """The map's curve, and the bounds, are those of the functions."""
     x, y = curve(drawn(curves.focal_map_curves), "γ = 1")
     np.testing.assert_allclose(y, theory.focal_calibration_map(x, gamma=1.0).numpy(), atol=1e-15)
     bounds = drawn(curves.temperature_bound_curves)
@@ -76,7 +73,6 @@ def test_gradient_curves_are_the_numbers() -> None:
 
 
 def test_entropy_is_lost_among_many_classes_only() -> None:
-    """With two classes the curve stays above zero, with a hundred it falls below."""
     ax = drawn(curves.entropy_shifts)
     assert curve(ax, "2 classes")[1].min() > -1e-12
     assert curve(ax, "100 classes")[1].min() < -0.04
@@ -105,7 +101,6 @@ def test_isolines_enclose_the_truth() -> None:
 
 
 def test_arrows_point_to_the_map() -> None:
-    """Each arrow leads away from the centre."""
     quiver = drawn(curves.map_arrows, gamma=3.0).collections[0]
     starts = np.asarray(quiver.XY)  # pyright: ignore
     centre = np.array([0.5, math.sqrt(3) / 6])
@@ -114,13 +109,11 @@ def test_arrows_point_to_the_map() -> None:
 
 
 def note(name: str) -> str:
-    """What is said beside a figure."""
     (found,) = [figure.note for figure in FIGURES if figure.name == name]
     return found
 
 
 def test_numbers_of_the_notes() -> None:
-    """What the notes say against the captions is what the functions give."""
     factor = theory.gradient_factor(0.19, gamma=5).item()
     exact = theory.lambert_branches(0.19).lower
     assert note("gradient-factor").endswith(f"is {factor:.3f}; g(0.19, gamma) = 1 at gamma = {exact:.2f}.")
@@ -151,7 +144,6 @@ def trained() -> Callable[..., Boundary]:
 
 
 def test_names_are_unique_and_found() -> None:
-    """And a wrong one is told the nearest."""
     figures = all_figures()
     assert len({figure.name for figure in figures}) == len(figures)
     assert figure_named("fcl-boundaries").name == "fcl-boundaries"
@@ -162,7 +154,6 @@ def test_names_are_unique_and_found() -> None:
 
 
 def test_experiments_are_drawn(trained, monkeypatch) -> None:
-    """Every panel has something in it, and the figure can be written."""
     monkeypatch.setattr(curves, "train_boundary", trained)
     drawn = figure_named("fcl-boundaries").draw()
     assert all(ax.has_data() for ax in drawn.axes)

@@ -25,12 +25,10 @@ from calibrant_lab.web.model import convert_chexnet
 
 
 def network() -> nn.Module:
-    """One with buffers, of which one is an integer."""
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4, 2))
 
 
 def saved(path: Path, content: Any, **how: Any) -> Path:
-    """What ``torch.save`` writes."""
     torch.save(content, path, **how)
     return path
 
@@ -141,7 +139,6 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_files(name, tmp_path) -> None:
-    """Whatever is no file of weights is refused in one sentence."""
     path = tmp_path / "c.pt"
     path.write_bytes(HOSTILE[name])
     with pytest.raises(
@@ -184,7 +181,6 @@ def test_the_weights_are_the_same(tmp_path) -> None:
 
 
 def test_another_network_is_refused(tmp_path) -> None:
-    """Nothing is written."""
     torch.save({"layer.weight": torch.ones(1)}, tmp_path / "other.pt")
     with pytest.raises(InputError, match="must hold the weights of a DenseNet"):
         convert_chexnet(tmp_path / "other.pt", tmp_path / "w.safetensors")
@@ -193,12 +189,10 @@ def test_another_network_is_refused(tmp_path) -> None:
 
 @pytest.fixture
 def model() -> nn.Module:
-    """A perceptron with two linear layers."""
     return models.build("mlp(widths=(4,))", input_shape=(3,), num_classes=2)
 
 
 def test_weights_of_every_form(model, tmp_path) -> None:
-    """A state dictionary, one inside a checkpoint, and safetensors; other files are refused."""
     from safetensors.torch import save_file
 
     state = model.state_dict()
@@ -219,7 +213,6 @@ def test_weights_of_every_form(model, tmp_path) -> None:
 
 
 def other_words(name: str) -> str:
-    """What the file calls a parameter."""
     return name.replace("layers.", "body.").replace("weight", "kernel")
 
 
@@ -231,7 +224,6 @@ def other_words(name: str) -> str:
     ],
 )
 def test_renaming_by_patterns_or_a_function(model, rename, tmp_path) -> None:
-    """Patterns are replaced one after the other; a function gives the new name."""
     state = model.state_dict()
     torch.save({other_words(name): torch.full_like(state[name], 2.0) for name in state}, tmp_path / "w.pt")
     models.load_weights(model, tmp_path / "w.pt", rename=rename)
@@ -265,7 +257,6 @@ def test_what_is_skipped_keeps_its_weights(model, tmp_path) -> None:
     ],
 )
 def test_files_that_do_not_fit_are_named_and_change_nothing(model, change, words, tmp_path) -> None:
-    """One sentence with the names; the network keeps what it had."""
     before = {name: value.clone() for name, value in model.state_dict().items()}
     state = {name: value + 1 for name, value in before.items()}
     change(state)
@@ -276,7 +267,6 @@ def test_files_that_do_not_fit_are_named_and_change_nothing(model, change, words
 
 
 def test_two_names_for_one_parameter_are_refused(model, tmp_path) -> None:
-    """Which of the two would win is nobody's guess."""
     torch.save(model.state_dict(), tmp_path / "w.pt")
     with pytest.raises(InputError, match="there twice"):
         models.load_weights(model, tmp_path / "w.pt", rename={r"layers\.3\.bias": "layers.1.bias"})

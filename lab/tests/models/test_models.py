@@ -25,7 +25,6 @@ SMALLEST = (
 
 
 def build(text: str, shape: tuple[int, ...] = (3, 32, 32), classes: int = 10) -> nn.Module:
-    """A network from a fixed seed."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return models.build(text, input_shape=shape, num_classes=classes)
@@ -46,7 +45,6 @@ def build(text: str, shape: tuple[int, ...] = (3, 32, 32), classes: int = 10) ->
     ],
 )
 def test_logits_have_one_column_per_class_and_gradients_reach_every_parameter(text, shape) -> None:
-    """Any input shape works, and nothing is left out of the graph."""
     model = build(text, shape, 7)
     logits = model(torch.randn(5, *shape, generator=torch.Generator().manual_seed(1)))
     assert logits.shape == (5, 7)
@@ -74,7 +72,6 @@ PUBLISHED = [
 
 @pytest.mark.parametrize(("text", "shape", "expected"), PUBLISHED)
 def test_networks_have_the_published_numbers_of_parameters(text, shape, expected) -> None:
-    """The same layers as in the original."""
     with torch.device("meta"):
         made = {classes: models.build(text, input_shape=shape, num_classes=classes) for classes in expected}
     assert {
@@ -83,7 +80,6 @@ def test_networks_have_the_published_numbers_of_parameters(text, shape, expected
 
 
 def images(shape: tuple[int, ...] = (3, 32, 32)) -> torch.Tensor:
-    """Two of them."""
     return torch.randn(2, *shape, generator=torch.Generator().manual_seed(1))
 
 
@@ -169,14 +165,12 @@ def test_networks_can_be_exported(text) -> None:
     ],
 )
 def test_mistakes_are_named(text, words) -> None:
-    """Unknown names and values out of range end in one sentence."""
     with pytest.raises(InputError, match=words):
         build(text)
 
 
 @pytest.mark.parametrize("text", ["cnn", "resnet", *SMALLEST])
 def test_convolutions_refuse_features(text) -> None:
-    """Features have no rows and columns."""
     with pytest.raises(InputError, match="For features there is mlp"):
         build(text, (64,))
 

@@ -19,13 +19,11 @@ SHORTEST = (1, 1, 1, 1)
 
 
 def build(text: str, shape: tuple[int, ...] = (3, 32, 32), classes: int = 10) -> nn.Module:
-    """A network without memory."""
     with torch.device("meta"):
         return models.build(text, input_shape=shape, num_classes=classes)
 
 
 def size(model: nn.Module) -> int:
-    """How many numbers it learns."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -53,7 +51,6 @@ def test_lenet_has_the_layers_of_its_paper() -> None:
 
 
 def thin(blocks: tuple[int, ...], **settings: Any) -> references.Shapes:
-    """A residual network of few channels."""
     return references.resnet_shapes(blocks, 5, **{"bottleneck": False, "stem": 4, "width": 4} | settings)
 
 

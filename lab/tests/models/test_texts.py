@@ -15,7 +15,6 @@ from calibrant_lab.models.tree_lstm import TreeLSTM
 
 @pytest.fixture
 def generator() -> torch.Generator:
-    """Random numbers on the CPU."""
     return torch.Generator().manual_seed(11)
 
 
@@ -77,7 +76,6 @@ def test_one_word_of_padding_less_would_change_logits(generator, monkeypatch) ->
 
 
 def test_unknown_words_are_zero_in_a_network_that_does_not_learn_them() -> None:
-    """A row of NaN becomes zero, and vectors are saved but no parameters."""
     vectors = torch.tensor([[0.0, 0.0], [1.0, 2.0], [torch.nan, torch.nan]])
     model = GPCNN((21,), 2, vectors=vectors, width=2)
     assert model.vectors.tolist() == [[0, 0], [1, 2], [0, 0]]
@@ -104,7 +102,6 @@ OTHERS = [
 
 
 def forest() -> Tensor:
-    """Trees of different shapes, padded."""
     table = torch.zeros((4, 11, 5), dtype=torch.int32)
     table[:, :, 4] = -1
     for row, tree in enumerate([OTHERS[0], TREE, *OTHERS[1:]]):
@@ -171,7 +168,6 @@ def test_log_probabilities_are_not_rounded_to_half_precision(network) -> None:
 
 
 def test_five_sentiments_have_no_class_beside_them(generator) -> None:
-    """The logits of a tree are then those of the layer."""
     model = TreeLSTM((11, 5), 5, vectors=torch.randn(6, 7, generator=generator), memory=4, dropout=0.0)
     with torch.no_grad():
         found = model.eval()(forest())
@@ -219,7 +215,6 @@ def test_layers_begin_as_torch_draws_them() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(text, shape, vectors, words) -> None:
-    """One sentence, before anything is computed."""
     with pytest.raises(InputError, match=words):
         models.build(text, input_shape=shape, num_classes=2, vectors=vectors)
 
@@ -234,6 +229,5 @@ class Bag(nn.Module):
 
 
 def test_networks_of_ones_own_are_given_the_vectors() -> None:
-    """By the name of the parameter."""
     found = models.build(f"{__name__}:Bag", input_shape=(9,), num_classes=3, vectors=torch.ones(5, 4))
     assert found.get_submodule("words").weight.shape == (5, 4)

@@ -40,7 +40,6 @@ def section() -> Section:
 
 
 def test_sections_stand_before_and_after_and_are_escaped(section, evaluation_of, comparison_of) -> None:
-    """In reports of both kinds; only what is markup already stays markup."""
     for found in (evaluation_of("multiclass"), comparison_of()):
         plain = report_text(found)
         text = report_text(found, before=(section,), after=(section,))

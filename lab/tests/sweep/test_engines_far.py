@@ -51,13 +51,11 @@ TRAININGS = {
     ],
 )
 def test_settings_are_checked(engine, said) -> None:
-    """Before anything is started."""
     with pytest.raises(InputError, match=said):
         build_engine(engine)
 
 
 def test_an_engine_that_is_not_installed_says_what_to_install(monkeypatch) -> None:
-    """The extra of each; nothing of either is imported before."""
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setitem(sys.modules, "submitit", None)
     for engine, extra in ((Ray(address="local"), "ray"), (Submitit(), "slurm")):
@@ -121,7 +119,6 @@ def test_the_job_for_kubernetes_is_sound() -> None:
 
 
 def trainings() -> tuple[Item, ...]:
-    """Two trainings of a few epochs."""
     return Grid.read(TRAININGS).items()
 
 
@@ -136,7 +133,6 @@ def bits(store: Store) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The trainings one after the other."""
     store = Store(tmp_path_factory.mktemp("plain"))
     sweep(trainings(), store, Pool(jobs=1))
     found = bits(store)
@@ -151,7 +147,6 @@ loud = pytest.mark.filterwarnings("ignore")  # of sockets and processes that Ray
 @slow
 @loud
 def test_ray_gives_the_same_bits(tmp_path, cluster, plain) -> None:
-    """Predictions, epochs and numbers of a training are those of the pool."""
     store = Store(tmp_path / "store")
     assert sweep(trainings(), store, Ray(address=cluster.address)).statuses == {"finished": 2}
     assert bits(store) == plain
@@ -205,7 +200,6 @@ def test_a_driver_that_ends_loses_nothing(tmp_path, cluster, number) -> None:
 @slow
 @loud
 def test_submitit_gives_the_same_bits(tmp_path, monkeypatch, plain) -> None:
-    """Through its local executor, two runs in one job."""
     pytest.importorskip("submitit")
     monkeypatch.chdir(tmp_path)
     store = Store(tmp_path / "store")

@@ -49,7 +49,6 @@ def test_exclusions_and_overrides() -> None:
 
 
 def test_settings_are_compared_by_value() -> None:
-    """However a loss is written, it is the same."""
     axes = {"loss": ["focal(gamma=3)", "brier"]}
     override = {"when": {"loss": "focal(gamma=3.0)"}, "set": {"training.epochs": 7}}
     grid = Grid.read({"axes": axes, "override": [override]})
@@ -121,7 +120,6 @@ def test_recipes_by_path_and_as_tables(tmp_path) -> None:
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(content, message) -> None:
-    """Every mistake names what is meant, or what there is."""
     with pytest.raises(InputError, match=message):
         Grid.read(content)
 

@@ -35,7 +35,6 @@ PRINTED = {
 
 
 def test_there_is_a_layout_for_every_table() -> None:
-    """All tables of which numbers are at hand have one, and no other has."""
     assert {*layouts()} == {*PRINTED}
     of_paper = {(each.paper, each.table) for each in map(layout_named, layouts())}
     assert of_paper == {(paper, fact.table) for paper in PAPERS for fact in facts(paper)}
@@ -66,7 +65,6 @@ def test_cells_by_eye() -> None:
 
 
 def test_what_is_not_comparable_says_why() -> None:
-    """Tables whose numbers may be of another kind than ours say so below."""
     for name in ("fcl-3", "fcl-4", "fcl-9", "fcl-10"):
         assert any(note.startswith("Not comparable") for note in notes(build_table(layout_named(name), [])))
     said = " ".join(layout_named("komisarenko-1").notes)
@@ -145,7 +143,6 @@ def test_data_that_stand_in_are_named() -> None:
     ],
 )
 def test_wrong_layouts_are_refused(content, message) -> None:
-    """The message says what is wrong and names the nearest."""
     with pytest.raises(InputError, match=re.escape(message)):
         Layout.read(content)
 

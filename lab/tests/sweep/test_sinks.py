@@ -42,7 +42,6 @@ def test_what_trackers_are_told() -> None:
 
 
 def test_tensorboard(tmp_path) -> None:
-    """TensorBoard's own reader finds the curve and the finals; a second export writes nothing."""
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -56,7 +55,6 @@ def test_tensorboard(tmp_path) -> None:
 
 @pytest.mark.filterwarnings("ignore")  # MLflow uses what SQLAlchemy means to remove
 def test_mlflow(tmp_path) -> None:
-    """MLflow's own client finds settings, curve and status; a second export writes nothing."""
     tracking = pytest.importorskip("mlflow.tracking")
     pytest.importorskip("sqlalchemy")
     address = f"sqlite:///{tmp_path}/runs.db"
@@ -82,7 +80,6 @@ def test_wandb(tmp_path) -> None:
 
 @pytest.mark.parametrize("name", SINKS)
 def test_a_library_that_is_not_there_is_told(name, monkeypatch) -> None:
-    """The message says what to install."""
     for module in ("torch.utils.tensorboard.writer", "mlflow.entities", "wandb"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(InputError, match=rf"{name} is not installed; pip install 'calibrant\[{name}\]'"):

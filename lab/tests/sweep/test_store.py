@@ -46,7 +46,6 @@ def test_a_result_is_read_back(store) -> None:
 
 
 def test_results_are_chosen_by_settings_status_and_task(store) -> None:
-    """A star stands for anything; failed and diverged runs are results with a reason."""
     do(store, value=[1.0, 2.0], how=["well", "fails", "diverges", "breaks"])
     assert len(list(store.results())) == 2
     assert [each.value("square") for each in store.results({"value": [2, 5], "how": "w*"})] == [4.0]
@@ -61,7 +60,6 @@ def test_results_are_chosen_by_settings_status_and_task(store) -> None:
 
 
 def test_a_done_run_is_not_done_again(store, tmp_path) -> None:
-    """The second order finds the result; the log of starts has one line."""
     log = tmp_path / "log"
     first, second = do(store, log=[str(log)]), do(store, log=[str(log)])
     assert first == second
@@ -69,7 +67,6 @@ def test_a_done_run_is_not_done_again(store, tmp_path) -> None:
 
 
 def test_a_run_that_is_held_is_left_alone(store) -> None:
-    """While one has the lease, another gets none; afterwards it may be had."""
     (item,) = toys(value=[1.0])
     with store.claim(item.run):
         assert perform(store.address, item).state == "held"
@@ -111,13 +108,11 @@ def test_a_holder_that_was_succeeded_is_told(store, monkeypatch) -> None:
 
 
 def test_only_one_takes_over(store, monkeypatch) -> None:
-    """Of two that find the same dead lease, one gets the run."""
     store.claim("run")
     monkeypatch.setattr(places, "_is_alive", lambda _number: False)
     create = store.place.create
 
     def late(name: str, content: bytes) -> bool:
-        """Another is quicker."""
         monkeypatch.undo()
         assert create(name, content)
         return create(name, content)
@@ -133,7 +128,6 @@ def test_a_lease_that_was_taken_and_given_back_meanwhile_is_not_taken_over(store
     create = store.place.create
 
     def late(name: str, content: bytes) -> bool:
-        """Another took over, and gave back."""
         store.leases.clear("run", up_to=9)
         return create(name, content)
 
@@ -143,7 +137,6 @@ def test_a_lease_that_was_taken_and_given_back_meanwhile_is_not_taken_over(store
 
 
 def test_killed_between_result_and_rename_it_is_finished_by_the_next(store, tmp_path, monkeypatch) -> None:
-    """What was computed is not computed again."""
     log = tmp_path / "log"
     (item,) = toys(log=[str(log)])
 
@@ -164,7 +157,6 @@ def test_killed_between_result_and_rename_it_is_finished_by_the_next(store, tmp_
 
 
 def test_giving_up_leaves_a_reason(store) -> None:
-    """A run whose workers died has failed."""
     (item,) = toys(how=["dies"])
     assert give_up(store.address, item, "it died.").status == "failed"
     assert store.result(item.run).reason == "it died."
@@ -212,22 +204,19 @@ def test_a_damaged_result_is_named(store) -> None:
 
 
 def test_sizes(store) -> None:
-    """Every run has its bytes; all of them are those of its files."""
     (found,) = do(store, value=[2.0])
     files = ["README.txt", "result.json", "steps"]
     assert store.sizes()[found.run] == sum(found.file(name).stat().st_size for name in files)
 
 
 def test_no_store(tmp_path) -> None:
-    """A folder without one is refused where none is to be made."""
-    with pytest.raises(InputError, match="holds no store of runs"):
+    with pytest.raises(InputError, match="is not a store of runs"):
         Store(tmp_path, create=False)
     with pytest.raises(InputError, match=r"nonsense://x cannot be used"):
         Store("nonsense://x")
 
 
 def training_name(**settings: object) -> str:
-    """The name of a training on data that stay the same."""
     point = Grid.read({"axes": {key: [value] for key, value in settings.items()}}).points[0]
     return run_name(Training(), point.settings, {"data": "0"})
 
@@ -256,14 +245,12 @@ def test_what_decides_the_numbers_names_the_run() -> None:
 
 
 def test_another_version_is_another_run(monkeypatch) -> None:
-    """Raising a task's version makes its stored runs count no longer."""
     (before,) = toys(value=[1.0])
     monkeypatch.setattr(Toy, "version", 2)
     assert toys(value=[1.0])[0].run != before.run
 
 
 def test_fingerprints_are_kept_until_files_change(tmp_path) -> None:
-    """The same files are not read twice; a touched file is."""
     path, computed, kept = tmp_path / "data", [], {}
     path.write_text("a")
 

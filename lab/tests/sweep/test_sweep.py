@@ -27,7 +27,6 @@ from toy_task import Toy, toys
 
 
 def test_what_is_done_is_not_done_again(tmp_path) -> None:
-    """A sweep reports all runs of the grid, and does those that are missing."""
     store, log = Store(tmp_path / "store"), tmp_path / "log"
     first = toys(seed=[0, 1], log=[str(log)])
     both = toys(seed=[0, 1, 2], how=["well"], log=[str(log)])
@@ -39,7 +38,6 @@ def test_what_is_done_is_not_done_again(tmp_path) -> None:
 
 @pytest.mark.parametrize("content", ["", '{"format": 1}', "[]"])
 def test_a_damaged_result_is_done_again(tmp_path, content) -> None:
-    """It is named, the others stay, and the sweep does that run once more."""
     store, log = Store(tmp_path / "store"), tmp_path / "log"
     items = toys(seed=[0, 1], log=[str(log)])
     sweep(items, store, Serial())
@@ -74,7 +72,6 @@ def test_a_pool_replaces_workers_that_are_killed_between_runs(tmp_path) -> None:
         """Kills the worker of each run once it is done."""
 
         def ended(self, end: Ended) -> None:
-            """Wait for its end too."""
             if end.state == "done" and len(killed) < 2:
                 process = engine._seats[0].process
                 process.kill()
@@ -106,7 +103,6 @@ def test_a_full_disk_ends_the_sweep(tmp_path, monkeypatch) -> None:
 
 
 def test_a_sweep_waits_for_runs_of_another(tmp_path, monkeypatch) -> None:
-    """What another holds is waited for, and done if the other gives it back."""
     store, notes = Store(tmp_path / "store"), Mock(spec=Watcher)
     items = toys(seed=[0, 1])
     lease = store.claim(items[0].run)
@@ -149,15 +145,12 @@ def test_gpus_are_dealt_out(monkeypatch, seen, dealt) -> None:
     given: list[dict[str, str]] = []
 
     class Seat:
-        """Always at work."""
-
         def __init__(self, environment: dict[str, str], threads: int) -> None:
             _ = threads
             given.append(environment)
             self.future: Future[Ends] = Future()
 
         def submit(self, *_: object) -> Future[Ends]:
-            """Never done."""
             return self.future
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
@@ -180,16 +173,13 @@ class Threaded(Serial):
         self.executor = ThreadPoolExecutor(1)
 
     def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
-        """Hand it on."""
         return self.executor.submit(function, store, *items)
 
     def shutdown(self) -> None:
-        """Hand it on."""
         self.executor.shutdown()
 
 
 def test_how_far_runs_are_is_found_in_their_leases(tmp_path, monkeypatch) -> None:
-    """Whatever engine does them; at the end nothing of it stays."""
     monkeypatch.setattr(places, "_NOTE_EVERY", 0.02)
     store, notes = Store(tmp_path / "store"), Mock(spec=Watcher)
     items = toys(seed=[0], steps=[10], seconds=[0.05])
@@ -221,7 +211,6 @@ def test_a_worker_that_is_told_to_end_as_it_starts_is_silent(monkeypatch) -> Non
 
 
 def test_engines_by_name() -> None:
-    """The roster builds each; jobs are passed on."""
     assert {name: type(build_engine(name)).__name__ for name in ENGINES} == {
         "pool": "Pool",
         "ray": "Ray",

@@ -38,7 +38,6 @@ def start(folder: Path, first: int = 0) -> subprocess.Popen[bytes]:
 
 
 def children(pid: int) -> list[int]:
-    """The workers of a driver."""
     found: list[int] = []
     for entry in Path("/proc").iterdir():
         try:
@@ -59,14 +58,12 @@ def kill(process: subprocess.Popen[bytes], rng: random.Random) -> None:
 
 
 def end(pids: list[int]) -> None:
-    """Kill those that are still there."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
 def starts(folder: Path) -> Counter[str]:
-    """How often each seed was begun."""
     log = folder / "log"
     return Counter(line.split()[1] for line in log.read_text().splitlines()) if log.exists() else Counter()
 
@@ -111,7 +108,6 @@ seed = [0, 1, 2, 3]
 
 
 def test_trainings_that_are_killed_end_in_the_same_bits(tmp_path) -> None:
-    """Killed twice, a sweep leaves the predictions of one that nothing disturbed."""
     (tmp_path / "grid.toml").write_text(GRID, encoding="utf-8")
     items = load_grid(tmp_path / "grid.toml").items()
     undisturbed, store = Store(tmp_path / "undisturbed"), Store(tmp_path / "store")

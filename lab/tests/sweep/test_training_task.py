@@ -34,7 +34,6 @@ RECIPE = {
 
 
 def item(**changes: object) -> Item:
-    """One run."""
     return Grid.read({"recipe": RECIPE, "axes": {"seed": [0], **changes}}).items()[0]
 
 
@@ -47,7 +46,6 @@ def done(tmp_path_factory) -> Store:
 
 
 def test_the_run_is_that_of_calibrant_train(done, tmp_path) -> None:
-    """The same predictions to the bit, the same rows, and the evaluation's own numbers."""
     (found,) = done.results()
     train(recipe_of(found.settings), tmp_path / "run", report=False)
     assert found.file("predictions.npz").read_bytes() == (tmp_path / "run" / "predictions.npz").read_bytes()
@@ -110,7 +108,6 @@ def test_the_result_is_as_documented(done) -> None:
 
 
 def test_the_folder_holds_what_its_readme_names(done) -> None:
-    """Neither a checkpoint nor leftovers stay."""
     (found,) = done.results()
     folder = found.file("README.txt").parent
     names = {path.name for path in folder.iterdir()}
@@ -139,7 +136,6 @@ def test_further_calibrators_are_measured_without_training(tmp_path, monkeypatch
 
 
 def test_a_training_that_diverges_is_a_result(tmp_path) -> None:
-    """Its reason says what to do; it is not an error of the sweep."""
     store = Store(tmp_path)
     report = sweep([item(**{"optimiser.name": ["sgd"], "optimiser.learning_rate": [1e30]})], store, Serial())
     assert (report.statuses, report.failed) == ({"diverged": 1}, 0)
@@ -158,7 +154,6 @@ def test_a_gpu_that_is_not_there_is_refused_before_anything_is_kept(tmp_path, mo
 
 
 def test_a_network_is_asked_where_it_was_trained(monkeypatch) -> None:
-    """On the GPU only where the recipe lets it and there is one."""
     task = Training()
     settings = [task.complete({"hardware.accelerator": each}) for each in ("cpu", "auto")]
     for there, device in ((True, "cuda"), (False, "cpu")):

@@ -27,7 +27,6 @@ def top_change(q: np.ndarray[Any, Any], gamma: float) -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize("gamma", [0.05, 0.3, 1.0, 2.5])
 def test_three_classes_are_never_lowered(gamma) -> None:
-    """On a fine grid of the simplex, and by the region's search."""
     grid = np.linspace(0, 1, 301)
     a, b = (x.ravel() for x in np.meshgrid(grid, grid))
     rows = np.stack([a, b, 1 - a - b], axis=1)[a + b <= 1].clip(min=0)
@@ -55,7 +54,6 @@ def test_region_against_random_distributions(gamma, num_classes, rng) -> None:
 
 
 def test_the_region_grows_towards_the_thresholds() -> None:
-    """More classes, more room; with a thousand the upper bound is nearly the root."""
     regions = [confidence_region(1, count) for count in (3, 4, 10, 100, 1000)]
     bounds = [region.lowered_below for region in regions]
     assert min(np.diff(bounds)) > -1e-8
@@ -65,7 +63,6 @@ def test_the_region_grows_towards_the_thresholds() -> None:
 
 
 def test_region_is_reached() -> None:
-    """Just below the bound a distribution is lowered: four classes, three on top."""
     bound = confidence_region(1, 4).lowered_below
     top = bound - 1e-4
     assert top_change(np.array([[top, top, top, 1 - 3 * top]]), 1.0)[0] < 0
@@ -97,7 +94,6 @@ def test_line_of_four_classes() -> None:
 
 
 def test_composition() -> None:
-    """The product of the closest temperature and the proper one, by rising exponent."""
     found = theory.temperature_composition({3: 0.9, 1: 1.0}, proper_temperature=2.0, num_classes=3)
     assert [each.gamma for each in found] == [1, 3]
     for each in found:
@@ -137,7 +133,6 @@ def test_proper_at_the_same_posteriors_as_focal_loss() -> None:
 
 
 def test_post_processing_gap_can_be_larger() -> None:
-    """The printed counter-examples, and the bound that holds in the theorem's place."""
     q = focal_calibration_minimiser([0.8], gamma=2, calibration_weight=0).item()
     for weight, printed in ((0.5, 0.0083), (1.0, 0.0260)):
         gaps = theory.constant_processing_gaps(q, event_rate=0.8, gamma=2, calibration_weight=weight)
@@ -146,7 +141,6 @@ def test_post_processing_gap_can_be_larger() -> None:
 
 
 def test_post_processing_gap_bound(rng) -> None:
-    """FCL's gap is never above focal loss's plus the weight times the squared distance's."""
     for _ in range(50):
         prediction, rate = rng.uniform(0.01, 0.99, 2)
         gamma, weight = rng.uniform(0, 5), rng.uniform(0, 5)
@@ -198,7 +192,6 @@ def test_confidence_theorem_fails_where_focal_loss_is_right() -> None:
 
 
 def test_refusals() -> None:
-    """Each with its rule."""
     with pytest.raises(ValueError, match=r"`gamma` must be above 0; got -0\.5"):
         confidence_region(-0.5, 3)
     with pytest.raises(ValueError, match="`num_classes` must be at least 2; got 1"):

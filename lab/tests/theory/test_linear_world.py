@@ -23,7 +23,6 @@ SIGNAL = 2.0
 
 
 def cross_entropy(log_odds: torch.Tensor, outcomes: torch.Tensor) -> torch.Tensor:
-    """Of log-odds."""
     return functional.softplus(log_odds, threshold=40) - outcomes * log_odds
 
 
@@ -33,8 +32,6 @@ def squares(log_odds: torch.Tensor, outcomes: torch.Tensor) -> torch.Tensor:
 
 
 def focal(gamma: float) -> theory.generalisation.SampleLoss:
-    """The library's focal loss, of log-odds."""
-
     def loss(log_odds: torch.Tensor, outcomes: torch.Tensor) -> torch.Tensor:
         logits = torch.stack([torch.zeros_like(log_odds), log_odds], 1)
         return focal_loss(logits, outcomes.long(), gamma=gamma, reduction="none")
@@ -59,7 +56,6 @@ def test_published_solution() -> None:
 
 @pytest.mark.parametrize(("load", "penalty"), [(0.3, 0.0), (0.3, 0.2), (2.0, 0.2)])
 def test_squares_have_a_closed_form(load, penalty) -> None:
-    """Least squares and ridge: the step is Marchenko and Pastur's, alignment and norm follow."""
     found = theory.asymptotic_fit(squares, load=load, signal=SIGNAL, penalty=penalty)
     if penalty:  # x of penalty x^2 + (1 + penalty - load) x = load
         middle = 1 + penalty - load
@@ -77,7 +73,6 @@ def test_squares_have_a_closed_form(load, penalty) -> None:
 
 @pytest.mark.parametrize(("loss", "penalty"), [(cross_entropy, 0.0), (cross_entropy, 0.1), (focal(3.0), 0.0)])
 def test_equations_by_another_quadrature(loss, penalty) -> None:
-    """The three equations hold as they are written, over two dimensions and by bisection."""
     load = 0.15
     found = theory.asymptotic_fit(loss, load=load, signal=SIGNAL, penalty=penalty)
     nodes, weights = np.polynomial.hermite_e.hermegauss(44)
@@ -120,7 +115,6 @@ def test_small_loads_are_classical(gamma) -> None:
 
 @pytest.mark.parametrize(("gamma", "penalty"), [(0.0, 0.0), (0.0, 0.02), (3.0, 0.0), (3.0, 0.02)])
 def test_samples_give_the_limit(gamma, penalty) -> None:
-    """Fits to samples have the limit's weights, calibration and curvature, within four standard errors."""
     num_samples, num_features, seeds = 1000, 100, 6
     world = theory.LogisticWorld(num_features=num_features, signal=SIGNAL)
     limit = theory.asymptotic_fit(focal(gamma), load=0.1, signal=SIGNAL, penalty=penalty)
@@ -248,7 +242,6 @@ def test_proximal_operator_is_the_global_minimiser() -> None:
 
 
 def test_refusals() -> None:
-    """Numbers out of range and losses that do not fit are refused by name."""
     good = {"load": 0.1, "signal": 2.0}
     for change, message in (
         ({"load": 0.0}, "`load` must be finite and positive; got 0"),
@@ -270,7 +263,6 @@ def test_refusals() -> None:
 
 
 def test_performance_against_another_quadrature() -> None:
-    """Confidence, accuracy and cross-entropy are the two-dimensional integrals over features."""
     world = theory.LogisticWorld(num_features=2, signal=2.0)
     found = world.performance(torch.tensor([1.5, 0.8], dtype=torch.float64))
 
@@ -294,7 +286,6 @@ def test_performance_against_another_quadrature() -> None:
 
 
 def test_performance_against_samples() -> None:
-    """The calibration error and the rest agree with a million samples."""
     world = theory.LogisticWorld(num_features=4, signal=1.5)
     weights = torch.tensor([1.0, 1.0, -0.5, 0.3], dtype=torch.float64)
     features, outcomes = world.sample(1_000_000, seed=1)
@@ -308,7 +299,6 @@ def test_performance_against_samples() -> None:
 
 
 def test_the_truth_is_calibrated() -> None:
-    """The true weights have no error; their accuracy and cross-entropy are one-dimensional integrals."""
     world = theory.LogisticWorld(num_features=3, signal=2.5)
     found = world.performance(torch.tensor([2.5, 0.0, 0.0]))
     assert found.overconfidence == pytest.approx(0, abs=1e-14)
@@ -324,7 +314,6 @@ def test_the_truth_is_calibrated() -> None:
 
 @pytest.mark.parametrize("factor", [0.25, 0.5, 2.0, 4.0])
 def test_temperature_undoes_a_factor(factor) -> None:
-    """Weights that are a multiple of the truth have that multiple as their temperature."""
     world = theory.LogisticWorld(num_features=2, signal=2.0)
     found = world.performance(torch.tensor([2.0 * factor, 0.0]))
     assert found.temperature == pytest.approx(factor, rel=1e-10)
@@ -334,7 +323,6 @@ def test_temperature_undoes_a_factor(factor) -> None:
 
 
 def test_temperature_against_a_direct_search() -> None:
-    """The temperature is that of the least cross-entropy."""
     world = theory.LogisticWorld(num_features=3, signal=2.0)
     weights = torch.tensor([2.0, 1.0, 1.0], dtype=torch.float64)
     found = world.performance(weights)
@@ -348,7 +336,6 @@ def test_temperature_against_a_direct_search() -> None:
 
 
 def test_fit_agrees_with_another_optimiser() -> None:
-    """Cross-entropy's and focal loss's minima, with a penalty and without, against scipy's BFGS."""
     features, outcomes = theory.LogisticWorld(num_features=4, signal=2.0).sample(300, seed=3)
     for loss, penalty in ((cross_entropy, 0.0), (focal(2.0), 0.0), (focal(0.5), 0.1)):
         found = theory.fit_linear(features, outcomes, loss, penalty=penalty)
@@ -386,7 +373,6 @@ def test_overconfidence_of_the_paper_s_argument() -> None:
 
 
 def test_samples_are_repeatable() -> None:
-    """The same seed gives the same sample; frequencies are those of the posterior."""
     world = theory.LogisticWorld(num_features=2, signal=2.0)
     first, second = world.sample(50_000, seed=5), world.sample(50_000, seed=5)
     assert first[0].equal(second[0])
@@ -428,10 +414,9 @@ def test_pac_bayes_price_of_curvature() -> None:
 
 
 def test_refusals_of_the_world_and_the_bound() -> None:
-    """Numbers out of range are refused by name."""
     good = {"risk": 0.1, "distance": 1.0, "prior_scale": 1.0, "num_samples": 10}
     for change, message in (
-        ({"risk": 1.5}, r"`risk` must lie in \[0, 1\]; got 1\.5"),
+        ({"risk": 1.5}, r"`risk` must be between 0 and 1; got 1\.5"),
         ({"distance": -1.0}, "`distance` must be finite and not negative"),
         ({"prior_scale": 0.0}, "`prior_scale` must be finite and positive"),
         ({"num_samples": 0}, "`num_samples` must be at least 1; got 0"),

@@ -32,7 +32,6 @@ def short_trainings() -> Iterator[None]:
 
 @pytest.fixture
 def short_reports() -> Iterator[None]:
-    """The reports of runs are short."""
     with drawing_nothing():
         yield
 

@@ -111,7 +111,6 @@ class Anywhere(Fabric):
     """Leaves the network where it is: on the device that holds no numbers."""
 
     def setup(self, *parts: Any, **_settings: Any) -> Any:
-        """As Fabric does, but for that."""
         return super().setup(*parts, move_to_device=False)
 
 

@@ -36,7 +36,6 @@ def watched(recorded, tmp_path_factory):
 
 
 def test_recorded_numbers_are_those_of_the_saved_network(recorded, watched) -> None:
-    """The last row's dynamics agree with the final network's own logits on both splits."""
     run = watched
     assert ["dynamics" in row for row in run.rows] == [True, True, False, True]
     found = run.rows[-1]["dynamics"]
@@ -111,7 +110,6 @@ def test_snapshots_count_every_sample(watched) -> None:
 
 @pytest.mark.usefixtures("short_reports")
 def test_recording_changes_nothing(watched, recipe, tmp_path) -> None:
-    """Watching draws no random numbers: the network is bitwise the one that nobody watched."""
     alone = train(recipe.with_settings(["loss=focal(gamma=2)"]), tmp_path / "alone")
     assert torch.equal(watched.predictions.scores, alone.predictions.scores)
 
@@ -177,7 +175,6 @@ def foreign(tmp_path, rng) -> str:
 
 
 def test_the_report_says_how_it_was_trained_and_shows_images(recipe, tmp_path) -> None:
-    """The facts of the run, and eight images with the answers that predictions.npz holds."""
     run = train(recipe, tmp_path / "run")
     page = (tmp_path / "run" / "report.html").read_text()
     assert page.lower().startswith("<!doctype html>")
@@ -214,7 +211,6 @@ def test_images_are_drawn_from_what_all_get_right_and_most_get_wrong() -> None:
 
 
 def test_features_have_no_panel(recipe, tmp_path, rng) -> None:
-    """Where the samples are no images the report goes without."""
     path = tmp_path / "features.npz"
     np.savez(path, x_train=rng.normal(size=(300, 4)), y_train=np.arange(300) % 3)
     settings = [f"data.name={path}", "data.augment=[]", "data.calibration=50", "data.train=150"]
@@ -247,7 +243,6 @@ def test_foreign_samples_are_scored_as_scikit_learn_scores_them(recipe, tmp_path
 
 
 def test_foreign_samples_of_another_shape_are_refused(recipe, tmp_path, rng) -> None:
-    """Before anything is written."""
     path = tmp_path / "wide.npz"
     np.savez(path, x_train=rng.integers(0, 255, (20, 9, 9), dtype=np.uint8), y_train=np.arange(20) % 2)
     mine = recipe.with_settings([f"evaluation.out_of_distribution={path}"])
@@ -258,7 +253,6 @@ def test_foreign_samples_of_another_shape_are_refused(recipe, tmp_path, rng) -> 
 
 @pytest.mark.usefixtures("short_reports")
 def test_compared_runs_show_what_differs_and_the_same_images(recipe, tmp_path) -> None:
-    """Differing settings and eight images under both; other data have no common images."""
     for name, settings in {
         "a": [],
         "b": ["loss=focal(gamma=3)"],

@@ -34,7 +34,6 @@ def learned(monkeypatch) -> list[tuple[int, list[int]]]:
 
 
 def test_every_epoch_takes_all_samples_in_an_order_of_its_own(recipe, tmp_path, learned) -> None:
-    """Each sample once an epoch, and no two epochs alike."""
     train(recipe.with_settings(["training.epochs=3"]), tmp_path / "run")
     orders = [[row for when, rows in learned if when == epoch for row in rows] for epoch in range(3)]
     assert [sorted(order) for order in orders] == [list(range(200))] * 3
@@ -102,7 +101,6 @@ PLAIN, NORMALISED = nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.BatchNorm
 
 
 def with_batches(size: int, **more: object) -> Recipe:
-    """A recipe with batches of that size."""
     return Recipe.read({"training": {"batch_size": size, **more}})
 
 
@@ -144,7 +142,6 @@ def test_what_is_left_out_or_shared_is_said() -> None:
 
 
 def test_batches_that_processes_cannot_share_are_refused() -> None:
-    """Two processes with batch normalisation cannot share batches of two."""
     settings = {"training": {"batch_size": 2}, "hardware": {"devices": 2}}
     with pytest.raises(InputError, match=r"must be at least 4, .* needs 2 of every batch; got 2 and 60"):
         check_batches(Recipe.read(settings), 60, NORMALISED)

@@ -55,7 +55,6 @@ def test_a_run_judges_each_label_over_patients(tmp_path, rng, monkeypatch, sever
 
 
 def test_without_groups_there_is_no_table(rng) -> None:
-    """Nothing says that samples belong together, so all intervals are over samples."""
     from calibrant import Predictions
 
     given = Predictions(

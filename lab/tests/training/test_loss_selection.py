@@ -23,13 +23,11 @@ from calibrant_lab.training import alternatives, select
     ],
 )
 def test_alternatives_are_spelled_out(text, expected) -> None:
-    """Between names, between values, in products; not inside quotes."""
     assert alternatives(text) == expected
 
 
 @pytest.mark.parametrize("text", ["focal(gamma=1)", "a|a", "", "f(a=1"])
 def test_a_choice_needs_two(text) -> None:
-    """One loss is no choice."""
     with pytest.raises(InputError, match="--select must"):
         alternatives(text)
 

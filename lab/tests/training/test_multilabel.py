@@ -42,7 +42,6 @@ def recipe(tmp_path, rng) -> Recipe:
 
 
 def test_a_run_with_several_labels_leaves_everything_behind(recipe, tmp_path) -> None:
-    """Predictions of kind multilabel, judged label by label; what can be learned is learned."""
     run = train(recipe, tmp_path / "run")
     assert run.predictions.kind == "multilabel"
     assert run.predictions.class_names == ("a", "b", "c", "d")
@@ -82,7 +81,6 @@ def test_right_answers_are_shares_where_there_are_several() -> None:
 
 
 def test_balanced_labels_weigh_both_answers_alike(recipe) -> None:
-    """It is binary cross-entropy with torch's positive weights, scaled to weights with mean one."""
     data = read_data(recipe.data)
     loss = build_loss(recipe.with_settings(["training.class_weights=balanced"]), data)
     labels, logits = data.train.labels, torch.linspace(-2, 2, data.train.labels.numel()).reshape(-1, 4)
@@ -106,14 +104,12 @@ def test_balanced_labels_weigh_both_answers_alike(recipe) -> None:
     ],
 )
 def test_settings_that_do_not_go_with_the_labels_are_refused(recipe, tmp_path, settings, message) -> None:
-    """Before anything is written, in one sentence."""
     with pytest.raises(InputError, match=message):
         train(recipe.with_settings(settings), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_labels_of_files_are_zero_and_one(recipe, tmp_path) -> None:
-    """One-hot labels are classes, and a label with one answer cannot be balanced."""
     for labels, message in (
         (np.eye(3, dtype=int)[np.arange(30) % 3], r"store labels.argmax\(axis=1\)"),
         (np.full((30, 3), 2), "must hold 0 and 1"),

@@ -75,7 +75,6 @@ def free_ports(count: int) -> list[str]:
 
 
 def alone(recipe: Recipe, folder: Path) -> Run:
-    """The run of one process."""
     with drawing_nothing():
         return train(recipe, folder)
 
@@ -132,7 +131,6 @@ def test_each_process_has_its_own_vectors(shared, launched, tmp_path) -> None:
 
 
 def test_batch_statistics_are_shared(launched) -> None:
-    """With batch normalisation both processes judge with the same running statistics, again and again."""
     run, again = launched["statistics"], launched["statistics-again"]
     assert torch.equal(run.predictions.scores, again.predictions.scores)
     assert run.evaluation is not None

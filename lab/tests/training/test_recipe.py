@@ -19,7 +19,6 @@ RECIPES = Path(__file__).parents[2] / "recipes"
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_recipe_is_valid_and_survives_being_written(path) -> None:
-    """What is written holds every setting and reads back as the same recipe."""
     recipe = load_recipe(path)
     written = recipe.to_toml()
     assert Recipe.read(tomllib.loads(written)) == recipe
@@ -29,7 +28,6 @@ def test_every_recipe_is_valid_and_survives_being_written(path) -> None:
 
 
 def test_odd_strings_survive_being_written() -> None:
-    """Quotes, backslashes, umlauts, line breaks and a DEL come back as they were."""
     name = 'a "b" \\ ü \n\t\x7f 😀.npz'
     recipe = Recipe.read({"data": {"name": name}})
     assert Recipe.read(tomllib.loads(recipe.to_toml())).data.name == name
@@ -57,7 +55,6 @@ def test_odd_strings_survive_being_written() -> None:
     ],
 )
 def test_mistakes_are_one_sentence(content, words) -> None:
-    """The first mistake is named with its place, its value and what would do."""
     with pytest.raises(InputError, match=words) as caught:
         Recipe.read(content)
     assert "\n" not in str(caught.value)
@@ -93,7 +90,6 @@ def test_settings_of_the_command_line_are_checked(settings, words) -> None:
 
 
 def test_settings_are_toml_values_or_plain_text() -> None:
-    """Numbers, lists and booleans are read as such; what is no TOML is text."""
     recipe = Recipe().with_settings(
         ["schedule.name=steps", "schedule.milestones=[3, 5]", "record.dynamics=true", "loss=focal(gamma=3)"]
     )
@@ -103,7 +99,6 @@ def test_settings_are_toml_values_or_plain_text() -> None:
 
 
 def test_files_that_are_no_toml_are_named(tmp_path) -> None:
-    """The file and the place in it are said."""
     (tmp_path / "bad.toml").write_text("seed = = 1")
     with pytest.raises(InputError, match=r"bad.toml is not a TOML file: .*line 1"):
         load_recipe(tmp_path / "bad.toml")
@@ -122,7 +117,9 @@ def test_recipes_have_names(tmp_path, monkeypatch) -> None:
     """A bare name is a recipe of the package unless there is such a file; a wrong one is answered."""
     monkeypatch.chdir(tmp_path)
     assert load_recipe("digits") == load_recipe(shelf() / "digits.toml")
-    with pytest.raises(InputError, match="no file digit, nor a recipe of that name; did you mean 'digits'"):
+    with pytest.raises(
+        InputError, match="digit is neither a file nor the name of a recipe; did you mean 'digits'"
+    ):
         load_recipe("digit")
     (tmp_path / "digits").write_text("seed = 7", encoding="utf-8")
     assert load_recipe("digits").seed == 7
@@ -165,7 +162,6 @@ def test_a_recipe_stands_over_the_ones_it_extends(tmp_path) -> None:
     ],
 )
 def test_what_cannot_be_extended_is_named(texts, words, tmp_path) -> None:
-    """Circles, missing files, other paths, and mistakes further down."""
     write(tmp_path, **texts)
     with pytest.raises(InputError, match=words) as caught:
         load_recipe(tmp_path / "a.toml")
@@ -221,19 +217,17 @@ def test_a_recipe_without_the_table_has_no_small_budget() -> None:
     ],
 )
 def test_mistakes_in_the_table_are_found_where_it_is_not_used(small, words) -> None:
-    """What a small budget gives is a recipe too."""
     with pytest.raises(InputError, match=words):
         Recipe.read({**SMALL, "small": small})
 
 
 def test_every_result_says_that_the_budget_was_small(recipe, short_reports, tmp_path) -> None:
-    """The evaluation, what the command prints, and the recipe in the run's folder."""
     content = recipe.model_dump(mode="json") | {"small": {"training": {"epochs": 1}, "data": {"train": 100}}}
     (tmp_path / "recipe.toml").write_text(Recipe.read(content).to_toml())
     done = call("train", "recipe.toml", "--budget", "small", "--out", "run", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     said = "small budget: training.epochs 4 → 1, data.train 200 → 100"
-    assert f"budget:      {said}" in done.stdout
+    assert f"Budget:      {said}" in done.stdout
     found = json.loads((tmp_path / "run" / "evaluation.json").read_text(encoding="utf-8"))
     assert f"Trained on a {said}." in found["notes"]
     assert budget_note(load_recipe(tmp_path / "run" / "recipe.toml")) == said

@@ -108,7 +108,6 @@ def test_no_recipe_escapes() -> None:
 
 @pytest.mark.parametrize("budget", ["full", "small"])
 def test_every_network_gives_logits_for_the_classes_of_its_data(budget) -> None:
-    """Without memory and without time; each pair of network and data once."""
     given = [at_budget(recipe, budget) for recipe in OF_IMAGES.values()]
     pairs = {(each.model, each.data, FORMS[each.data.name][1]) for each in given}
     assert len(pairs) >= 8

@@ -87,7 +87,6 @@ def test_what_is_recorded(recipe, tmp_path, settings) -> None:
 
 @pytest.mark.usefixtures("short_reports")
 def test_measuring_the_cost_changes_nothing(recipe, tmp_path) -> None:
-    """The checkpoint holds the weights that the predictions were made by."""
     run = train(recipe.with_settings(["training.epochs=1", "curvature.weight=0.01"]), tmp_path / "run")
     data = read_data(run.recipe.data)
     inputs = preparation(run.recipe.data, data)(to_unit(data.test.inputs))

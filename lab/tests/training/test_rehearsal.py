@@ -92,7 +92,6 @@ def recipe(tmp_path, monkeypatch, rng) -> Recipe:
     ],
 )
 def test_what_would_fail_later_fails_at_once(recipe, tmp_path, setting, words) -> None:
-    """One sentence, and no directory."""
     with pytest.raises(InputError, match=words) as caught:
         train(recipe.with_settings([setting]), tmp_path / "run")
     assert "\n" not in str(caught.value)
@@ -108,7 +107,6 @@ def test_a_loss_without_settings_of_its_own_trains(recipe, tmp_path) -> None:
 
 @pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_what_fails_within_the_training_names_the_users_line(recipe, tmp_path, devices) -> None:
-    """It is no fault of calibrant."""
     late = recipe.with_settings(["loss=mine:Late", f"hardware.devices={devices}"])
     (tmp_path / "late.toml").write_text(late.to_toml())
     done = call("train", "late.toml", "-q", folder=tmp_path)
@@ -117,13 +115,11 @@ def test_what_fails_within_the_training_names_the_users_line(recipe, tmp_path, d
 
 
 def test_a_file_is_no_directory(recipe, tmp_path) -> None:
-    """A run cannot be written where a file is."""
     with pytest.raises(InputError, match=r"images.npz is a file; choose another --out"):
         train(recipe, tmp_path / "images.npz")
 
 
 def test_processes_are_bounded_by_the_cores(recipe, tmp_path, monkeypatch) -> None:
-    """On a CPU, more processes than cores only wait for each other."""
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     with pytest.raises(InputError, match=r"must be at most 4, a process for each core; got 5"):
         train(recipe.with_settings(["hardware.devices=5"]), tmp_path / "run")

@@ -25,7 +25,6 @@ STEPS = 5  # batches in an epoch: 200 samples in batches of 48
 def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(
     recipe, tmp_path, whole, same_numbers
 ) -> None:
-    """Seeds decide everything, and torch's global generator is left alone."""
     state = torch.random.get_rng_state()
     again = train(recipe, tmp_path / "again").folder.path
     assert torch.equal(state, torch.random.get_rng_state())
@@ -68,7 +67,6 @@ def test_a_checkpoint_that_added_up_less_is_resumed(recipe, whole, cut, step, ki
 
 
 def test_the_check_of_resumption_bites(recipe, whole, same_numbers, cut, monkeypatch) -> None:
-    """Were the state of the random numbers not restored, the comparison would see it."""
     folder = cut(recipe, STEPS + 2)
     monkeypatch.setattr(torch, "set_rng_state", lambda _state: None)
     train(recipe, folder.path)
@@ -139,7 +137,6 @@ def test_the_best_epoch_and_patience_survive_a_stop(recipe, tmp_path, same_numbe
 
 
 def test_a_finished_run_is_not_done_again(recipe, tmp_path, monkeypatch) -> None:
-    """Training once more in the same directory trains nothing and returns the same."""
     first = train(recipe, tmp_path / "run")
     monkeypatch.setattr(Learner, "learn", None)
     again = train(recipe, tmp_path / "run")
@@ -151,7 +148,6 @@ def test_a_finished_run_is_not_done_again(recipe, tmp_path, monkeypatch) -> None
 
 
 def test_another_recipe_is_refused(recipe, tmp_path) -> None:
-    """A directory belongs to its recipe; hardware and judgement may change."""
     train(recipe, tmp_path / "run")
     with pytest.raises(InputError, match=r"made by another recipe \(seed: 5 there, 6 here and 1 more\)"):
         train(recipe.with_settings(["seed=6", "training.epochs=9"]), tmp_path / "run")
@@ -165,7 +161,6 @@ def test_another_recipe_is_refused(recipe, tmp_path) -> None:
 
 
 def test_other_data_are_refused(recipe, tmp_path, rng, cut) -> None:
-    """If a file of data changed since the training began, resuming would mix two."""
     path = tmp_path / "data.npz"
     labels = np.arange(300) % 3
     np.savez(path, x_train=rng.normal(size=(300, 4)), y_train=labels)
@@ -194,7 +189,6 @@ def test_a_broken_checkpoint_is_named(recipe, tmp_path) -> None:
 
 @pytest.mark.parametrize("content", ['{"sessions": [', "[]", '{"sessions": []}'])
 def test_a_broken_environment_is_named(recipe, tmp_path, content) -> None:
-    """One sentence, for a run that is read and for one that is resumed."""
     short = recipe.with_settings(["training.epochs=1"])
     run = train(short, tmp_path / "run", report=False)
     run.folder.environment.write_text(content)

@@ -48,7 +48,6 @@ def test_a_run_is_judged_under_shift(recipe, tmp_path, monkeypatch, short_report
 
 
 def test_shifts_are_those_that_the_recipe_names() -> None:
-    """One, several or all; names are checked before anything is trained."""
     one = Recipe.read({"shift": {"corruption": "fog", "severities": [3]}})
     assert shifts(one) == [("fog", 3)]
     assert len(shifts(Recipe.read({"shift": {"corruption": "all"}}))) == 75
@@ -79,7 +78,6 @@ def test_published_corruptions_are_read(tmp_path, monkeypatch, rng) -> None:
 
 
 def test_one_foreign_set_is_named_once() -> None:
-    """Both ways to name it are the same; two different names are refused."""
     old = Recipe.read({"evaluation": {"out_of_distribution": "mnist"}})
     assert old.foreign_name == Recipe.read({"foreign": {"name": "mnist"}}).foreign_name == "mnist"
     with pytest.raises(InputError, match="must agree; got 'svhn' and 'mnist'"):
@@ -88,8 +86,6 @@ def test_one_foreign_set_is_named_once() -> None:
 
 
 def test_means_are_over_corruptions() -> None:
-    """The mean of a severity is that of its rows, without the clean one."""
-
     def row(corruption: str | None, severity: int, value: float) -> dict:
         estimate = {"value": value, "low": 0.0, "high": 1.0, "reason": None, "without_chance": None}
         return {"corruption": corruption, "severity": severity, "num_test": 9, "accuracy": estimate,

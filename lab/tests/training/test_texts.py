@@ -48,7 +48,6 @@ QUICK = [
 
 
 def write_lines(path: Path, records: list[dict[str, Any]]) -> None:
-    """Compressed lines of JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress("".join(json.dumps(record) + "\n" for record in records).encode()))
 
@@ -82,7 +81,6 @@ def there(sets, monkeypatch) -> None:
 @pytest.mark.usefixtures("there", "short_reports")
 @pytest.mark.parametrize("name", OF_TEXTS)
 def test_recipes_for_texts_start(name, tmp_path) -> None:
-    """A short training of each ends, and the saved network gives the saved logits."""
     settings = [*QUICK, "data.train=8"] if name == "20ng-gpcnn" else QUICK
     recipe = at_budget(load_recipe(RECIPES / f"{name}.toml"), "small").with_settings(settings)
     run = train(recipe, tmp_path / "run")
@@ -147,7 +145,6 @@ def test_the_loss_over_nodes_is_reduced_as_the_recipe_says(
 
 @pytest.mark.usefixtures("there", "short_reports")
 def test_struck_predictions_are_confidences_and_both_conventions_are_told(tree_recipe, tmp_path) -> None:
-    """The file's confidences leave the neutral share out; numbers and report tell both conventions."""
     folders = {}
     for convention in ("renormalised", "struck"):
         recipe = tree_recipe.with_settings([f'evaluation.sst_binary="{convention}"', "training.epochs=1"])
@@ -228,7 +225,6 @@ OF_DIGITS = ['data.name="digits"', 'data.vectors=""', 'model="mlp"', "optimiser.
     ],
 )
 def test_what_does_not_go_together_is_one_sentence(settings, words, tree_recipe, tmp_path) -> None:
-    """Before anything is written."""
     with pytest.raises(InputError, match=words) as caught:
         train(tree_recipe.with_settings(settings), tmp_path / "run")
     assert "\n" not in str(caught.value)

@@ -43,20 +43,16 @@ class Following(nn.Module):
         self.epochs, self.seen = [], []
 
     def step(self, epoch: int) -> None:
-        """Write the epoch down."""
         self.epochs.append(epoch)
 
     def update(self, confidences, correct) -> None:
-        """Write the confidences down."""
         self.seen.append((confidences, correct))
 
     def forward(self, logits, labels):
-        """Cross-entropy."""
         return nn.functional.cross_entropy(logits, labels)
 
 
 def test_a_run_leaves_everything_behind(recipe, tmp_path) -> None:
-    """Every file is there and says the same; the listener heard it all."""
     heard = Mock(spec=Listener)
     run = train(recipe, tmp_path / "run", listener=heard, command="calibrant train x")
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
@@ -148,7 +144,6 @@ def test_clipping_bounds_the_step(recipe, tmp_path) -> None:
 
 
 def test_losses_that_follow_are_told(recipe, tmp_path, monkeypatch) -> None:
-    """Epochs before each epoch; confidences and correctness of the policy split after it."""
     loss = Following()
     monkeypatch.setattr("calibrant_lab.training.launch.build_loss", lambda _recipe, _data: loss)
     train(recipe.with_settings(["data.policy=60"]), tmp_path / "run")
@@ -161,7 +156,6 @@ def test_losses_that_follow_are_told(recipe, tmp_path, monkeypatch) -> None:
 
 
 def test_adafocal_moves_its_exponents_and_survives_a_stop(recipe, tmp_path, same_numbers, cut) -> None:
-    """Exponents are recorded, change, and are part of what is saved."""
     mine = recipe.with_settings(["loss=adafocal(num_bins=5)", "data.policy=100"])
     rows = train(mine, tmp_path / "whole").rows
     assert len(rows[-1]["gammas"]) == 5
@@ -200,7 +194,6 @@ def test_balanced_class_weights_reach_the_loss(recipe, tmp_path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in losses.available() if "multilabel" not in name])
 def test_every_loss_trains(recipe, tmp_path, name) -> None:
-    """Three epochs under each loss take the accuracy well above guessing."""
     # With its own weight of 2 the penalty of MMCE rules the first epochs.
     loss = "mmce(penalty=0.1)" if name == "mmce" else name
     rows = train(recipe.with_settings([*QUICK, f"loss={loss}"]), tmp_path / "run").rows
@@ -220,14 +213,12 @@ def test_every_loss_trains(recipe, tmp_path, name) -> None:
     ids=lambda settings: settings[0],
 )
 def test_every_way_of_training_learns_and_resumes(recipe, tmp_path, same_numbers, cut, settings) -> None:
-    """Precision, optimiser, layout and network: accuracy beats guessing, and a stop changes no bit."""
     mine = recipe.with_settings([*QUICK, *settings])
     assert train(mine, tmp_path / "whole").rows[-1]["calibration_accuracy"] > 0.2  # by guessing, 0.1
     same_numbers(tmp_path / "whole", train(mine, cut(mine, 7).path).folder.path)
 
 
 def test_divergence_is_said(recipe, tmp_path) -> None:
-    """A rate far too high ends in a sentence that says what to do."""
     mine = recipe.with_settings(["optimiser.learning_rate=1e30", "optimiser.clip_norm=0", "reduction=sum"])
     with pytest.raises(ConvergenceError, match=r"diverged in epoch 1: .* lower optimiser.learning_rate"):
         train(mine, tmp_path / "run")
@@ -304,7 +295,6 @@ def test_what_cannot_be_done_leaves_nothing_behind(recipe, tmp_path, setting, wo
 
 
 def test_the_extra_and_the_reader_of_recipes_are_named(recipe, tmp_path, monkeypatch) -> None:
-    """Where lightning-fabric is missing, and where a path is passed in a recipe's place."""
     with pytest.raises(TypeError, match="got str: read a file with"):
         train("recipe.toml", tmp_path / "run")
     monkeypatch.setitem(sys.modules, "lightning_fabric", None)
@@ -314,7 +304,6 @@ def test_the_extra_and_the_reader_of_recipes_are_named(recipe, tmp_path, monkeyp
 
 
 def test_folders_without_a_run_or_of_another_process_are_refused(recipe, tmp_path) -> None:
-    """Reading a run back needs one; two processes do not train in one folder."""
     with pytest.raises(InputError, match="holds no run"):
         load_run(tmp_path)
     with RunFolder(tmp_path).locked(), pytest.raises(InputError, match="another process is training there"):
@@ -330,7 +319,6 @@ def test_a_collapsed_training_is_called_one(recipe, tmp_path) -> None:
 
 
 def test_a_lazy_training_is_the_same(images, lazy, tmp_path) -> None:
-    """Logits to the bit, with images decoded ahead in another thread; the fingerprints differ."""
     one, other = train(images, tmp_path / "one"), train(lazy, tmp_path / "other")
     assert torch.equal(one.predictions.scores, other.predictions.scores)
     assert one.data_sha256 != other.data_sha256
@@ -362,7 +350,6 @@ def test_a_training_begins_with_the_weights_of_a_file(recipe, short_reports, tmp
 
 
 def test_the_file_s_content_decides_which_run_it_is(tmp_path) -> None:
-    """Of a sweep: other weights under the same name are another run."""
     content = {"data": {"name": "digits"}, "initial": {"weights": str(tmp_path / "weights.pt")}}
     settings = Recipe.read(content).settings()
     found: list[str] = []
@@ -382,7 +369,6 @@ def test_the_file_s_content_decides_which_run_it_is(tmp_path) -> None:
     ],
 )
 def test_learning_rates_follow_the_schedule(settings, expected) -> None:
-    """The rate of each of four epochs, by hand."""
     schedule = ScheduleSection(**settings)
     rates = [learning_rate(schedule, base=1.0, epoch=epoch, epochs=4) for epoch in range(4)]
     assert rates == pytest.approx(expected, abs=1e-12)

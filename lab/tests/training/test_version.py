@@ -55,7 +55,6 @@ RECIPES: dict[str, dict[str, Any]] = {
 
 
 def numbers(folder: Path) -> dict[str, Any]:
-    """What the recipes give now."""
     found: dict[str, Any] = {"version": NUMBERS, "measures": Training.measures}
     for name, changes in RECIPES.items():
         settings = Training().complete({**COMMON, **changes})

@@ -44,7 +44,6 @@ def test_ten_crops_are_corners_middle_and_mirrors() -> None:
 
 
 def test_probabilities_are_averaged_and_not_logits() -> None:
-    """Of labels and of classes; what is next to zero keeps its digits."""
     views = torch.randn(10, 4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 5
     labels, classes = (averaged(list(views), multilabel=several) for several in (True, False))
     assert torch.allclose(labels.sigmoid(), views.sigmoid().mean(dim=0), rtol=1e-12)
@@ -112,7 +111,6 @@ def test_random_squares_are_shares_of_the_image(rng) -> None:
 
 
 def test_squares_need_images_that_are_large_enough(tmp_path) -> None:
-    """And ten-crop and resized-crop need to know how large the squares are."""
     with pytest.raises(InputError, match=r"ten-crop needs `data\.crop`"):
         Recipe.read({"evaluation": {"views": "ten-crop"}})
     with pytest.raises(InputError, match=r"resized-crop needs data\.crop"):

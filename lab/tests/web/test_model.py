@@ -45,7 +45,6 @@ class Colours(nn.Module):
         self.maps.weight.data = torch.eye(3).reshape(3, 3, 1, 1) * 4
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits."""
         return self.maps(images).mean(dim=(2, 3))
 
 
@@ -57,14 +56,12 @@ def picture(colour: tuple[int, int, int] = (255, 0, 0), size: tuple[int, int] = 
 
 
 def png(image: Image.Image, form: str = "PNG") -> bytes:
-    """An image as a file."""
     content = io.BytesIO()
     image.save(content, format=form)
     return content.getvalue()
 
 
 def rows(*, multilabel: bool = False, seed: int = 0) -> Predictions:
-    """Over-confident predictions of three classes."""
     rng = np.random.default_rng(seed)
     logits = rng.normal(size=(300, 3))
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(1)
@@ -170,7 +167,6 @@ class Redness(Colours):
 
 
 def test_one_output_has_the_map_of_the_second_class(classifier) -> None:
-    """Of a network with one output only the class that it speaks for has a map."""
     alone = replace(
         classifier,
         seen=replace(classifier.seen, network=Redness().eval()),
@@ -272,7 +268,6 @@ def test_the_example_of_openapi(asked) -> None:
 
 
 def test_without_a_network(client) -> None:
-    """A server without a network says how it would have one."""
     answer = client.post("/predict", files={"file": ("x.png", png(picture()))})
     assert (answer.status_code, "--model" in answer.json()["error"]) == (404, True)
 
@@ -373,7 +368,6 @@ def test_ten_crops_are_averaged(tmp_path) -> None:
 
 
 def test_refits_of_patients_are_wider() -> None:
-    """Where rows are copies within patients, resampled patients move a probability more than rows."""
     logits, labels = rows().scores[:30], rows().labels[:30]
     copies = torch.arange(30).repeat_interleave(8)
     calibrator = TemperatureScaling().fit(logits, labels)
@@ -388,7 +382,6 @@ def test_refits_of_patients_are_wider() -> None:
 
 @pytest.mark.parametrize("kind", ["multiclass", "multilabel", "binary"])
 def test_intervals_are_those_of_each_refit(kind) -> None:
-    """Maps that only scale are taken together, others one by one: the same percentiles."""
     given = rows(multilabel=kind == "multilabel")
     scores, labels = given.scores[:60], torch.as_tensor(given.labels)[:60]
     if kind == "binary":

@@ -1,4 +1,4 @@
-"""What can go wrong, as types."""
+"""Exception and warning types."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 
 
 class InputError(ValueError):
-    """The caller's numbers, shapes or files are wrong; the message says which and what to do."""
+    """The caller's numbers, shapes or files are wrong; the message gives cause and remedy."""
 
 
 class DerivativeError(InputError, RuntimeError):
-    """A derivative was asked for that does not exist; torch says this by a RuntimeError."""
+    """A derivative does not exist; torch raises a RuntimeError for this."""
 
 
 class LabelError(InputError, IndexError):
-    """A label is that of no class; torch says this by an IndexError."""
+    """A label is outside the classes; torch raises an IndexError for this."""
 
 
 class ShortOfMemoryError(InputError, MemoryError):
@@ -32,19 +32,19 @@ class NotFittedError(ValueError, AttributeError):
 
 
 class ConvergenceError(RuntimeError):
-    """An iterative fit found no optimum that can be trusted."""
+    """An iterative fit found no reliable optimum."""
 
 
 class CalibrantWarning(UserWarning):
-    """A result stands, and something about it needs saying (an optimum on a bound, floored probabilities)."""
+    """A valid result with a caveat (an optimum on a bound, floored probabilities)."""
 
 
 EXPECTED = (InputError, NotFittedError, ConvergenceError, OSError)
-"""What ends a command with one sentence."""
+"""Errors that end a command with one sentence."""
 
 
 def sentence_of(error: Exception) -> str:
-    """What the system says about a file, without the error number; other errors are sentences already."""
+    """System message about a file without the error number; other errors are sentences already."""
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
     name = str(error.filename)[:200]
@@ -52,7 +52,7 @@ def sentence_of(error: Exception) -> str:
 
 
 def in_lines(sentence: str) -> str:
-    """What is wrong, and below it what to do.
+    """Split a message into the problem and, below it, the remedy.
 
     Example:
         >>> print(in_lines("--bins must be at least 1; got 0; leave it out."))
@@ -65,23 +65,24 @@ def in_lines(sentence: str) -> str:
 
 _REMEDY = re.compile(
     r"(?:; |\. )(?=`calibrant|--[a-z]|(?:add|bring|call|choose|create|delete|did|divide|evaluate|export|"
-    r"fetch|fit|get|give|keep|leave|lower|mark|name|pass|put|read|remove|rename|replace|resume|restore|save|see|set|"
-    r"start|store|take|try|upgrade|use|wait|write)\b)"
+    r"fetch|fit|get|give|keep|leave|lower|mark|name|pass|put|read|remove|rename|reorder|replace|resume|"
+    r"restore|save|see|set|start|store|take|try|upgrade|use|wait|write|if (?:they|rounded|that|-1)|"
+    r"for several)\b)"
 )
 """Before an instruction, or a command to run."""
 
 
 @contextmanager
 def without_warnings() -> Generator[None]:
-    """No :class:`CalibrantWarning` inside: where what they say is reported in another way."""
+    """Silence :class:`CalibrantWarning` inside; the caller reports its content otherwise."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)
         yield
 
 
 def clause(error: Exception) -> str:
-    """What went wrong in a user's code, and in which line, as one clause."""
-    said = str(error).strip().splitlines() or ["no more is said"]
+    """Error in a user's code with its file and line, as one clause."""
+    said = str(error).strip().splitlines() or ["no details"]
     last = users_frame(error) or traceback.extract_tb(error.__traceback__)[-1]
     place = (error.filename, error.lineno) if isinstance(error, SyntaxError) else (last.filename, last.lineno)
     what = error.msg if isinstance(error, SyntaxError) else said[0].rstrip(".")
@@ -89,7 +90,7 @@ def clause(error: Exception) -> str:
 
 
 def users_frame(error: Exception) -> traceback.FrameSummary | None:
-    """The line of a user's code in which an error arose; None where calibrant's own code was the last."""
+    """Line of a user's code that raised an error; None if calibrant's own code was last."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if _PACKAGE in Path(frame.filename).parents:
             return None

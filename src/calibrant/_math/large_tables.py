@@ -1,4 +1,4 @@
-"""Tables of probabilities, each row read once: large ones by compiled loops in slices of fixed size.
+"""One pass over tables of probabilities: compiled loops over large ones in slices of fixed size.
 
 To load compiled code takes half a second once, a table of a million rows a twentieth: below, torch it is.
 """
@@ -17,14 +17,14 @@ from calibrant._math.arrays import MAY_BE_SHARED
 from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.threads import in_threads
 
-LARGE = 1 << 22  # entries of a table from which on this pays, and
+LARGE = 1 << 22  # entries of a table for which compiled loops pay, and
 LARGE_COLUMN = 1 << 19  # of a single column
-NARROW = 64  # columns; from there on several of a row are read at once, and a transposed copy does not pay
+NARROW = 64  # columns; wider rows are read several entries at once, without a transposed copy
 _SLICE = 1 << 20  # entries
 
 
 class TableFacts(NamedTuple):
-    """The smallest and the largest value of a table, and how far a row's sum lies from one, NaN if any is."""
+    """Smallest and largest value of a table, and largest deviation of a row sum from one (NaN if any is)."""
 
     low: float
     high: float
@@ -34,7 +34,7 @@ class TableFacts(NamedTuple):
 
 
 class RowFacts(NamedTuple):
-    """The smallest value of some rows; for each row its largest value, its sum, and whether it is right."""
+    """Smallest value of some rows; per row its largest value, its sum, and its correctness."""
 
     low: Float[Tensor, ""]
     highest: Float[Tensor, " n"]
@@ -43,7 +43,6 @@ class RowFacts(NamedTuple):
 
 
 def read_rows(probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"] | None) -> RowFacts:
-    """Read the rows once; NaN is found in ``low``."""
     wide = torch.promote_types(probs.dtype, torch.float32)
     if probs.shape[1] > NARROW:
         highest = probs.amax(dim=1)
@@ -67,14 +66,13 @@ def _first_of_highest(probs: Tensor, labels: Tensor, highest: Tensor) -> Tensor:
 
 
 def _settle_ties(probs: Tensor, labels: Tensor, correct: Tensor, doubtful: Tensor) -> None:
-    """Judge doubtful rows, where another class may be as probable, by the first of the highest."""
+    """Recompute doubtful rows, whose top class may be tied, by the first of the highest."""
     rows = doubtful.nonzero()[:, 0]
     if len(rows):
         correct[rows] = probs[rows].max(dim=1).indices == labels[rows]
 
 
 def is_large(table: Tensor, least: int = LARGE) -> bool:
-    """Whether the compiled loops take it, and are worth their loading."""
     return (
         table.numel() >= least
         and table.device.type == "cpu"
@@ -84,7 +82,7 @@ def is_large(table: Tensor, least: int = LARGE) -> bool:
 
 
 def read_table(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"] | None) -> TableFacts:
-    """Read every row once; if a value is negative, or none, the others need not be right."""
+    """Read every row once; if a value is negative or NaN, the other results may be wrong."""
     wide = probs.shape[1] > NARROW
     target = np.empty(0, dtype=np.int64) if labels is None else labels.numpy()
     return (_read_wide if wide else _read_narrow)(probs.numpy(), target)
@@ -114,7 +112,7 @@ def _read_wide(table: np.ndarray, target: np.ndarray) -> TableFacts:
 
     lowest, furthest = zip(*_in_slices(read, table), strict=True)
     confidences = highest.view(table.dtype).astype(np.float64)
-    # As an integer -0.0 is less than any negative number, which it so would hide.
+    # As an integer, -0.0 is less than any negative number, which it would hide.
     low = -math.inf if min(lowest) < 0 else float(np.array(min(lowest), dtype=bits.dtype).view(table.dtype))
     kept = confidences[: len(target)]
     return TableFacts(low, confidences.max(), max(furthest), *map(torch.from_numpy, (kept, correct)))

@@ -1,4 +1,4 @@
-r"""The largest value of a linear functional over bounded Lipschitz functions: exact, with a certificate.
+r"""Largest value of a linear functional over bounded Lipschitz functions: exact, with a certificate.
 
 For points :math:`x_1 \le \dots \le x_n` with residuals :math:`r_j` and distances :math:`d_j = x_{j+1} - x_j`,
 
@@ -7,17 +7,16 @@ For points :math:`x_1 \le \dots \le x_n` with residuals :math:`r_j` and distance
 Only the values at the points matter: joined by straight lines they are a 1-Lipschitz function into [-1, 1].
 
 **Forward.** Let :math:`V_j(w)` be the largest sum of the first j terms with :math:`w_j = w`. Then
-:math:`V_{j+1}(w) = r_{j+1} w + U_j(w)` with the sliding maximum
-:math:`U_j(w) = \max_{|w' - w| \le d_j} V_j(w')`. By induction V is concave and piecewise linear on [-1, 1]:
-it is described by the interval where it is largest and by its breakpoints, each with a mass, the amount by
-which the slope drops there. Left of the interval :math:`U_j(w) = V_j(w + d_j)`, right of it
-:math:`V_j(w - d_j)`, between them it is flat. So sliding moves the left breakpoints down by d and the right
-ones up by d, and those that leave [-1, 1] are dropped. Adding r w with r > 0 raises every slope by r: the
-interval moves right over breakpoints of total mass r, which become left breakpoints (the last one is split);
-where they do not suffice, the slope is still positive at the wall +1 and the rest of r becomes a breakpoint
-there. r < 0 is the mirror image. So breakpoints pass only between the tops of two stacks. Measured from its
-own side (w on the left, -w on the right) a position falls by d at every slide, that is, it is ``key - x``
-with a key that never changes: no offset can drift.
+:math:`V_{j+1}(w) = r_{j+1} w + U_j(w)` with the sliding maximum :math:`U_j(w) = \max_{|w' - w| \le d_j}
+V_j(w')`. By induction V is concave and piecewise linear on [-1, 1]. It is described by the interval where it
+is largest and by its breakpoints, each with a mass, the amount by which the slope drops there. Left of the
+interval :math:`U_j(w) = V_j(w + d_j)`, right of it :math:`V_j(w - d_j)`, between them it is flat. So sliding
+moves the left breakpoints down by d and the right ones up by d, and those that leave [-1, 1] are dropped.
+Adding r w with r > 0 raises every slope by r. The interval moves right over breakpoints of total mass r,
+which become left breakpoints (the last one is split). If they do not suffice, the slope is still positive at
+the wall +1 and the rest of r becomes a breakpoint there. r < 0 is the mirror image. So breakpoints pass only
+between the tops of two stacks. Measured from its own side (w on the left, -w on the right) a position falls
+by d at every slide. That is, it is ``key - x`` with a key that never changes, so no offset can drift.
 
 **Backward.** :math:`w_n` maximises :math:`V_n`, and :math:`w_j` is the point of
 :math:`[w_{j+1} - d_j, w_{j+1} + d_j]` nearest to the interval where :math:`V_j` is largest.
@@ -31,7 +30,7 @@ and :math:`h_n = C_n`, summation by parts gives
 so the optimum is also the least sum of h's variation and its distance from the cumulative residual. Equality
 needs :math:`C_j - h_j` to be a slope of :math:`U_j` at :math:`w_{j+1}`, and h to change only where w is at a
 wall. Going backward, :math:`C_j - h_{j+1}` is such a slope unless w is at a wall and it lies beyond the
-steepest slopes inside, which are the total masses, :math:`A_j` on the left and :math:`-B_j` on the right:
+steepest slopes inside. These are the total masses, :math:`A_j` on the left and :math:`-B_j` on the right:
 hence :math:`h_j = \mathrm{clamp}(h_{j+1}, C_j - A_j, C_j + B_j)`. The witness w is feasible, so its value is
 a lower bound; that of h is an upper one whatever h is. Both are returned: the number can be trusted without
 the proof.
@@ -57,8 +56,6 @@ LEFT, RIGHT = 0, 1
 
 
 class LipschitzMaximum(NamedTuple):
-    """The optimum at the points, between two bounds that anyone can check."""
-
     value: float  # of the witness: never above the optimum
     upper_bound: float  # of the potential: never below it
     witness: Vector  # (n,) the maximising function at the points
@@ -68,7 +65,7 @@ class LipschitzMaximum(NamedTuple):
 def sorted_residuals(
     scores: Vector, outcomes: Vector, weights: Vector | None = None
 ) -> tuple[NDArray[np.int64], Vector, Vector, Vector]:
-    """The order of the rows by score ``(N,)``; in it scores, outcomes less scores, and shares of weight."""
+    """Row order by score ``(N,)``; sorted scores, outcomes minus scores, and shares of weight."""
     order = np.argsort(scores)
     ascending = scores[order]
     mass = np.ones(len(order)) if weights is None else weights[order]
@@ -78,7 +75,7 @@ def sorted_residuals(
 def smooth_calibration_solution(
     scores: Vector, outcomes: Vector, weights: Vector | None = None
 ) -> tuple[Vector, Vector, LipschitzMaximum]:
-    """The distinct scores, the residual at each as a share of the whole, and the optimum there."""
+    """Distinct scores, each one's residual as a share of the total, and the optimum there."""
     _, ascending, residuals, shares = sorted_residuals(scores, outcomes, weights)
     points, merged, _ = merge_ties(ascending, shares * residuals)
     return points, merged, lipschitz_maximum(points, merged)
@@ -88,7 +85,7 @@ def smooth_calibration_error(scores: Vector, outcomes: Vector, weights: Vector |
     happened = outcomes == 1
     if weights is not None or not (happened | (outcomes == 0)).all():
         return smooth_calibration_solution(scores, outcomes, weights)[2].value
-    # Values are sorted several times faster than places are found in order.
+    # Sorting values is several times faster than argsort.
     points, residuals = np.empty(len(scores)), np.empty(len(scores))
     count = _merge_outcomes(np.sort(scores[happened]), np.sort(scores[~happened]), points, residuals)
     return float(lipschitz_values(points[:count].copy(), residuals[None, :count].copy())[0])
@@ -106,17 +103,16 @@ def smooth_calibration_gradient(
 
     .. math:: \partial\,\mathrm{smCE}/\partial p_j = -\omega_j w(p_j) + \lambda_{j-1} - \lambda_j .
 
-    Where w is off its walls and has one slope s = ±1 on both sides,
-    :math:`\lambda_{j-1} - \lambda_j = r_j s`: the residual times w'. Exact wherever the error is
-    differentiable, which is almost everywhere. Each of several tied scores gets its own residual times the
-    mean of the two slopes, and the rest by weight; so the sum over a tie is the derivative of moving the tie
-    as one.
+    Where w is off its walls and has one slope s = ±1 on both sides, :math:`\lambda_{j-1} - \lambda_j = r_j
+    s`, the residual times w'. Exact wherever the error is differentiable, which is almost everywhere. Each of
+    several tied scores gets its own residual times the mean of the two slopes, and the rest by weight. So the
+    sum over a tie is the derivative of moving the tie as one.
     """
     order, ascending, residuals, shares = sorted_residuals(scores, outcomes, weights)
     residuals = shares * residuals
     points, merged, ties = merge_ties(ascending, residuals)
     best = lipschitz_maximum(points, merged)
-    # Row by row: the weight moves along w, and the residual along the slope of w where it has one.
+    # Per row: the weight moves along w, and the residual along the slope of w if it has one.
     slope, rest = _slopes(merged, best.potential, np.bincount(ties, shares).astype(np.float64))
     gradient = np.empty_like(shares)
     gradient[order] = shares * (rest - best.witness)[ties] + residuals * slope[ties]
@@ -141,7 +137,7 @@ def lipschitz_maximum(points: Vector, residuals: Vector) -> LipschitzMaximum:
 
 
 def merge_ties(scores: Vector, values: Vector) -> tuple[Vector, Vector, NDArray[np.int64]]:
-    """Distinct ascending scores ``(n,)``, the sum of the values at each, and of every row its place there."""
+    """Distinct ascending scores ``(n,)``, sums of values, and each row's index among them."""
     points = np.empty_like(scores)
     sums = np.zeros_like(values)
     ties = np.empty(scores.shape[0], np.int64)
@@ -163,7 +159,7 @@ def _merge(scores: Vector, values: Vector, points: Vector, sums: Vector, ties: N
 
 @njit
 def _merge_outcomes(happened: Vector, failed: Vector, points: Vector, residuals: Vector) -> int:
-    """Distinct ascending scores, and the mean residual at each, from the sorted scores of both outcomes."""
+    """Distinct ascending scores with mean residuals, from the sorted scores of both outcomes."""
     size = len(happened) + len(failed)
     i, j, last = 0, 0, 0
     while i + j < size:
@@ -232,7 +228,7 @@ def _both_passes(
         for side in range(2):
             peak[side, j] = min(keys[side, top[side] - 1] - x, 1.0) if top[side] > bottom[side] else -1.0
         if rest > 0.0 and last < first:
-            peak[here, j] = 1.0  # exactly, without the roundings of its key
+            peak[here, j] = 1.0  # exactly, without the rounding of its key
 
     w = min(max(0.0, peak[LEFT, n - 1]), -peak[RIGHT, n - 1])
     h = cumulative
@@ -254,11 +250,11 @@ def _both_passes(
 
 
 def lipschitz_values(points: Vector, residuals: Matrix) -> Vector:
-    r"""The optima ``(r,)`` for residuals ``(r, n)`` at ascending, perhaps tied points ``(n,)``.
+    r"""Optima ``(r,)`` for residuals ``(r, n)`` at ascending, possibly tied points ``(n,)``.
 
-    The forward pass without the backward one. The maximum of :math:`V_j` is kept as it goes. A slide leaves
-    it as it is. Adding :math:`r w` with :math:`r > 0` raises it by :math:`r w_0`, where :math:`w_0` is the
-    right end of the interval of maxima. Then it rises by the slope that is left times the way to the next
+    Forward pass only, which tracks the maximum of :math:`V_j`. A slide does not change
+    it. Adding :math:`r w` with :math:`r > 0` raises it by :math:`r w_0`, where :math:`w_0` is the
+    right end of the interval of maxima. Then it rises by the remaining slope times the distance to the next
     breakpoint, until the slope is used up or the wall is reached; r < 0 is the mirror image.
     """
     num_rows, n = residuals.shape
@@ -320,8 +316,8 @@ def _find_values(
 
 
 def _slopes(residuals: Vector, potential: Vector, shares: Vector) -> tuple[Vector, Vector]:
-    """For each point: the mean slope of w around it, and what the multipliers leave over, per weight."""
-    flow = potential - np.cumsum(residuals)  # h_j - C_j; the last is zero: beyond it is no distance
+    """Per point: mean slope of w around it, and the rest of the multipliers per weight."""
+    flow = potential - np.cumsum(residuals)  # h_j - C_j; the last is zero: no distance follows
     flow[np.abs(flow) <= 1e-13 * np.abs(residuals).sum()] = 0.0  # rounding errors have a sign too
     before = np.concatenate([[0.0], flow[:-1]])
     slope = (np.sign(before) + np.sign(flow)) / 2

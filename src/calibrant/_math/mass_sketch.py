@@ -5,9 +5,9 @@ width on the scale of log-odds, since those of networks crowd against one, where
 not tell them apart. A boundary between two bins that falls inside a cell splits it in proportion.
 
 How wrong can that be? Let :math:`R(u)` be the sum of confidence minus outcome over the sorted samples up to
-weight :math:`u`. The error is :math:`\sum_j |R(e_{j+1}) - R(e_j)| / W`, and the sketch knows :math:`R` at
-the ends of the cells. In a cell of weight w and width h, with outcomes of weight s equal to 1, the sum of the
-outcomes leaves the straight line by at most :math:`s (w - s) / w` (all ones first, or last), and that of the
+weight :math:`u`. The error is :math:`\sum_j |R(e_{j+1}) - R(e_j)| / W`, and the sketch knows :math:`R` at the
+ends of the cells. In a cell of weight w and width h, let outcomes of weight s be 1. The sum of the outcomes
+leaves the straight line by at most :math:`s (w - s) / w` (all ones first, or last), and that of the
 confidences by at most :math:`h w / 4`. The exact rule ends its bins at whole samples, somewhere in the same
 cell, which moves the line by at most the cell's residual :math:`|r|`. Every inner boundary belongs to two
 bins, so
@@ -34,7 +34,6 @@ def sketch_sums(
     outcomes: Shaped[Tensor, " N"],
     weights: Float[Tensor, " N"] | None = None,
 ) -> tuple[Float[Tensor, " M"], Float[Tensor, " M"], Float[Tensor, " M"]]:
-    """Weights, weighted confidences and weighted outcomes of each cell."""
     inner = _cell_edges()[1:-1].to(confidences.device)
     index = torch.searchsorted(inner, confidences.to(torch.float64).contiguous())
     return bin_sums(index, NUM_CELLS, confidences, outcomes, weights)
@@ -47,7 +46,6 @@ def sketch_bins(
     *,
     num_bins: int,
 ) -> BinSums:
-    """Bins of equal mass, with cells split in proportion; the edges are those of cells."""
     reached, cell, targets = _boundaries(counts, num_bins)
     edges = _cell_edges().to(counts.device)
     before = reached - counts  # (M,), the weight below each cell
@@ -67,7 +65,7 @@ def sketch_error_bound(
     *,
     num_bins: int,
 ) -> Float[Tensor, ""]:
-    """By how much the l1 error of ``sketch_bins`` can differ from the exact one."""
+    """Bound on the difference between the l1 error of ``sketch_bins`` and the exact one."""
     reached, cell, _ = _boundaries(counts, num_bins)
     split = cell[1:-1]
     weight, ones = counts[split], outcomes[split]
@@ -79,16 +77,16 @@ def sketch_error_bound(
 def _boundaries(
     counts: Tensor, num_bins: int
 ) -> tuple[Float[Tensor, " M"], Int[Tensor, " {num_bins}+1"], Float[Tensor, " {num_bins}+1"]]:
-    """The weight up to the end of each cell, the cell of each boundary between bins, and what is below it."""
+    """Cumulative weight of cells, cell of each bin boundary, and weight below each boundary."""
     reached = counts.cumsum(dim=0)
     targets = torch.arange(num_bins + 1).to(counts) / num_bins * reached[-1]
     cell = torch.searchsorted(reached, targets * REACHED)  # the tolerance of `mass_boundaries`
-    cell[0] = int((counts > 0).to(torch.uint8).argmax())  # the first one that holds anything
+    cell[0] = int((counts > 0).to(torch.uint8).argmax())  # the first non-empty one
     return reached, cell, targets
 
 
 def _cell_edges() -> Float[Tensor, " edges"]:
-    """Edges of the cells: 0, equal steps of log-odds, 1. On the CPU, so that all processes have the same."""
+    """Edges of the cells: 0, equal steps of log-odds, 1. On the CPU, so that all processes agree."""
     log_odds = torch.linspace(
         -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS, NUM_CELLS - 1, dtype=torch.float64, device="cpu"
     )

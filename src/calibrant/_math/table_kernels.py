@@ -1,4 +1,4 @@
-"""What is asked of large tables of probabilities, compiled: one pass in place of a dozen."""
+"""Sums over large tables of probabilities, compiled: one pass instead of a dozen."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from calibrant._math.arrays import MAY_BE_SHARED, NEAR_EDGE
 from calibrant._math.jit import njit
+from calibrant._math.newton import Expansion
+
+_BLOCK = 12  # binary logarithm of the number of samples per partial sum
 
 
 @njit
@@ -21,8 +24,7 @@ def read_narrow_rows(
 ) -> tuple[float, float, float]:
     """Fill in each row's largest value, and with labels whether its first place is the true class.
 
-    Returns the smallest value, the largest and the furthest that a row's sum lies from one; NaN anywhere is
-    in the last.
+    Returns the smallest value, the largest, and the largest deviation of a row's sum from one, NaN if any is.
     """
     num_samples, num_classes = probs.shape
     low, high, furthest = math.inf, -math.inf, 0.0
@@ -54,11 +56,11 @@ def read_wide_rows(
     correct: NDArray[np.bool_],
     shared: int,
 ) -> tuple[int, float]:
-    """:func:`read_narrow_rows` for many columns, in steps that a processor takes for several columns at once.
+    """:func:`read_narrow_rows` for many columns, in steps that a processor vectorises.
 
-    ``bits`` are the same numbers read as integers, which are ordered alike if none has a minus sign; NaN lies
-    beyond infinity. ``highest`` are such integers, and ``shared`` is that of ``MAY_BE_SHARED``. Returns the
-    smallest integer and the furthest that a row's sum lies from one.
+    ``bits`` are the same numbers read as integers, which have the same order if none has a minus sign; NaN is
+    beyond infinity. ``highest`` are such integers, and ``shared`` is ``MAY_BE_SHARED`` as one. Returns the
+    smallest integer and the largest deviation of a row's sum from one.
     """
     lowest, furthest = bits[0, 0], 0.0
     for i in range(len(probs)):
@@ -76,7 +78,7 @@ def read_wide_rows(
 
 @njit
 def _is_first(label: int, row: NDArray[Any], highest: float, shared: float) -> bool:
-    """Whether the label's is the first of the highest entries, which below ``shared`` may be several."""
+    """Return True if the label's entry is the first of the highest, which may tie below ``shared``."""
     if row[label] != highest:
         return False
     if highest < shared:
@@ -88,7 +90,7 @@ def _is_first(label: int, row: NDArray[Any], highest: float, shared: float) -> b
 
 @njit(fastmath={"reassoc", "nsz"})
 def _sum(row: NDArray[np.floating]) -> float:
-    """In the row's own type, in any order: to see whether it is one."""
+    """Sum in the row's own type, in any order: accurate enough to check that it is one."""
     total = row[0]
     for k in range(1, len(row)):
         total += row[k]
@@ -117,7 +119,7 @@ def width_sums(
 ) -> NDArray[np.float64]:
     """Weights, weighted confidences and weighted outcomes ``(3, B)`` of bins of equal width.
 
-    ``weights`` ``(N,)``, or of length one where all are alike.
+    ``weights`` ``(N,)``, or of length one if all are equal.
     """
     sums = np.zeros((3, num_bins))
     alike = len(weights) == 1
@@ -172,8 +174,8 @@ def pool_adjacent(
     """Isotonic regression of each row of outcomes ``(K, N)`` on ascending scores ``(K, N)``.
 
     Fills ``steps`` ``(4, K, N)`` with the lowest and the highest score, the value and the weight of each
-    step. Equal scores enter as one; samples of weight zero do not count. Means are compared multiplied out,
-    where sums of counts are exact, and equal ones are pooled.
+    step. Equal scores enter as one; samples of weight zero are ignored. Comparing means by cross-multiplied
+    sums is exact for counts; equal means are pooled.
     """
     num_rows, num_samples = scores.shape
     for row in range(num_rows):
@@ -198,3 +200,41 @@ def pool_adjacent(
         num_steps[row] = top + 1
         for step in range(top + 1):
             total[step] /= weight[step]
+
+
+def logistic_expansion(
+    design: NDArray[np.float64],
+    outcomes: NDArray[np.float64],
+    shares: NDArray[np.float64],
+    place: NDArray[np.float64],
+) -> Expansion:
+    """Mean log loss of the log-odds ``design @ place``, with its derivatives by ``place`` ``(F,)``."""
+    width = len(place)
+    sums = np.zeros(((len(design) >> _BLOCK) + 1, 2 + width, width))
+    _add_logistic(design, outcomes, shares, place, sums)
+    total = sums.sum(axis=0)
+    return Expansion(float(total[0, 0]), total[1], total[2:])
+
+
+@njit
+def _add_logistic(
+    design: NDArray[np.float64],
+    outcomes: NDArray[np.float64],
+    shares: NDArray[np.float64],
+    place: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> None:
+    num_samples, width = design.shape
+    for i in range(num_samples):
+        block, log_odds = sums[i >> _BLOCK], 0.0
+        for k in range(width):
+            log_odds += design[i, k] * place[k]
+        small = math.exp(-abs(log_odds))
+        likely = 1.0 / (1.0 + small)
+        prob = likely if log_odds >= 0.0 else small * likely
+        block[0, 0] += shares[i] * (max(log_odds, 0.0) + math.log1p(small) - outcomes[i] * log_odds)
+        residual, spread = shares[i] * (prob - outcomes[i]), shares[i] * small * likely * likely
+        for k in range(width):
+            block[1, k] += residual * design[i, k]
+            for m in range(width):
+                block[2 + k, m] += spread * design[i, k] * design[i, m]

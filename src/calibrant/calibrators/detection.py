@@ -1,4 +1,4 @@
-"""Calibration of object detectors that depends on where and how large a box is."""
+"""Calibration of object detectors that depends on the position and size of a box."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class DetectionCalibration:
     bias: float
     num_covariates: int
     loss: float
-    """Mean log-loss on the detections that it was fitted on."""
+    """Mean log loss on the detections that it was fitted on."""
     covariates: tuple[str, ...] = ()
-    """What the covariates are called, if they have names."""
+    """Names of the covariates, if any."""
 
     def predict_proba(self, confidences: ArrayLike, covariates: ArrayLike | None = None) -> Matrix:
         """Calibrated confidences ``(N,)``.
 
         Args:
             confidences: One for each detection, ``(N,)`` in 0..1.
-            covariates: As many columns as it was fitted on, in the same order.
+            covariates: The columns of the fit, in the same order.
 
         Raises:
             InputError: If there are other columns, or a value lies outside 0..1.
@@ -63,7 +63,7 @@ class DetectionCalibration:
 
     @classmethod
     def from_json(cls, text: str) -> DetectionCalibration:
-        """What :meth:`to_json` wrote.
+        """Read the text from :meth:`to_json`.
 
         Raises:
             InputError: If it is no such text.
@@ -75,7 +75,7 @@ class DetectionCalibration:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> DetectionCalibration:
-        """What stands in a file, by name.
+        """Calibrator from a file's contents, by name.
 
         Raises:
             InputError: If a number is none, or there are not as many weights as terms.
@@ -110,10 +110,10 @@ def fit_detections(
 
     Args:
         confidences: One for each detection, ``(N,)`` in 0..1.
-        correct: Whether each is right, ``(N,)``.
+        correct: Correctness of each, ``(N,)``.
         covariates: Columns ``(N, k)`` in 0..1, as :meth:`Detections.covariates` gives.
         method: The form.
-        names: What the covariates are called, one for each column. ``calibrant apply`` asks for those of
+        names: Names of the covariates, one for each column. ``calibrant apply`` asks for those of
             :meth:`Detections.covariates`.
 
     Returns:
@@ -121,8 +121,8 @@ def fit_detections(
         and wrong ones lie apart, so that no weights are large enough, and all confidences become 0 or 1.
 
     Raises:
-        InputError: If shapes disagree, a value lies outside 0..1, there are not as many different names as
-            covariates, or all detections are right or all wrong.
+        InputError: If shapes disagree, a value lies outside 0..1, the names are not one per covariate, or all
+            detections are right or all wrong.
         ConvergenceError: If no optimum is found.
 
     References:
@@ -155,8 +155,8 @@ def fit_detections(
     weights, bias, loss = _fitted(terms, right, least)
     if (((terms @ weights + bias) > 0) == (right > 0)).all():
         warnings.warn(
-            f"{method}: right and wrong detections are separable: all {len(right)} are told apart, so "
-            "the fit states near 0 or 1; take more detections, fewer covariates, or a simpler method.",
+            f"{method} separates all {len(right)} right and wrong detections, so its probabilities are near "
+            "0 or 1; use more detections, fewer covariates, or a simpler method.",
             CalibrantWarning,
             stacklevel=2,
         )
@@ -182,12 +182,12 @@ def as_axes(confidences: ArrayLike, covariates: ArrayLike | None) -> Matrix:
             raise InputError(f"`covariates` must have shape ({len(stated)}, k); got {others.shape}.")
         axes = np.concatenate([axes, others], axis=1)
     if not ((axes >= 0).all() and (axes <= 1).all()):
-        raise InputError("`confidences` and `covariates` must lie in 0..1; take shares of the image.")
+        raise InputError("`confidences` and `covariates` must be in 0..1; take shares of the image.")
     return axes
 
 
 def as_correct(correct: ArrayLike, num_detections: int) -> Vector:
-    """What is right as numbers, if each is 0 or 1."""
+    """Correctness as numbers, each 0 or 1."""
     right = np.asarray(correct, np.float64)
     if right.shape != (num_detections,) or not np.isin(right, (0, 1)).all():
         raise InputError(f"`correct` must hold 0 and 1, one for each of {num_detections} detections.")
@@ -225,7 +225,6 @@ def _sigmoid(values: Matrix) -> Matrix:
 
 
 def _fitted(terms: Matrix, right: Matrix, least: Matrix) -> tuple[Matrix, float, float]:
-    """Weights of the terms, bias and mean log-loss, on standardised terms and back."""
     from scipy.optimize import minimize
 
     centre = terms.mean(axis=0)
@@ -254,11 +253,11 @@ def _fitted(terms: Matrix, right: Matrix, least: Matrix) -> tuple[Matrix, float,
 
 
 def save_detection_calibration(calibration: DetectionCalibration, path: str | os.PathLike[str]) -> None:
-    """Write a calibrator of detections, which is complete or not there.
+    """Write a calibrator of detections; the file is complete or absent.
 
     Args:
-        calibration: What :func:`fit_detections` made.
-        path: Where to; the name ends in ``.safetensors``.
+        calibration: Calibration from :func:`fit_detections`.
+        path: Output path; the name ends in ``.safetensors``.
 
     Raises:
         InputError: If the name has another ending.
@@ -283,7 +282,7 @@ def save_detection_calibration(calibration: DetectionCalibration, path: str | os
 
 
 def load_detection_calibration(path: str | os.PathLike[str]) -> DetectionCalibration:
-    """Read what :func:`save_detection_calibration` wrote; path and errors as for :func:`load_calibrator`."""
+    """Read a file of :func:`save_detection_calibration`; path and errors as for :func:`load_calibrator`."""
     content, tensors = read_file(path, DETECTION_KEY, "a calibrator of detections")
     kept = {
         name: value for name, value in content.items() if name not in {"format_version", "calibrant_version"}

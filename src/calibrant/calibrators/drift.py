@@ -1,4 +1,4 @@
-"""Other data than those of the fit: class frequencies estimated without labels, and signs of a shift."""
+"""New data that differ from the fit: class frequencies estimated without labels, and signs of a shift."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calibrant.calibrators.fitting.results import Profile, Summary, summary_of
 from calibrant.calibrators.fitting.samples import floor_zero_probabilities
 from calibrant.calibrators.inputs import check_like_fit
 
-_TOLERANCE = 1e-6  # nats of all samples together, by which the likelihood may miss its maximum
+_TOLERANCE = 1e-6  # tolerance of the maximum likelihood, in nats of all samples together
 _MAX_STEPS = 10_000
 _SUM_TOLERANCE = 1e-3
 LARGE_DISTANCE = 0.1  # between histograms, beyond noise
@@ -28,7 +28,7 @@ FALSE_ALARMS = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class PriorEstimate:
-    """What :func:`estimate_prior` found."""
+    """Result of :func:`estimate_prior`."""
 
     prior: tuple[float, ...]
     """Estimated share of each class; both classes of a binary problem."""
@@ -52,7 +52,7 @@ def estimate_prior(
     weights: ArrayLike | None = None,
     max_steps: int = _MAX_STEPS,
 ) -> PriorEstimate:
-    r"""The class frequencies of unlabelled data, from calibrated probabilities (label shift).
+    r"""Estimate class frequencies of unlabelled data from calibrated probabilities (label shift).
 
     Where only the frequencies of the classes changed, and not what each class looks like, the likelihood of
     the new data under frequencies q is :math:`\prod_i \sum_k q_k p_{ik} / \pi_k`, with the probabilities p
@@ -63,12 +63,12 @@ def estimate_prior(
 
     Args:
         probs: Probabilities of the new data, ``(N, C)``, or ``(N,)`` of class 1. They must be calibrated on
-            data with the frequencies ``source_prior``, by a calibrator that mends class frequencies
-            (:class:`BiasCorrectedTemperatureScaling`, :class:`PlattScaling` for binary ones): a calibrator
-            without shifts of its own leaves a bias that is taken for a shift.
+            data with the frequencies ``source_prior``, by a calibrator that corrects class frequencies
+            (:class:`BiasCorrectedTemperatureScaling`, :class:`PlattScaling` for binary ones). A calibrator
+            without shifts of its own leaves a bias that looks like a shift.
         source_prior: The class frequencies of the calibration data, ``(C,)``, or one number for class 1;
-            ``calibrator.fit_result_.profile.class_prior`` tells them.
-        num_source: How many samples the calibrator was fitted on; the standard errors then contain those of
+            ``calibrator.fit_result_.profile.class_prior`` holds them.
+        num_source: Number of samples in the calibrator's fit; the standard errors then contain those of
             its slope and its shifts, by the delta method. Without it they hold for known probabilities.
         weights: Sample weights ``(N,)``.
         max_steps: The most steps of the iteration.
@@ -125,7 +125,7 @@ def estimate_prior(
 
 
 def adjust_to_prior(probs: ArrayLike, *, prior: ArrayLike | float, source_prior: ArrayLike | float) -> Tensor:
-    r"""Probabilities for other class frequencies than they were calibrated for.
+    r"""Adapt calibrated probabilities to other class frequencies.
 
     .. math:: p'_k \propto p_k \, q_k / \pi_k
 
@@ -155,7 +155,7 @@ def adjust_to_prior(probs: ArrayLike, *, prior: ArrayLike | float, source_prior:
     factors = torch.where(source > 0, new / torch.where(source > 0, source, 1), 0)
     adjusted = table * factors
     total = adjusted.sum(dim=1, keepdim=True)
-    # A sample that is certainly of a class that no longer occurs keeps its probabilities.
+    # A sample certain to be of an absent class keeps its probabilities.
     adjusted = torch.where(total > 0, adjusted / torch.where(total > 0, total, 1), table)
     return adjusted[:, 1] if is_event else adjusted
 
@@ -194,7 +194,7 @@ def source_prior_of(calibrator: Calibrator) -> tuple[float, ...]:
 
 
 def _table(probs: ArrayLike) -> tuple[Float[Tensor, "N C"], bool]:
-    """Probabilities of all classes in float64, and whether those of one event were given."""
+    """Probabilities of all classes in float64, and whether the input was of one event."""
     checked = check_probs(probs)
     table = checked.scores.to(torch.float64)
     if table.ndim == 1:
@@ -203,7 +203,7 @@ def _table(probs: ArrayLike) -> tuple[Float[Tensor, "N C"], bool]:
 
 
 def _prior(name: str, values: ArrayLike | float, num_classes: int) -> Float[Tensor, " C"]:
-    """Class frequencies; of one number for class 1, both."""
+    """Class frequencies; a single number is that of class 1."""
     prior = as_float_tensor(torch.as_tensor(values, dtype=torch.float64), name=name)
     if prior.ndim == 0 and num_classes == 2:
         prior = torch.stack([1 - prior, prior])
@@ -220,7 +220,6 @@ def _prior(name: str, values: ArrayLike | float, num_classes: int) -> Float[Tens
 
 
 def _refuse_absent(source: Tensor, table: Tensor) -> None:
-    """Refuse classes that never occurred in the calibration data: their frequency cannot be estimated."""
     absent = (source == 0) & (table > 0).any(dim=0)
     if bool(absent.any()):
         number = int(absent.to(torch.uint8).argmax())
@@ -236,10 +235,10 @@ def _climb(
     total: float,
     max_steps: int,
 ) -> tuple[Float[Tensor, " C"], int, float]:
-    """Frequencies near the maximum, steps, and how far the maximum may be, by EM with leaps (SQUAREM)."""
+    """Frequencies near the maximum, steps, and a bound on the gap to it, by EM with leaps (SQUAREM)."""
 
     def seen(prior: Tensor) -> tuple[float, Tensor]:
-        """Mean log-likelihood, and for each class what its frequency is multiplied by; 1 at the maximum."""
+        """Mean log-likelihood, and the factor of each class's frequency; 1 at the maximum."""
         density = (ratios @ prior).clamp(min=torch.finfo(torch.float64).tiny)
         return float(density.log() @ shares), (shares / density) @ ratios
 
@@ -247,7 +246,7 @@ def _climb(
     while True:
         value, pull = seen(prior)
         steps += 1
-        if value < lowest:  # leapt too far
+        if value < lowest:  # the leap was too far
             prior, lowest = fallback, -math.inf
             continue
         gap = total * max(0.0, float(pull.max()) - 1)
@@ -261,12 +260,12 @@ def _climb(
 
 
 def _leap(prior: Tensor, once: Tensor, twice: Tensor) -> Float[Tensor, " C"]:
-    """Where the steps lead to, were each the same fraction of the one before."""
+    """Limit of the steps, if each were the same fraction of the one before."""
     first, change = once - prior, twice - 2 * once + prior
     length = float(first.norm() / change.norm()) if bool(change.any()) else 1.0
     if length <= 1:
         return twice
-    # No class is given up by a leap: from zero there is no way back.
+    # A leap keeps every class above zero, from which no step returns.
     leapt = (prior + 2 * length * first + length**2 * change).maximum(twice / 10)
     return leapt / leapt.sum()
 
@@ -279,7 +278,7 @@ def _standard_errors(
     total: float,
     num_source: int | None,
 ) -> Float[Tensor, " C"]:
-    """By the observed information on the simplex of the classes that occur, and that of the calibrator."""
+    """Standard errors by the observed information on the simplex of present classes and the calibrator's."""
     present = prior > 1e-12
     found, count = torch.zeros_like(prior), int(present.sum())
     if count < 2:
@@ -292,7 +291,7 @@ def _standard_errors(
     covariance = inverse / total
     if num_source is not None:
         moves, fit = _of_the_calibrator(ratios[:, present] * source[present], shares / density)
-        classes = source[present]  # whose shares are those of the fit, so that its shifts vary less
+        classes = source[present]  # their shares equal those of the fit, so its shifts vary less
         fit[1:, 1:] -= torch.diag(1 / classes[1:]) + 1 / classes[0]
         pulled = (scores * shares[:, None])[:, None, :] * (
             moves - (moves * prior[present] * scores[:, None]).sum(dim=2, keepdim=True)
@@ -306,9 +305,9 @@ def _standard_errors(
 def _of_the_calibrator(
     probs: Float[Tensor, "N K"], source: Float[Tensor, " N"]
 ) -> tuple[Float[Tensor, "N P K"], Float[Tensor, "P P"]]:
-    """How log-probabilities move with a calibrator's slope and shifts, and their covariance by one sample.
+    """Change of log-probabilities with a calibrator's slope and shifts, and its covariance for one sample.
 
-    ``source`` weighs the new samples as those of the calibration data.
+    ``source`` reweights the new samples to the calibration data.
     """
     probs = probs / probs.sum(dim=1, keepdim=True)
     identity = torch.eye(probs.shape[1], dtype=probs.dtype, device=probs.device)[1:]
@@ -321,73 +320,70 @@ def _of_the_calibrator(
 
 @dataclass(frozen=True, kw_only=True)
 class ClassChange:
-    """A class whose mean probability, as the model states it, changed much beyond noise."""
+    """A class whose mean predicted probability changed far beyond noise."""
 
     name: str
     before: float
     after: float
     noise: float
-    """By how much chance alone may change it."""
+    """Largest change that noise explains."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shift:
-    """What :func:`shift_of` found; ``print`` it."""
+    """Result of :func:`shift_of`; ``print`` it."""
 
     distance: float
     """Total variation between the histograms of the confidences, from 0 to 1."""
     noise: float
-    """How much of it chance alone explains, but for one case in a thousand."""
+    """Largest ``distance`` that noise explains, except in one of a thousand cases."""
     class_distance: float
     """Total variation between the mean class probabilities; 0 of several labels, which sum to nothing."""
     class_noise: float
-    """How much of that chance alone explains, likewise."""
+    """Largest ``class_distance`` that noise explains, except in one of a thousand cases."""
     changes: tuple[ClassChange, ...]
     """The classes, or labels, that changed much by themselves, those that changed most first."""
     num_samples: int
 
     @property
     def found(self) -> bool:
-        """Whether anything differs much."""
+        """Return True if anything differs much."""
         return bool(self.sentences)
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What differs much, in words."""
+        """Large differences, in words."""
         told: list[str] = []
         if self.distance - self.noise > LARGE_DISTANCE:
             told.append(
-                f"the model's confidences differ from those the calibrator was fitted on: "
-                f"{self.distance:.0%} of the samples lie in other bins, of which chance explains at most "
-                f"{self.noise:.0%}"
+                f"the model's confidences differ from those in the fit: {self.distance:.0%} of the samples "
+                f"moved to other bins; noise explains at most {self.noise:.0%}"
             )
         if self.class_distance - self.class_noise > LARGE_CHANGE:
             told.append(
-                f"the model's mean class probabilities differ from those on the data of the fit: "
-                f"{self.class_distance:.0%} lie on other classes, of which chance explains at most "
-                f"{self.class_noise:.0%}"
+                f"the mean class probabilities differ from those in the fit: {self.class_distance:.0%} "
+                f"moved to other classes; noise explains at most {self.class_noise:.0%}"
             )
         if self.changes:
             most = self.changes[0]
             others = len(self.changes) - 1
             told.append(
-                f"the model gives {most.name} a mean probability of {most.after:.3g}, and gave it "
-                f"{most.before:.3g} on the data of the fit"
-                + (f"; {others} more class{'es' if others > 1 else ''} changed so" if others else "")
+                f"the mean probability of {most.name} is {most.after:.3g}, in the fit {most.before:.3g}"
+                + (f"; {others} more class{'es' if others > 1 else ''} changed" if others else "")
             )
         return tuple(told)
 
     def __str__(self) -> str:
         if not self.found:
             return (
-                f"{self.num_samples} samples look like those of the fit (distance {self.distance:.3f}, "
+                f"{self.num_samples} samples resemble those of the fit (distance {self.distance:.3f}, "
                 f"noise {self.noise:.3f})."
             )
         return "\n".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in self.sentences)
 
 
 def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | None = None) -> Shift:
-    r"""Whether predictions differ much from those a calibrator was fitted on. Labels are not needed.
+    r"""Test whether predictions differ much from those of a calibrator's fit. Labels are not needed.
 
     Compared is what the model says before calibration. First the histogram of the confidences (top class; of
     binary and multilabel log-odds the probability of class 1), over ten bins that held equally many samples
@@ -399,17 +395,16 @@ def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | 
 
     but for a probability of :math:`\alpha = 10^{-3}` (Jensen's and McDiarmid's inequalities; s are the pooled
     shares). A distance that exceeds this by more than 0.1 counts as a shift. Second the mean probabilities of
-    the classes, likewise by total variation, with the variances of the probabilities in place of s (1 - s),
-    and 0.05 in place of 0.1. Third each class, or label, by itself: a change of its mean that exceeds the
-    empirical Bernstein bound by more than 0.05, or by so much that the mean more than doubled or fell to less
-    than half.
+    the classes, likewise by total variation. Variances of the probabilities replace s (1 - s), and 0.05
+    replaces 0.1. Third each class, or label, by itself. Its mean must change by 0.05 more than the empirical
+    Bernstein bound, or more than double or halve beyond that bound.
 
     A calibrator can be right on other data and wrong on data that look the same, so this is a warning sign,
     not a verdict; only labels tell.
 
     Args:
         calibrator: Fitted, or loaded from a file.
-        logits: What the model gives now, of the kind that the calibrator was fitted on.
+        logits: Present outputs of the model, of the kind that the calibrator was fitted on.
         weights: Sample weights ``(N,)``.
 
     Returns:
@@ -437,7 +432,7 @@ def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | 
         >>> shift_of(calibrator, torch.randn(2000, generator=generator)).found
         False
         >>> print(shift_of(calibrator, torch.randn(2000, generator=generator) - 2).sentences[-1])
-        the model gives class 1 a mean probability of 0.159, and gave it 0.502 on the data of the fit
+        the mean probability of class 1 is 0.159, in the fit 0.502
     """
     profile = calibrator.fit_result_.profile
     if profile is None:
@@ -472,10 +467,10 @@ def _numbers(values: tuple[float, ...]) -> Float[Tensor, " K"]:
 
 
 def _between_classes(profile: Profile, seen: Summary) -> tuple[float, float]:
-    """Total variation between mean class probabilities, and what chance explains of it."""
+    """Total variation between mean class probabilities, and the part that noise explains."""
     variances = torch.zeros_like(seen.means)
     for count, spread in ((profile.num_rows, _numbers(profile.spreads)), (seen.num_rows, seen.spreads)):
-        variances += spread.square() / max(1.0, count - 1)  # the spread is that of the rows themselves
+        variances += spread.square() / max(1.0, count - 1)  # the spread of individual rows
     distance = 0.5 * float((seen.means - _numbers(profile.mean_probs)).abs().sum())
     return distance, _bound(variances, 1 / profile.num_rows + 1 / seen.num_rows)
 
@@ -483,7 +478,7 @@ def _between_classes(profile: Profile, seen: Summary) -> tuple[float, float]:
 def _noise(
     before: Float[Tensor, " B"], after: Float[Tensor, " B"], num_before: float, num_after: float
 ) -> float:
-    """What the distance between two samples of the same origin exceeds only once in a thousand cases."""
+    """Distance between two samples of equal origin, exceeded in one of a thousand cases."""
     variance = 1 / num_before + 1 / num_after
     pooled = (before * num_before + after * num_after) / (num_before + num_after)
     return _bound(pooled * (1 - pooled) * variance, variance)
@@ -496,7 +491,7 @@ def _bound(variances: Tensor, variance: float) -> float:
 
 
 def _changes(profile: Profile, seen: Summary, names: tuple[str, ...], kind: Task) -> tuple[ClassChange, ...]:
-    """The classes whose mean probability changed much, largest change first."""
+    """Classes whose mean probability changed much, largest change first."""
     before, after = _numbers(profile.mean_probs), seen.means
     exponent = math.log(4 * len(before) / FALSE_ALARMS)
     noise = torch.zeros_like(before)
@@ -510,6 +505,6 @@ def _changes(profile: Profile, seen: Summary, names: tuple[str, ...], kind: Task
         ClassChange(name=names[k], before=float(before[k]), after=float(after[k]), noise=float(noise[k]))
         for k in large
     ]
-    if kind == "binary":  # what one class gains the other loses
+    if kind == "binary":  # one class gains the other's loss
         found = found[-1:]
     return tuple(sorted(found, key=lambda each: abs(each.before - each.after), reverse=True))

@@ -1,4 +1,4 @@
-"""Temperature scaling where only the largest logits of each sample are known."""
+"""Temperature scaling if only the largest logits of each sample are known."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant._math.top_k import Spread, TopK
 from calibrant.calibrators.fitting.results import join
-from calibrant.calibrators.fitting.searches import of_likeliest
+from calibrant.calibrators.fitting.searches import solution_of
 from calibrant.calibrators.methods.temperatures import TemperatureScaling
 
 
 def fit_top_k_temperature(
     top_k: TopK, labels: ArrayLike | None = None, *, weights: ArrayLike | None = None
 ) -> TemperatureScaling:
-    r"""The temperature of the whole rows, approximately, from the largest logits of each.
+    r"""Approximate the temperature of whole rows from their largest logits.
 
-    The likelihood at a temperature T needs :math:`\sum_j e^{z_j / T}` over all classes. Of those that are not
-    listed only :math:`R = \sum_j e^{z_j}` is known, and that none exceeds the last one listed; they are taken
-    to go on from there by a power law of their rank with that sum. A true class that is not listed counts by
-    its own logit where that is given, and else by the probability of all that are not listed.
+    The likelihood at a temperature T needs :math:`\sum_j e^{z_j / T}` over all classes. For those that are
+    not listed only :math:`R = \sum_j e^{z_j}` is known, and that none exceeds the last one listed. They are
+    taken to go on from there by a power law of their rank with that sum. A true class that is not listed
+    counts by its own logit where that is given, and else by the probability of all that are not listed.
 
     How much this matters can be seen from the message of ``fit_result_``: the temperatures that follow if the
     others are all alike, and if as few of them as possible have all of R. They are two extreme cases, no
@@ -42,7 +42,7 @@ def fit_top_k_temperature(
 
     Args:
         top_k: The largest logits, by :func:`calibrant.predictions.top_k_of`, with ``num_classes``.
-        labels: True classes, shape ``(N,)``; by default what ``top_k.label_logits`` says of them.
+        labels: True classes, shape ``(N,)``; by default ``top_k.label_logits`` gives their logits.
         weights: Sample weights, shape ``(N,)``.
 
     Returns:
@@ -84,10 +84,10 @@ def fit_top_k_temperature(
 
     root = fitted("power-law")
     ends = sorted(fitted(spread).temperature for spread in ("even", "narrow"))
-    solution = of_likeliest(root, root.at_start, 1.0)
+    solution = solution_of(root, root.at_start, 1.0)
     unlisted = float(own.isnan().to(torch.float64) @ shares)
     said = (
-        f"{solution.message}; two extreme spreads of the classes of which only the sum is known give "
+        f"{solution.message}; two extreme guesses of the unlisted probabilities give "
         f"{' and '.join(dict.fromkeys(map(_said, ends)))}"
     )
     said += f"; {unlisted:.2%} of the true classes are not listed" if unlisted else ""
@@ -119,7 +119,6 @@ def _said(temperature: float) -> str:
 
 
 def _own(top_k: TopK, labels: ArrayLike | None) -> Float[Tensor, " N"]:
-    """Logits of the true classes; NaN where they are not known."""
     if labels is None:
         if top_k.label_logits is None:
             raise InputError("`labels` must be given to fit a temperature; got None.")
@@ -134,7 +133,7 @@ def _slopes(
     with torch.enable_grad():
         at = torch.tensor(beta, dtype=torch.float64, requires_grad=True)
         rest = top_k.log_rest_at(at, spread)
-        empty = top_k.log_rest == -math.inf  # whose derivative is no number
+        empty = top_k.log_rest == -math.inf  # with a derivative of NaN
         listed = (at * top_k.logits).logsumexp(dim=1)
         total = torch.where(empty, listed, torch.logaddexp(listed, torch.where(empty, listed, rest)))
         known = ~own.isnan()

@@ -43,6 +43,9 @@ def apply(
     raw: Annotated[
         bool, typer.Option("--raw", help="Keep text that a spreadsheet would run as a formula.")
     ] = False,
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Venn-Abers: add columns lower and upper to the table.")
+    ] = False,
     force: terminal.Force = False,
 ) -> None:
     """Calibrate the probabilities in FILE with a saved calibrator.
@@ -88,6 +91,7 @@ def apply(
             columns=columns,
             format=reading.format,
             raw=raw,
+            intervals=intervals,
             force=force,
             say=lines.append,
         )

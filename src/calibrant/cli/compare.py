@@ -13,7 +13,7 @@ from calibrant.cli import opening, terminal
 from calibrant.cli.file_names import called, expanded
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.verbosity import VERBOSE
-from calibrant.evaluation.quantities import check_added
+from calibrant.evaluation.quantities import check_added, thresholds_of
 
 if TYPE_CHECKING:
     from calibrant.reports.sections import Section
@@ -32,6 +32,7 @@ def compare(
     json: terminal.Json = None,
     markdown: terminal.Markdown = None,
     metric: terminal.Metrics = None,
+    thresholds: terminal.Thresholds = None,
     positive_class: terminal.PositiveClass = None,
     bins: terminal.Bins = 15,
     bootstrap: terminal.Bootstrap = 1000,
@@ -48,7 +49,7 @@ def compare(
         calibrant compare before.npz after.npz
         calibrant compare resnet.npz vit.npz --names ResNet,ViT --report report.html
     """
-    added = check_added(metric or ())
+    added = (*check_added(metric or ()), *(thresholds_of(thresholds) if thresholds else ()))
     files = expanded(files)
     check_inputs(*files)
     terminal.check_outputs(files, force=force, report=report, json=json, markdown=markdown)
@@ -89,7 +90,7 @@ def compare(
     if terminal.to_stdout(json):
         return
     render_comparison(found, Console(), verbose=VERBOSE.get())
-    for what, path in (("report", report), ("numbers", json), ("summary", markdown)):
+    for what, path in (("Report", report), ("Numbers", json), ("Summary", markdown)):
         if path is not None:
             typer.echo(f"{what}: {path}")
 

@@ -36,6 +36,6 @@ def demo(
     typer.echo(f"{result.repair}\n")
     render(result.evaluation, Console())
     typer.echo(
-        f"\n{result.losses}\n\npredictions: {result.predictions}\n"
-        f"calibrator:  {result.calibrator}\nreport:      {result.report}"
+        f"\n{result.losses}\n\nPredictions: {result.predictions}\n"
+        f"Calibrator:  {result.calibrator}\nReport:      {result.report}"
     )

@@ -16,7 +16,7 @@ from calibrant.cli.file_names import expanded, named, once, stems
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.streams import errors
 from calibrant.cli.verbosity import VERBOSE, Quiet
-from calibrant.evaluation.quantities import check_added
+from calibrant.evaluation.quantities import check_added, thresholds_of
 
 if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
@@ -32,8 +32,8 @@ def evaluate(
         list[Path],
         typer.Argument(
             metavar="FILE",
-            help="Predictions: .npz, .csv, .tsv, .jsonl, .parquet, .safetensors, .pt or .npy, a folder of "
-            ".parquet files, an address (s3://...), or - for a pipe.",
+            help="Predictions: .npz, .csv, .tsv, .jsonl, .eval, .parquet, .safetensors, .pt or .npy, a "
+            "folder of .parquet files, an address (s3://...), or - for a pipe.",
         ),
     ],
     reading: Reading,
@@ -64,6 +64,7 @@ def evaluate(
         typer.Option(metavar="METHOD", help="Calibrator to try (repeatable); see `calibrant methods`."),
     ] = None,
     metric: terminal.Metrics = None,
+    thresholds: terminal.Thresholds = None,
     positive_class: terminal.PositiveClass = None,
     bins: terminal.Bins = 15,
     bootstrap: terminal.Bootstrap = 1000,
@@ -89,7 +90,7 @@ def evaluate(
         calibrant evaluate predictions.npz --report report.html
         calibrant evaluate table.csv --label-column diagnosis --prob-columns healthy,ill
     """
-    added = check_added(metric or ())
+    added = (*check_added(metric or ()), *(thresholds_of(thresholds) if thresholds else ()))
     files = once(expanded(files))
     several = len(files) > 1
     inputs = [each for each in (*files, labels, calibration, ood) if each]
@@ -259,7 +260,7 @@ def _one_after_another(
 def _write_json(json: Path, texts: list[str], *, several: bool, shown: bool) -> None:
     terminal.deliver_json(json, "[\n" + ",\n".join(texts) + "\n]" if several else texts[0])
     if shown:
-        typer.echo(f"numbers: {json}")
+        typer.echo(f"Numbers: {json}")
 
 
 def _table_of(answers: dict[str, Evaluation]) -> None:

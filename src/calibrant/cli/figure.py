@@ -11,6 +11,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import write_unless_other
 from calibrant.cli import terminal
 from calibrant.cli.file_names import called, expanded
+from calibrant.cli.help import alternatives
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.streams import errors
 
@@ -73,7 +74,7 @@ def figure(
         raise InputError("NAME is missing; `calibrant figure --list` lists the figures.")
     path = out or Path(f"{name}.svg")
     if path.suffix not in ENDINGS:
-        raise InputError(f"--out must end in {', '.join(ENDINGS)}; got {path.name!r}.")
+        raise InputError(f"--out must end in {alternatives(ENDINGS)}; got {path.name!r}.")
     from calibrant.reports.file_figures import FileFigure, all_figures, figure_named  # seconds
 
     if name is None or listed:

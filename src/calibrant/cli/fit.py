@@ -14,9 +14,10 @@ from calibrant._math.files import write_unless_other
 from calibrant.cli import terminal
 from calibrant.cli.opening import opened_large, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
+from calibrant.cli.verbosity import VERBOSE
 
 if TYPE_CHECKING:
-    from calibrant.calibrators import Calibrator, GroupCalibrator
+    from calibrant.calibrators import Calibrator, FitResult, GroupCalibrator
     from calibrant.repair.fitting import FitReport
 
 _MOST_SHOWN = 5  # corrections
@@ -125,12 +126,12 @@ def _lines(found: FitReport, method: str | None, out: Path) -> list[str]:
     calibrator, samples = found.calibrator, found.counts.total()
     notes, warned = ([f"note: {each}" for each in told] for told in (found.notes, found.warnings))
     if isinstance(calibrator, GroupCalibrator):
-        return [*_groups(calibrator, found.counts), *warned, f"calibrators: {out}", *notes]
-    where = f"calibrator: {out}"
+        return [*_groups(calibrator, found.counts), *warned, f"Calibrators: {out}", *notes]
+    where = f"Calibrator: {out}"
     if isinstance(calibrator, DetectionCalibration):
         by, images = ", ".join(("confidence", *calibrator.covariates)), plural(len(found.counts), "image")
         said = f"{method}, fitted on {plural(samples, 'detection')} in {images} by {by}"
-        return [said, f"nll: {calibrator.loss:.6g} after", *warned, where]
+        return [said, f"Log loss on these samples: {calibrator.loss:.3g}", *warned, where]
     if isinstance(calibrator, Multicalibrator):
         start = "" if calibrator.start is None else calibrator.start.name
         corrections = calibrator.corrections
@@ -145,12 +146,25 @@ def _lines(found: FitReport, method: str | None, out: Path) -> list[str]:
         return [said, *lines, *_rest(len(corrections) - _MOST_SHOWN), where, *notes]
     result = calibrator.fit_result_
     return [
-        f"{calibrator.name}, fitted on {result.num_samples} samples: {_described(calibrator)}",
-        f"{result.objective}: {result.before:.6g} before, {result.after:.6g} after ({result.message})",
+        f"{calibrator.name}, fitted on {plural(result.num_samples, 'sample')}: {_described(calibrator)}",
+        _course(result),
         *notes,
+        *(f"note: {told}" for told in result.message.split("; ")[not VERBOSE.get() :]),
         *(f"note: {warning}" for warning in result.warnings),
         where,
     ]
+
+
+def _course(result: FitResult) -> str:
+    """``Log loss on these samples: 0.445 before, 0.360 after``."""
+    from calibrant.evaluation.phrases import decimals_apart, number
+    from calibrant.evaluation.quantities import QUANTITIES
+
+    asked = result.objective
+    title = next((each.title for each in QUANTITIES if each.key in {asked, f"{asked}_ece"}), asked)
+    digits = decimals_apart(result.before, result.after)
+    before, after = (number(each, digits) for each in (result.before, result.after))
+    return f"{title} on these samples: {before} before, {after} after"
 
 
 def _groups(fitted: GroupCalibrator, counts: Mapping[str, int]) -> list[str]:
@@ -158,9 +172,9 @@ def _groups(fitted: GroupCalibrator, counts: Mapping[str, int]) -> list[str]:
     each_of_them = plural(len(fitted.by_group), "group")
     return [
         f"{fitted.pooled.name}, fitted on {plural(samples, 'sample')} of {each_of_them}",
-        f"  all groups, {samples} samples: {_described(fitted.pooled)}",
+        f"  all groups, {samples:,} samples: {_described(fitted.pooled)}",
         *(
-            f"  {name}, {counts[name]} samples: {_described(part)}"
+            f"  {name}, {counts[name]:,} samples: {_described(part)}"
             for name, part in list(fitted.by_group.items())[:_MOST_GROUPS]
         ),
         *_rest(len(counts) - _MOST_GROUPS),

@@ -25,16 +25,20 @@ COMMON = frozenset({"quiet", "verbose", "version_wanted", "_version", "help"})
 """Options of every command, which the help of ``calibrant`` lists."""
 SPACES = "; put quotes around a path with spaces"
 OLD_NAMES = {
-    "evaluate": {"--labels": "--label-file"},
-    "check": {"--confidence": "--level"},
-    "monitor": {"--against": "--alarm-on"},
-    "figure": {"--resamples": "--bootstrap"},
-    "predict": {"--checkpoint": "--weights", "--calibration": "--calibration-size"},
-    "sweep": {"--only": "--where"},
-    "table": {"--output": "--out", "--format": "--out-format"},
-    "serve": {"--most-upload": "--max-upload", "--most-seconds": "--max-seconds", "--workers": "--jobs"},
+    "evaluate": {"--labels": ("--label-file", "0.4")},
+    "check": {"--confidence": ("--level", "0.4")},
+    "monitor": {"--against": ("--alarm-on", "0.4")},
+    "figure": {"--resamples": ("--bootstrap", "0.4")},
+    "predict": {"--checkpoint": ("--weights", "0.4"), "--calibration": ("--calibration-size", "0.4")},
+    "sweep": {"--only": ("--where", "0.4")},
+    "table": {"--output": ("--out", "0.4"), "--format": ("--out-format", "0.4")},
+    "serve": {
+        "--most-upload": ("--max-upload", "0.4"),
+        "--most-seconds": ("--max-seconds", "0.4"),
+        "--workers": ("--jobs", "0.4"),
+    },
 }
-"""By command, what options were called in the version before; they go with the next one."""
+"""By command, old names of options, each with the new one and the version that removes the old one."""
 
 
 class _Plain:
@@ -81,8 +85,9 @@ def renamed(command: str, words: Iterable[str]) -> list[str]:
         if word == "--":
             break
         name, equals, value = word.partition("=")
-        if new := old.get(name):
-            note = f"note: {name} is now {new}; the old name goes with the next version."
+        if name in old:
+            new, gone = old[name]
+            note = f"note: {name} is now {new}; calibrant {gone} removes the old name."
             typer.secho(note, fg="yellow", err=True)
             found[at] = f"{new}{equals}{value}"
     return found
@@ -160,8 +165,12 @@ def _bound(sign: str, limit: str) -> str:
 
 
 def _meant(name: str, known: Iterable[str], ctx: Any) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else _see(ctx)
+    """The option or command that was probably meant; dashes make none alike."""
+    bare = {each.lstrip("-"): each for each in known}
+    short = name.lstrip("-")
+    near = [each for each in bare if f"{short}-".startswith(f"{each}-")]
+    near = near or difflib.get_close_matches(short, bare, n=1)
+    return f"; did you mean {bare[near[0]]}?" if near else _see(ctx)
 
 
 def _see(ctx: Any) -> str:

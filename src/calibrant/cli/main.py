@@ -41,7 +41,7 @@ FAULT = 3  # the exit code; 1 is that of a failed gate, 2 that of wrong input
 _VERSIONS_OF = ("torch", "numpy", "numba", "scipy")
 EPILOG = (
     "`calibrant COMMAND --help` explains a command; every command takes --quiet and --verbose.\n\n"
-    "Exit codes: 0 success, 1 a check or a run failed, 2 wrong input, 3 a fault of calibrant. "
+    "Exit codes: 0 success, 1 a check or a run failed, 2 wrong input, 3 a bug in calibrant. "
     "Set defaults in [tool.calibrant] of pyproject.toml."
 )
 
@@ -180,7 +180,7 @@ def _options(command: Any) -> dict[str, Any]:
         for option in each.opts
         if option.startswith("--") and option not in {"--help", "--version"}
     }
-    for old, new in OLD_NAMES.get(command.name, {}).items():
+    for old, (new, _) in OLD_NAMES.get(command.name, {}).items():
         found.setdefault(old.removeprefix("--"), found[new.removeprefix("--")])
     return found
 
@@ -202,7 +202,7 @@ def _report_fault(error: Exception) -> int:
         place = f" ({file}, line {ours[-1].lineno})"
     errors().print(
         "".join(traceback.format_exception(error))
-        + "\ncalibrant: this is a fault of calibrant, not of your input.\n"
+        + "\ncalibrant: this is a bug in calibrant, not a mistake in your input.\n"
         "Please report it with the traceback above and these lines:\n"
         f"  {said}{place}\n  {command_line()}\n  {_versions()}",
         style="red",

@@ -25,7 +25,7 @@ def methods() -> None:
     from calibrant.reports.terminal_table import plain_table
 
     table = plain_table()
-    for title in ("method", "what it does", "parameters", "needs"):
+    for title in ("method", "what it does", "parameters", "for"):
         table.add_column(title, no_wrap=title in {"method", "parameters"})
     for name, kind in CALIBRATORS.items():
         table.add_row(name, str(kind.__doc__).partition("\n")[0].rstrip("."), parameters(kind), needs(kind))
@@ -58,4 +58,8 @@ def parameters(kind: type[Calibrator]) -> str:
 
 def needs(kind: type[Calibrator]) -> str:
     """The predictions that a method is for."""
-    return "anything" if len(kind.kinds) == len(SHORT) else " or ".join(SHORT[each] for each in kind.kinds)
+    return (
+        "all predictions"
+        if len(kind.kinds) == len(SHORT)
+        else " or ".join(SHORT[each] for each in kind.kinds)
+    )

@@ -29,9 +29,7 @@ def monitor(
     window: Annotated[
         str, typer.Option(metavar="LENGTH", help="Length of a window: 30min, 12h, 1d, 1w, or a number.")
     ] = "1d",
-    baseline: Annotated[
-        Path | None, typer.Option(help="Earlier predictions, to detect changes from.")
-    ] = None,
+    baseline: Annotated[Path | None, typer.Option(help="Earlier predictions to compare with.")] = None,
     against: Annotated[
         Literal["stated", "baseline", "drift"] | None,
         typer.Option(
@@ -128,7 +126,7 @@ def _show(found: Monitoring, *, quiet: bool) -> None:
     for test in sorted(found.tests, key=lambda test: not test.decides):
         alarmed = test.alarm is not None
         if not quiet or (alarmed and test.decides):
-            mark = "note" if not test.decides else "ALARM" if alarmed else "no alarm"
+            mark = "note" if not test.decides else "ALARM" if alarmed else "No alarm"
             typer.echo(f"{mark}: {test.sentence}")
     if quiet:
         return
@@ -155,7 +153,9 @@ def _table(found: Monitoring) -> Table:
     windows = list(zip(found.windows, test.log10_evidence, strict=True))
     table.caption = f"Evidence of {said_times(test.log10_threshold)} or more raises an alarm."
     if len(windows) > _MOST_SHOWN:
-        table.caption += f" The last {_MOST_SHOWN} of {len(windows)} windows; --json has all."
+        table.caption += (
+            f" These are the last {_MOST_SHOWN} of {len(windows)} windows; --json writes all of them."
+        )
     for each, evidence in windows[-_MOST_SHOWN:]:
         table.add_row(*window_start(each), *window_cells(each, found), said_times(evidence))
     return table

@@ -69,7 +69,7 @@ def _needs_whole(path: Path, reading: Reading) -> str:
     if reading.format is not None and reading.format.lower().removeprefix(".") != "parquet":
         raise InputError(f"{path} holds Parquet; leave out --format {reading.format}.")
     if reading.lm_score != Reading.lm_score:
-        raise InputError(f"--lm-score is for samples of lm-evaluation-harness (.jsonl); {path} is none.")
+        raise InputError(f"--lm-score is for logs of language models; {path} is none.")
     if reading.iou != Reading.iou and reading.annotations is None:
         raise InputError("--iou is for COCO detections; leave it out, or name their --annotations.")
     if FREQUENCY in reading.bands:
@@ -97,8 +97,8 @@ def _say_read_whole(path: Path, reason: str) -> None:
 def _refuse_images_options(place: Path | str, ignore_index: int | None, images: Path | None) -> None:
     if ignore_index is not None or images is not None:
         raise InputError(
-            "--ignore-index and --images are for segmentation, logits of shape (N, C, H, W), of which "
-            f"{place} holds none."
+            "--ignore-index and --images need segmentation logits of shape (N, C, H, W); "
+            f"{place} has none; remove rows without labels from the file."
         )
 
 

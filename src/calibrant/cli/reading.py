@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from calibrant.predictions import ColumnNames, Predictions
     from calibrant.predictions.over_time import TimedPredictions
 
-LmScore = Literal["acc", "acc_norm", "acc_bytes"]
+LmScore = Literal["acc", "acc_norm", "acc_bytes", "recorded", "logprobs", "stated", "agreement"]
 FREQUENCY = "predicted-frequency"
 STDIN = frozenset({"-", "/dev/stdin", "/proc/self/fd/0", "/dev/fd/0"})
 AnyKind = Literal["binary", "multiclass", "multilabel", "top_label"]
@@ -42,7 +42,7 @@ class Reading(ReadOptions):
     APART = frozenset({"positive_class"})
 
     score_columns: tuple[str, ...] = told(
-        "Columns of scores without a scale, one per class (only to fit and apply).", (), "NAMES"
+        "Columns of raw scores, one per class (fit and apply only).", (), "NAMES"
     )
     bands: tuple[str, ...] = told(
         "Bin a numeric column into groups: position (8 equal bins) or position:0:128:512; also "
@@ -52,15 +52,14 @@ class Reading(ReadOptions):
     )
     annotations: Path | None = told("COCO annotations, if FILE holds COCO detections.")
     iou: float = told("Smallest overlap (IoU) at which a detection is correct.", 0.5, "SHARE")
-    percent: bool = told(
-        "Treat probabilities as percentages (auto-detected if they can be nothing else).", False
-    )
-    scale: str | None = told("The ends of another scale of probabilities, such as 1:5.", None, "RANGE")
+    percent: bool = told("Treat probabilities as percentages (auto-detected if unambiguous).", False)
+    scale: str | None = told("Ends of the scale if it isn't 0 to 1, such as 1:5.", None, "RANGE")
     kind: AnyKind | None = told(
         "Kind of predictions, if ambiguous: binary, multiclass, multilabel or top_label.", None, "KIND"
     )
     lm_score: LmScore = told(
-        "lm-evaluation-harness: score by acc, acc_norm (per character) or acc_bytes (per byte).",
+        "Score of lm-evaluation-harness: acc, acc_norm (per character) or acc_bytes (per byte); or "
+        "confidence of inspect-ai: recorded, logprobs, stated or agreement.",
         "acc",
         "SCORE",
     )

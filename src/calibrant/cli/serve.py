@@ -92,7 +92,7 @@ def serve(
     listening.listen(2048)  # so that whoever reads the next line may connect at once
     address = listening.getsockname()
     name = f"[{address[0]}]" if ":" in address[0] else address[0]
-    typer.echo(f"the page: http://{name}:{address[1]}/ (Ctrl-C ends it)")
+    typer.echo(f"Serving on http://{name}:{address[1]}/ (stop with Ctrl-C)")
     run(app, listening)
 
 

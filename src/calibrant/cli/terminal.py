@@ -71,6 +71,10 @@ Metrics = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help=f"Add a metric (repeatable): {alternatives(optional_keys())}."),
 ]
+Thresholds = Annotated[
+    str | None,
+    typer.Option(metavar="SHARES", help="Net benefit at these probabilities, e.g. .05,.1,.2."),
+]
 Engine = Annotated[
     str | None,
     typer.Option(

@@ -140,7 +140,7 @@ def in_options(message: str, options: dict[str, str]) -> str:
 
     said = re.sub("`[^`\n]+`(?:(?:, | and )`[^`\n]+`)*", typed, message)
     said = re.sub(r"the limit of ([a-z0-9_]+)", lambda match: options.get(match[1], match[0]), said)
-    said = re.sub(r"`[a-z_]+` \((--[a-z-]+), (--[a-z-]+)\) says", r"\1 and \2 say", said)
+    said = re.sub(r"`[a-z_]+` \((--[a-z-]+), (--[a-z-]+)\)", r"\1 and \2", said)
     said = re.sub(r"`\{[^`]*\}`, or (?=--)", "", said)  # a dictionary in place of options
     return re.sub(r"(--[a-z-]+) \(\1(?:[^)]*)\)", r"\1", said)  # an option that the message named as well
 

@@ -23,8 +23,8 @@ MANY_TIMES = 2  # as often as the label itself is the label beside it predicted
 
 
 SEEN_IN_FIT = (
-    "The calibrator was fitted on these very samples, so on them it looks better than on new ones: evaluate "
-    "it on samples that the fit has not seen."
+    "The calibrator was fitted on these very samples, so it looks better than on new ones. "
+    "Evaluate it on other samples."
 )
 NO_BETTER = "No better than the class frequencies"
 FEWEST_OF_OTHERS = 200  # samples outside the most frequent class: enough for an AUROC of 0.57 to show

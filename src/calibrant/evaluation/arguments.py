@@ -21,17 +21,20 @@ from calibrant.predictions.partitioned import PartitionedPredictions
 def no_labels(predictions: Predictions) -> InputError:
     """The error for predictions without labels; it names what was not read in the file."""
     unused = [note for note in predictions.notes if note.startswith("Not used:")]
-    source = predictions.source
+    source, top_label = predictions.source, predictions.kind == "top_label"
     if source is None:
-        return InputError(" ".join(["`labels` must be given to evaluate predictions; got none.", *unused]))
+        name = "correct" if top_label else "labels"
+        return InputError(" ".join([f"`{name}` must be given to evaluate predictions; got none.", *unused]))
+    lacks = "no `correct`" if top_label else "no labels"
     remedy = "add a `labels` array (in a table, a `label` column), or name the column with --label-column"
-    remedy = "save them as labels.npy in the same folder" if source.format == "npy" else remedy
-    return InputError(" ".join([f"{source.path or source.name} has no labels; {remedy}.", *unused]))
+    if top_label or source.format == "npy":
+        remedy = "add it, 0 or 1 per sample" if top_label else "save them as labels.npy in the same folder"
+    return InputError(" ".join([f"{source.path or source.name} has {lacks}; {remedy}.", *unused]))
 
 
 GROUPS_NOTE = (
-    "Samples count as independent, also within a group. If a group is a person or a scene seen many times, "
-    "the intervals are too short: name the clusters with `cluster` (--cluster)."
+    "Samples are treated as independent, even within a group. If a group is a person or a scene seen many "
+    "times, the intervals are too narrow. Pass the clusters with `cluster` (--cluster)."
 )
 Cluster: TypeAlias = ArrayLike | Literal["groups"] | None
 """The clusters of the samples: a name for each ``(N,)``, or the groups."""
@@ -46,7 +49,7 @@ def in_clusters(predictions: Predictions, cluster: Cluster) -> Predictions:
     if cluster != "groups" or predictions.groups is None:
         got = f"{cluster!r}" if cluster != "groups" else "predictions without groups"
         raise InputError(
-            f'`cluster` must hold a name per sample, or be "groups" where there are some; got {got}.'
+            f'`cluster` must be one name per sample, or "groups" if the predictions have groups; got {got}.'
         )
     return predictions.with_clusters(predictions.groups)
 
@@ -75,7 +78,7 @@ def few_resamples_note(num_resamples: int, level: float) -> tuple[str, ...]:
     least = max(LEAST_RESAMPLES, math.ceil(round(2 / (1 - level), 6)))  # one beyond each end
     if num_resamples >= least:
         return ()
-    return (f"With {num_resamples} resamples the intervals mean nothing; take {least} or more.",)
+    return (f"{num_resamples:,} resamples are too few for intervals. Use {least:,} or more.",)
 
 
 def few_draws_note(num_draws: int, level: float) -> tuple[str, ...]:
@@ -204,6 +207,6 @@ def refuse_other_classes(models: Sequence[tuple[str, tuple[str, ...] | None]]) -
             place = next(k for k, pair in enumerate(zip(expected, classes, strict=False)) if len({*pair}) > 1)
             raise InputError(
                 f"{first} and {name} must have their classes in the same order; class {place} is "
-                f"{expected[place]!r} in {first} and {classes[place]!r} in {name}; put the columns (and "
-                "numeric labels) of one file in the order of the other."
+                f"{expected[place]!r} in {first} and {classes[place]!r} in {name}; reorder the columns (and "
+                "numeric labels) of one."
             )

@@ -28,6 +28,7 @@ from calibrant.evaluation.source import DEALT_OTHERWISE, Judgeable, ModelSamples
 from calibrant.evaluation.spread import Spread, here
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.predictions.formats.mark import Mark, mark_in
+from calibrant.predictions.two_classes import the_event
 
 ROUNDING = 1e-9  # relative; two forms of the same predictions differ by less
 
@@ -47,7 +48,7 @@ def compare(
     progress: Progress | None = None,
     spread: Spread = here,
 ) -> Comparison:
-    """Compare several models as they are, each on its test samples, and find which is better beyond noise.
+    """Compare several models as they are, each on its test samples, and test which is better.
 
     If all models have the same samples, every resample draws the same samples for all of them, and
     differences are paired. Samples count as the same if labels and weights agree in every row. Top-label
@@ -101,8 +102,8 @@ def compare(
     ]
     kinds = {subject.kind: name for name, subject in reversed([*zip(names, subjects, strict=True)])}
     if len(kinds) > 1:
-        said = " and ".join(f"{name!r} is {kind}" for kind, name in kinds.items())
-        raise InputError(f"`models` must all be of one kind; {said}.")
+        said = " and ".join(f"{name} is {kind}" for kind, name in kinds.items())
+        raise InputError(f"all models must be of the same kind; {said}.")
     refuse_other_classes([(name, each.class_names) for name, each in zip(names, subjects, strict=True)])
     kind = subjects[0].kind
     procedure = Procedure(
@@ -212,7 +213,7 @@ def _notes(names: list[str], subjects: list[ModelSamples]) -> tuple[str, ...]:
         notes.append(DEALT_OTHERWISE)
     if len({subject.num_classes for subject in subjects}) > 1:
         sizes = ", ".join(f"{name} {subject.num_classes}" for name, subject in named)
-        notes.append(f"Models with different numbers of classes are compared ({sizes}).")
+        notes.append(f"The models have different numbers of classes ({sizes}).")
     return tuple(notes)
 
 
@@ -221,7 +222,7 @@ def _same_repaired(models: Sequence[tuple[str, ModelSamples]]) -> list[str]:
     files: dict[str, list[str]] = {each.mark.file: [] for _, each in models if each.mark and each.mark.file}
     for name, each in models:
         sha256 = "" if each.source is None else each.source.sha256
-        mark = each.mark or Mark.of("as it was", sha256)
+        mark = each.mark or Mark.of("uncalibrated", sha256)
         if mark.file in files:
             files[mark.file].append(f"{name} ({mark.method})")
     return [
@@ -246,7 +247,7 @@ def _verdict(
     metrics = {ECE.key: "calibration error"}
     if kind == "binary":
         metrics = {
-            ECE.event_key: "calibration error of the positive class",
+            ECE.event_key: f"calibration error of {the_event(found[0].curves[0].name)}",
             ECE.key: "calibration error of the top label",
         }
     metrics[NLL.key] = "log loss"

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrant._math.checks import check_at_least, check_level
+from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
 from calibrant.calibrators.detection import as_axes, as_correct
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
-from calibrant.evaluation.resampling.clusters import Clustered, cluster_codes, indicator
+from calibrant.evaluation.resampling.clusters import Clustered, indicator
 from calibrant.evaluation.resampling.event_cells import ResidualSums
 from calibrant.evaluation.resampling.events import Indices, Vector, width_bins
 from calibrant.evaluation.resampling.inversion import invert
@@ -72,10 +73,9 @@ def detection_calibration_error(
     Raises:
         InputError: If shapes disagree or a value lies outside 0..1.
 
-    Note:
-        Without ``images``, chance is outcomes drawn from the confidences. With them it is the signs of the
-        residuals of whole images, and never less than for independent detections: where bins hold a handful
-        of detections or images, p-values are then too large and intervals too wide, not too small.
+    Note: Without ``images``, chance is outcomes drawn from the confidences. With them it is the signs of the
+        residuals of whole images, and never less than for independent detections. If bins hold a handful of
+        detections or images, p-values are then too large and intervals too wide.
 
     References:
         Küppers, Kronenberger, Shantia and Haselhoff, "Multivariate Confidence Calibration for Object

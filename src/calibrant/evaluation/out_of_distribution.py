@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from calibrant._math.drawing import num_units, resampled_counts
+from calibrant._math.drawing import cluster_codes, num_units, resampled_counts
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
@@ -18,7 +18,6 @@ from calibrant.evaluation.judging.diagrams import thinned_roc
 from calibrant.evaluation.judging.labelled_probs import ROW_BLOCK
 from calibrant.evaluation.phrases import span
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.resampling.clusters import cluster_codes
 from calibrant.evaluation.resampling.events import Indices, Vector
 from calibrant.evaluation.resampling.intervals import centred_interval, normal_interval
 from calibrant.evaluation.resampling.ranking import auroc_influence, standard_error

@@ -41,7 +41,7 @@ def points(share: float) -> str:
 
 
 def number(value: float, digits: int | None = None, *, table: bool = False, signed: bool = False) -> str:
-    """Three significant digits, two below 0.01, or the decimals that are asked for; in a table four decimals.
+    """Three significant digits, two below 0.01, or the requested decimals; in a table four decimals.
 
     A zero has no decimals in a sentence; in a table what rounds to zero has no sign. From ten million on
     numbers have an exponent.
@@ -133,7 +133,7 @@ def settings(parameters: Mapping[str, float | tuple[float, ...]]) -> str:
         >>> settings({"temperature": 1.3071, "gamma": 0.25})
         '(T = 1.31, γ = 0.25)'
         >>> settings({"temperature": (1.2, 0.8)})
-        '(one T for each label)'
+        '(one T per label)'
         >>> settings({"original": 0.02})
         '(2.0% of the original probabilities mixed in)'
         >>> settings({"original": 4e-5})
@@ -141,7 +141,7 @@ def settings(parameters: Mapping[str, float | tuple[float, ...]]) -> str:
     """
     numbers = {SYMBOLS.get(name, name): value for name, value in parameters.items() if name != "original"}
     if any(isinstance(value, tuple) for value in numbers.values()):
-        return f"(one {' and '.join(numbers)} for each label)"
+        return f"(one {', '.join(numbers)} per label)"
     said = [f"{name} = {value:.3g}".replace("-", "−") for name, value in numbers.items()]
     share = parameters.get("original")
     if isinstance(share, float | int) and share >= 0.01:

@@ -76,7 +76,7 @@ def evaluate(
     progress: Progress | None = None,
     spread: Spread = here,
 ) -> Evaluation:
-    r"""Say whether probabilities are true, how sure that is, and what repairs them.
+    r"""Test whether predictions are calibrated, and recommend a fix.
 
     Every metric is computed for the predictions as they came and after each calibrator. Calibrators are
     fitted on some samples and judged on others:
@@ -89,23 +89,23 @@ def evaluate(
     - without a split and with more than a million scores (samples times classes), halves drawn at random
       within each class.
 
-    What was done stands in ``settings.calibration``, and in ``notes`` where the choice was ours.
+    The choice is in ``settings.calibration``, and in ``notes`` if it was ours.
 
     **Intervals** come from ``bootstrap`` resamples of the test samples, which keep their weights; every arm
     is judged on the same resamples, so ``change`` (arm minus uncalibrated) is paired. A calibration error
-    grows with every layer of noise, so resamples say little about a small one: a 95 % bootstrap interval of
-    a calibrated model's ECE holds its true value, 0, almost never. Its interval is therefore an inverted
-    test, the true errors under which the one found is no surprise (see
-    :mod:`calibrant.evaluation.resampling.inversion`): it leaves out zero exactly where the p-value of
-    ``null`` is at most one minus the level, and it need not lie evenly about the value, nor contain it.
-    ``without_chance`` is the estimate that goes with it. The interval of a ``change`` of two errors is made
-    from those of both and the correlation of the resampled errors, which is an approximation. ``intervals``
-    takes bootstrap intervals for calibration errors instead: centred on the value, plain percentiles, or BCa
-    ones. The AUROC has DeLong's interval, or for several classes the same
-    with the influences averaged; calibration slope and intercept have normal ones from their influences.
-    Where all that count are right (or none is), resamples are all alike, and the share has Clopper and
-    Pearson's interval; what a single sample decides has none, nor has a change judged on fewer than six
-    samples (at 95 %), which chance explains even where it goes the same way in all.
+    grows with every layer of noise, so resamples say little about a small one. A 95% bootstrap interval of a
+    calibrated model's ECE holds its true value, 0, almost never. Its interval is therefore an inverted test,
+    the true errors under which the one found is no surprise (see
+    :mod:`calibrant.evaluation.resampling.inversion`). It excludes zero exactly if the p-value of ``null`` is
+    at most one minus the level. It need not be symmetric about the value, nor contain it. ``without_chance``
+    is the estimate that goes with it. The interval of a ``change`` of two errors is made from those of both
+    and the correlation of the resampled errors, which is an approximation. ``intervals`` takes bootstrap
+    intervals for calibration errors instead: centred on the value, plain percentiles, or BCa ones. The AUROC
+    has DeLong's interval, or for several classes the same with the influences averaged; calibration slope and
+    intercept have normal ones from their influences. If all samples that count are right (or none is),
+    resamples are equal, and the share has Clopper and Pearson's interval. There is none if a single sample
+    decides, nor for a change on fewer than six samples (at 95%), which noise explains even if all change the
+    same way.
 
     **Chance**: a finite sample shows an error even where every probability is true. ``null`` holds the errors
     when outcomes are drawn from the stated probabilities, the share :math:`(1 + k)/(1 + D)` of :math:`D`
@@ -113,7 +113,7 @@ def evaluate(
 
     **The verdict** rests on a test that finds errors anywhere on the scale (see
     :mod:`calibrant.evaluation.resampling.calibration_test`). With two classes it tests the probability of the
-    positive class, with several labels that of each label, else the confidence of the top label. Of more
+    positive class, with several labels that of each label, else the confidence of the top label. With more
     classes, every class is tested as well: the class-wise error, and the mean probability of each class
     against its rate, from joint draws of the labels. If there are groups, each is tested like the whole.
     Holm's adjustment keeps the share of calibrated models that fail any of these at or below ``1 - level``.
@@ -169,9 +169,8 @@ def evaluate(
             errors near zero without an interval).
         tolerance: The calibration error that does not matter. If an error is beyond chance, but its whole
             interval is below this, the verdict is "calibrated within" it; the log loss still shows what a
-            repair would gain. By default half a point; of two classes a tenth of the rate of the rarer one,
-            of several labels a tenth of their mean rate, of all classes a tenth of 1 / C, if that is less. 0
-            tolerates nothing.
+            repair would gain. By default half a point, or less if a tenth of the rate is less: that of the
+            rarer of two classes, the mean rate of labels, or 1 / C. 0 tolerates nothing.
         metrics: Quantities to measure beside the usual ones, such as ``"smooth_ece"``; ``calibrant evaluate
             --help`` lists them. Each takes a call of its function for every resample and draw of every arm.
         ood: What the same model said of samples of another kind (their test split, where they have one): how

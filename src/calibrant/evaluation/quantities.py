@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from math import inf
 from typing import TYPE_CHECKING, Literal
 
@@ -98,6 +98,14 @@ def brier_skill(events: Events) -> tuple[float, Vector] | str:
     return 1 - score / spread, -((squares - score) / spread - score * moved / spread**2)
 
 
+def net_benefit(threshold: float, events: Events, *, of_all: bool = False) -> tuple[float, Vector]:
+    """Net benefit of treating from a threshold on, or everyone, and the influence of each sample."""
+    treated = 1.0 if of_all else (events.confidences >= threshold).astype("float64")
+    worth = treated * (events.outcomes - threshold / (1 - threshold) * (1 - events.outcomes))
+    found = float(events.mass @ worth / events.mass.sum())
+    return found, worth - found
+
+
 _line = partial(Quantity, section="Calibration errors")
 _error = partial(_line, better="lower")
 _optional = partial(_error, default=False, event=Shown())
@@ -174,7 +182,7 @@ SMOOTH_ECE = _optional(
 DEBIASED_ECE = _optional(
     key="debiased_ece",
     title="Debiased ECE",
-    meaning="The ECE less what chance adds to the gap of each bin: closer to the true error of few samples.",
+    meaning="The ECE minus the noise in the gap of each bin: closer to the true error if samples are few.",
     computed=EventError(of_metrics("expected_calibration_error", debias=True), estimates="width l1"),
     gate=Gate("debiased calibration error"),
 )
@@ -323,7 +331,7 @@ MEAN_PROBABILITY = _share(
 PREVALENCE = _share(
     key="prevalence",
     title="Actual rate",
-    meaning="Share of positives in the data.",
+    meaning="How often the positive class occurs in the data.",
     kinds=("binary", "multilabel"),
     share=True,
     computed=Ratio(lambda samples: (samples.happened, samples.each), column=11),
@@ -340,7 +348,7 @@ ENTROPY = _certainty(
 
 ENTROPY_CORRECT = _certainty(
     key="entropy_correct",
-    title="Entropy where right",
+    title="Entropy if correct",
     meaning="The mean entropy of the samples that the model got right.",
     bounds=(0.0, inf),
     computed=Ratio(lambda samples: (samples.entropy * samples.correct, samples.correct), column=6),
@@ -350,7 +358,7 @@ ENTROPY_CORRECT = _certainty(
 
 ENTROPY_INCORRECT = _certainty(
     key="entropy_incorrect",
-    title="Entropy where wrong",
+    title="Entropy if wrong",
     meaning="The mean entropy of the samples that the model got wrong; it should be high: unsure where "
     "wrong.",
     bounds=(0.0, inf),
@@ -361,7 +369,7 @@ ENTROPY_INCORRECT = _certainty(
 
 HIGH_CONFIDENCE_SHARE = _certainty(
     key="high_confidence_share",
-    title=f"Share ≥ {HIGH_CONFIDENCE} sure",
+    title=f"Share at confidence ≥ {HIGH_CONFIDENCE}",
     meaning=f"Share of samples with a confidence of {HIGH_CONFIDENCE} or more.",
     share=True,
     computed=Ratio(lambda samples: (samples.confident, samples.every), column=3),
@@ -369,7 +377,7 @@ HIGH_CONFIDENCE_SHARE = _certainty(
 
 HIGH_CONFIDENCE_ACCURACY = _certainty(
     key="high_confidence_accuracy",
-    title=f"Accuracy when ≥ {HIGH_CONFIDENCE} sure",
+    title=f"Accuracy at confidence ≥ {HIGH_CONFIDENCE}",
     meaning=f"How often those samples are right; {HIGH_CONFIDENCE} or more if honest.",
     share=True,
     computed=Ratio(lambda samples: (samples.confident * samples.correct, samples.confident), column=4),
@@ -379,16 +387,78 @@ HIGH_CONFIDENCE_ACCURACY = _certainty(
 QUANTITIES = tuple(each for each in tuple(globals().values()) if isinstance(each, Quantity))
 
 
+NET_BENEFIT = "net_benefit_"  # before the threshold
+
+
+@cache
+def at_threshold(key: str) -> tuple[Quantity, ...]:
+    """Net benefit of the model and of treating everyone, of a key such as ``net_benefit_0.1``; else none.
+
+    Example:
+        >>> [each.title for each in at_threshold("net_benefit_0.1")], at_threshold("ece")
+        (['Net benefit at 10%', 'Net benefit at 10%, treat all'], ())
+    """
+    try:
+        threshold = float(key.removeprefix(NET_BENEFIT).removesuffix("_all"))
+    except ValueError:
+        return ()
+    if not (key.startswith(NET_BENEFIT) and 0 < threshold < 1):
+        return ()
+    odds = f"{threshold / (1 - threshold):.3g}"
+    of_threshold = partial(
+        _share, better="higher", bounds=(-inf, 1.0), kinds=("binary",), default=False, prefix=EVENT
+    )
+    name, title = f"{NET_BENEFIT}{threshold:.12g}", f"Net benefit at {100 * threshold:.6g}%"
+    return (
+        of_threshold(
+            key=name,
+            title=title,
+            meaning="True positives per sample, less false positives times the odds of the threshold "
+            f"({odds}), if everyone is treated whose probability reaches it. Treating no one has 0.",
+            computed=OneEventInfluence(partial(net_benefit, threshold)),
+        ),
+        of_threshold(
+            key=f"{name}_all",
+            title=f"{title}, treat all",
+            meaning="The same if everyone is treated: a model below this, or below 0, does harm there.",
+            computed=OneEventInfluence(partial(net_benefit, threshold, of_all=True)),
+        ),
+    )
+
+
+def thresholds_of(text: str) -> tuple[str, ...]:
+    """Keys of net benefit at thresholds such as ``".05,.1,20%"``.
+
+    Example:
+        >>> thresholds_of(".05, 20%")
+        ('net_benefit_0.05', 'net_benefit_0.2')
+    """
+    parts = [part.strip() for part in text.split(",")]
+    try:
+        shares = [float(part.removesuffix("%")) / (100 if part.endswith("%") else 1) for part in parts]
+    except ValueError:
+        shares = [0.0]
+    if not all(0 < share < 1 for share in shares):
+        raise InputError(f"--thresholds must be numbers between 0 and 1, such as .05,.1,.2; got {text!r}.")
+    return tuple(dict.fromkeys(f"{NET_BENEFIT}{share:.12g}" for share in sorted(shares)))
+
+
 def quantities(kind: Kind, metrics: Iterable[str] = ()) -> tuple[Quantity, ...]:
     """Quantities of such predictions: the default ones, and the requested ones."""
-    asked = set(metrics)
-    chosen = (each for each in QUANTITIES if each.default or each.key in asked)
+    asked = list(metrics)
+    chosen = [each for each in QUANTITIES if each.default or each.key in asked]
+    chosen += (benefit := [each for key in asked for each in at_threshold(key)])
+    if benefit and kind != "binary":
+        raise InputError(
+            f"net benefit needs an event with probabilities of two classes; these are {kind} predictions."
+        )
     return tuple(form for each in chosen for form in each.forms(kind))
 
 
 def find(key: str, kind: Kind) -> Quantity | None:
-    """The quantity that stands under a key in the data; ``None`` where it is not known here."""
-    return next((form for each in QUANTITIES for form in each.forms(kind) if form.key == key), None)
+    """The quantity of a key in the data; ``None`` if it is not known here."""
+    known = (*QUANTITIES, *at_threshold(key))
+    return next((form for each in known for form in each.forms(kind) if form.key == key), None)
 
 
 def display_order(key: str) -> tuple[int, bool, str]:
@@ -400,7 +470,7 @@ def display_order(key: str) -> tuple[int, bool, str]:
 
 
 def optional_keys() -> tuple[str, ...]:
-    """The keys of what is measured only where it is asked for."""
+    """The keys of quantities measured only on request."""
     return tuple(each.key for each in QUANTITIES if not each.default)
 
 
@@ -413,7 +483,7 @@ def check_metrics(metrics: Iterable[str]) -> tuple[str, ...]:
     """Keys of quantities, each once and in the order of the tables."""
     known, asked = [each.key for each in QUANTITIES], [metrics] if isinstance(metrics, str) else list(metrics)
     _check_among(asked, known, "`metrics`", "")
-    return tuple(key for key in known if key in asked)
+    return tuple(key for key in known if key in asked) + tuple(key for key in asked if at_threshold(key))
 
 
 def check_added(metrics: Iterable[str]) -> tuple[str, ...]:
@@ -426,8 +496,9 @@ def check_added(metrics: Iterable[str]) -> tuple[str, ...]:
 
 def _check_among(asked: Iterable[str], known: Iterable[str], name: str, remark: str) -> None:
     for key in asked:
-        if key not in known:
+        if key not in known and not at_threshold(key):
             raise InputError(
                 f"{name} must name quantities that can be added; got {key!r};{remark} "
-                f"there are {', '.join(optional_keys())}{meant(key, optional_keys()) or '.'}"
+                f"there are {', '.join(optional_keys())}, and {NET_BENEFIT}0.1 for net benefit at 0.1"
+                f"{meant(key, optional_keys()) or '.'}"
             )

@@ -1,4 +1,4 @@
-"""How files of predictions are read, as command line and page are told it."""
+"""Options for reading predictions, on the command line and on the page."""
 
 from __future__ import annotations
 
@@ -29,18 +29,20 @@ class ReadOptions:
 
     label_column: str | None = told("Column of true classes.", metavar="NAME")
     prob_columns: tuple[str, ...] = told(
-        "Columns of probabilities, one per class: no,yes. A single one is class 1.", (), "NAMES"
+        "Columns of probabilities, one per class: no,yes. A single column is class 1.", (), "NAMES"
     )
     logit_columns: tuple[str, ...] = told("Columns of logits, one per class.", (), "NAMES")
-    weight_column: str | None = told("The column of weights.", metavar="NAME")
+    weight_column: str | None = told("Column of sample weights.", metavar="NAME")
     group_column: tuple[str, ...] = told("Column of groups, or several: sex,site.", (), "NAMES")
     cluster: str | None = told(
-        "Column of patients, documents or images: intervals and p-values account for such clusters.",
+        "Column of clusters, such as patients; samples of one count as dependent.",
         metavar="COLUMN",
     )
     format: str | None = told(
         "Format of FILE: csv, jsonl, npz, ... (default: by its extension).", metavar="FORMAT"
     )
+
+    sheet: str | None = told("Sheet of a workbook (.xlsx) that has several.", metavar="NAME")
 
     @property
     def clusters_are_groups(self) -> bool:
@@ -59,6 +61,7 @@ class ReadOptions:
             weight=self.weight_column,
             group=self.group_column or None,
             cluster=None if self.clusters_are_groups or self.cluster == "clusters" else self.cluster,
+            sheet=self.sheet,
         )
         return names or None
 

@@ -184,7 +184,7 @@ class NullError:
 class Curve:
     """A reliability diagram as numbers; one entry per bin, ``None`` where a bin is empty."""
 
-    name: str  # "top label", "positive class", or the name of a label
+    name: str  # "top label", the event's own name or "positive class", or the name of a label
     edges: tuple[float, ...]  # num_bins + 1
     counts: tuple[int, ...]
     confidence: tuple[float | None, ...]  # mean stated probability
@@ -409,7 +409,7 @@ class Coverages:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(AsRows, AsJson):
-    """The whole answer for one set of predictions.
+    """Everything found about one set of predictions.
 
     Drawn by ``calibrant.reports``, written by :meth:`to_json`, read back by :meth:`from_json`.
     """
@@ -501,7 +501,7 @@ class ComparedModel:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(AsRows, AsJson):
-    """Several models side by side; ``paired`` tells whether they were judged on the same samples."""
+    """Several models side by side; ``paired`` is true if their test samples are the same."""
 
     schema_version: int
     kind: Kind

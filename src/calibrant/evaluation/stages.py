@@ -82,7 +82,7 @@ def notes_on(
         notes.append(f"Calibrators were fitted on {split.words}.")
     if one_class_only(held):
         alike = "are all right or all wrong" if procedure.kind == "top_label" else "hold one class only"
-        notes.append(f"The calibration samples {alike}: a calibrator learns nothing of the others.")
+        notes.append(f"The calibration samples {alike}: a calibrator learns nothing about the others.")
     elif held is not None and (missing := missing_classes(held)):
         names = split.test.class_names or tuple(range(split.test.num_classes or 0))
         shown = ", ".join(str(names[k]) for k in missing[:5]) + (", …" if len(missing) > 5 else "")
@@ -97,8 +97,7 @@ def notes_on(
         notes += clusters_note(split.test)
     if procedure.num_bins > split.test.num_samples:
         notes.append(
-            f"There are more bins, {procedure.num_bins:,}, than test samples: most are empty, and what the "
-            "others show is chance; take fewer."
+            f"Most of the {procedure.num_bins:,} bins are empty: there are fewer samples. Use fewer bins."
         )
     notes += few_resamples_note(procedure.num_resamples, procedure.level)
     num_parts = 1 + (procedure.kind == "multiclass") + (split.test.groups is not None)
@@ -252,7 +251,7 @@ def arm_of(
         null=chance.null,
         curves=chance.curves,
         classes=chance.classes,
-        shapes=shapes_of_arm(measured.reduced, procedure),
+        shapes=shapes_of_arm(measured.reduced, procedure, names),
         parts=chance.parts,
         fitted=None if fitted is None else fitted.calibrator,
     )
@@ -292,7 +291,7 @@ def widened(
     r"""The changes with wider intervals, if samples were judged by calibrators fitted on the other folds.
 
     Each sample takes part in the fits that judge the other ones, so their losses are correlated. The
-    variance that this adds to the change of the log-loss is about :math:`2 \omega / n`, with the optimism
+    variance that this adds to the change of the log loss is about :math:`2 \omega / n`, with the optimism
     :math:`\omega`: the cross-fitted loss minus that of the samples of the fit. It is worth most where the
     calibrator changes little. All changes of an arm are widened alike, by 2.8 times the variance at most.
 

@@ -1,4 +1,4 @@
-"""Calibrators and evaluations in other people's software: scikit-learn, ONNX, experiment trackers.
+"""Calibration in other libraries: scikit-learn, Lightning, transformers, ONNX, experiment trackers.
 
 Each module imports what it needs, no more.
 """

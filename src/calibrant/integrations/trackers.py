@@ -212,7 +212,7 @@ _TRACKERS: tuple[tuple[Callable[[object], bool], Callable[[Any, _Content], None]
 def _active_run() -> object:
     run = import_module("wandb").run
     if run is None:
-        raise InputError("`to` is wandb, which has no active run; begin one by wandb.init().")
+        raise InputError("wandb has no active run; start one with `wandb.init()`.")
     return run
 
 

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from calibrant._math.shapes import Bool, Float
-from calibrant._math.simplex import top_class
 from calibrant.losses._closed_form import Plain, Pull, by_closed_form, can_look, scaled
 from calibrant.losses._rows import Rows
 
@@ -20,48 +19,39 @@ ConfidenceError: TypeAlias = Callable[[Tensor, Tensor, Tensor], "tuple[Tensor, T
 """From confidences, whether they are right, and which of them count, to the error and its gradient."""
 
 
-class _TiesError(RuntimeError):
-    """Largest logits that are equal share the gradient: the plain form takes over."""
+class _TiesError(RuntimeError): ...
 
 
 def confidence_loss(rows: Rows, penalty: float, error: ConfidenceError, plain: Plain) -> Tensor:
-    """Cross-entropy plus ``penalty`` times the error; ``plain`` gives the same from the logits."""
+    """Cross-entropy plus ``penalty`` times the error; ``plain`` computes it from the logits."""
     if rows.soft or not can_look(rows.logits, rows.labels, rows.weight):
         return rows.layout.finish(plain(rows.logits))
     return rows.layout.finish(by_closed_form(rows.logits, partial(_closed_form, rows, penalty, error), plain))
 
 
-@np.errstate(all="ignore")  # the caller may have set them to raise
 def _closed_form(
     rows: Rows, penalty: float, error: ConfidenceError, logits: Float[Tensor, "R C"]
 ) -> tuple[Tensor, Pull]:
-    """The loss and its gradient: that of -log p_t is p_j - 1[j = t], that of r is r (1[j = top] - p_j)."""
-    logits = logits.detach()
-    ignored, place, top = rows.ignored(), rows.classes().unsqueeze(1), top_class(logits).unsqueeze(1)
-    largest, some_ignored = logits.gather(1, top), bool(ignored.any())
-    if np.count_nonzero(logits.numpy() == largest.numpy()) > len(logits):
-        raise _TiesError
-    log_probs = torch.log_softmax(logits, 1)
+    """Loss and gradient; the gradient of the confidence r by logit j is r (1[j = top] - p_j)."""
+    from calibrant.losses import _compiled  # numba: imported where it is first needed
+
+    scores, log_probs = np.ascontiguousarray(logits.detach().numpy()), torch.log_softmax(logits.detach(), 1)
     entropy = functional.nll_loss(log_probs, rows.labels, rows.weight, ignore_index=rows.ignore_index)
-    probs = torch.from_numpy(np.exp(log_probs.numpy(), out=log_probs.numpy()))  # faster than torch's
-    confidences = probs.gather(1, top)
-    found = confidences.squeeze(1)
-    if some_ignored:  # such a row may hold NaN
-        found = found.masked_fill(ignored, 0)
-    value, by_confidence = error(found, (top.squeeze(1) == rows.labels) & ~ignored, ~ignored)
-    by_confidence = penalty * (found * by_confidence).unsqueeze(1)
-    weights = rows.weights().unsqueeze(1)
-    share = weights / weights.sum().clamp(min=torch.finfo(weights.dtype).tiny)
-    gradient = probs.mul_(share - by_confidence)
-    gradient.scatter_add_(1, place, -share).scatter_add_(1, top, by_confidence)
-    if some_ignored:
-        gradient.masked_fill_(ignored.unsqueeze(1), 0)
-    return entropy + penalty * value, partial(scaled, gradient)
+    classes, shares, _ = _compiled.weighed(rows)
+    places, found, right = np.empty_like(classes), np.empty_like(scores[:, 0]), np.empty(len(classes), bool)
+    with np.errstate(all="ignore"):  # the caller may have set them to raise
+        probs = np.exp(log_probs.numpy(), out=log_probs.numpy())  # faster than torch's
+        if not _compiled.find_tops(scores, probs, classes, places, found, right):
+            raise _TiesError
+        value, by_confidence = error(*map(torch.from_numpy, (found, right, classes >= 0)))
+        pulled = (penalty * found * by_confidence.numpy()).astype(scores.dtype)
+    _compiled.set_slopes(probs, classes, shares, places, pulled)
+    return entropy + penalty * value, partial(scaled, torch.from_numpy(probs))
 
 
 def right_and_counted(rows: Rows) -> tuple[Float[Tensor, " R"], Bool[Tensor, " R"], Bool[Tensor, " R"]]:
-    """Confidences, 0 where a row does not count; which are right; which count."""
+    """Confidences (0 if a row is ignored), correctness, and the mask of counted rows."""
     counted = ~rows.ignored()
     right = (rows.logits.argmax(-1) == rows.labels) & counted
-    # Where the logits of an ignored row are NaN, so is its confidence: the sum must not see it.
+    # An ignored row may hold NaN, which must not enter the sum.
     return torch.softmax(rows.logits, -1).amax(-1).masked_fill(~counted, 0), right, counted

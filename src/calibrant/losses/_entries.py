@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Shaped
-from calibrant._math.true_class import focal_value, softplus
+from calibrant._math.threads import SMALL, in_threads
+from calibrant._math.true_class import focal_value
 from calibrant.losses._closed_form import BLOCK, Pull, by_closed_form, can_look, scaled
 from calibrant.losses._rows import Layout, Reduction, check_is_tensor, check_scores, dtypes_of
 
 
 class Entries(NamedTuple):
-    """Log-odds in the type that is computed in, with their labels as they came."""
+    """Log-odds in the working precision, with their original labels."""
 
     logits: Float[Tensor, "*N"]
     labels: Shaped[Tensor, "*N"]
@@ -25,7 +29,6 @@ class Entries(NamedTuple):
     layout: Layout
 
     def reduce(self, values: Float[Tensor, "*N"]) -> Tensor:
-        """The result, from a value per entry that is not yet weighted."""
         ignored = self.labels == self.ignore_index
         values = values.masked_fill(ignored, 0)
         if self.weight is not None:
@@ -40,7 +43,7 @@ class Entries(NamedTuple):
 
 
 class EntryTerms(NamedTuple):
-    """What a loss is made of: focal loss, and the squared difference of probability and outcome."""
+    """Terms of a loss: focal loss, and the squared difference of probability and outcome."""
 
     gamma: float
     alpha: float | None = None  # the share of what happened; the rest is that of what did not
@@ -48,7 +51,6 @@ class EntryTerms(NamedTuple):
 
 
 def entry_loss(entries: Entries, terms: EntryTerms) -> Tensor:
-    """The loss described by ``terms``, with everything that the multilabel losses take."""
     logits, labels, _, weight, layout = entries
 
     def plain(logits: Tensor) -> Tensor:
@@ -76,95 +78,95 @@ def _plain_values(entries: Entries, terms: EntryTerms) -> Float[Tensor, "*N"]:
     return values + terms.distance * missed.square() if terms.distance else values
 
 
-class _FractionsError(RuntimeError):
-    """Floating-point labels other than 0 and 1: the plain form takes over."""
+class _FractionsError(RuntimeError): ...
 
 
 def _closed_form(entries: Entries, terms: EntryTerms, logits: Tensor) -> tuple[Tensor, Pull]:
-    """The reduced loss and its gradient, block by block."""
+    """Reduced loss and its gradient, block by block, in NumPy, which is faster here than torch."""
     _, labels, ignore_index, weight, layout = entries
-    # Nearly always everything counts: the mean's divisor is put right afterwards where not.
-    expected = counted = logits.numel() if weight is None else float(weight.expand_as(logits).sum())
-    factor = 1 / expected if layout.reduction == "mean" and expected else 1.0
-    gradient = torch.empty_like(logits)
-    sums = [] if len(logits) else [logits.new_zeros(())]
-    values = torch.empty_like(logits) if layout.reduction == "none" else None
-    size = max(1, BLOCK // max(1, logits[:1].numel()))
-    for start in range(0, len(logits), size):
-        at = slice(start, start + size) if len(logits) > size else ...
-        given, slope = labels[at], gradient[at]
-        outcomes, ignored = _outcomes(given, slope, ignore_index)
-        value = _block_form(logits[at], outcomes, slope, terms, factor)
-        if weight is not None:
-            value, slope = value.mul_(weight), slope.mul_(weight)
-        if ignored is not None:
-            value, slope = value.masked_fill_(ignored, 0), slope.masked_fill_(ignored, 0)
-            counted -= float((ignored if weight is None else ignored * weight).sum())
-        if values is None:
-            sums.append(value.sum())
-        else:
-            values[at] = value
-    if values is not None:
-        return values, partial(scaled, gradient)
-    total = sums[0] if len(sums) == 1 else torch.stack(sums).sum()
+    scores, known = logits.detach().numpy(), labels.numpy()
+    per_entry = None if weight is None else np.broadcast_to(weight.detach().numpy(), scores.shape)
+    gradient, values = np.empty_like(scores), np.empty_like(scores)
+    size = max(1, BLOCK // max(1, scores[:1].size))
+
+    def fill(start: int) -> float:
+        at = slice(start, start + size)
+        with np.errstate(all="ignore"):  # the caller may have set them to raise
+            outcomes, ignored = _outcomes(known[at], scores.dtype, ignore_index)
+            _fill_block(scores[at], outcomes, values[at], gradient[at], terms)
+            counted: Any = 1 if ignored is None else ~ignored
+            if per_entry is not None:
+                values[at] *= per_entry[at]
+                gradient[at] *= per_entry[at]
+                counted = per_entry[at] * counted
+            if ignored is not None:
+                values[at][ignored] = 0
+                gradient[at][ignored] = 0
+            return float(np.sum(counted, dtype=float)) if np.ndim(counted) else outcomes.size
+
+    threads = torch.get_num_threads() if scores.size >= SMALL else 1
+    counted = sum(in_threads(fill, range(0, len(scores), size), most=threads))
+    slopes = torch.from_numpy(gradient)
+    if layout.reduction == "none":
+        return torch.from_numpy(values), partial(scaled, slopes)
+    total = np.add.reduce(values, None, dtype=float)
     if layout.reduction == "mean":
-        total = total / counted
-        if counted not in (0, expected):
-            gradient *= expected / counted
-    return total, partial(scaled, gradient)
+        total = total / counted if counted else math.nan
+        gradient *= 1 / (counted or 1)
+    return torch.from_numpy(np.asarray(total, scores.dtype)), partial(scaled, slopes)
 
 
-def _outcomes(labels: Tensor, like: Tensor, ignore_index: int) -> tuple[Tensor, Tensor | None]:
-    """The labels as numbers, and which entries are ignored, if there are any."""
-    if labels.is_floating_point():
-        outcomes = labels.to(like.dtype)
-        plain = torch.equal(outcomes * outcomes, outcomes)
-    else:
-        outcomes = torch.empty_like(like).copy_(labels)
-        unsigned = labels.numpy().view(f"u{labels.element_size()}")  # where -1 is a large number
-        plain = unsigned.max(initial=0) <= 1
-    if plain and not 0 <= ignore_index <= 1:
+def _outcomes(
+    labels: NDArray[Any], dtype: np.dtype[Any], ignore_index: int
+) -> tuple[NDArray[np.floating], NDArray[np.bool_] | None]:
+    """Labels as numbers, and the mask of ignored entries, or None."""
+    outcomes = labels.astype(dtype)
+    if not 0 <= ignore_index <= 1 and (outcomes * outcomes == outcomes).all():
         return outcomes, None
     happened, ignored = labels == 1, labels == ignore_index
-    if labels.is_floating_point() and not ((labels == 0) | happened | ignored).all():
+    if labels.dtype.kind == "f" and not ((labels == 0) | happened | ignored).all():
         raise _FractionsError
-    return happened.to(like.dtype), ignored
+    return happened.astype(dtype), ignored
 
 
-def _block_form(
-    logits: Tensor, outcomes: Tensor, slope: Tensor, terms: EntryTerms, factor: float
-) -> Float[Tensor, "*N"]:
-    r"""The values of a block; its gradient, by ``factor``, goes to ``slope``.
+def _fill_block(
+    logits: NDArray[np.floating],
+    outcomes: NDArray[np.floating],
+    value: NDArray[np.floating],
+    slope: NDArray[np.floating],
+    terms: EntryTerms,
+) -> None:
+    r"""Fill in the values of a block and their derivatives.
 
-    With the log-odds t of what did not happen, :math:`u = \sigma(t)` and :math:`m = \log(1 + e^t)`,
+    With the log-odds t of the absent outcome, :math:`u = \sigma(t)` and :math:`m = \log(1 + e^t)`,
 
     .. math:: \ell = u^\gamma m + \lambda u^2, \qquad
               \frac{d\ell}{dt} = u^\gamma (u + \gamma (1 - u) m) + 2 \lambda u^2 (1 - u)
     """
     gamma, alpha, distance = terms
-    log_odds = torch.addcmul(logits, logits, outcomes, value=-2, out=slope)
-    miss, surprise = torch.sigmoid(log_odds), softplus(log_odds)
-    power, hit = miss**gamma, torch.sub(1, miss, out=slope)
-    value = power * surprise
-    pulled = torch.add(miss, surprise.mul_(hit), alpha=gamma, out=surprise).mul_(power)
+    sign = 1 - 2 * outcomes
+    log_odds = sign * logits
+    rest = np.log1p(np.exp(-np.abs(log_odds)))
+    surprise, log_miss = np.maximum(log_odds, 0) + rest, np.minimum(log_odds, 0) - rest
+    miss, power = np.exp(log_miss), np.exp(gamma * log_miss) if gamma else 1
+    hit = 1 - miss
+    np.multiply(power, surprise, out=value)
+    np.multiply(power, miss + gamma * hit * surprise, out=slope)
     if distance:
-        squared = miss.square_()
-        value.add_(squared, alpha=distance)
-        pulled.addcmul_(hit, squared, value=2 * distance)
+        squared = distance * miss * miss
+        value += squared
+        slope += 2 * hit * squared
     if alpha is not None:
         share = outcomes * (2 * alpha - 1) + (1 - alpha)
-        value.mul_(share)
-        pulled.mul_(share)
-    torch.addcmul(pulled, pulled, outcomes, value=-2, out=slope)
-    if factor != 1:
-        slope.mul_(factor)
-    return value
+        value *= share
+        slope *= share
+    slope *= sign
 
 
 def as_entries(
     logits: Tensor, labels: Tensor, *, weight: Tensor | None, ignore_index: int, reduction: Reduction
 ) -> Entries:
-    """Check shapes and types, never values."""
+    """Check shapes and types, but no values."""
     check_scores(logits, reduction)
     check_is_tensor(labels, "labels")
     if labels.shape != logits.shape:

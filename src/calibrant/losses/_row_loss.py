@@ -17,8 +17,8 @@ The gradient of the first two terms by logit j is :math:`f (p_j - 1[j = t])` wit
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,18 +28,30 @@ from torch import Tensor
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant._math.true_class import focal_power, focal_value, softplus
-from calibrant.losses._closed_form import BLOCK, Pull, by_closed_form, is_traced, times_rows
+from calibrant.losses._closed_form import (
+    BLOCK,
+    FEW,
+    Closed,
+    Pull,
+    by_closed_form,
+    can_look,
+    is_traced,
+    times_rows,
+)
 from calibrant.losses._rows import Layout, Reduction, Rows
-
-GammaRule: TypeAlias = Callable[[Tensor], Tensor]
 
 _LOST = 16  # times the smallest normal number; below, a probability has few digits
 
 
-class Terms(NamedTuple):
-    """What a loss is made of."""
+class Steps(NamedTuple):
+    rule: Callable[[Tensor], Tensor]  # from p_t to the exponent
+    gammas: Tensor | Sequence[float]
+    edges: Tensor | Sequence[float]  # between the ranges
+    right: bool = False  # True if an edge belongs to the range below
 
-    gamma: float | GammaRule | None  # a number; or a rule that gives each row's from p_t; None: no focal term
+
+class Terms(NamedTuple):
+    gamma: float | Steps | None  # None: no focal term
     l1: float = 0.0
     l2: float = 0.0
 
@@ -48,27 +60,84 @@ _CROSS_ENTROPY = Terms(0)
 
 
 def row_loss(rows: Rows, terms: Terms) -> Tensor:
-    """The loss described by ``terms``, with everything that cross-entropy takes."""
     if terms == _CROSS_ENTROPY:
         return rows.layout.finish(rows.cross_entropy())
-    if rows.soft or not (callable(terms.gamma) or terms.gamma is None or terms.gamma >= 0):
-        return rows.reduce(row_values(rows, terms))
 
-    def closed(logits: Tensor) -> tuple[Tensor, Pull]:
-        loss, scratch = closed_form(logits, rows[1:], terms)
-        return loss, partial(_pull_back, scratch)
-
-    def plain(logits: Tensor) -> Tensor:
-        # As the closed form leaves it: in the type that is computed in.
-        layout = Layout(rows.layout.reduction, rows.labels.shape, logits.dtype)
-        seen = rows._replace(logits=logits, layout=layout)
+    def plain(seen: Rows) -> Tensor:
         return seen.reduce(row_values(seen, terms))
 
-    return rows.layout.finish(by_closed_form(rows.logits, closed, plain))
+    gamma = terms.gamma
+    if rows.soft or not (isinstance(gamma, Steps) or gamma is None or gamma >= 0):
+        return plain(rows)
+    return loss_of_rows(rows, closed_form(rows, terms), plain)
+
+
+def closed_form(rows: Rows, terms: Terms) -> Closed:
+    """The faster closed form: compiled for few readable logits, else torch's."""
+    gamma, l1, l2 = terms
+    if rows.logits.numel() > FEW or not can_look(rows.logits, rows.labels, rows.weight):
+        return partial(_closed_form, rows[1:], terms)
+    if isinstance(gamma, Steps):
+        gammas, edges = map(_as_numbers, (gamma.gammas, gamma.edges))
+        return _compiled_form(rows, gammas=gammas, edges=edges, right=gamma.right, l1=l1, l2=l2)
+    focal = 0.0 if gamma is None else 1.0
+    return _compiled_form(rows, gammas=(gamma or 0.0,), focal=focal, l1=l1, l2=l2)
+
+
+def _as_numbers(values: Tensor | Sequence[float]) -> tuple[float, ...]:
+    return tuple(values.tolist() if isinstance(values, Tensor) else values)
+
+
+class Form(NamedTuple):
+    """The terms of a row-wise loss that is compiled; cross-entropy by default."""
+
+    gammas: Any = (0.0,)  # one, or one for each range of p_t
+    edges: Any = ()  # between the ranges
+    right: bool = False  # True if p_t at an edge is in the range below
+    focal: float = 1.0
+    l1: float = 0.0
+    l2: float = 0.0
+    dual: bool = False  # True adds the runner-up's probability to the base of the power
+    smoothing: float = 0.0  # share of the label given to all classes
+    spread_to_all: bool = True
+    margin: float = 0.0
+    penalty: float = 0.0  # of logits further than the margin below the largest
+
+
+@lru_cache(maxsize=64)
+def _form(**terms: Any) -> Form:
+    form = Form(**terms)
+    gammas, edges = (np.array(each, dtype=np.float64) for each in form[:2])
+    numbers: Any = (each if isinstance(each, bool) else float(each) for each in form[2:])
+    return Form(gammas, edges, *numbers)
+
+
+def _compiled_form(rows: Rows, **terms: Any) -> Closed:
+    from calibrant.losses._compiled import row_losses  # numba: imported where it is first needed
+
+    return row_losses(rows, _form(**terms))
+
+
+def compiled_loss(rows: Rows, plain: Callable[[Rows], Tensor], **terms: Any) -> Tensor:
+    """Loss with the terms of :class:`Form` if rows can be read, else by the plain form."""
+    if rows.soft or not can_look(rows.logits, rows.labels, rows.weight):
+        return plain(rows)
+    return loss_of_rows(rows, _compiled_form(rows, **terms), plain)
+
+
+def loss_of_rows(rows: Rows, closed: Closed, plain: Callable[[Rows], Tensor]) -> Tensor:
+    """Loss by its closed form, or by the plain one if autograd needs it."""
+
+    def as_closed(logits: Tensor) -> Tensor:
+        # Like the closed form's result: in the working precision.
+        layout = Layout(rows.layout.reduction, rows.labels.shape, logits.dtype)
+        return plain(rows._replace(logits=logits, layout=layout))
+
+    return rows.layout.finish(by_closed_form(rows.logits, closed, as_closed))
 
 
 def row_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
-    """The plain form: can be differentiated any number of times, transformed and compiled."""
+    """Plain form: differentiable any number of times, transformable and compilable."""
     if rows.soft:
         return _soft_values(rows, terms)
     seen = rows.true_class()
@@ -84,17 +153,16 @@ def row_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
     return values
 
 
-def _focal(log_odds: Float[Tensor, "*R"], gamma: float | GammaRule) -> Float[Tensor, "*R"]:
-    if not callable(gamma):
+def _focal(log_odds: Float[Tensor, "*R"], gamma: float | Steps) -> Float[Tensor, "*R"]:
+    if not isinstance(gamma, Steps):
         return focal_value(log_odds, gamma)
-    exponent = gamma(torch.sigmoid(log_odds.detach()))
+    exponent = gamma.rule(torch.sigmoid(log_odds.detach()))
     inverse = (-exponent * torch.sigmoid(log_odds).log1p()).exp()
     power = torch.where(exponent < 0, inverse, focal_power(log_odds, exponent.clamp(min=0)))
     return power * softplus(-log_odds)
 
 
 def _soft_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
-    """Expected loss under the targets; the distances are to the targets themselves."""
     targets = rows.weighted_targets()
     values = rows.logits.new_zeros(rows.logits.shape[0])
     log_probs = log_softmax(rows.logits)
@@ -109,8 +177,6 @@ def _soft_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
 
 
 _NLL = torch.ops.aten.nll_loss_forward.default
-FEW = 1 << 13  # logits; of more, operations take longer than their calls
-_MODERATE = 39.0  # logits; the odds of all against one neither overflow nor vanish in float32
 # How aten writes a reduction.
 _CODES: dict[Reduction, int] = {"none": 0, "mean": 1, "sum": 2}
 
@@ -118,28 +184,21 @@ _CODES: dict[Reduction, int] = {"none": 0, "mean": 1, "sum": 2}
 def _split(
     logits: Float[Tensor, "R C"], place: Int[Tensor, "R 1"]
 ) -> tuple[Float[Tensor, "R C"], Float[Tensor, "R 1"], Float[Tensor, "R 1"], Float[Tensor, "R 1"]]:
-    """New probabilities without the true class; that one's, the sum of the others, and -log p_t."""
+    """Probabilities with the true class zeroed; its probability, the sum of the others, and -log p_t."""
     probs = torch.softmax(logits, 1)
     true = probs.gather(1, place)
     lost = true < _LOST * torch.finfo(true.dtype).tiny
-    # Where p_t underflows, its logarithm comes from the largest probability. Whether there is such a row can
-    # be asked without waiting on a CPU only.
+    # If p_t underflows, its logarithm comes from the largest probability. Only on a CPU can this be
+    # checked without waiting.
     needed = logits.device.type != "cpu" or is_traced() or bool(lost.any())
     exact = None
     if needed:
         top = logits.argmax(1, keepdim=True)
         exact = logits.gather(1, top).sub_(logits.gather(1, place)).sub_(probs.gather(1, top).log())
-    # A tiny number in place of the true class keeps the sum from being zero.
+    # A tiny number for the true class keeps the sum above zero.
     others = probs.scatter_(1, place, torch.finfo(true.dtype).tiny).sum(1, keepdim=True)
     misfit = (others / true).log1p_()  # u + p_t = 1
     return probs, true, others, misfit if exact is None else torch.where(lost, exact, misfit)
-
-
-def _focal_part(gamma: Any, base: Any, misfit: Any, true: Any, over: Any) -> tuple[Any, Any]:
-    """The focal term b^|gamma| (-log p) and its factor f, of tensors or arrays; p / b is ``true / over``."""
-    power = base ** abs(gamma)
-    values = misfit * power
-    return values, power + gamma * (values * true) / over
 
 
 # Labels, weight, ignore_index and layout of the rows.
@@ -147,7 +206,7 @@ _Request: TypeAlias = tuple[Tensor, Tensor | None, int, Layout]
 
 
 class _Scratch(NamedTuple):
-    """What the backward pass takes: grad_j = p_j (slope + curve p_j), and the true class apart."""
+    """Data of the backward pass: grad_j = p_j (slope + curve p_j), with the true class separate."""
 
     probs: Float[Tensor, "R C"]
     slope: Float[Tensor, "R 1"]
@@ -156,50 +215,10 @@ class _Scratch(NamedTuple):
     place: Int[Tensor, "R 1"] | None = None
 
 
-def _small_arrays(logits: Float[Tensor, "R C"], request: _Request) -> tuple[Any, Any] | None:
-    """Logits and labels as arrays, where these are few rows on the CPU that all count alike.
-
-    Values are looked at here: on a CPU nothing waits for them.
-    """
-    labels, weight, ignore_index, layout = request
-    few = 0 < logits.numel() <= FEW and weight is None and logits.device.type == "cpu"
-    if not few or layout.reduction == "none" or ignore_index >= 0 or is_traced():
-        return None
-    scores, classes = logits.detach().numpy(), labels.numpy()
-    # A negative number without its sign is a huge one; wrong labels are refused by torch.
-    known = np.maximum.reduce(classes.view(np.uint64)) < logits.shape[1]
-    moderate = np.maximum.reduce(scores, None) < _MODERATE and np.minimum.reduce(scores, None) > -_MODERATE
-    return (scores, classes) if known and moderate else None
-
-
-def _small_form(scores: Any, classes: Any, gamma: float, reduction: Reduction) -> tuple[Tensor, _Scratch]:
-    """As the closed form, by NumPy: what two dozen operations on few rows take is the calls."""
-    with np.errstate(all="ignore"):  # the caller may have set them to raise
-        odds = np.exp(scores, order="C")  # no need to subtract the largest
-        flat, place = odds.reshape(-1), np.arange(0, odds.size, odds.shape[1]) + classes
-        true = flat[place]
-        flat[place] = 0
-        others = np.add.reduce(odds, 1)
-        total = others + true
-        misfit = np.log1p(others / true)
-        values, factor = _focal_part(gamma, others / total, misfit, true, others)
-        counted = len(classes) if reduction == "mean" else 1
-        flat[place] = -others  # a row of the gradient sums to zero
-        slope = factor / (total * counted)
-    loss = torch.from_numpy(np.asarray(np.add.reduce(values) / counted, dtype=odds.dtype))
-    return loss, _Scratch(torch.from_numpy(odds), torch.from_numpy(slope[:, None]))
-
-
-def closed_form(
-    logits: Float[Tensor, "R C"], request: _Request, terms: Terms, *, few: bool = True
-) -> tuple[Tensor, _Scratch]:
-    """The reduced loss, and what its gradient takes."""
+def _closed_form(request: _Request, terms: Terms, logits: Float[Tensor, "R C"]) -> tuple[Tensor, Pull]:
+    """Reduced loss, and the pull-back of its gradient; on any device."""
     labels, weight, ignore_index, layout = request
     gamma, l1, l2 = terms
-    if few and not (gamma is None or callable(gamma) or l1 or l2):
-        small = _small_arrays(logits, request)
-        if small is not None:
-            return _small_form(*small, gamma, layout.reduction)
     column = labels.unsqueeze(1)
     ignored = column == ignore_index
     # A wrong label below zero does not pass for class 0: nll_loss refuses it.
@@ -209,11 +228,13 @@ def closed_form(
         values, factor = torch.zeros_like(true), torch.zeros_like(true)
     else:
         base = others
-        if callable(gamma):
-            gamma = gamma(true)
+        if isinstance(gamma, Steps):
+            gamma = gamma.rule(true)
             base = torch.where(gamma < 0, 1 + true, others)
-        values, factor = _focal_part(gamma, base, misfit, true, base)
-        factor = torch.where(true == 0, 1, factor)  # the value is infinite there, and 0 * inf no number
+        power = base ** abs(gamma)
+        values = misfit * power
+        factor = power + gamma * (values * true) / base
+        factor = torch.where(true == 0, 1, factor)  # the value is infinite there, and 0 * inf is NaN
     if l1:
         values = values + 2 * l1 * others
         factor = factor + 2 * l1 * true
@@ -221,8 +242,8 @@ def closed_form(
     if l2:
         squares = torch.linalg.vector_norm(probs, dim=1, keepdim=True).square()  # Q
         values = values + l2 * (others.square() + squares)
-    # nll_loss reads the entries of the true classes only; weights, ignored rows and the mean are so
-    # cross-entropy's own, and it also tells the weight that was counted.
+    # nll_loss reads only the entries of the true classes; its weights, ignored rows and mean are
+    # cross-entropy's own, and it also returns the total weight.
     reduction = layout.reduction
     loss, counted = _NLL(probs.scatter_(1, place, -values), labels, weight, _CODES[reduction], ignore_index)
 
@@ -234,16 +255,18 @@ def closed_form(
         return part.masked_fill_(ignored, 0)
 
     if squares is None:
-        # In its place minus the others times the slope is the true class's gradient: the row sums to zero.
-        return loss, _Scratch(probs.scatter_(1, place, others.neg_()), scaled(factor))
+        # The true class's gradient is minus the sum of the others, times the slope: the row sums to zero.
+        scratch = _Scratch(probs.scatter_(1, place, others.neg_()), scaled(factor))
+        return loss, partial(_pull_back, scratch)
     at_true = -others * factor - 2 * l2 * true * (others.square() + squares)
     slope = factor + 2 * l2 * (true * others - squares)
     curve = torch.full_like(true, 2 * l2)
-    return loss, _Scratch(probs, scaled(slope), scaled(curve), scaled(at_true), place)
+    scratch = _Scratch(probs, scaled(slope), scaled(curve), scaled(at_true), place)
+    return loss, partial(_pull_back, scratch)
 
 
 def _times_itself(probs: Tensor, curve: Tensor, slope: Tensor) -> Float[Tensor, "R C"]:
-    """The probabilities times curve times themselves plus slope, in their place."""
+    """Overwrite probabilities p with p (curve p + slope)."""
     size = max(1, BLOCK // probs.shape[1]) if probs.device.type == "cpu" else max(1, len(probs))
     try:
         for block, steep, flat in zip(*(each.split(size) for each in (probs, curve, slope)), strict=True):
@@ -254,7 +277,6 @@ def _times_itself(probs: Tensor, curve: Tensor, slope: Tensor) -> Float[Tensor, 
 
 
 def _pull_back(scratch: _Scratch, grad: Tensor) -> Float[Tensor, "R C"]:
-    """The gradient, in place of the probabilities."""
     probs, slope, curve, at_true, place = scratch
     if grad.ndim:
         grad = grad.unsqueeze(1)

@@ -75,6 +75,6 @@ def focal_loss(
 
 
 class FocalLoss(LossModule, function=focal_loss, check=check_gamma):
-    """Module of :func:`focal_loss`."""
+    """:func:`focal_loss` as a module."""
 
     gamma: float = 3.0

@@ -47,7 +47,7 @@ def focal_calibration_loss(
             the distance to the targets.
         weight: Weight of each class, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
-        reduction: As in :func:`focal_loss`.
+        reduction: See :func:`focal_loss`.
 
     Returns:
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
@@ -85,7 +85,7 @@ def _check(*, gamma: float, calibration_weight: float, norm: str) -> None:
 
 
 class FocalCalibrationLoss(LossModule, function=focal_calibration_loss, check=_check):
-    """Module of :func:`focal_calibration_loss`."""
+    """:func:`focal_calibration_loss` as a module."""
 
     gamma: float = 3.0
     calibration_weight: float = 0.5

@@ -11,10 +11,8 @@ from torch import Tensor
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer
-from calibrant._math.simplex import top_class
-from calibrant.losses._closed_form import Pull, by_closed_form, can_look, of_row_numbers, times_rows
 from calibrant.losses._module import LossModule, properness
-from calibrant.losses._row_loss import FEW
+from calibrant.losses._row_loss import compiled_loss
 from calibrant.losses._rows import Reduction, Rows, allowed_classes, as_rows, check_number
 
 __all__ = ["LabelSmoothingLoss", "label_smoothing_loss"]
@@ -34,11 +32,11 @@ def label_smoothing_loss(
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Float[Tensor, ""] | Float[Tensor, " N *d"]:
-    r"""Cross-entropy against labels that give a part :math:`\alpha` = ``smoothing`` away.
+    r"""Cross-entropy against labels smoothed by a share :math:`\alpha` = ``smoothing``.
 
     .. math:: \ell = -\sum_k y_k \log p_k
 
-    With ``spread="all"`` (Szegedy et al., torch) the part goes to all classes alike,
+    With ``spread="all"`` (Szegedy et al., torch) the part goes to all classes equally,
     :math:`y = (1 - \alpha) 1[k = t] + \alpha / C`; with ``"others"`` to the wrong ones only,
     :math:`y_t = 1 - \alpha` and :math:`\alpha / (C - 1)` elsewhere. Classes masked by a logit of -inf get no
     part of it, and C counts the others.
@@ -49,10 +47,10 @@ def label_smoothing_loss(
         smoothing: The part given away, in ``[0, 1]`` (for ``"others"`` at most ``(C - 1) / C``); 0 is
             cross-entropy.
         spread: To which classes.
-        targets: Distributions over the classes in place of ``labels``, smoothed alike.
+        targets: Distributions over the classes in place of ``labels``, smoothed equally.
         weight: Weight of each class, shape ``(C,)``; it applies to each class's part of the label.
         ignore_index: Label of samples that do not count.
-        reduction: As in :func:`focal_loss`.
+        reduction: See :func:`focal_loss`.
 
     Returns:
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
@@ -85,16 +83,13 @@ def label_smoothing_loss(
         )
     if smoothing == 0:
         return rows.layout.finish(rows.cross_entropy())
-    plain = partial(_plain, rows, smoothing, spread)
-    small = rows.logits.numel() <= FEW
-    if small or rows.soft or rows.weight is not None or not can_look(rows.logits, rows.labels):
-        return rows.layout.finish(plain(rows.logits))
-    closed = partial(_closed_form, rows, smoothing, spread)
-    return rows.layout.finish(by_closed_form(rows.logits, closed, plain))
+    plain = partial(_plain, smoothing, spread)
+    if rows.weight is not None:  # each class's part of the label has its own
+        return plain(rows)
+    return compiled_loss(rows, plain, smoothing=smoothing, spread_to_all=spread == "all")
 
 
-def _plain(rows: Rows, smoothing: float, spread: Spread, logits: Float[Tensor, "R C"]) -> Tensor:
-    rows = rows._replace(logits=logits)
+def _plain(smoothing: float, spread: Spread, rows: Rows) -> Tensor:
     allowed = allowed_classes(rows.logits)
     count = allowed.sum(-1, dtype=rows.logits.dtype)  # (R,)
     share, part = smoothing / count, torch.full_like(count, smoothing)
@@ -113,39 +108,13 @@ def _plain(rows: Rows, smoothing: float, spread: Spread, logits: Float[Tensor, "
     return rows.reduce(kept - share * given.sum(-1), weighted=True)
 
 
-class _MaskedError(RuntimeError):
-    """A logit of -inf, or what is no number: the plain form takes over."""
-
-
-def _closed_form(
-    rows: Rows, smoothing: float, spread: Spread, logits: Float[Tensor, "R C"]
-) -> tuple[Tensor, Pull]:
-    r"""With :math:`S = \log \sum_k e^{z_k}`, -log p_k is S - z_k; the gradient is p less the label."""
-    logits, place, top = logits.detach(), rows.classes().unsqueeze(1), top_class(logits).unsqueeze(1)
-    count = logits.shape[1]
-    share = smoothing / (count if spread == "all" else count - 1)
-    kept = 1 - share * count
-    probs, sums = torch.softmax(logits, 1), logits.sum(1, keepdim=True)
-    if not bool(sums.isfinite().all()):
-        raise _MaskedError
-    log_sum = logits.gather(1, top) - probs.gather(1, top).log()
-    values = kept * (log_sum - logits.gather(1, place)) + share * (count * log_sum - sums)
-    loss, by_values = of_row_numbers((values.squeeze(1),), rows.reduce)
-
-    def pull(grad: Tensor) -> Tensor:
-        factor = by_values(grad)[0].unsqueeze(1)
-        return times_rows(probs, factor, -share * factor).scatter_add_(1, place, -kept * factor)
-
-    return loss, pull
-
-
 def _check(*, smoothing: float, spread: str) -> None:
     check_number("smoothing", smoothing, at_most=1)
     check_choice("spread", spread, ("all", "others"))
 
 
 class LabelSmoothingLoss(LossModule, function=label_smoothing_loss, check=_check):
-    """Module of :func:`label_smoothing_loss`."""
+    """:func:`label_smoothing_loss` as a module."""
 
     smoothing: float = 0.05
     spread: Spread = "all"

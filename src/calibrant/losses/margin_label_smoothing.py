@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
-from calibrant._math.simplex import top_class
-from calibrant.losses._closed_form import BLOCK, Pull, by_closed_form, can_look, of_row_numbers, times_rows
 from calibrant.losses._module import LossModule, properness
-from calibrant.losses._row_loss import FEW
+from calibrant.losses._row_loss import compiled_loss
 from calibrant.losses._rows import Reduction, Rows, allowed_classes, as_rows, check_not_negative
 
 __all__ = ["MarginLabelSmoothingLoss", "margin_label_smoothing_loss"]
@@ -45,7 +42,7 @@ def margin_label_smoothing_loss(
         targets: Distributions over the classes in place of ``labels``, for the cross-entropy.
         weight: Weight of each class, shape ``(C,)``; it applies to both terms.
         ignore_index: Label of samples that do not count.
-        reduction: As in :func:`focal_loss`.
+        reduction: See :func:`focal_loss`.
 
     Returns:
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
@@ -77,15 +74,10 @@ def margin_label_smoothing_loss(
     rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     if penalty == 0:
         return rows.layout.finish(rows.cross_entropy())
-    plain = partial(_plain, rows, margin, penalty)
-    if rows.logits.numel() <= FEW or rows.soft or not can_look(rows.logits, rows.labels, rows.weight):
-        return rows.layout.finish(plain(rows.logits))
-    closed = partial(_closed_form, rows, margin, penalty)
-    return rows.layout.finish(by_closed_form(rows.logits, closed, plain))
+    return compiled_loss(rows, partial(_plain, margin, penalty), margin=margin, penalty=penalty)
 
 
-def _plain(rows: Rows, margin: float, penalty: float, logits: Float[Tensor, "R C"]) -> Tensor:
-    rows = rows._replace(logits=logits)
+def _plain(margin: float, penalty: float, rows: Rows) -> Tensor:
     gaps = rows.logits.amax(-1, keepdim=True) - rows.logits
     allowed = allowed_classes(rows.logits)
     price = torch.relu(gaps - margin).masked_fill(~allowed, 0).sum(-1) / allowed.sum(-1)  # (R,)
@@ -94,35 +86,8 @@ def _plain(rows: Rows, margin: float, penalty: float, logits: Float[Tensor, "R C
     return rows.reduce(rows.cross_entropies() + penalty * price)
 
 
-class _OutOfTheOrdinaryError(RuntimeError):
-    """Ties for the largest logit, which share the gradient, or a masked class: the plain form takes over."""
-
-
-def _closed_form(
-    rows: Rows, margin: float, penalty: float, logits: Float[Tensor, "R C"]
-) -> tuple[Tensor, Pull]:
-    """The gradient of a row is that of cross-entropy, with a part for each class beyond the margin."""
-    logits, place, top = logits.detach(), rows.classes().unsqueeze(1), top_class(logits).unsqueeze(1)
-    largest, share = logits.gather(1, top), penalty / logits.shape[1]
-    ties = np.count_nonzero(logits.numpy() == largest.numpy()) > len(logits)
-    if ties or not bool(logits.amin(1).isfinite().all()):
-        raise _OutOfTheOrdinaryError
-    gradient, price, beyond = torch.softmax(logits, 1), torch.empty_like(largest), torch.empty_like(largest)
-    values = largest - logits.gather(1, place) - gradient.gather(1, top).log()
-    size = max(1, BLOCK // logits.shape[1])
-    parts = (each.split(size) for each in (logits, gradient, largest - margin, price, beyond))
-    for block, slopes, limit, *sums in zip(*parts, strict=True):
-        over = torch.sub(limit, block).clamp_(min=0)
-        torch.sum(over, 1, keepdim=True, out=sums[0])
-        torch.sum(over.sign_(), 1, keepdim=True, out=sums[1])
-        slopes.sub_(over, alpha=share)
-    gradient.scatter_add_(1, place, -torch.ones_like(beyond)).scatter_add_(1, top, share * beyond)
-    loss, by_values = of_row_numbers(((values + share * price).squeeze(1),), rows.reduce)
-    return loss, lambda grad: times_rows(gradient, by_values(grad)[0].unsqueeze(1))
-
-
 class MarginLabelSmoothingLoss(LossModule, function=margin_label_smoothing_loss, check=check_not_negative):
-    """Module of :func:`margin_label_smoothing_loss`."""
+    """:func:`margin_label_smoothing_loss` as a module."""
 
     margin: float = 10.0
     penalty: float = 0.1

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
-from calibrant.losses._closed_form import BLOCK, Pull, by_closed_form, can_look, scaled
+from calibrant.losses._closed_form import Pull, by_closed_form, can_look, scaled
 from calibrant.losses._module import BatchLossModule, properness
-from calibrant.losses._row_loss import FEW, Terms, closed_form, row_loss
+from calibrant.losses._row_loss import Terms, closed_form, row_loss
 from calibrant.losses._rows import Rows, as_rows, check_mean, check_not_negative
 
 __all__ = ["MDCALoss", "mdca_loss"]
@@ -81,7 +82,7 @@ def mdca_loss(
         seen = unrounded._replace(logits=logits)
         return row_loss(seen, Terms(gamma)) + penalty * _difference(seen)
 
-    if rows.soft or rows.logits.numel() <= FEW or not can_look(rows.logits, rows.labels, rows.weight):
+    if rows.soft or not can_look(rows.logits, rows.labels, rows.weight):
         return rows.layout.finish(plain(rows.logits))
     return rows.layout.finish(by_closed_form(rows.logits, partial(_closed_form, rows, penalty, gamma), plain))
 
@@ -101,30 +102,19 @@ def _difference(rows: Rows) -> Float[Tensor, ""]:
 def _closed_form(
     rows: Rows, penalty: float, gamma: float, logits: Float[Tensor, "R C"]
 ) -> tuple[Tensor, Pull]:
-    """The loss, and its gradient from that of the first term, which comes as p - 1[k = t] and its slope."""
-    ignored, place = rows.ignored(), rows.classes().unsqueeze(1)
-    loss, (errors, slope, *_) = closed_form(logits, rows[1:], Terms(gamma), few=False)
-    if bool(ignored.any()):  # such a row may hold NaN
-        errors.masked_fill_(ignored.unsqueeze(1), 0)
-    count = (~ignored).sum(dtype=errors.dtype)
-    difference = errors.sum(0)
-    # The penalty's derivative by each probability, and what that of a row is on average.
-    signs = difference.sign() * (penalty / (len(difference) * count.clamp(min=1)))
-    own, at_true = signs[place], errors.gather(1, place)
-    rest = slope - torch.mv(errors, signs).unsqueeze(1) - own
-    at_true = at_true * slope + ((1 + at_true) * (own + rest - slope)).masked_fill(ignored.unsqueeze(1), 0)
+    from calibrant.losses import _compiled  # numba: imported where it is first needed
 
-    def pull(grad: Tensor) -> Tensor:
-        size = max(1, BLOCK // logits.shape[1])
-        for block, of_rows in zip(errors.split(size), rest.split(size), strict=True):
-            block.mul_(signs + of_rows)
-        return scaled(errors.scatter_(1, place, at_true), grad)
-
-    return loss + penalty * difference.abs().mean() / count, pull
+    loss, pull = closed_form(rows, Terms(gamma))(logits)
+    gradient, probs = pull(torch.ones(())), _compiled.softmax(logits).numpy()
+    labels, difference = rows.labels.contiguous().numpy(), np.zeros(probs.shape[1])
+    extra = _compiled.add_mean_difference(
+        probs, labels, rows.ignore_index, float(penalty), gradient.numpy(), difference
+    )
+    return loss + extra, partial(scaled, gradient)
 
 
 class MDCALoss(BatchLossModule, function=mdca_loss, check=check_not_negative):
-    """Module of :func:`mdca_loss`."""
+    """:func:`mdca_loss` as a module."""
 
     penalty: float = 1.0
     gamma: float = 0.0

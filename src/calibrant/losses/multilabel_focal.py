@@ -1,4 +1,4 @@
-"""Focal loss where every class is a question of its own."""
+"""Focal loss for multilabel classification."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def multilabel_focal_loss(
         Scalar, not negative, or the shape of ``logits`` for ``"none"``; type as in :func:`focal_loss`.
 
     Raises:
-        InputError: If shapes disagree or ``gamma`` is out of range; values of tensors are not looked at.
+        InputError: If shapes disagree or ``gamma`` is out of range; values of tensors are not read.
         TypeError: If ``logits`` are not floating-point.
 
     Note:
@@ -73,7 +73,7 @@ def _check(*, gamma: float, alpha: float | None) -> None:
 
 
 class MultilabelFocalLoss(MultilabelLossModule, function=multilabel_focal_loss, check=_check):
-    """Module of :func:`multilabel_focal_loss`."""
+    """:func:`multilabel_focal_loss` as a module."""
 
     gamma: float = 2.0
     alpha: float | None = None

@@ -1,4 +1,4 @@
-"""Focal loss whose exponent depends on the sample's own probability."""
+"""Focal loss with an exponent that depends on the sample's own probability."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import LossModule, properness
-from calibrant.losses._row_loss import Terms, row_loss
+from calibrant.losses._row_loss import Steps, Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows, check_number
 
 __all__ = ["SampleFocalLoss", "sample_focal_loss"]
@@ -56,7 +56,7 @@ def sample_focal_loss(
         targets: Distributions over the classes in place of ``labels``; the loss is then its expectation.
         weight: Weight of each class, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
-        reduction: As in :func:`focal_loss`.
+        reduction: See :func:`focal_loss`.
 
     Returns:
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
@@ -84,13 +84,12 @@ def sample_focal_loss(
     _check(thresholds=thresholds, gammas=gammas, closed=closed)
     rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     rule = partial(_gamma_of, thresholds=tuple(thresholds), gammas=tuple(gammas), closed=closed)
-    return row_loss(rows, Terms(rule))
+    return row_loss(rows, Terms(Steps(rule, gammas, thresholds[:-1], closed == "right")))
 
 
 def _gamma_of(
     probs: Float[Tensor, "*R"], *, thresholds: tuple[float, ...], gammas: tuple[float, ...], closed: Closed
 ) -> Float[Tensor, "*R"]:
-    """The exponent of each probability."""
     gamma = torch.full_like(probs, gammas[-1])
     for threshold, value in zip(reversed(thresholds[:-1]), reversed(gammas[:-1]), strict=True):
         below = probs < threshold if closed == "left" else probs <= threshold
@@ -113,7 +112,7 @@ def _check(*, thresholds: Sequence[float], gammas: Sequence[float], closed: str)
 
 
 class SampleFocalLoss(LossModule, function=sample_focal_loss, check=_check):
-    """Module of :func:`sample_focal_loss`."""
+    """:func:`sample_focal_loss` as a module."""
 
     thresholds: Sequence[float] = (0.2, 1.0)
     gammas: Sequence[float] = (5.0, 3.0)

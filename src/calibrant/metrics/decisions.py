@@ -1,18 +1,22 @@
-"""Net benefit of acting on a predicted probability, by the threshold from which one acts."""
+"""Net benefit of acting on a predicted probability, by the decision threshold."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_level, check_probs
+from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
+from calibrant._math.newton import Matrix
 from calibrant._math.text_form import suggesting
-from calibrant.metrics._common import vector
+from calibrant.metrics._common import Vector, vector
 
 __all__ = ["DecisionCurve", "decision_curve"]
 
@@ -37,19 +41,22 @@ def decision_curve(
     *,
     thresholds: Sequence[float] | None = None,
     weights: ArrayLike | None = None,
+    clusters: Sequence[object] | NDArray[Any] | None = None,
     level: float = 0.95,
 ) -> DecisionCurve:
     r"""Net benefit of treating everyone whose probability reaches a threshold.
 
     .. math:: \mathrm{NB}(t) = \frac{\mathrm{TP}(t)}{N} - \frac{t}{1 - t} \frac{\mathrm{FP}(t)}{N}
 
-    The threshold says how many people one would treat in vain to treat one who needs it: at 0.1, nine.
+    The threshold sets how many unnecessary treatments you accept per necessary one: nine at 0.1.
 
     Args:
         probs: Probabilities of the event, shape ``(N,)``.
         labels: Outcomes in {0, 1}, shape ``(N,)``.
         thresholds: Between 0 and 1, both excluded; by default 99 up to the largest probability.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        clusters: Cluster of each sample, such as the patient, ``(N,)``, for intervals of whole clusters;
+            by default samples are independent.
         level: Level of the intervals, each for its threshold alone.
 
     Returns:
@@ -60,7 +67,7 @@ def decision_curve(
         InputError: If a value is out of range, or the probabilities are not those of one event.
 
     Note:
-        A probability equal to the threshold is treated. Samples count as independent. O(N log N).
+        A probability equal to the threshold is treated. O(N log N).
 
     References:
         Vickers and Elkin, "Decision curve analysis: a novel method for evaluating prediction models", Medical
@@ -83,21 +90,42 @@ def decision_curve(
         at = np.asarray(thresholds, dtype=np.float64)
     if at.ndim != 1 or not len(at) or not ((at > 0) & (at < 1)).all():
         raise InputError("`thresholds` must be numbers between 0 and 1, both excluded.")
-    order = np.argsort(stated)
-    from_here = np.searchsorted(stated[order], at)  # the first sample that is treated
+    ascending, back = np.unique(at, return_inverse=True)
+    place = np.searchsorted(ascending, stated, side="right")  # number of thresholds that a sample reaches
 
-    def treated(values: np.ndarray) -> np.ndarray:
-        below = np.append(0.0, np.cumsum(values[order]))
-        return below[-1] - below[from_here]
+    def treated(values: Vector) -> Vector:
+        sums = np.bincount(place, values, len(ascending) + 1).astype(np.float64)
+        return np.cumsum(sums[::-1])[-2::-1][back]
 
+    hits, alarms = mass * positive, mass * ~positive
     odds, total = at / (1 - at), mass.sum()
-    benefit = (treated(mass * positive) - odds * treated(mass * ~positive)) / total
-    squares, hits, alarms = mass @ mass, treated(mass**2 * positive), treated(mass**2 * ~positive)
-    # Each sample is worth 1, -odds or 0; the squared distances from the mean, by the squared weights.
-    spread = hits * (1 - benefit) ** 2 + alarms * (odds + benefit) ** 2
-    spread += (squares - hits - alarms) * benefit**2
-    reach = NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(np.maximum(spread, 0)) / total
-    prevalence = mass[positive].sum() / total
+    benefit = (treated(hits) - odds * treated(alarms)) / total
+    # A cluster moves the mean by its hits, less its alarms by the odds, less its mass by the mean. Squares of
+    # such sums grow, from the last threshold down, by each own square and its products with earlier ones.
+    codes = None if clusters is None else cluster_codes(clusters, len(mass))
+    own_mass, earlier_hits, earlier_alarms, factor = mass, 0.0, 0.0, 1.0
+    if codes is not None:
+        of_clusters = np.bincount(codes, mass)
+        own_mass, factor = of_clusters[codes], len(of_clusters) / (len(of_clusters) - 1)
+        earlier_hits, earlier_alarms = _earlier(np.stack([hits, alarms]), codes, place)
+    both = treated(hits * earlier_alarms + alarms * earlier_hits)
+    spread = treated(hits * (hits + 2 * earlier_hits)) - 2 * odds * both
+    spread += odds**2 * treated(alarms * (alarms + 2 * earlier_alarms))
+    spread -= 2 * benefit * (treated(hits * own_mass) - odds * treated(alarms * own_mass))
+    spread += benefit**2 * float(mass @ own_mass)
+    reach = NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(factor * np.maximum(spread, 0)) / total
+    prevalence = hits.sum() / total
     found = (at, benefit, benefit - reach, benefit + reach, prevalence - odds * (1 - prevalence))
     names = ("thresholds", "net_benefit", "low", "high", "treat_all")
     return DecisionCurve(**{name: tuple(each.tolist()) for name, each in zip(names, found, strict=True)})
+
+
+def _earlier(values: Matrix, codes: NDArray[np.int64], place: NDArray[np.int64]) -> Matrix:
+    """Sums ``(2, N)`` over earlier samples of the same cluster, in order of falling place."""
+    order = np.argsort(codes * (place.max() + 1) - place)
+    ordered, codes = values[:, order], codes[order]
+    sums = np.cumsum(ordered, axis=1) - ordered
+    first = np.searchsorted(codes, np.arange(codes[-1] + 1))
+    found = np.empty_like(sums)
+    found[:, order] = sums - sums[:, first[codes]]
+    return found

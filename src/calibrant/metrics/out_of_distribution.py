@@ -1,4 +1,4 @@
-"""Telling samples of another kind from those the model was made for, by how sure it is of them."""
+"""Detection of out-of-distribution samples by the model's confidence."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def out_of_distribution_scores(
     score: OutOfDistributionScore = "entropy",
     multilabel: bool = False,
 ) -> Float[Tensor, " N"]:
-    r"""How foreign each sample looks; higher means more likely out of distribution.
+    r"""Score each sample's unfamiliarity; higher means more likely out of distribution.
 
     - ``"entropy"``: :math:`-\sum_k p_k \log p_k`;
     - ``"max_probability"``: :math:`1 - \max_k p_k`;
@@ -54,8 +54,8 @@ def out_of_distribution_scores(
     Args:
         logits: Logits ``(N, C)``, or log-odds of an event ``(N,)``.
         probs: Probabilities instead, of the same shapes; they have no ``"max_logit"`` and no ``"energy"``.
-        score: Which score.
-        multilabel: Whether the columns are labels of which several may hold.
+        score: Proper score.
+        multilabel: The columns are labels, of which several can apply.
 
     Returns:
         Shape ``(N,)``, float64, on the device of the input.
@@ -143,7 +143,7 @@ def _event_entropy(log_odds: Tensor) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class RocCurve:
-    """The two rates at every threshold, from the highest score down, starting where nothing is flagged."""
+    """The two rates at every threshold, from the highest score down, starting with nothing flagged."""
 
     thresholds: tuple[float | None, ...]
     false_positive_rate: tuple[float, ...]
@@ -152,17 +152,18 @@ class RocCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class OutOfDistributionDetection:
-    """How well one score tells two kinds of samples apart; foreign ones are the positives unless said."""
+    """Separation of two kinds of samples by one score, by default with unfamiliar ones as positives."""
 
     auroc: float
     aupr: float
-    """Average precision, foreign samples positive."""
+    """Average precision, out-of-distribution samples positive."""
     aupr_in: float
     """Average precision with the familiar samples as positives and the score reversed."""
     fpr_at_tpr: float
-    """Share of familiar samples flagged where at least ``true_positive_rate`` of the foreign ones are."""
+    """Share of in-distribution samples flagged if at least ``true_positive_rate`` of the others are."""
     fpr_at_tpr_in: float
-    """Share of foreign samples let through where at least ``true_positive_rate`` of the familiar ones are."""
+    """Share of out-of-distribution samples let through if at least ``true_positive_rate`` of the others
+    are."""
 
 
 @suggesting()
@@ -174,7 +175,7 @@ def out_of_distribution_detection(
     in_weights: ArrayLike | None = None,
     out_weights: ArrayLike | None = None,
 ) -> OutOfDistributionDetection:
-    r"""AUROC, AUPR and FPR at 95 % TPR of a score that should be higher out of distribution.
+    r"""AUROC, AUPR and FPR at 95% TPR of a score that should be higher out of distribution.
 
     .. math::
         \mathrm{AUROC} = P(s^+ > s^-) + \tfrac12 P(s^+ = s^-), \qquad
@@ -208,7 +209,7 @@ def out_of_distribution_detection(
     References:
         Hendrycks and Gimpel, "A Baseline for Detecting Misclassified and Out-of-Distribution Examples in
         Neural Networks", ICLR 2017. Liang, Li and Srikant, "Enhancing the Reliability of Out-of-distribution
-        Image Detection in Neural Networks", ICLR 2018 (FPR at 95 % TPR, familiar samples positive).
+        Image Detection in Neural Networks", ICLR 2018 (FPR at 95% TPR, in-distribution samples positive).
 
     Example:
         >>> found = out_of_distribution_detection([0.1, 0.2, 0.4], [0.4, 0.9])
@@ -216,7 +217,7 @@ def out_of_distribution_detection(
         (0.9167, 0.8333, 0.3333, 0.5)
     """
     if not 0 < true_positive_rate <= 1:
-        raise InputError(f"`true_positive_rate` must lie in (0, 1]; got {true_positive_rate}.")
+        raise InputError(f"`true_positive_rate` must be in (0, 1]; got {true_positive_rate}.")
     inside, in_mass = _side(in_scores, in_weights, "in")
     outside, out_mass = _side(out_scores, out_weights, "out")
     scores = np.concatenate([inside, outside])
@@ -275,7 +276,7 @@ def roc_curve(scores: ArrayLike, outcomes: ArrayLike, *, weights: ArrayLike | No
 
 @dataclass(frozen=True)
 class Ranking:
-    """Samples in descending order of their scores, and where each tie ends; the weights may change."""
+    """Samples in descending order of their scores, with the ends of ties; the weights may change."""
 
     order: NDArray[np.int64]
     ends: NDArray[np.int64]
@@ -283,14 +284,14 @@ class Ranking:
 
     @classmethod
     def of(cls, scores: Vector) -> Ranking:
-        """Sort once."""
+        """Sort the scores once."""
         order = np.argsort(-scores)
         ranked = scores[order]
         ends = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
         return cls(order, ends, ranked[ends])
 
     def detection(self, negative: Vector, positive: Vector) -> Detection:
-        """With the weight of every sample as a negative and as a positive; one of them is zero."""
+        """Detection with each sample's weight as a negative and as a positive; one of them is zero."""
         false, true = (np.cumsum(mass[self.order])[self.ends] for mass in (negative, positive))
         return Detection(self.thresholds, false, true)
 
@@ -304,7 +305,7 @@ class Detection:
     true: Vector
 
     def curve(self, places: NDArray[np.int64] | slice = slice(None)) -> RocCurve:
-        """The rates at all thresholds, or at those in some places."""
+        """Rates at all thresholds, or at some indices."""
         false, true = self.false / self.false[-1], self.true / self.true[-1]
         return RocCurve(
             thresholds=(None, *self.thresholds[places].tolist()),
@@ -324,7 +325,7 @@ class Detection:
         return float(np.diff(self.true, prepend=0.0) @ precision / self.true[-1])
 
     def false_positive_rate(self, true_positive_rate: float) -> float:
-        """At the highest threshold that reaches the true positive rate."""
+        """False positive rate at the highest threshold that reaches the true positive rate."""
         reached = self.true >= true_positive_rate * self.true[-1] * REACHED
         return float(self.false[int(np.argmax(reached))] / self.false[-1])
 

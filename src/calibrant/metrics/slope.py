@@ -1,4 +1,4 @@
-"""Calibration slope and intercept: what a straight line on the log-odds would mend."""
+"""Calibration slope and intercept: the straight line on the log-odds that would calibrate."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_choice, check_level
@@ -30,12 +31,12 @@ LEAST_EFFECTIVE = 10.0
 """With a smaller effective size of weighted samples an interval means nothing."""
 _TOLERANCE = 1e-13  # of derivatives
 _MOST_LEVERAGE = 0.999
-_FAR = 1e6  # no bound of an interval is looked for beyond
+_FAR = 1e6  # search limit for the bounds of an interval
 
 
 @dataclass(frozen=True)
 class SlopeEstimate:
-    """A number with its interval; ``reason`` says why there is none."""
+    """A number with its interval; ``reason`` explains a missing one."""
 
     value: float | None
     low: float | None = None
@@ -45,7 +46,7 @@ class SlopeEstimate:
 
 @dataclass(frozen=True)
 class CalibrationSlope:
-    """The line on the log-odds, and the shift alone."""
+    """Result of :func:`calibration_slope`: slope and intercept, and the intercept at slope 1."""
 
     slope: SlopeEstimate
     intercept: SlopeEstimate
@@ -67,35 +68,33 @@ def calibration_slope(
     .. math:: \mathrm{logit}\, P(y_i = 1) = a + b \, \mathrm{logit}(p_i)
 
     ``slope`` b and ``intercept`` a have the greatest likelihood together: 1 and 0 are perfect. A slope below
-    1 says that probabilities are too extreme (over-confident), above 1 too timid. ``in_the_large`` is the
+    1 says that probabilities are too extreme (overconfident), above 1 too timid. ``in_the_large`` is the
     intercept where the slope is held at 1: below 0 the probabilities are too high on the whole, above 0 too
     low. An event ``(N,)``: itself; classes ``(N, C)``: the top label being right, p its probability.
 
     Args:
         probs: Probabilities of an event ``(N,)`` or of classes ``(N, C)``.
         labels: Outcomes in {0, 1}, or classes, shape ``(N,)``.
-        interval: ``"wald"``, from the Fisher information, or with weights from the sandwich of it (the
+        interval: ``"wald"``, from the Fisher information, or ``"profile"`` (without weights only), where the
+            likelihood has fallen by its chi-squared quantile. With weights, Wald uses the sandwich: the
             larger of HC3 and what the fitted probabilities expect, with Student's quantile by their effective
-            size; none if that is below 10); or ``"profile"``, where the
-            likelihood has fallen by the quantile of its chi-squared law (without weights only).
+            size (none below 10).
         level: Level of the intervals.
         weights: Weights of the samples, shape ``(N,)``, not negative.
         ignore_index: Samples or positions with this label are left out.
 
     Returns:
-        Three estimates; ``value`` is ``None``, with the ``reason``, where none exists: all outcomes alike (no
-        intercept), all probabilities alike (no slope), or probabilities that separate the outcomes (an
+        Three estimates; ``value`` is ``None``, with the ``reason``, if none exists: all outcomes equal (no
+        intercept), all probabilities equal (no slope), or probabilities that separate the outcomes (an
         infinite slope). A bound of a profile interval may be infinite.
 
     Raises:
         InputError: If shapes disagree, a value is not finite or out of range, an option does not exist,
-            ``level`` is not between 0 and 1, profiles are asked for with weights, or samples have several
-            labels (pass one column of each: ``probs[:, k], labels[:, k]``).
+            profiles have weights, or samples have several labels (pass one column).
 
-    Note:
-        Probabilities closer to 0 or 1 than 1e-12 count as this close, as log-odds would be infinite; a few
+    Note: Probabilities closer to 0 or 1 than 1e-12 count as this close, as log-odds would be infinite; a few
         wrong certainties lower the slope much. A slope of 1 and an intercept of 0 do not exclude errors that
-        no line mends. O(N) time per step of Newton's method. Not differentiable.
+        no line corrects. O(N) time per step of Newton's method. Not differentiable.
 
     References:
         Cox, "Two Further Applications of a Model for Binary Regression", Biometrika 45, 1958. Van Calster et
@@ -145,7 +144,7 @@ def calibration_slope(
 
 @dataclass(frozen=True)
 class Sample:
-    """Log-odds ``(N,)``, outcomes 0 or 1, and shares of the weight; no row without weight."""
+    """Log-odds ``(N,)``, outcomes 0 or 1, and shares of the weight; without rows of weight zero."""
 
     log_odds: Vector
     outcomes: Vector
@@ -153,7 +152,7 @@ class Sample:
 
     @classmethod
     def of(cls, scores: Vector, outcomes: Vector, weights: Vector | None = None) -> Sample:
-        """From probabilities ``(N,)``."""
+        """Sample from probabilities ``(N,)``."""
         if weights is None:
             shares = np.full(len(scores), 1 / len(scores))
         else:
@@ -163,7 +162,7 @@ class Sample:
         return cls(np.log(p) - np.log1p(-p), outcomes, shares)
 
     def why_undefined(self, *, slope: bool) -> str | None:
-        """Why there is no estimate: of the slope, or of the intercept where the slope is given."""
+        """Reason for a missing estimate: of the slope, or of the intercept at a given slope."""
         low, high = self.log_odds[self.outcomes == 0], self.log_odds[self.outcomes == 1]
         if not (len(low) and len(high)):
             return ALIKE
@@ -176,13 +175,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class LogisticFit:
-    """The estimate where one exists, and what its uncertainty is made of."""
+    """Estimate, if one exists, and the parts of its uncertainty."""
 
-    parameters: Vector  # free ones: intercept, and slope unless that was given
+    parameters: Vector  # free ones: intercept, and slope unless given
     loss: float  # mean log loss in nats
     influence: Matrix  # (N, parameters) of each row on each
     information: Matrix  # per unit of weight
-    leverage: Vector  # (N,) by how much a row's own fitted probability follows its outcome
+    leverage: Vector  # (N,) leverage: change of a row's fitted probability with its own outcome
     expected_square: Matrix  # (N, parameters) mean square of the influence if the line is right
 
     def weighted_influence(self, shares: Vector) -> Matrix:
@@ -196,10 +195,15 @@ class LogisticFit:
         expected, found = squared @ self.expected_square, squared @ held_out**2
         return held_out * np.sqrt(np.maximum(expected / found, 1))
 
-    def covariance(self, shares: Vector | None = None) -> Matrix:
-        """Covariance of the parameters: by the information, or by the influences of weighted rows."""
+    def covariance(self, shares: Vector | None = None, clusters: NDArray[np.int64] | None = None) -> Matrix:
+        """Covariance of the parameters: by the information, or the influences of rows or of clusters."""
         if shares is None:
             return np.linalg.inv(self.information) / len(self.influence)
+        if clusters is not None:
+            moved = (self.influence * shares[:, None]).T
+            totals = np.stack([np.bincount(clusters, column) for column in moved])
+            number = len(np.unique(clusters))
+            return totals @ totals.T * number / (number - 1)
         spread = self.weighted_influence(shares) * shares[:, None]
         return spread.T @ spread
 
@@ -209,16 +213,20 @@ def fit(sample: Sample, *, slope: float | None = None, intercept: float | None =
     free = [k for k, given in enumerate((intercept, slope)) if given is None]
     start = np.array([0.0 if intercept is None else intercept, 1.0 if slope is None else slope])
     design = np.stack([np.ones_like(sample.log_odds), sample.log_odds], axis=1)
+    return logistic(design, sample.outcomes, sample.shares, start, free)
+
+
+def logistic(design: Matrix, outcomes: Vector, shares: Vector, start: Vector, free: list[int]) -> LogisticFit:
+    """Least mean log loss over the ``free`` parameters of a design ``(N, k)``; others stay at ``start``."""
+    from calibrant._math.table_kernels import logistic_expansion  # compiled
+
     columns = design[:, free]
-    sign = 1 - 2 * sample.outcomes
 
     def expansion(free_part: Vector) -> Expansion:
         place = start.copy()
         place[free] = free_part
-        log_odds = design @ place
-        residuals, information = _derivatives(sample, log_odds, columns)
-        loss = float(sample.shares @ np.logaddexp(0.0, sign * log_odds))
-        return Expansion(loss, -(columns.T @ (sample.shares * residuals)), information)
+        value, gradient, hessian = logistic_expansion(design, outcomes, shares, place)
+        return Expansion(value, gradient[free], hessian[free][:, free])
 
     if not free:
         nothing = columns[:, :0]
@@ -229,19 +237,17 @@ def fit(sample: Sample, *, slope: float | None = None, intercept: float | None =
     )
     place = start.copy()
     place[free] = found.point
-    residuals, information = _derivatives(sample, design @ place, columns)
-    right: Matrix = (columns * residuals[:, None]).T
-    influence: Any = np.linalg.lstsq(information, right, rcond=None)[0].T
-    spread: Any = np.linalg.lstsq(information, columns.T, rcond=None)[0].T
-    fitted = sample.outcomes - residuals
+    fitted = 0.5 * (1 + np.tanh(design @ place / 2))
     variance = fitted * (1 - fitted)
-    leverage = sample.shares * variance * (spread * columns).sum(axis=1)
+    spread = columns @ np.linalg.pinv(found.hessian)
+    influence = spread * (outcomes - fitted)[:, None]
+    leverage = shares * variance * (spread * columns).sum(axis=1)
     expected_square = spread**2 * variance[:, None]
-    return LogisticFit(found.point, found.value, influence, information, leverage, expected_square)
+    return LogisticFit(found.point, found.value, influence, found.hessian, leverage, expected_square)
 
 
 def reach_of(effective: float, level: float) -> float:
-    """Half an interval, in standard errors: Student's quantile by the effective size, less a line's two."""
+    """Half width of an interval in standard errors: Student's quantile for the effective size minus two."""
     from scipy.special import stdtrit
 
     return float(stdtrit(max(1.0, effective - 2), (1 + level) / 2))
@@ -250,10 +256,10 @@ def reach_of(effective: float, level: float) -> float:
 def profile_bounds(
     loss_at: Callable[[float], float], best: float, quantile: float, num_samples: int
 ) -> tuple[float, float]:
-    """Where twice the log-likelihood lost, against the best value, is a quantile of the chi-squared law."""
+    """Bounds where twice the loss of log-likelihood reaches a quantile of the chi-squared law."""
     from scipy.optimize import brentq
 
-    find: Any = brentq  # whose stubs do not tell its forms apart
+    find: Any = brentq  # its stubs do not distinguish its forms
     least = loss_at(best)
 
     def excess(value: float) -> float:
@@ -269,10 +275,3 @@ def profile_bounds(
         return float(find(excess, inner, best + side * step, xtol=1e-10, rtol=1e-12))
 
     return root(-1), root(1)
-
-
-def _derivatives(sample: Sample, log_odds: Vector, columns: Matrix) -> tuple[Vector, Matrix]:
-    """Outcome minus fitted probability ``(N,)``, and the information per unit of weight."""
-    fitted = 0.5 * (1 + np.tanh(log_odds / 2))
-    weight = sample.shares * fitted * (1 - fitted)
-    return sample.outcomes - fitted, columns.T @ (columns * weight[:, None])

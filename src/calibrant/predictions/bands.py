@@ -36,7 +36,7 @@ def named_bands(text: str) -> tuple[str, tuple[float, ...]]:
 def bands_of(
     values: ArrayLike, *, name: str = "values", most: int = MOST_BANDS, starts: Sequence[float] = ()
 ) -> list[str]:
-    """The band of each sample: neighbouring numbers, about as many samples in each.
+    """The band of each sample: neighbouring numbers, in groups of roughly equal size.
 
     Args:
         values: A number for each sample, shape ``(N,)``.

@@ -24,7 +24,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 # its copy in another format the same: text has no dtype.
 ROUNDING_TOLERANCE = 1e-5
 SPLIT_CODES = {"0": 0, "calibration": 0, "val": 0, "validation": 0, "1": 1, "test": 1}
-_PERCENT = "say `percent=True` (--percent) if all are percentages"
+_PERCENT = "pass `percent=True` (--percent) if all are percentages"
 
 _least_samples: ContextVar[int] = ContextVar("least_samples", default=2)
 
@@ -90,8 +90,8 @@ def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
             row = first_row(miss > slack)
             raise InputError(
                 f"`probs` must have rows summing to 1; row {rows.start + row} sums to "
-                f"{sums[row].item():.6g}; name logits `logits`; divide rounded rows by their sum, or export "
-                "more digits; give `labels` (N, C) or the kind multilabel if several labels can be true."
+                f"{sums[row].item():.6g}; if they are logits, name them `logits`; if rounded, "
+                "divide each row by its sum; for several labels, use the kind multilabel."
             )
         bad = (miss > ROUNDING_TOLERANCE) | (chunk > 1).any(dim=1)
         if bool(bad.any()):
@@ -106,7 +106,7 @@ def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
 
 
 def rows_divided(count: int, num_rows: int, largest: float) -> str:
-    """What is said of rows that were repaired."""
+    """The note on rows that were repaired."""
     divided = "was divided by its sum" if count == 1 else "were divided by their sum"
     return f"{count} of {num_rows} rows of `probs` missed one, by up to {largest:.2g}, and {divided}."
 
@@ -137,7 +137,7 @@ def one_number_each(values: ArrayLike, num_samples: int, *, name: str) -> Tensor
 
 
 def as_names(values: ArrayLike, *, name: str) -> tuple[str, ...]:
-    """Names as they can stand in every file: no line breaks, no blanks around, nothing beyond UTF-8."""
+    """Names that every file can hold: no line breaks, no blanks around, nothing beyond UTF-8."""
     listed = _as_array(values)
     listed = listed.tolist() if isinstance(listed, np.ndarray | torch.Tensor) else listed
     if isinstance(listed, str) or not isinstance(listed, Sequence):
@@ -221,7 +221,7 @@ def _as_array(values: Any) -> Any:
 
 
 def shown(text: str) -> str:
-    """A text as it stands in a message: quoted, in one line, not too long."""
+    """A text for a message: quoted, in one line, not too long."""
     return repr(text if len(text) <= 60 else text[:60] + "…")
 
 
@@ -268,7 +268,7 @@ def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
     if float(low) >= 0 and float(high) <= 1 + slack:
         return
     row, value = first_outside(probs, 1 + slack)
-    remedy = "if these are logits, name them `logits`"
+    remedy = "if they are logits, name them `logits`"
     if name == "confidence":
         remedy = "it is the probability of the predicted class"
     if float(low) >= 0 and 2 < float(high) <= 100:
@@ -285,4 +285,4 @@ def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
         remedy = "set it to 0 if it is round-off"
     if math.isnan(value):
         remedy = NO_NUMBER
-    raise InputError(f"`{name}` must lie in [0, 1]; row {row} holds {value:g}; {remedy}.")
+    raise InputError(f"`{name}` must be between 0 and 1; row {row} holds {value:g}; {remedy}.")

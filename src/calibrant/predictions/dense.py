@@ -32,7 +32,7 @@ Repair: TypeAlias = Callable[[NDArray[Any], str], NDArray[Any]]
 
 
 class ImageFiles:
-    """Arrays in files of their own, read when they are asked for."""
+    """Arrays in files of their own, read on demand."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = [each.absolute() for each in paths]
@@ -142,7 +142,7 @@ def header_of(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.
 
 @contextmanager
 def damage_named(path: Path) -> Generator[None]:
-    """What is wrong with the bytes of a file is said with its name."""
+    """Name the file in errors about its bytes."""
     try:
         yield
     except (InputError, MemoryError, OSError):
@@ -337,13 +337,13 @@ class DensePredictions:
                 flat, target = flat[:, counts], target[counts]
         if len(target) and not (target.min() >= 0 and target.max() < self.num_classes):
             wrong = int(target[(target < 0) | (target >= self.num_classes)][0])
-            remedy = f"pass ignore_index={wrong} (--ignore-index {wrong}) if nothing is known there"
+            remedy = f"pass ignore_index={wrong} (--ignore-index {wrong}) if it means no label"
             if wrong == self.num_classes:
                 remedy += ", or subtract 1 if classes are numbered from 1"
             elif self.num_classes == 2 and wrong > 0 and (target[target != 0] == wrong).all():
                 remedy += ", or write 1 if it marks class 1"
             raise InputError(
-                f"`labels` must lie in 0..{self.num_classes - 1}; image {name!r} holds {wrong}; {remedy}."
+                f"`labels` must be in 0..{self.num_classes - 1}; image {name!r} holds {wrong}; {remedy}."
             )
         return Image(name=name, scores=flat, labels=target)
 

@@ -61,7 +61,7 @@ class Detections:
 
         Args:
             bands: Which of x, y, width and height make the groups in place of the classes, by bands of
-                them: ``width``, or ``width:0:0.1:0.3`` where it is said where they begin.
+                them: ``width``, or ``width:0:0.1:0.3`` with the starts of the bands.
 
         Raises:
             InputError: If a name is none of these, or bands do not begin at rising numbers.
@@ -93,9 +93,9 @@ def load_detections(
 ) -> Detections:
     """Detections of a COCO results file, matched with its annotations.
 
-    In each image and class the surest detection is matched first, with the box left over that it overlaps
-    most; it is right if that overlap, intersection over union, is ``iou`` or more. What matches only a crowd
-    is left out.
+    In each image and class the most confident detection is matched first, with the box left over that it
+    overlaps most; it is right if that overlap, intersection over union, is ``iou`` or more. What matches only
+    a crowd is left out.
 
     Args:
         results: A list of ``image_id``, ``category_id``, ``bbox`` (x, y, width, height in pixels), ``score``.

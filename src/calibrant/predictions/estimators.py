@@ -45,8 +45,8 @@ def classes_of(estimator: Any) -> NDArray[Any]:
         )
     if isinstance(classes, list) or np.ndim(classes) != 1:
         raise InputError(
-            "`estimator` must have one label per sample; for several give "
-            "`Predictions(probs=probs, labels=labels)`, both (N, C)."
+            "`estimator` must predict one label per sample; for several use "
+            "`Predictions(probs=probs, labels=labels)` with both arrays of shape (N, C)."
         )
     return np.asarray(classes)
 
@@ -59,7 +59,7 @@ def class_numbers(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
     if unknown := {each for each in labels.tolist() if each not in number}:
         first = min(map(str, unknown))
         end = nearest(first, map(str, classes.tolist()))
-        raise InputError(f"`y` must hold classes that the estimator knows; got {first!r}{end}")
+        raise InputError(f"`y` has a class that the estimator wasn't fitted on, {first!r}{end}")
     return np.array([number[name] for name in labels.tolist()], dtype=np.int64)
 
 
@@ -75,17 +75,15 @@ def _check_scores(name: str, given: NDArray[np.float64], estimator: Any, num_cla
     by_pairs = getattr(_innermost(estimator), "decision_function_shape", "ovr") == "ovo"
     if name == "decision_function" and num_classes > 2 and by_pairs:
         raise InputError(
-            f"`estimator` must give one score per class; {type(estimator).__name__} gives one per pair of "
+            f"`estimator` must return one score per class; {type(estimator).__name__} has one per pair of "
             'classes: set decision_function_shape="ovr".'
         )
     num_scores = given.shape[1] if given.ndim == 2 else 1
     if num_scores != num_classes and (num_classes, num_scores) != (2, 1):
         raise InputError(
-            f"`estimator` must give one score per class; `{name}` of {type(estimator).__name__} gives "
+            f"`estimator` must return one score per class; `{name}` of {type(estimator).__name__} returns "
             f"{num_scores} for {num_classes} classes: choose another `response`."
         )
     if np.isnan(given).any():
         row = int(np.isnan(given.reshape(len(given), -1)).any(axis=1).argmax())
-        raise InputError(
-            f"`estimator` must give numbers; `{name}` of {type(estimator).__name__} gives nan for row {row}."
-        )
+        raise InputError(f"`{name}` of {type(estimator).__name__} returned NaN in row {row}.")

@@ -17,11 +17,13 @@ from calibrant._math.text_form import kind_of, suggesting
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats.aliases import ColumnNames, as_named
 from calibrant.predictions.formats.contents import FileContents, lines_named
+from calibrant.predictions.formats.inspect_log import logs_in
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.names import known_kind
 from calibrant.predictions.formats.parquet_files import digest_of, is_address, is_partitioned
 from calibrant.predictions.formats.roster import (
     FORMATS,
+    WORKBOOKS,
     WRITERS,
     Format,
     format_at,
@@ -70,34 +72,35 @@ def load_predictions(
     Such arrays may also be in separate ``.npy`` files: give the folder that holds ``logits.npy``,
     ``labels.npy`` and so on, or the file ``logits.npy``, next to which the others are looked for.
 
-    Tables (``.csv`` and ``.tsv``, also packed as ``.csv.gz``: UTF-8, cells separated by commas, or by
-    semicolons, tabs or bars if these give the header more cells, and then decimal commas are allowed;
-    ``.jsonl``, a record a line; ``.parquet`` and ``.feather``) have one row per sample and these columns:
+    Tables (``.csv``, ``.tsv``, also ``.csv.gz``; ``.jsonl``, a record a line; ``.parquet`` and ``.feather``)
+    have one row per sample and the columns below. Text is UTF-8. Cells are separated by commas, or by
+    semicolons, tabs or bars if these give the header more cells; then decimal commas are allowed.
 
     - ``logit_0, logit_1, …`` or ``prob_0, prob_1, …``, in any order, or named as ``prob_cat, prob_dog``;
       names become ``class_names``, and labels may then be names as well;
     - ``logit`` or ``prob`` alone (or ``logits``, ``probs``, with one number a row): log-odds or probability
       of class 1; ``negative_class`` and ``positive_class``, constant columns, name the two classes;
     - ``label`` (for a binary model also the words yes and no), or one column per class ``label_0,
-      label_1, …`` (``label_cat, …``) of 0 and 1 for several labels at once, where numbered labels go with
-      named scores in order; a label column without any entry means that there are no labels;
+      label_1, …`` (``label_cat, …``) of 0 and 1 for several labels at once. Numbered labels go with named
+      scores in order. An empty label column means no labels;
     - ``confidence`` with ``correct``, or with ``true_label`` and ``pred_label``;
-    - ``split``, ``weight``, ``group``, ``cluster``; the plurals of the last three and ``labels`` are
-      accepted, too.
+    - ``split``, ``weight``, ``group``, ``cluster``; the plurals of the last three and ``labels`` are also
+      accepted.
 
     Where there are none of these, columns and arrays that many files have are taken for them, which ``notes``
     say: ``y_true``, ``y`` or ``target`` for ``label``; ``y_score``, ``y_prob``, ``proba`` or ``p`` for
     ``prob``; ``p_spam``, ``proba_1`` and such for ``prob_...``; ``sample_weight`` or ``exposure`` for
     ``weight``. ``.json`` holds arrays by name, or a list
     of records. Samples that lm-evaluation-harness logged (``samples_*.jsonl``) are read as they are:
-    answers to choose from as logits, generated answers by the confidence that they state.
+    answers to choose from as logits, generated answers by the confidence that they state. So are logs of
+    inspect-ai (``.eval``, ``.json``); ``columns`` names the scorer as ``label``, where it is not the first.
 
     Whatever is not used is named in ``notes``.
 
     Args:
         path: A file that ends in ``.npz``, ``.csv``, ``.csv.gz``, ``.tsv``, ``.jsonl``, ``.json``,
-            ``.parquet``, ``.feather``, ``.safetensors``, ``.pt`` or ``.npy``, or a folder of ``.npy``
-            files, or one of ``.parquet`` files, whose folders (``day=1``) are columns, too; also as an
+            ``.eval``, ``.parquet``, ``.feather``, ``.safetensors``, ``.pt`` or ``.npy``. Or a folder of
+            ``.eval``, ``.npy`` or ``.parquet`` files, whose folders (``day=1``) are also columns. Also an
             address that fsspec knows.
         kind: The kind that the file must hold; needed only for ``"multilabel"`` if neither labels nor the
             file say so.
@@ -108,7 +111,9 @@ def load_predictions(
         positive_class: Where labels are two words beside one score: the one whose score it is.
         lm_score: How answers are scored in samples of lm-evaluation-harness: ``"acc"`` for the softmax of
             their log-likelihoods, ``"acc_norm"`` for that of their log-likelihoods per character,
-            ``"acc_bytes"`` per byte.
+            ``"acc_bytes"`` per byte. Which confidence is read from logs of inspect-ai: ``"recorded"`` numbers
+            of scorers, ``"logprobs"`` of options, ``"stated"`` in answers, ``"agreement"`` of repeats, by
+            default the first of these.
         format: The ending of the format, such as ``"csv"``, where the path has another.
         name: What the predictions are called, where that is not the file's name.
 
@@ -164,7 +169,7 @@ def open_predictions(
     """Read predictions, or leave their scores in the file where they are large.
 
     Multiclass scores can be read in pieces from ``.npy`` (``logits.npy`` or ``probs.npy`` next to
-    ``labels.npy``, or a folder of these; C order) and from ``.parquet``, whose row groups should be small:
+    ``labels.npy``, or a folder of these; C order) and from ``.parquet``. Its row groups should be small:
     memory holds one at a time. Everything else is read whole, as by :func:`load_predictions`.
 
     Args:
@@ -184,8 +189,7 @@ def open_predictions(
         Predictions; ``streamed`` says whether they are read in pieces.
 
     Raises:
-        InputError: If something is wrong with the file, or ``stream`` is asked of one that must be read
-            whole.
+        InputError: If something is wrong with the file, or ``stream`` is set for one that must be read whole.
         OSError: If it cannot be opened.
 
     Example:
@@ -210,6 +214,8 @@ def open_predictions(
             f"{' '.join(columns.options)} works only with tables (CSV, Parquet), and {path} holds arrays; "
             "name the arrays `labels`, `probs`, `logits`, `groups` or `clusters`."
         )
+    if columns and columns.sheet is not None and ending not in WORKBOOKS:
+        raise InputError(f"`sheet` (--sheet) is for workbooks ({', '.join(WORKBOOKS)}); {path} is none.")
     if labels is not None:
         if ending != ".npy":
             raise InputError(f"`labels` go with scores in a .npy file; {path} holds its own.")
@@ -218,10 +224,8 @@ def open_predictions(
         raise InputError(f"{path} can only be read whole; .npy and .parquet files are read in pieces.")
     further: dict[str, Any] = {"columns": columns} if columns else {}
     if lm_score != "acc":
-        if ending not in {".jsonl", ".ndjson", ".json"}:
-            raise InputError(
-                f"`lm_score` (--lm-score) is for samples of lm-evaluation-harness (.jsonl); {path} is none."
-            )
+        if ending not in {".jsonl", ".ndjson", ".json", ".eval"}:
+            raise InputError(f"`lm_score` (--lm-score) is for logs of language models; {path} is none.")
         further["lm_score"] = lm_score
     in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names(path))
     try:
@@ -259,6 +263,8 @@ def found_ending(path: Path, stated: str | None) -> str:
     if is_folder:
         if any(path.glob("*.npy")):
             return _agreed(path, ".npy", stated)
+        if logs_in(path):
+            return _agreed(path, ".eval", stated)
         if is_partitioned(path):
             return _agreed(path, ".parquet", stated)
         raise _no_file(path)
@@ -272,9 +278,11 @@ def found_ending(path: Path, stated: str | None) -> str:
     except InputError as error:
         if stated is not None:
             raise
-        raise InputError(f"{str(error).removesuffix('.')}; `format` (--format) says what it is.") from error
+        raise InputError(
+            f"{str(error).removesuffix('.')}; give its format as `format` (--format)."
+        ) from error
     if is_empty:
-        raise InputError(f"{path}: it is empty (0 bytes).")
+        raise InputError(f"{path}: the file is empty (0 bytes).")
     return ending
 
 
@@ -307,7 +315,7 @@ def _agreed_kind(stated: Any, asked: Kind | None) -> Any:
     if asked is None:
         return stated
     if stated not in {None, known_kind(asked)}:
-        raise InputError(f"it holds predictions of kind {stated}; kind {asked} was asked for.")
+        raise InputError(f"it holds predictions of kind {stated}, not {asked}.")
     return asked
 
 

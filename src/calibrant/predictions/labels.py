@@ -19,8 +19,8 @@ NAMES_OF_CLASSES = (
     "`prob_cat`)"
 )
 NAMES_OF_AN_EVENT = (
-    "; which word is class 1 is not guessed: name it by `positive_class` (--positive-class), name both in "
-    "`class_names`, or write 1 and 0"
+    "; pass the word for class 1 as `positive_class` (--positive-class), both as `class_names`, or "
+    "write 1 and 0"
 )
 PROBABILITIES_AS_LABELS = "; these look like probabilities (are --label-column and --prob-columns swapped?)"
 YES_OR_NO = {"yes": "1", "no": "0"}
@@ -32,7 +32,7 @@ _COUNTED = re.compile(r"(.*?)([0-9]+)")
 _CLASS_0 = re.compile(r"((?:class|label)[ _-]?)0", re.IGNORECASE)
 TRUTH = ("false", "true")
 MISSING = frozenset({"", "<na>", "nan", "null"})
-"""What stands in a cell of which nothing is known."""
+"""Cells with missing values."""
 MISSING_AMONG_NUMBERS = MISSING | {"na", "n/a", "none", "?"}
 """Among words, these could be the name of a class."""
 
@@ -111,7 +111,7 @@ def labels_by_name(labels: Tensor, class_names: tuple[str, ...]) -> Tensor:
 
 
 def event_names(labels: ArrayLike, positive: int | str | None) -> tuple[str, str] | None:
-    """The names of class 0 and class 1 where labels are words, of which one is said to be positive."""
+    """The names of class 0 and class 1 if labels are words and one is given as positive."""
     words = list(dict.fromkeys(as_texts(labels) or ()))
     if not isinstance(positive, str) or len(words) > 2 or (positive not in words and len(words) < 2):
         return None

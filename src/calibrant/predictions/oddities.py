@@ -36,7 +36,7 @@ DECISIONS = (
     "probabilities before they were rounded."
 )
 SUSPICIOUS = frozenset({ONE_HOT, LIKE_PROBABILITIES, EVENTS_LIKE_PROBABILITIES, NORMALISED_TWICE, DECISIONS})
-"""What is so likely to be a mistake that it stands beside the verdict, not among the notes."""
+"""Likely mistakes, which appear next to the verdict, not among the notes."""
 FEWEST = 20  # rows; fewer may well look odd by chance
 NEAR_END = 0.01  # where the numbers of sure predictions lie, and how many must be sure
 

@@ -182,7 +182,7 @@ def _confidences(
     fields: Mapping[str, Any],
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
     if fields.get("correct") is None:
-        raise InputError("whether predictions are correct cannot be told without `correct`.")
+        raise InputError("`correct` must be given to tell which predictions are correct; got none.")
     values = torch.from_numpy(np.ascontiguousarray(fields["confidence"]))
     values, repairs = checks.repair_events(values, name="confidence")
     right = labels_of.as_correct(fields["correct"], len(values)).numpy().astype(np.int64)
@@ -324,7 +324,7 @@ class PartitionedPredictions:
 
     @property
     def kind(self) -> Kind:
-        """Two classes are judged as one event; of confidences there are two columns, too: wrong and right."""
+        """Two classes are judged as one event; confidences also have two columns: wrong and right."""
         if self._layout.space == "confidence":
             return "top_label"
         if len(self._layout.labels) > 1:

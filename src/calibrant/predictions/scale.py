@@ -105,7 +105,7 @@ def _refuse_beyond(values: Any, space: str, scale: Scale) -> None:
         row = first_row(bad)
         value = float(table[row][bad[row]].reshape(-1)[0])
         raise InputError(
-            f"`{space}` must lie on the scale from {min(scale):g} to {max(scale):g} (--scale); "
+            f"`{space}` must be on the scale from {min(scale):g} to {max(scale):g} (--scale); "
             f"row {row} holds {value:g}."
         )
 

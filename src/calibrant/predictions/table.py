@@ -34,7 +34,7 @@ from calibrant.predictions.two_classes import RIGHT_OR_WRONG, class_alone, posit
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Predictions:
-    r"""What a classifier said about each sample, and what was true.
+    r"""A classifier's scores for each sample, and the true labels.
 
     The shapes say the kind, and the kind decides everything downstream:
 
@@ -47,17 +47,15 @@ class Predictions:
     - ``top_label``: ``confidence`` (probability of the predicted class) and ``correct`` (was it right)
       ``(N,)``.
 
-    The numbers are kept as they were given, in their space and dtype, and nothing is invented when they are
-    asked for in the other space: ``scores`` of probabilities are their logarithms (zero gives
-    :math:`-\infty`, there is no floor), and ``probs`` of probabilities are the given values, so a
-    value on the edge of a bin stays there.
+    The numbers are kept as they were given, in their space and dtype, and converting them invents nothing.
+    ``scores`` of probabilities are their logarithms (zero gives :math:`-\infty`, there is no floor), and
+    ``probs`` of probabilities are the given values, so a value on the edge of a bin stays there.
 
-    Two repairs are made and recorded in ``notes``. Rows of probabilities that miss one by more than 1e-5,
-    which rounding to float32 cannot explain, and by at most 1e-3 (bfloat16: its resolution, 8e-3) are divided
-    by their sum, in float32 at least; so are rows with a value above 1. Where there is no row to sum over
-    (binary, multilabel, confidence) a value above 1 by at most 1e-3 is set to 1. Everything beyond is
-    refused, and so is every probability below zero. What is allowed but odd, such as logits that look like
-    probabilities, is noted too and changes nothing.
+    Two repairs are made and recorded in ``notes``. Rows of probabilities that miss one by 1e-5 (more than
+    rounding to float32) to 1e-3 (bfloat16: 8e-3) are divided by their sum, in float32 at least. So are rows
+    with a value above 1. Where there is no row to sum over (binary, multilabel, confidence) a value above 1
+    by at most 1e-3 is set to 1. Everything beyond is refused, and so is every probability below zero. What is
+    allowed but odd, such as logits that look like probabilities, is noted too and changes nothing.
 
     Arrays are tensors, lists, or anything with NumPy's array protocol: NumPy, pandas, polars, pyarrow, JAX.
     Samples are matched by position; the same index of pandas in another order is refused.
@@ -319,7 +317,7 @@ class Predictions:
             return self._correct
         if not self.has_labels:
             missing = "correct" if self.kind == "top_label" else "labels"
-            raise InputError(f"whether predictions are correct cannot be told without `{missing}`.")
+            raise InputError(f"`{missing}` must be given to tell which predictions are correct; got none.")
         return self._top_labels()[1]
 
     def _top_labels(self) -> tuple[Tensor, Tensor]:

@@ -109,9 +109,9 @@ def predicted_classes(predictions: Predictions) -> torch.Tensor:
 def by_frequency(predictions: Predictions) -> Predictions:
     """The same samples in groups by how often their predicted class is predicted for any of them.
 
-    Further groups are kept: ``site=north; frequency=1–3``. What is true has no part in it: among samples that
-    are known to be of a rare class even a calibrated model is wrong more often than it says, and where labels
-    are counted, one label decides in which group its sample is.
+    Further groups are kept: ``site=north; frequency=1–3``. True classes play no part. Among samples known to
+    be of a rare class, even a calibrated model is wrong more often than predicted, and if labels are counted,
+    one label decides the group of its sample.
 
     Raises:
         InputError: If it is not known which class is predicted.

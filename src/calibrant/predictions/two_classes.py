@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import Kind, shown
+from calibrant.predictions.labels import OPPOSITE_NAMES
 
+POSITIVE_CLASS = "positive class"
 RIGHT_OR_WRONG = ("wrong", "right")
 """The names of the classes of an event that is made of confidences."""
 
@@ -30,6 +34,23 @@ def positive_number(
         return int(positive_class)
     there = "0 or 1" if names is None else f"0, 1, {names[0]} or {names[1]}"
     raise InputError(f"`positive_class` must be {there}; got {shown(str(positive_class))}.")
+
+
+def event_title(names: Sequence[str] | None) -> str:
+    """What class 1 is called in sentences: its own name, unless that is a number or a word such as yes.
+
+    Example:
+        >>> event_title(["healthy", "sepsis"]), event_title(["no", "yes"]), event_title(None)
+        ('sepsis', 'positive class', 'positive class')
+    """
+    name = names[1] if names is not None and len(names) == 2 else ""
+    plain = not name or name.isdecimal() or name.lower() in OPPOSITE_NAMES
+    return POSITIVE_CLASS if plain else name
+
+
+def the_event(title: str) -> str:
+    """The event within a sentence: its own name, or ``the positive class``."""
+    return f"the {title}" if title == POSITIVE_CLASS else title
 
 
 def class_alone(values: Tensor, number: int, space: str) -> Tensor:

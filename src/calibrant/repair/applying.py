@@ -20,6 +20,7 @@ from calibrant.calibrators import (
     DetectionCalibration,
     GroupCalibrator,
     Multicalibrator,
+    VennAbersCalibration,
     adjust_to_prior,
     estimate_prior,
     load_detection_calibration,
@@ -66,6 +67,7 @@ def apply(
     columns: ColumnNames | None = None,
     format: str | None = None,  # noqa: A002
     raw: bool = False,
+    intervals: bool = False,
     force: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> Predictions | None:
@@ -88,6 +90,8 @@ def apply(
             their own.
         format: The ending of its format, such as ``"csv"``, where its name has another.
         raw: Keep text that a spreadsheet would run as a formula.
+        intervals: Also write columns ``lower`` and ``upper``, the two probabilities of Venn-Abers
+            calibration (of several classes ``lower_NAME`` and ``upper_NAME``), to a table.
         force: Also calibrate predictions that are calibrated already, and replace a file of other content.
         say: Is told in sentences what is found on the way, and what is written.
 
@@ -97,7 +101,7 @@ def apply(
 
     Raises:
         InputError: If the predictions are of another form, or of other classes, than those of the fit, are
-            calibrated already, or ``out`` has other content.
+            calibrated already, ``out`` has other content, or the calibrator has no intervals to write.
         OSError: If a file cannot be read or written.
 
     Example:
@@ -128,9 +132,11 @@ def apply(
     source = "`predictions`" if given.source is None else given.source.path or given.source.name
     name = source if file is None else str(file)
     refuse_calibrated(name, given.notes, force=force)
+    changed = label_shift is not None or prior is not None
+    added = _intervals(None if changed else loaded, called, given, file, place) if intervals else {}
     if isinstance(loaded, DetectionCalibration):
         calibrated = _of_boxes(loaded, called, detected, name, annotations, place)
-        said = [f"calibrated scores of {plural(calibrated.num_samples, 'detection')}: {out}"]
+        said = [f"Calibrated scores of {plural(calibrated.num_samples, 'detection')}: {out}"]
     elif given.top_k is not None and pooled(loaded, called).kind_ != "binary":
         calibrated, said = _of_top_k(plain, called, given, name, place)
     else:
@@ -141,18 +147,44 @@ def apply(
         change = partial(_for_other_frequencies, prior=prior) if label_shift or prior is not None else None
         calibrated, notes = apply_to_samples(loaded, given, calibrator=called, file=name, change=change)
         said = [f"note: {note}" for note in (*given.notes, *notes)]
-        said.append(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
+        said.append(f"Calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
     if place is None:
         said = [line for line in said if line.startswith("note: ")]
     else:
         like = None if given.top_k is not None else file
-        keep = partial(save_in_form_of, columns=columns, format=format, raw=raw)
+        keep = partial(save_in_form_of, columns=columns, format=format, raw=raw, added=added)
         if _lost_columns(place, detected, calibrated, like, keep, force=force):
             lost = f"{out} is not a table like {name}, so the columns that are not used were left out."
             said.insert(-1, f"note: {lost}")
     for line in said:
         say(line)
     return calibrated
+
+
+def _intervals(
+    loaded: Fitted | None, called: str, given: Predictions, file: Path | None, out: Path | None
+) -> dict[str, list[float]]:
+    """Columns of lower and upper probabilities."""
+    if file is None or out is None:
+        raise InputError(
+            "intervals need a table and `out`; in Python use the calibrator's `predict_interval`."
+        )
+    if not isinstance(loaded, VennAbersCalibration):
+        raise InputError(
+            f"{called} has no intervals: `intervals` (--intervals) needs one calibrator fitted with --method "
+            "venn-abers, without --label-shift and --prior."
+        )
+    event = event_of(loaded, given)
+    scores = (to_repair(given, event) if loaded.kind_ == "binary" else given).scores
+    lower, upper = loaded.predict_interval(scores)
+    if event == 0:
+        lower, upper = 1 - upper, 1 - lower
+    ends = [""] if lower.ndim == 1 else [f"_{name}" for name in given.class_names or range(lower.shape[1])]
+    return {
+        f"{side}{end}": column.tolist()
+        for side, bounds in (("lower", lower), ("upper", upper))
+        for end, column in zip(ends, bounds.reshape(len(bounds), -1).T, strict=True)
+    }
 
 
 def _refuse_others(calibrator: object, predictions: object) -> None:
@@ -220,8 +252,8 @@ def refuse_calibrated(name: str | Path, notes: Sequence[str], *, force: bool) ->
     """Refuse predictions that are calibrated already, as a calibrator is for those of the model itself."""
     if (mark := mark_in(notes)) is not None and not force:
         raise InputError(
-            f"{name} is calibrated already (by {mark.method}); use the predictions before that, or calibrate "
-            "them once more with `force=True`."
+            f"{name} is calibrated already (by {mark.method}); use the original predictions, or `force=True` "
+            "to calibrate them again."
         )
 
 
@@ -286,7 +318,7 @@ def _check_fit(
 def _refuse_other_classes(number: int | None, fitted: Calibrator, calibrator: str, file: str) -> None:
     if number not in {None, fitted.num_classes_}:
         raise InputError(
-            f"{file} has {number} classes, {calibrator} was fitted on {fitted.num_classes_}; name "
+            f"{file} has {number} classes, but {calibrator} was fitted on {fitted.num_classes_}; use "
             "predictions of the same model."
         )
 
@@ -323,8 +355,8 @@ def _notes_on_seen(fitted: Calibrator, predictions: Predictions) -> Sequence[str
         return ()
     if fingerprint(predictions.scores, labels, predictions.weights) != fitted.fit_result_.data_sha256:
         return ()
-    said = "The calibrator was fitted on these very samples, so on them it looks better than on new ones"
-    return (f"{said}; evaluate the file as it was, or apply it to samples that it has not seen.",)
+    said = "The calibrator was fitted on these very samples, so it looks better than on new ones"
+    return (f"{said}; apply it to new samples, or evaluate the original file.",)
 
 
 def notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:
@@ -394,7 +426,7 @@ def _apply_to_images(
         return repaired(predictions, fitted.predict_proba(form.scores), event).probs.numpy()
 
     count = repair_images(folder, out, repair, num_classes=fitted.num_classes_, mark=mark)
-    say(f"calibrated probabilities of {plural(count, 'image')}: {out}")
+    say(f"Calibrated probabilities of {plural(count, 'image')}: {out}")
 
 
 def _of_top_k(
@@ -410,7 +442,7 @@ def _of_top_k(
     temperature = float(fitted.get_buffer("temperature"))
     low, high = given.top_k.confidence_bounds(temperature)
     return marked(at_temperature(given, temperature), fitted.name), [
-        f"logits of {given.num_samples:,} samples over {temperature:.4g}: {out}",
+        f"Logits of {given.num_samples:,} samples, divided by {temperature:.4g}: {out}",
         f"{_APPROXIMATE} {float((high - low).max()):.2g}",
     ]
 

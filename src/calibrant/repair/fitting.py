@@ -317,7 +317,7 @@ def _chosen(rows: Predictions) -> tuple[Calibrator, tuple[str, ...]]:
     choice = (f"{selection}\n",)
     if selection.calibrator is not None:
         return selection.calibrator, choice
-    none = "note: to have a calibrator all the same, temperature scaling was fitted."
+    none = "note: temperature scaling was fitted all the same."
     return _fitted(build("temperature"), rows), (*choice, none)
 
 

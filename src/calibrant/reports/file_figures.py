@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 from matplotlib.figure import Figure
 
@@ -136,7 +136,7 @@ def draw_roc(request: FigureRequest) -> DrawnFigure:
 
 
 def draw_risk_coverage(request: FigureRequest) -> DrawnFigure:
-    """The error rate among the samples that are answered, the surest first."""
+    """The error rate among the answered samples, the most confident first."""
     found = _judged(request)
     needs = "the figure risk-coverage needs one decision per sample"
     selections = _shapes(found, lambda shapes: shapes.selection, needs)
@@ -149,14 +149,28 @@ def draw_decisions(request: FigureRequest) -> DrawnFigure:
     """Net benefit of the positive class, by the threshold from which one acts."""
     from calibrant.evaluation.judging.diagrams import decisions_of
 
+    return _of_one_event(request, decisions_of, figures.decision_diagram)
+
+
+def draw_flexible(request: FigureRequest) -> DrawnFigure:
+    """The smooth calibration curve, over the range that holds 98% of the samples."""
+    from calibrant.evaluation.judging.diagrams import flexible_of
+
+    return _of_one_event(request, flexible_of, figures.flexible_diagram)
+
+
+def _of_one_event(
+    request: FigureRequest, of: Callable[..., tuple[str, Any]], draw: Callable[..., Axes]
+) -> DrawnFigure:
     files = {name: request.load(path) for name, path in request.files.items()}
-    curves = {
-        name: decisions_of(predictions, request.label or request.positive_class, level=request.level)
+    found = {
+        name: of(predictions, request.label or request.positive_class, level=request.level)
         for name, predictions in files.items()
     }
     notes = tuple(f"{name}: {note}" for name, predictions in files.items() for note in predictions.notes)
-    figure = figures.decision_diagram(curves).get_figure(root=True)
-    return DrawnFigure(cast("Figure", figure), notes=notes)
+    event = next(iter(found.values()))[0]
+    ax = draw({name: curve for name, (_, curve) in found.items()}, event)
+    return DrawnFigure(cast("Figure", ax.get_figure(root=True)), notes=notes)
 
 
 def _shapes(
@@ -264,14 +278,14 @@ _SHAPE = frozenset({"positive_class", "bins", "level", "seed"})
 OF_FILES = (
     FileFigure(
         name="reliability",
-        summary="What FILE states against what came true, with intervals, noise band and histogram.",
+        summary="Predicted probability against actual rate in FILE, with intervals and noise band.",
         draw_files=draw_reliability,
         several=True,
         options=_SHAPE | {"label"},
     ),
     FileFigure(
         name="confidence",
-        summary="How sure the model of FILE was where it was right, and where it was wrong.",
+        summary="Confidence of right and of wrong predictions in FILE.",
         draw_files=draw_confidence,
         several=True,
         options=_SHAPE | {"label"},
@@ -285,15 +299,22 @@ OF_FILES = (
     ),
     FileFigure(
         name="risk-coverage",
-        summary="The error rate in FILE if only the surest answers are given.",
+        summary="The error rate in FILE if only the most confident answers are given.",
         draw_files=draw_risk_coverage,
         several=True,
         options=frozenset({"positive_class"}),
     ),
     FileFigure(
         name="decision-curve",
-        summary="Net benefit of acting on FILE from a threshold on, against treating all or none.",
+        summary="Net benefit of treating above a threshold, against treating all or none.",
         draw_files=draw_decisions,
+        several=True,
+        options=frozenset({"positive_class", "label", "level"}),
+    ),
+    FileFigure(
+        name="calibration-curve",
+        summary="Smooth calibration curve of FILE with its band, where its samples are.",
+        draw_files=draw_flexible,
         several=True,
         options=frozenset({"positive_class", "label", "level"}),
     ),

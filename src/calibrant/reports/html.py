@@ -130,7 +130,7 @@ def templates() -> Environment:
     )
     filters: dict[str, Any] = environment.filters
     of_words = (words.number, words.interval, words.brief, words.count, words.plural, words.percent)
-    of_words += (words.parameter, words.parameter_name, words.misses, p_number, part_p_value)
+    of_words += (words.parameter, words.parameter_name, words.halves, words.misses, p_number, part_p_value)
     filters |= {each.__name__: each for each in of_words}
     filters |= {
         f"signed_{each.__name__}": partial(each, signed=True) for each in (words.number, words.interval)

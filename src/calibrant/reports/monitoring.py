@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from calibrant.evaluation.monitoring.questions import CLUSTERS_NOTE, said_times
 from calibrant.evaluation.monitoring.result import Monitoring
+from calibrant.evaluation.monitoring.windows import when
 from calibrant.evaluation.quantities import ECE
 from calibrant.reports.figures import drawing
 from calibrant.reports.pictures import drawn
@@ -26,7 +27,7 @@ def headline(found: Monitoring) -> str:
         return "No alarm: no evidence against the model so far."
     about = f", clearest for {test.about}" if test.about else ""
     end, start = found.windows[test.alarm].end, found.windows[test.since or 0].start
-    return f"Alarm at {end}, most likely since {start}{about}."
+    return f"Alarm {when(end)}, most likely since {start}{about}."
 
 
 def context(found: Monitoring) -> dict[str, object]:

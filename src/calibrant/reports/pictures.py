@@ -73,7 +73,7 @@ def error_pictures(found: result.Evaluation | result.Comparison) -> list[Picture
     """Calibration errors against chance, one picture for each error of equal-width bins."""
     parts, made = tables.parts(found), list[Picture]()
     for key in sorted({null.metric for part in parts for null in part.null}, key=quantities.display_order):
-        described = words.metric(key, found.kind)
+        described = words.metric(key, found.kind, tables.event_of(found))
         if not described.drawn:
             continue
         rows = [

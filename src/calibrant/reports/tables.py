@@ -11,6 +11,7 @@ from calibrant.evaluation.monitoring.result import Monitoring, SequentialTest, W
 from calibrant.evaluation.phrases import p_value
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.evaluation.verdict.words import PHRASES
+from calibrant.predictions.two_classes import POSITIVE_CLASS
 from calibrant.reports.words import (
     MISSING,
     SECTIONS,
@@ -120,6 +121,12 @@ def parts(found: result.Evaluation | result.Comparison) -> tuple[result.Arm | re
     return found.models if isinstance(found, result.Comparison) else ordered_arms(found)
 
 
+def event_of(found: result.Evaluation | result.Comparison) -> str:
+    """What the event of a binary model is called."""
+    curves = parts(found)[0].curves
+    return curves[0].name if found.kind == "binary" and curves else POSITIVE_CLASS
+
+
 def columns(found: result.Evaluation | result.Comparison) -> tuple[Column, ...]:
     """One column per arm or model, in their order."""
     if isinstance(found, result.Evaluation):
@@ -178,7 +185,7 @@ def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
     also = named(found) | ({quantities.AUROC.key, quantities.BRIER_SKILL.key} if is_rare(found) else set())
     trivial = trivial_accuracy(found)
     for key in sorted({key for part in parts for key in part.metrics}, key=quantities.display_order):
-        words = metric(key, found.kind)
+        words = metric(key, found.kind, event_of(found))
         shown = words.in_short or key in also
         if shown:
             in_short.add(words.title)
@@ -326,7 +333,7 @@ def brief_rows(evaluation: result.Evaluation, *, every: bool = False) -> list[Br
     rows = found.rows if every else found.main(evaluation.verdict.about, most=None)
     return [
         BriefRow(
-            row.words.title if every else row.words.title.removesuffix(", positive class"),
+            row.words.title if every else row.words.title.removesuffix(f", {event_of(evaluation)}"),
             tuple(_brief(cell, row.key) for cell in row.cells[: len(arms)]),
             tuple(dict.fromkeys(_floor(null.upper) for null in nulls_of(arms, row.key))),
         )
@@ -365,7 +372,7 @@ def floor_sentence(found: result.Evaluation | result.Comparison) -> str:
     level = percent(found.settings.level)
     if isinstance(found, result.Comparison):
         return (
-            f"Noise floor: a perfectly calibrated model's {brief_models(found)[0][0]} stays below it in "
+            f"Noise floor ({brief_models(found)[0][0]}): a perfectly calibrated model stays below it in "
             f"{level} of samples of this size."
         )
     course = " (before → after)" if len(before_and_after(found)) > 1 else ""
@@ -382,8 +389,8 @@ def pairing_sentence(comparison: result.Comparison) -> str:
     """Whether the models are compared on the same samples."""
     first = comparison.models[0].name
     if comparison.paired:
-        return f"All on the same samples: paired differences from {first}."
-    return f"Unpaired differences from {first}: the samples are not known to be the same."
+        return f"All models use the same samples: differences from {first} are paired."
+    return f"The samples might differ: differences from {first} are unpaired."
 
 
 def tests_sentence(comparison: result.Comparison) -> str:
@@ -398,14 +405,17 @@ def tests_sentence(comparison: result.Comparison) -> str:
     rest = [name for name, parts in failing.items() if not parts]
     if not off:
         return "Every model passes the calibration test on all samples together."
-    said = f"Fails the calibration test: {', '.join(off)}."
+    count = f"{len(off)} of {len(failing)}" if rest else {1: "The model", 2: "Both"}.get(len(off), "All")
+    said = f"{count} {'fails' if len(off) == 1 else 'fail'} the calibration test: {', '.join(off)}."
     return f"{said} Passes: {', '.join(rest)}." if rest else said
 
 
-def null_rows(part: result.Arm | result.ComparedModel | Column, kind: result.Kind) -> list[NullRow]:
+def null_rows(
+    part: result.Arm | result.ComparedModel | Column, found: result.Evaluation | result.Comparison
+) -> list[NullRow]:
     """The errors of an arm or model that noise was drawn for: in words, as measured, and their noise."""
     return [
-        (metric(null.metric, kind), observed, null)
+        (metric(null.metric, found.kind, event_of(found)), observed, null)
         for null in sorted(part.null, key=lambda null: quantities.display_order(null.metric))
         if (observed := part.metrics[null.metric].value) is not None
     ]
@@ -413,7 +423,7 @@ def null_rows(part: result.Arm | result.ComparedModel | Column, kind: result.Kin
 
 def null_groups(found: result.Evaluation | result.Comparison) -> list[tuple[str, list[NullRow]]]:
     """These rows by the title of each arm or model that has some."""
-    groups = [(part.title, null_rows(part, found.kind)) for part in columns(found)]
+    groups = [(part.title, null_rows(part, found)) for part in columns(found)]
     return [(title, rows) for title, rows in groups if rows]
 
 
@@ -424,7 +434,7 @@ def null_sentences(evaluation: result.Evaluation) -> list[str]:
         f"{words.title}: a perfectly calibrated model would score {number(null.mean)} on this many samples, "
         f"and below {number(null.upper)} in {level} of cases; this one scores {number(observed)} "
         f"({p_value(null)})."
-        for words, observed, null in null_rows(evaluation.arms[0], evaluation.kind)
+        for words, observed, null in null_rows(evaluation.arms[0], evaluation)
         if words.drawn
     ]
 

@@ -9,6 +9,7 @@ from calibrant._math.decimals import plural as plural
 from calibrant.evaluation import phrases, quantities
 from calibrant.evaluation.quantity import Better, Section
 from calibrant.evaluation.result import Direction, Estimate, Kind
+from calibrant.predictions.two_classes import POSITIVE_CLASS, the_event
 
 MISSING = "–"
 AS_TRAINED = "as trained"  # a network before it is calibrated, in the tables of a run
@@ -44,14 +45,16 @@ class Metric:
     """Whether a report draws it against chance."""
 
 
-def metric(key: str, kind: Kind) -> Metric:
-    """The words for a metric's key; in the binary case both the top label and the positive class are named.
+def metric(key: str, kind: Kind, event: str = POSITIVE_CLASS) -> Metric:
+    """The words for a metric's key; in the binary case both the top label and the event are named.
 
     Example:
         >>> metric("ece", "multiclass").title, metric("ece", "binary").title
         ('ECE', 'ECE, top label')
         >>> metric("event_ece", "binary").title
         'ECE, positive class'
+        >>> metric("mean_probability", "binary", "sepsis").meaning
+        'Average predicted probability of sepsis; equals the actual rate if calibrated.'
     """
     known = quantities.find(key, kind)
     if known is None:
@@ -59,10 +62,10 @@ def metric(key: str, kind: Kind) -> Metric:
     shown = known.shown
     asked = None if known.default else quantities.ECE.shown.comparison  # beside the ECE
     return Metric(
-        title=known.title,
+        title=known.title.replace(POSITIVE_CLASS, event),
         section=known.section,
         better=known.better,
-        meaning=known.meaning,
+        meaning=known.meaning.replace(the_event(POSITIVE_CLASS), the_event(event)),
         in_short=shown.terminal or not known.default,
         rank=asked if shown.comparison is None else shown.comparison,
         drawn=shown.drawn,
@@ -181,6 +184,33 @@ def shortened(name: str, *, most: int = 28) -> str:
     if len(name) <= most:
         return name
     return f"{name[: most // 2]}…{name[len(name) - (most - most // 2 - 1) :]}"
+
+
+def of_event(what: str, event: str) -> str:
+    """A quantity of an event that has a name of its own.
+
+    Example:
+        >>> of_event("actual rate", "sepsis"), of_event("actual rate", "positive class")
+        ('actual rate of sepsis', 'actual rate')
+    """
+    if event in {"", POSITIVE_CLASS, "top label", "all labels"}:
+        return what
+    return f"{what} of {f'class {event}' if event.isdecimal() else shortened(event)}"
+
+
+def halves(curve_name: str) -> tuple[str, str]:
+    """Words for the upper and the lower half of a histogram.
+
+    Example:
+        >>> halves("top label"), halves("positive class"), halves("sepsis")
+        (('correct', 'wrong'), ('positive', 'negative'), ('sepsis', 'not sepsis'))
+    """
+    if curve_name == "top label":
+        return "correct", "wrong"
+    if not of_event("", curve_name):
+        return "positive", "negative"
+    name = of_event("", curve_name).removeprefix(" of ")
+    return name, f"not {name}"
 
 
 def misses(curve_name: str) -> tuple[str, str]:

@@ -117,7 +117,7 @@ async def _in_a_sentence(request: Request, error: Exception) -> Response:
         case HTTPException():
             said = "the request is not well-formed."
         case _:
-            said = "a fault of calibrant, not of the file; the server's log has it."
+            said = "a bug in calibrant, not in the file; see the server's log."
     return JSONResponse({"error": said}, getattr(error, "status_code", 500))
 
 

@@ -1,4 +1,4 @@
-"""What ``calibrant serve --model`` is told."""
+"""The settings of ``calibrant serve --model``."""
 
 from __future__ import annotations
 

@@ -132,13 +132,14 @@ def applied(calibrator: Upload, file: Upload, wanted: EvaluateForm, limits: Limi
         several = "multilabel" if pooled(loaded, calibrator.name).kind_ == "multilabel" else None
         given = predictions_of(file, limits, wanted, kind=several)
         if mark_in(given.notes) is not None:
-            raise InputError(f"{file.name} is calibrated already; choose the predictions before that.")
+            raise InputError(f"{file.name} is calibrated already; choose the original predictions.")
         if given.top_k is not None:
             raise InputError(f"{file.name} holds the largest logits only: calibrate it by `calibrant apply`.")
         tell("applying the calibrator", 0.5)
         found, notes = apply_to_samples(loaded, given, calibrator=calibrator.name, file=file.name)
     ending = ending_of(file, wanted)
-    new_ending = {".safetensors": ".npz"}.get(ending, ending.removesuffix(".gz"))  # whose writers need a name
+    others = {".safetensors": ".npz", ".eval": ".jsonl"}  # without a writer, or whose writer needs a name
+    new_ending = others.get(ending, ending.removesuffix(".gz"))
     with path_of(file.content) as source, path_of() as out:
         write_in_form_of(source, ending, out, new_ending, found, wanted.columns)
         content = out.read_bytes()

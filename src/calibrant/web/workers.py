@@ -73,7 +73,7 @@ class Workers:
             self._free.put_nowait(self._new())
 
     def first(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Compute something before the server listens, so that what is wrong is said at once."""
+        """Compute something before the server listens, so that errors appear at once."""
         self.start()
         process = next(iter(self._all))
         message = process.answer((function, args))

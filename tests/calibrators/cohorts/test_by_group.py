@@ -91,7 +91,6 @@ def test_every_calibrator_has_groups(name: str, tmp_path: Path) -> None:
 
 
 def test_multilabel_and_numbered_groups() -> None:
-    """Groups may be numbers; labels per sample may be several."""
     generator = torch.Generator().manual_seed(2)
     scores = 2 * torch.randn(400, 3, generator=generator, dtype=torch.float64)
     labels = torch.bernoulli(torch.sigmoid(scores), generator=generator).long()
@@ -146,7 +145,6 @@ def test_small_groups_are_warned_of() -> None:
     ],
 )
 def test_refusals(change: dict[str, Any], message: str) -> None:
-    """Wrong groups, shrinkage, settings, data."""
     logits, labels, _ = drawn(6)
     given: dict[str, Any] = {
         "calibrator": "temperature",
@@ -161,7 +159,6 @@ def test_refusals(change: dict[str, Any], message: str) -> None:
 
 
 def test_settings_of_a_calibrator_are_kept() -> None:
-    """A calibrator may be given instead of a name."""
     logits, labels, groups = drawn(300)
     fitted = fit_groups(TemperatureScaling(objective="brier"), logits, labels, groups=groups)
     assert all(
@@ -170,7 +167,6 @@ def test_settings_of_a_calibrator_are_kept() -> None:
 
 
 def test_files_say_what_they_hold(tmp_path: Path) -> None:
-    """Either kind of file tells which function reads it; damaged ones are refused."""
     logits, labels, groups = drawn(300)
     fitted = fit_groups("temperature", logits, labels, groups=groups, unknown="pooled")
     path, single = tmp_path / "groups.safetensors", tmp_path / "one.safetensors"
@@ -199,7 +195,6 @@ def test_files_say_what_they_hold(tmp_path: Path) -> None:
     ],
 )
 def test_damaged_files_are_refused(tmp_path: Path, change: Any, message: str) -> None:
-    """A header that does not fit is an error."""
     logits, labels, groups = drawn(300)
     path = tmp_path / "groups.safetensors"
     fit_groups("temperature", logits, labels, groups=groups).save(path)
@@ -215,7 +210,6 @@ def test_damaged_files_are_refused(tmp_path: Path, change: Any, message: str) ->
 
 
 def test_parts_must_be_of_one_kind() -> None:
-    """Calibrators of different numbers of classes do not go together."""
     logits, labels, _ = drawn(100)
     four = TemperatureScaling().fit(logits, labels)
     two = TemperatureScaling().fit(logits[:, 0], (labels == 0).long())

@@ -54,7 +54,6 @@ def one_by_one(
 @pytest.mark.parametrize("borrowed", [0.0, 0.5, 60.0])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_same_as_one_by_one(kind: str, borrowed: float, weighted: bool) -> None:
-    """Temperature, likelihoods, steps, certificate, warnings, fingerprint and profile of every group."""
     scores, labels, groups = drawn(kind)
     generator = torch.Generator().manual_seed(1)
     weights = torch.randint(0, 3, (len(scores),), generator=generator).double() if weighted else None
@@ -73,7 +72,6 @@ def test_the_same_as_one_by_one(kind: str, borrowed: float, weighted: bool) -> N
 
 
 def test_zero_probabilities_are_floored() -> None:
-    """And told, in every group's result as in a fit of its own."""
     scores, labels, groups = drawn("multiclass")
     scores = scores.log_softmax(dim=1)
     scores[::9, 0] = -torch.inf
@@ -84,7 +82,6 @@ def test_zero_probabilities_are_floored() -> None:
 
 
 def test_probabilities_are_noticed_in_every_group() -> None:
-    """As in a fit of its own."""
     scores, labels, groups = drawn("multiclass")
     probs = scores.softmax(dim=1)
     with pytest.warns(CalibrantWarning, match="group 'sharp': every row of `logits` sums to one"):
@@ -94,7 +91,6 @@ def test_probabilities_are_noticed_in_every_group() -> None:
 
 
 def test_groups_without_weight() -> None:
-    """Refused by name without borrowing; with it they have the pooled temperature."""
     scores, labels, _ = drawn("binary", 60)
     groups = ["a"] * 30 + ["b"] * 30
     weights = torch.tensor([1.0] * 30 + [0.0] * 30)

@@ -38,7 +38,6 @@ def batch(request: pytest.FixtureRequest, calibrated: Callable[..., Any]) -> tup
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_each_model_gets_its_own_temperature(batch: tuple[Tensor, Tensor], weighted: bool) -> None:
-    """Temperatures, likelihoods and bounds are those of single fits; all converge."""
     logits, labels = batch
     weights = torch.rand(labels.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     fits = fit_temperatures(logits, labels, weights=weights if weighted else None)
@@ -119,6 +118,5 @@ def test_zero_probabilities_are_floored() -> None:
     ],
 )
 def test_bad_input_is_refused(logits: Any, labels: Any, weights: Any, message: str) -> None:
-    """Wrong shapes and values are named, with the model."""
     with pytest.raises(InputError, match=message):
         fit_temperatures(logits, labels, weights=weights)

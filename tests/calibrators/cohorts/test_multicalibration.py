@@ -56,7 +56,6 @@ def test_calibrated_probabilities_are_left_alone() -> None:
 
 
 def test_texts_name_several_groups() -> None:
-    """Masks and texts with semicolons say the same; strangers get the corrections of all."""
     odds, labels, groups = biased(3)
     texts = ["; ".join(name for name, mask in groups.items() if mask[k]) for k in range(len(odds))]
     by_masks = multicalibrate(odds, labels, groups=groups)
@@ -93,6 +92,5 @@ def test_copies_are_weights_and_classes_are_events() -> None:
     ],
 )
 def test_bad_arguments_are_one_sentence(options, words) -> None:
-    """What is wrong, and with which argument."""
     with pytest.raises(InputError, match=words):
         multicalibrate([0.0, 1.0, 2.0], [0, 1, 1], **options)

@@ -33,13 +33,11 @@ def normals(prior: list[float], num_samples: int, seed: int) -> tuple[Tensor, Te
 
 
 def posterior(features: Tensor, prior: Any) -> Tensor:
-    """What Bayes' rule says."""
     squares = (features[:, None] - MEANS).square().sum(dim=2)
     return (torch.as_tensor(prior, dtype=torch.float64).log() - squares / 2).softmax(dim=1)
 
 
 def test_estimate_is_the_maximum_of_the_likelihood() -> None:
-    """The frequencies are those that scipy's optimiser finds, weights included."""
     features, _ = normals([0.7, 0.2, 0.1], 400, 0)
     source = np.array([0.2, 0.3, 0.5])
     probs, weights = posterior(features, source).numpy(), np.arange(400) % 3 + 0.5
@@ -57,7 +55,6 @@ def test_estimate_is_the_maximum_of_the_likelihood() -> None:
 
 
 def test_adjustment_is_bayes_rule() -> None:
-    """Adjusted probabilities are those that Bayes' rule gives with the other frequencies."""
     features, _ = normals([0.2, 0.3, 0.5], 100, 0)
     source, new = [0.2, 0.3, 0.5], [0.6, 0.4, 0.0]
     adjusted = adjust_to_prior(posterior(features, source), prior=new, source_prior=source)
@@ -69,7 +66,6 @@ def test_adjustment_is_bayes_rule() -> None:
 
 
 def test_no_shift_is_estimated_as_none() -> None:
-    """On the calibration data themselves a bias-corrected calibrator gives back the label frequencies."""
     features, labels = normals([0.5, 0.3, 0.2], 1000, 3)
     calibrator = BiasCorrectedTemperatureScaling().fit(3 * features @ MEANS.T, labels)
     source = source_prior_of(calibrator)
@@ -117,7 +113,7 @@ def test_bcts_is_the_likeliest_temperature_with_shifts() -> None:
     assert len(calibrator.weight.unique()) == 1
     with pytest.warns(match="the likelihood has no maximum"):
         BiasCorrectedTemperatureScaling().fit(logits, torch.zeros(400))
-    with pytest.raises(InputError, match="platt fits slope and intercept"):
+    with pytest.raises(InputError, match="use platt for a slope and an intercept"):
         BiasCorrectedTemperatureScaling().fit(logits[:, 0], labels > 0)
 
 
@@ -131,7 +127,6 @@ def test_bcts_is_the_likeliest_temperature_with_shifts() -> None:
     ],
 )
 def test_bad_priors_are_refused(arguments: dict[str, Any], message: str) -> None:
-    """What is no distribution over the classes is refused."""
     with pytest.raises(InputError, match=message):
         estimate_prior([[0.2, 0.3, 0.5]], **arguments)
     with pytest.raises(InputError, match=message):
@@ -139,7 +134,6 @@ def test_bad_priors_are_refused(arguments: dict[str, Any], message: str) -> None
 
 
 def test_multilabel_calibrators_have_no_class_prior() -> None:
-    """Labels that do not exclude each other have no frequencies that sum to one."""
     generator = torch.Generator().manual_seed(0)
     log_odds = torch.randn(300, 2, generator=generator)
     labels = torch.bernoulli(log_odds.sigmoid(), generator=generator)

@@ -26,7 +26,6 @@ KEY = "calibrant.calibrator"
 
 
 def draw(kind: str, num_samples: int, seed: int, *, scale: float = 2.0, shift: float = 0.0) -> Tensor:
-    """Scores of a kind."""
     generator = torch.Generator().manual_seed(seed)
     shape = {"binary": (num_samples,), "multiclass": (num_samples, 4), "multilabel": (num_samples, 3)}[kind]
     scores = scale * torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -48,7 +47,6 @@ def fit(kind: str, scores: Tensor, **settings: Any) -> Any:
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
 def test_profile_is_what_numpy_says(kind: str) -> None:
-    """Class shares, mean probabilities and bins, computed another way; weights count copies."""
     scores = draw(kind, 500, 0)
     generator = torch.Generator().manual_seed(99)
     table = scores.numpy()
@@ -142,7 +140,6 @@ def test_noise_is_no_more_than_need_be() -> None:
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
 def test_shifts_are_found(kind: str) -> None:
-    """Sharper scores (the same classes on average) and shifted ones are found, and said."""
     calibrator = fit(kind, draw(kind, 2000, 0))
     sharper = shift_of(calibrator, draw(kind, 1000, 1, scale=6.0))
     assert sharper.found
@@ -168,7 +165,7 @@ def test_rare_classes_that_double_are_found() -> None:
     assert found.distance - found.noise < 0.1
     assert found.class_distance < 0.05
     assert [change.name for change in found.changes] == ["ill"]
-    assert "The model gives ill a mean probability of 0.03" in str(found)
+    assert "The mean probability of ill is 0.03" in str(found)
 
 
 def test_the_noise_of_a_class_is_the_empirical_bernstein_bound() -> None:
@@ -235,7 +232,6 @@ def test_hard_data_are_survived() -> None:
 
 
 def test_another_number_of_classes_is_refused(calibrated: Callable[..., Any]) -> None:
-    """Other shapes, and an unfitted calibrator."""
     calibrator = TemperatureScaling().fit(*calibrated("multiclass", 100))
     with pytest.raises(InputError, match="the 4 columns that temperature was fitted on; got 3"):
         shift_of(calibrator, torch.zeros(5, 3))

@@ -17,8 +17,6 @@ from calibrant.calibrators.fitting.data import fold_numbers, over_correction
 
 
 class Overdone(TemperatureScaling):
-    """Divides by half as much again."""
-
     def _transform(self, scores: Any) -> Any:
         return super()._transform(scores / 1.5)
 
@@ -91,7 +89,6 @@ def test_over_correction_is_said(calibrated: Callable[..., Any]) -> None:
 
 
 def test_only_turned_signs_are_over_corrections() -> None:
-    """Under-confidence within noise, or that was there before, is no over-correction."""
     said = {"confidence": 0.8, "accuracy": 0.83}
     assert over_correction({**said, "excess": 1.9, "excess_before": -9.0}) is None
     assert over_correction({**said, "excess": 5.0, "excess_before": 7.0}) is None
@@ -113,7 +110,6 @@ def test_excess_is_a_standard_score(calibrated: Callable[..., Any]) -> None:
 
 
 def test_every_calibrator_can_be_checked(calibrated: Callable[..., Any], tmp_path: Path) -> None:
-    """Folds are for all of them, and what they told goes into the file."""
     scores, labels = calibrated("binary", 80)
     fitted = PlattScaling().fit(2 * scores, labels, folds=3)
     fitted.save(tmp_path / "platt.safetensors")
@@ -131,7 +127,7 @@ def test_exponent_is_used_where_it_pays(calibrated: Callable[..., Any]) -> None:
     free = FocalTemperatureScaling().fit(planted, labels).fit_result_
     assert result.parameters == free.parameters
     assert result.held_out["gain"] > result.held_out["gain_error"] > 0
-    assert "held-out log-loss falls" in result.message
+    assert "held-out log loss falls" in result.message
     free = FocalTemperatureScaling().fit(2 * scores, labels).fit_result_
     result = FocalTemperatureScaling(selection="cross_validated").fit(2 * scores, labels).fit_result_
     assert free.parameters["gamma"] != 0
@@ -142,7 +138,6 @@ def test_exponent_is_used_where_it_pays(calibrated: Callable[..., Any]) -> None:
 
 
 def test_selection_is_made_for_each_label(calibrated: Callable[..., Any]) -> None:
-    """A column of a multilabel fit is chosen as that column alone."""
     scores, labels = calibrated("multilabel", 300)
     scores = scores * torch.tensor([0.5, 3.0])
     together = FocalTemperatureScaling(selection="cross_validated").fit(scores, labels)
@@ -154,7 +149,6 @@ def test_selection_is_made_for_each_label(calibrated: Callable[..., Any]) -> Non
 
 @pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 def test_few_samples_use_no_exponent() -> None:
-    """What cannot be cross-validated stays simple, and says so."""
     logits = torch.tensor([[2.0, 0.1, -1.0], [0.3, 0.2, 0.1], [-1.0, 4.0, 0.0]])
     calibrator = FocalTemperatureScaling(selection="cross_validated").fit(logits, [0, 1, 2])
     assert calibrator.gamma == 0

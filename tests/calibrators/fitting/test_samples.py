@@ -13,14 +13,12 @@ from calibrant.calibrators.fitting.samples import Samples
 
 
 def test_few_samples_stay_as_they_are() -> None:
-    """What is small enough is not changed."""
     samples = Samples(torch.arange(6.0), torch.tensor([0, 1, 0, 1, 1, 0]), None)
     assert samples.thinned(6) is samples
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_events_keep_their_weight_and_mean(weighted: bool) -> None:
-    """Gathered scores have the weight of either outcome and its mean score."""
     generator = torch.Generator().manual_seed(0)
     scores = torch.randn(1001, generator=generator)
     labels = (torch.rand(1001, generator=generator) < 0.2).long()
@@ -49,7 +47,6 @@ def test_gathered_events_have_nearly_the_loss_of_all() -> None:
 
 @pytest.mark.parametrize("label", [0, 1])
 def test_events_of_one_outcome(label: int) -> None:
-    """Where one outcome is missing, no empty cell is made."""
     samples = Samples(torch.linspace(-2, 2, 100), torch.full((100,), label), None)
     small = samples.thinned(20)
     assert small.labels.tolist() == [label] * 10

@@ -37,7 +37,6 @@ def test_a_fit_in_pieces_is_the_fit(made: Calibrator, weights, monkeypatch) -> N
 
 @pytest.mark.parametrize("made", [TemperatureScaling(), FocalTemperatureScaling()])
 def test_pieces_may_be_of_any_unit(made: Calibrator, monkeypatch) -> None:
-    """As the fit to scores that are held."""
     monkeypatch.setattr(stored, "PIECE", 12 * 37)
     large = Predictions(logits=1e7 * SHARP.scores.numpy().astype(np.float64), labels=LABELS)
     found = made.unfitted().fit_in_pieces(large, LABELS).fit_result_
@@ -67,7 +66,6 @@ def test_what_the_data_look_like_is_kept_unless_the_classes_are_very_many(monkey
 
 
 def test_probabilities_of_zero_count_as_tiny_ones() -> None:
-    """As in any other fit."""
     probs = PROBS.copy()
     probs[:, 3] = 0
     given = Predictions(probs=probs / probs.sum(axis=1, keepdims=True), labels=LABELS)
@@ -86,12 +84,9 @@ def test_some_passes_over_the_scores_are_enough(made: Calibrator, passes: int, m
     read: list[int] = []
 
     class Counted:
-        """Counts rows."""
-
         num_samples, num_classes = 400, 12
 
         def scores_of(self, rows: slice) -> torch.Tensor:
-            """Some rows."""
             read.append(len(SHARP.scores[rows]))
             return SHARP.scores[rows]
 
@@ -100,13 +95,12 @@ def test_some_passes_over_the_scores_are_enough(made: Calibrator, passes: int, m
     assert sum(read) == passes * 400 + some + 1  # a row is looked at first, to see whether there are columns
     assert max(read) == 37
     assert result.steps == passes
-    assert result.message.endswith(f"; {passes} passes over the scores, and 12.50% of them beside that")
+    assert result.message.endswith(f"; {passes} passes over the scores, and 12.50% of them again")
 
 
 @pytest.mark.parametrize("name", ["all-right", "none-right", "noise", "one-wrong", "cosines", "flat"])
 @pytest.mark.parametrize("made", [TemperatureScaling(), FocalTemperatureScaling()])
 def test_odd_data_take_more_passes_and_end_where_they_do_in_memory(made, name, monkeypatch) -> None:
-    """Separable ones, those that say nothing, tiny and flat scores: optimum, warnings and certificate."""
     monkeypatch.setattr(stored, "PIECE", 12 * 37)
     scores, top = SHARP.scores, SHARP.scores.argmax(1)
     labels = {
@@ -125,14 +119,12 @@ def test_odd_data_take_more_passes_and_end_where_they_do_in_memory(made, name, m
 
 
 def test_rows_in_any_order() -> None:
-    """What is read of some rows is what stands there."""
     samples = stored.StoredSamples(SHARP, LABELS, None)
     rows = torch.from_numpy(_DRAWS.integers(0, 400, 90))
     assert torch.equal(samples.read(rows)[0], SHARP.scores[rows])
 
 
 def test_what_cannot_is_refused() -> None:
-    """A fit that sorts scores, and scores that are none, with their row."""
     with pytest.raises(InputError, match=r"temperature\(objective=\"ece\"\) needs all scores at once"):
         build('temperature(objective="ece")').fit_in_pieces(SHARP, LABELS)
     assert not build("vector").fits_in_pieces
@@ -143,7 +135,6 @@ def test_what_cannot_is_refused() -> None:
         num_samples, num_classes = 400, 12
 
         def scores_of(self, rows: slice) -> torch.Tensor:
-            """Some rows."""
             scores = SHARP.scores.clone()
             scores[7, 1] = torch.nan
             return scores[rows]
@@ -162,20 +153,17 @@ def test_what_cannot_is_refused() -> None:
     ],
 )
 def test_labels_and_weights_are_checked(labels, weights, said) -> None:
-    """As in any other fit."""
     with pytest.raises(InputError, match=said):
         TemperatureScaling().fit_in_pieces(SHARP, labels, weights=weights)
 
 
 def test_scores_of_an_event_are_refused() -> None:
-    """They have no columns of classes."""
     event = Predictions(probs=[0.2, 0.7], labels=[0, 1])
     with pytest.raises(InputError, match=r"`source` must hold scores \(N, C\)"):
         TemperatureScaling().fit_in_pieces(event, [0, 1])
 
 
 def test_samples_without_weight_are_left_out() -> None:
-    """As if they were not there; lists will do."""
     weights = torch.where(torch.arange(400) < 300, WEIGHTS, 0.0)
     found = TemperatureScaling().fit_in_pieces(SHARP, LABELS.tolist(), weights=weights.tolist()).fit_result_
     wanted = TemperatureScaling().fit(SHARP.scores, LABELS, weights=weights).fit_result_

@@ -12,7 +12,6 @@ from calibrant.calibrators import TemperatureScaling
 
 
 def table(seed: int, num_samples: int = 120, num_classes: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits, and labels that follow them."""
     generator = torch.Generator().manual_seed(seed)
     logits = 1.5 * torch.randn(num_samples, num_classes, generator=generator, dtype=torch.float64)
     return logits, torch.multinomial(logits.softmax(1), 1, generator=generator)[:, 0]
@@ -42,7 +41,6 @@ def test_a_calibration_error_is_searched_between_the_points_of_the_grids_too(see
 
 @pytest.mark.parametrize("seed", range(3))
 def test_where_one_is_best_already_it_stays_one(seed: int) -> None:
-    """A second fit, of what the first one gives, changes nothing, and has arrived."""
     logits, labels = table(seed)
     first = TemperatureScaling(objective="brier").fit(2.5 * logits, labels)
     second = TemperatureScaling(objective="brier").fit(2.5 * logits / first.temperature, labels)

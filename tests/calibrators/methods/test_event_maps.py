@@ -49,7 +49,6 @@ def event(calibrated: Callable[..., Any]) -> tuple[Tensor, Tensor]:
 
 
 def test_isotonic_agrees_with_scikit_learn(event: tuple[Tensor, Tensor]) -> None:
-    """With ties kept the fitted values are those of scikit-learn's isotonic regression, weights included."""
     scores, labels = event
     weights = torch.rand(400, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     calibrator = IsotonicCalibration(ties="kept").fit(scores, labels, weights=weights)
@@ -69,7 +68,6 @@ def test_broken_ties_keep_the_ranking(event: tuple[Tensor, Tensor]) -> None:
 
 
 def test_one_function_for_all_classes_keeps_their_order(calibrated: Callable[..., Any]) -> None:
-    """One shared function cannot exchange classes; one for each class can."""
     scores, labels = calibrated("multiclass", 500)
     scores = 2 * scores + torch.tensor([0.0, 1.0, 2.0, -1.0])
     shared = IsotonicCalibration(functions="shared").fit(scores, labels).predict_proba(scores)
@@ -80,7 +78,6 @@ def test_one_function_for_all_classes_keeps_their_order(calibrated: Callable[...
 
 @pytest.mark.parametrize("text", STEPS)
 def test_weights_count_copies_to_the_last_digit(event: tuple[Tensor, Tensor], text: str) -> None:
-    """Steps are found from sums, so weights and copies give the same map."""
     scores, labels = event
     counts = torch.randint(0, 4, (400,), generator=torch.Generator().manual_seed(2))
     weighted = quietly(build(text), scores, labels, weights=counts)
@@ -112,7 +109,6 @@ def test_equal_widths_are_closed_on_the_right() -> None:
 
 
 def test_scaling_binning_has_as_many_values_as_bins(event: tuple[Tensor, Tensor]) -> None:
-    """Only num_bins probabilities occur, and in each bin the mean of Platt scaling."""
     scores, labels = event
     calibrator = ScalingBinning(num_bins=8).fit(scores, labels)
     probs = calibrator.predict_proba(scores)
@@ -146,7 +142,6 @@ def test_bayesian_binning_is_the_posterior_mean(event: tuple[Tensor, Tensor]) ->
 
 
 def test_useless_bins_change_nothing_and_say_so() -> None:
-    """One bin throws away what good scores know: they stay, with a warning."""
     scores = torch.tensor([3.0, -3.0] * 100)
     labels = torch.tensor([1, 0] * 95 + [0, 1] * 5)
     with pytest.warns(CalibrantWarning, match="so nothing was changed"):
@@ -157,14 +152,12 @@ def test_useless_bins_change_nothing_and_say_so() -> None:
 
 @pytest.mark.parametrize("text", STEPS)
 def test_few_samples_are_said(text: str) -> None:
-    """Free forms from a handful of samples stand with a warning."""
     with pytest.warns(CalibrantWarning, match="5 samples are few"):
         build(text).fit(torch.tensor([-2.0, -1.0, 0.0, 1.0, 2.0]), torch.tensor([0, 1, 0, 1, 1]))
 
 
 @pytest.mark.parametrize("kind", [BetaCalibration, QuadraticScaling])
 def test_no_other_parameters_are_likelier(event: tuple[Tensor, Tensor], kind: Any) -> None:
-    """A general optimiser of the likelihood ends at the same probabilities."""
     scores, labels = event
     weights = torch.rand(400, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     calibrator = kind().fit(scores, labels, weights=weights)
@@ -190,7 +183,6 @@ def test_no_other_parameters_are_likelier(event: tuple[Tensor, Tensor], kind: An
 
 
 def test_falling_parabola_is_said(calibrated: Callable[..., Any]) -> None:
-    """Samples beyond the vertex are ranked the other way round, which needs saying."""
     scores, _ = calibrated("binary", 500)
     with pytest.warns(CalibrantWarning, match="the parabola falls for some samples"):
         QuadraticScaling().fit(scores, (scores.abs() + 0.3 * torch.sin(7 * scores) > 2).long())
@@ -198,7 +190,6 @@ def test_falling_parabola_is_said(calibrated: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("kind", [BetaCalibration, PlattScaling, QuadraticScaling])
 def test_multiclass_is_refused_with_the_remedy(calibrated: Callable[..., Any], kind: Any) -> None:
-    """Class logits are no log-odds."""
     with pytest.raises(InputError, match=r"pass `logits\[:, 1\] - logits\[:, 0\]`"):
         kind().fit(*calibrated("multiclass", 20))
 
@@ -207,7 +198,6 @@ def test_multiclass_is_refused_with_the_remedy(calibrated: Callable[..., Any], k
     ("kind", "message"), [(BetaCalibration, "a threshold separates"), (QuadraticScaling, "has no maximum")]
 )
 def test_separable_events_are_said(kind: Any, message: str) -> None:
-    """Where the likelihood has no maximum, the fit is penalised, finite and no worse."""
     scores = torch.linspace(-1, 1, 40)
     with pytest.warns(CalibrantWarning, match=message):
         fit = kind().fit(scores, (scores > 0.1).long()).fit_result_

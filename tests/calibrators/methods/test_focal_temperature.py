@@ -60,7 +60,6 @@ def test_never_worse_than_temperature_scaling(objective: Any, search: Any) -> No
 @pytest.mark.filterwarnings("ignore:.*is a bound:calibrant.CalibrantWarning")
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_full_search_is_at_least_as_good_as_the_papers_grid(objective: Any) -> None:
-    """The default search does not lose to the grid that it replaces."""
     logits, labels = random_problem(0, 400, 6, 3.0)
     full = FocalTemperatureScaling(objective=objective).fit(logits, labels).fit_result_
     grid = FocalTemperatureScaling(objective=objective, search="grid").fit(logits, labels).fit_result_
@@ -101,7 +100,6 @@ def test_ties_keep_what_was_found_before() -> None:
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_screening_finds_the_best_of_the_grid(objective: Any, weighted: bool) -> None:
-    """Interpolation and pruning lead to the very point that computing every one does."""
     logits, labels = random_problem(11, 300, 5, 4.0)
     logits[100:150] = logits[:50]  # ties must not be torn apart
     weights = torch.rand(300, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
@@ -182,7 +180,6 @@ def test_objective_and_derivatives_are_autograds(
 
 
 def test_optimum_has_a_certificate(calibrated: Callable[..., Any]) -> None:
-    """At the optimum autograd's gradient through the fitted map vanishes."""
     logits, labels = random_problem(8, 2000, 5, 4.0)
     result = FocalTemperatureScaling().fit(logits, labels).fit_result_
     assert result.converged
@@ -211,7 +208,6 @@ def test_optimum_on_a_bound_is_said() -> None:
 
 
 def test_binary_ridge_is_walked_to_its_end() -> None:
-    """Where temperature and exponent are nearly exchangeable, the gradient still vanishes."""
     generator = torch.Generator().manual_seed(4)
     truth = 2 * torch.randn(3000, generator=generator, dtype=torch.float64)
     labels = torch.bernoulli(torch.sigmoid(truth), generator=generator).to(torch.int64)

@@ -36,7 +36,6 @@ def skewed(calibrated: Callable[..., Any]) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_matrix_agrees_with_logistic_regression(skewed: tuple[Tensor, Tensor], weighted: bool) -> None:
-    """Probabilities are those of an unpenalised multinomial logistic regression on the centred logits."""
     scores, labels = skewed
     weights = torch.rand(600, generator=torch.Generator().manual_seed(0)) if weighted else None
     calibrator = MatrixScaling().fit(scores, labels, weights=weights)
@@ -81,7 +80,6 @@ def test_vector_agrees_with_a_general_optimiser(skewed: tuple[Tensor, Tensor], w
 
 
 def test_strength_leads_from_matrix_to_temperature(skewed: tuple[Tensor, Tensor]) -> None:
-    """Almost no penalty is matrix or vector scaling, an enormous one temperature scaling."""
     scores, labels = skewed
     for structure, limit in (("matrix", MatrixScaling()), ("diagonal", VectorScaling())):
         free = StructuredMatrixScaling(structure=structure, strength=1e-7).fit(scores, labels)  # type: ignore[arg-type]
@@ -93,7 +91,7 @@ def test_strength_leads_from_matrix_to_temperature(skewed: tuple[Tensor, Tensor]
 
 
 def test_structured_optimum_balances_likelihood_and_penalty(skewed: tuple[Tensor, Tensor]) -> None:
-    """The derivative of N times the log-loss by a shift is minus lambda C times the shift."""
+    """The derivative of N times the log loss by a shift is minus lambda C times the shift."""
     scores, labels = skewed
     calibrator = StructuredMatrixScaling(strength=3.0).fit(scores, labels)
     residuals = torch.nn.functional.one_hot(labels, 4) - calibrator.predict_proba(scores)
@@ -101,7 +99,6 @@ def test_structured_optimum_balances_likelihood_and_penalty(skewed: tuple[Tensor
 
 
 def test_dirichlet_optimum_balances_likelihood_and_penalties(skewed: tuple[Tensor, Tensor]) -> None:
-    """At what was fitted, the function of the docstring has the derivative zero."""
     scores, labels = skewed
     calibrator = DirichletCalibration(off_diagonal=0.5, intercept=0.3).fit(scores, labels)
     weight, bias = (each.clone().requires_grad_() for each in (calibrator.weight, calibrator.bias))
@@ -113,7 +110,6 @@ def test_dirichlet_optimum_balances_likelihood_and_penalties(skewed: tuple[Tenso
 
 
 def test_diagonal_structure_has_no_other_entries(skewed: tuple[Tensor, Tensor]) -> None:
-    """Structured vector scaling leaves everything off the diagonal zero, and is stored alike."""
     weight = StructuredMatrixScaling(structure="diagonal").fit(*skewed).weight
     assert weight.shape == (4, 4)
     assert torch.equal(weight, weight.diagonal().diag())
@@ -123,7 +119,6 @@ def test_diagonal_structure_has_no_other_entries(skewed: tuple[Tensor, Tensor]) 
 def test_conjugate_gradients_end_where_newton_does(
     skewed: tuple[Tensor, Tensor], kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many parameters are fitted otherwise, to the same optimum."""
     scores, labels = skewed
     dense = kind().fit(scores, labels)
     monkeypatch.setattr(regression, "_DENSE", 0)
@@ -136,7 +131,6 @@ def test_conjugate_gradients_end_where_newton_does(
 
 @pytest.mark.parametrize("kind", ALL)
 def test_mean_of_logits_says_nothing(skewed: tuple[Tensor, Tensor], kind: Any) -> None:
-    """Logits and their log-softmax are one and the same."""
     scores, labels = skewed
     one, other = kind().fit(scores, labels), kind().fit(torch.log_softmax(scores, dim=1), labels)
     torch.testing.assert_close(
@@ -168,7 +162,6 @@ def test_missing_class_is_said_and_survived(skewed: tuple[Tensor, Tensor], kind:
 
 
 def test_more_parameters_than_samples_are_said(calibrated: Callable[..., Any]) -> None:
-    """Twenty numbers from fifteen samples need a penalty."""
     with pytest.warns(CalibrantWarning, match="20 parameters are many for 15 samples"):
         MatrixScaling().fit(*calibrated("multiclass", 15))
 
@@ -176,7 +169,6 @@ def test_more_parameters_than_samples_are_said(calibrated: Callable[..., Any]) -
 @pytest.mark.parametrize("kind", [VectorScaling, MatrixScaling, DirichletCalibration])
 @pytest.mark.filterwarnings("ignore:.*parameters are many:calibrant.CalibrantWarning")
 def test_what_many_parameters_are_for_is_found(kind: Any) -> None:
-    """Class frequencies that differ from those stated are mended though parameters are many."""
     generator = torch.Generator().manual_seed(0)
     logits = 2 * torch.randn(2600, 10, generator=generator, dtype=torch.float64)
     shifts = torch.randn(10, generator=generator, dtype=torch.float64)
@@ -201,13 +193,11 @@ def test_few_and_constant_logits_are_said(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_log_odds_are_refused(calibrated: Callable[..., Any], kind: Any) -> None:
-    """For events the message names Platt scaling."""
-    with pytest.raises(InputError, match="platt fits slope and intercept"):
+    with pytest.raises(InputError, match="use platt for a slope and an intercept"):
         kind().fit(*calibrated("binary", 30))
 
 
 def test_gradient_reaches_the_logits(skewed: tuple[Tensor, Tensor]) -> None:
-    """The calibrated log-probabilities are differentiable."""
     scores, labels = skewed
     calibrator = MatrixScaling().fit(scores, labels)
     few = scores[:3].clone().requires_grad_()
@@ -215,7 +205,6 @@ def test_gradient_reaches_the_logits(skewed: tuple[Tensor, Tensor]) -> None:
 
 
 def test_damaged_table_is_refused(skewed: tuple[Tensor, Tensor], tmp_path: Any) -> None:
-    """A matrix that has not the file's number of classes is refused."""
     path, fitted = tmp_path / "fitted.safetensors", MatrixScaling().fit(*skewed)
     tensors = dict(fitted.named_buffers())
     tensors["weight"] = tensors["weight"][:, :3].contiguous()

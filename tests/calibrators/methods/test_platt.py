@@ -19,7 +19,6 @@ from calibrant.metrics import calibration_slope
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_agrees_with_logistic_regression(calibrated: Callable[..., Any], weighted: bool) -> None:
-    """Slope and intercept are those of an unpenalised logistic regression, weights included."""
     scores, labels = calibrated("binary", 500)
     scores = 2.5 * scores + 4
     weights = torch.rand(500, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -50,7 +49,6 @@ def test_a_fixed_slope_corrects_calibration_in_the_large(calibrated: Callable[..
 
 
 def test_two_points_in_closed_form() -> None:
-    """Two distinct scores: each gets its own frequency."""
     scores = torch.tensor([2.0] * 10 + [-1.0] * 10)
     labels = torch.tensor([1] * 7 + [0] * 3 + [1] * 1 + [0] * 9)
     calibrator = PlattScaling().fit(scores, labels)
@@ -74,7 +72,6 @@ def test_separable_data_use_smoothed_targets_and_say_so() -> None:
 
 
 def test_separable_data_that_are_sure_already_stay() -> None:
-    """Smoothed targets must not make it worse: the log-odds stay where they are likelier."""
     scores, labels = torch.tensor([-30.0, -20.0, 25.0, 40.0]), torch.tensor([0, 0, 1, 1])
     with pytest.warns(CalibrantWarning, match="a threshold separates the classes"):
         result = PlattScaling().fit(scores, labels).fit_result_
@@ -84,7 +81,6 @@ def test_separable_data_that_are_sure_already_stay() -> None:
 
 @pytest.mark.parametrize("only", [0, 1])
 def test_one_class_keeps_the_slope(calibrated: Callable[..., Any], only: int) -> None:
-    """Where only one class occurs, the ranking stays and the intercept moves towards it."""
     scores, labels = calibrated("binary", 50)
     with pytest.warns(CalibrantWarning, match=f"class {1 - only} never occurs"):
         calibrator = PlattScaling().fit(scores, torch.full_like(labels, only))
@@ -94,7 +90,6 @@ def test_one_class_keeps_the_slope(calibrated: Callable[..., Any], only: int) ->
 
 
 def test_equal_log_odds_give_the_prevalence() -> None:
-    """Scores that do not differ can only be moved."""
     with pytest.warns(CalibrantWarning, match="all log-odds are equal"):
         calibrator = PlattScaling().fit(torch.full((10,), 2.0), torch.tensor([1] * 3 + [0] * 7))
     assert float(calibrator.predict_proba([2.0])[0]) == pytest.approx(0.3, rel=1e-8)

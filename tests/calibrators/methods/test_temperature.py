@@ -104,7 +104,6 @@ def test_slopes_are_derivatives(calibrated: Callable[..., Any]) -> None:
 @settings(max_examples=10)  # each against a hundred temperatures
 @given(data=st.data())
 def test_continuous_search_is_at_least_as_good_as_the_grid(objective: Any, data: st.DataObject) -> None:
-    """On its own objective, whatever the data."""
     seed = data.draw(st.integers(0, 10**6))
     generator = torch.Generator().manual_seed(seed)
     num_samples = data.draw(st.sampled_from([3, 20, 150]))
@@ -120,7 +119,6 @@ def test_continuous_search_is_at_least_as_good_as_the_grid(objective: Any, data:
 
 
 def test_grid_takes_the_smallest_of_equals() -> None:
-    """Where every temperature is as good, strict improvement keeps the first of the grid."""
     logits, labels = torch.zeros(9, 3), torch.arange(9) % 3
     with pytest.warns(CalibrantWarning, match="all equal"):
         calibrator = TemperatureScaling(objective="ece", search="grid").fit(logits, labels)
@@ -186,7 +184,6 @@ def test_a_single_close_error_is_weighed_exactly(gap: float) -> None:
 
 
 def test_exhausted_search_says_so(monkeypatch: pytest.MonkeyPatch, calibrated: Callable[..., Any]) -> None:
-    """Out of steps, what is returned is of one place, and not called settled."""
     scores, labels = calibrated("multiclass", 300)
     samples = Samples(30 * scores, labels, None)
     monkeypatch.setattr("calibrant._math.convex_minimum.MAX_STEPS", 3)
@@ -266,7 +263,6 @@ def test_logits_on_any_usual_scale_are_mended(
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e300])
 def test_tiny_and_huge_logits_are_no_trouble(scale: float) -> None:
-    """Where squares underflow or overflow, the temperature is found as well."""
     scores = torch.randn(50, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     labels = scores.argmax(dim=1)
     labels[:10] = scores[:10].argmin(dim=1)
@@ -319,7 +315,6 @@ def test_large_tables_start_from_some_of_their_rows(
 
 
 def test_each_label_is_fitted_on_its_own(calibrated: Callable[..., Any]) -> None:
-    """A column of a multilabel fit is the binary fit of that column."""
     scores, labels = calibrated("multilabel", 300)
     scores = scores * torch.tensor([0.5, 3.0])
     together = TemperatureScaling().fit(scores, labels)
@@ -333,7 +328,6 @@ def test_each_label_is_fitted_on_its_own(calibrated: Callable[..., Any]) -> None
 
 @pytest.mark.parametrize("objective", ["ece", "adaptive_ece"])
 def test_weights_reach_binned_objectives(calibrated: Callable[..., Any], objective: Any) -> None:
-    """The objective reported is the weighted metric, not the plain one."""
     scores, labels = calibrated("multiclass", 200)
     weights = 2 * torch.rand(200, dtype=torch.float64, generator=torch.Generator().manual_seed(5)) ** 4
     calibrator = TemperatureScaling(objective=objective).fit(3 * scores, labels, weights=weights)
@@ -354,7 +348,6 @@ def test_weights_reach_binned_objectives(calibrated: Callable[..., Any], objecti
 def test_classwise_error_of_events_is_theirs(
     calibrated: Callable[..., Any], calibrator: Any, kind: str
 ) -> None:
-    """An event is its only class: "classwise" finds what "ece" finds."""
     scores, labels = calibrated(kind, 100)
     one, other = (calibrator(objective=name).fit(3 * scores, labels) for name in ("classwise", "ece"))
     assert one.fit_result_.parameters == other.fit_result_.parameters

@@ -28,7 +28,6 @@ def sample(seed: int, count: int, ties: bool) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_interval_is_what_isotonic_regression_says_with_the_sample_in_it(seed, ties) -> None:
-    """At every point, between all points and beyond them; also where samples have weights."""
     scores, outcomes = sample(seed, 3 * seed + 2, ties)
     weights = (
         np.ones(len(scores)) if seed % 2 else np.random.default_rng(seed).integers(1, 4, len(scores)) * 1.0
@@ -42,7 +41,6 @@ def test_the_interval_is_what_isotonic_regression_says_with_the_sample_in_it(see
 
 
 def test_merged_probabilities_lie_between_and_never_say_never() -> None:
-    """Both merging rules; the interval of few samples is wide, that of many narrow."""
     widths = []
     for count in (30, 3000):
         scores, outcomes = sample(1, count, ties=False)
@@ -78,7 +76,6 @@ def test_folds_merge_by_geometric_means() -> None:
 
 @pytest.mark.parametrize("kind", ["multiclass", "multilabel", "two logits"])
 def test_intervals_of_every_kind(kind) -> None:
-    """One against the rest, column by column; of two logits by their difference."""
     rng = np.random.default_rng(3)
     logits = torch.from_numpy(rng.normal(size=(80, 2 if kind == "two logits" else 3)))
     labels = torch.from_numpy(rng.integers(0, 2, (80, 3)) if kind == "multilabel" else rng.integers(0, 2, 80))

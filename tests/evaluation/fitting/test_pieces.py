@@ -71,7 +71,6 @@ def test_the_numbers_are_those_of_memory(made, tmp_path, more, options, monkeypa
 
 
 def test_calibrators_are_fitted_on_as_many_samples_as_fit(made, tmp_path, monkeypatch) -> None:
-    """A cap on the calibration samples is announced; the test samples are all judged."""
     monkeypatch.setattr(split, "MOST_FITTED", 4 * 400)
     streamed = pair(tmp_path, made(num_samples=3000, sharpness=2.0, split=np.arange(3000) % 2))
     found = evaluate(streamed, **ONE)
@@ -84,7 +83,6 @@ def test_calibrators_are_fitted_on_as_many_samples_as_fit(made, tmp_path, monkey
 
 
 def test_progress_through_a_file_never_falls(made, tmp_path) -> None:
-    """Reading is the first half of a step and judging the second."""
     told: list[float] = []
     streamed = pair(tmp_path, made(num_samples=300, split=np.arange(300) % 2))
     evaluate(
@@ -94,7 +92,6 @@ def test_progress_through_a_file_never_falls(made, tmp_path) -> None:
 
 
 def test_calibration_from_another_file(made, tmp_path) -> None:
-    """Both files stay where they are; the fit is that of memory."""
     folders = [tmp_path / "a", tmp_path / "b"]
     held = [made(num_samples=1200, sharpness=2.0, seed=seed) for seed in (0, 1)]
     for folder in folders:
@@ -106,14 +103,12 @@ def test_calibration_from_another_file(made, tmp_path) -> None:
 
 
 def test_few_samples_are_judged_in_turn(made, tmp_path) -> None:
-    """A small file without a split is loaded, and cross-fitted as ever."""
     held = made(num_samples=300)
     one, other = evaluate(pair(tmp_path, held), **ONE), evaluate(held, **ONE)
     assert one.rows() == other.rows()
 
 
 def test_many_samples_have_fewer_resamples_and_it_is_said(made, tmp_path, monkeypatch) -> None:
-    """The product of samples and resamples is bounded, for pieces alone."""
     monkeypatch.setattr(stages, "MOST_DRAWN", 1500 * 40)
     monkeypatch.setattr(stages, "FEWEST_RESAMPLES", 10)
     held = made(num_samples=1500)

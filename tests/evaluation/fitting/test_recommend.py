@@ -11,7 +11,6 @@ from calibrant.predictions import Predictions
 
 
 def chosen(predictions: Predictions, *names: str) -> Recommendation:
-    """The recommendation among some calibrators."""
     found: list[Template] = templates(names, predictions.kind)
     return recommend(found, predictions, 0)
 
@@ -62,7 +61,6 @@ def test_a_probability_of_zero_does_not_decide_alone(made) -> None:
 
 
 def test_large_calibration_sets_are_sampled(made, monkeypatch) -> None:
-    """No more rows than the choice needs, the same ones for the same seed."""
     monkeypatch.setattr("calibrant.evaluation.fitting.recommend.MOST_ELEMENTS", 400)
     found = chosen(made("multiclass", 1000), "temperature")
     assert found.choice.num_samples == 100

@@ -70,7 +70,6 @@ def test_small_groups_are_checked_together() -> None:
 
 
 def test_a_group_of_one_sample_is_refused_or_said() -> None:
-    """Nothing passes unchecked without a word."""
     predictions = table(gap=0.0, sizes={"large": 200, "one": 1}, bad="")
     found = check(predictions, {"ece": 0.2}, bootstrap=100)
     assert [each.group for each in found.checks] == [None, "large"]

@@ -55,7 +55,6 @@ def test_a_small_calibrated_sample_passes_where_the_bare_number_would_not() -> N
 
 
 def test_the_model_at_the_limit_is_at_the_limit() -> None:
-    """Draws of many samples concentrate on the limit, with weights, ties and clipped probabilities."""
     rng = np.random.default_rng(1)
     stated = np.round(rng.uniform(size=100_000), 3)
     event = Events(stated, (rng.random(100_000) < stated**2).astype(float), rng.uniform(0.5, 2, 100_000))
@@ -69,7 +68,6 @@ def test_the_model_at_the_limit_is_at_the_limit() -> None:
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "top_label"])
 def test_every_kind_of_predictions(made, kind) -> None:
-    """Sharpened predictions fail, honest ones pass; errors are of what the documentation says."""
     honest, sharp = (made(kind, num_samples=1500, sharpness=sharpness) for sharpness in (1.0, 3.0))
     limits: dict[Any, float] = {"ece": 0.02, "smce": 0.02, "accuracy": 0.2}
     if kind != "top_label":
@@ -89,7 +87,7 @@ def test_the_baseline_is_paired_where_the_samples_are_the_same(made) -> None:
     worse = check(sharp, baseline=honest, bootstrap=60)
     assert (worse.passed, worse.paired) == (False, True)
     assert [each.metric for each in worse.checks] == ["ece", "nll"]
-    assert "same samples). This is more than noise: the difference is at least 0." in worse.checks[0].sentence
+    assert "same samples). This is more than noise: it is worse by at least 0." in worse.checks[0].sentence
     better = check(honest, baseline=sharp, bootstrap=60)
     assert better.passed
     assert ", no worse than the baseline's" in better.checks[0].sentence

@@ -34,7 +34,6 @@ def test_models_at_no_error_fail_as_rarely_as_promised(made) -> None:
 
 
 def test_few_samples_cannot_tell(made) -> None:
-    """Twelve samples of four classes: a model far beyond the limit would pass."""
     (found,) = check(made("multiclass", 12), {KEY: 0.2}, bootstrap=200).checks
     assert not found.conclusive
     assert found.would_pass is None or found.would_pass > 0.2

@@ -69,7 +69,6 @@ def test_the_worst_model_that_passes_by_the_binomial_distribution(num_samples, s
 
 
 def test_what_happened_does_not_matter_and_what_was_stated_does() -> None:
-    """The answer is that of the stated probabilities, of either side of one half."""
     stated = np.array([0.9, 0.8, 0.7])
     for error in ("width l1", "mass l1", "smooth"):
         found = {
@@ -149,7 +148,6 @@ def test_what_nothing_fails_is_said_of_many_samples_too(num_samples) -> None:
 
 
 def test_a_gate_that_cannot_tell_says_so_and_strict_fails(made) -> None:
-    """Passed and yet inconclusive, as data and in words; many samples tell."""
     few = Predictions(confidence=[0.95] * 3, correct=[1, 1, 0])
     found = check(few, {"ece": 0.05, "accuracy": 0.5})
     assert found.passed
@@ -186,7 +184,6 @@ def test_means_and_baselines_of_a_handful(num_samples, known) -> None:
 
 
 def test_few_samples_of_a_baseline_are_not_blamed_on_the_draws() -> None:
-    """What the difference to a baseline says depends on the samples alone."""
     three = Predictions(confidence=[0.9] * 3, correct=[1, 1, 0])
     (found,) = check(three, baseline=three, baseline_metrics=["ece"], bootstrap=10).checks
     assert not found.conclusive
@@ -206,7 +203,6 @@ def test_a_model_of_the_least_accuracy_fails_as_rarely_as_promised() -> None:
 
 
 def test_numbers_at_the_limit_are_told_apart() -> None:
-    """A value beyond its limit, or worse than the baseline's, reads so."""
     predictions = Predictions(confidence=np.full(1000, 0.90004), correct=np.arange(1000) < 870)
     (found,) = check(predictions, {"ece": 0.03}, bootstrap=20).checks
     assert found.sentence.startswith("The calibration error (ECE) is 0.03004, above the limit of 0.03.")

@@ -45,20 +45,17 @@ def test_answers_of_every_kind_obey_it(made, kind) -> None:
 
 
 def test_what_is_infinite_obeys_it() -> None:
-    """A log-loss without end is null."""
     found = check(Predictions(probs=[0.0, 0.5, 0.5], labels=[1, 0, 1]), {"nll": 1.0}, bootstrap=20)
     assert (found.checks[0].value, faults_of(found.to_json())) == (None, [])
 
 
 def test_answers_for_images_obey_it() -> None:
-    """They are judged by sums."""
     rng = np.random.default_rng(0)
     images = DensePredictions(logits=rng.normal(size=(3, 2, 4, 4)), labels=rng.integers(0, 2, (3, 4, 4)))
     assert faults_of(check(images, LIMITS, bootstrap=20).to_json()) == []
 
 
 def test_the_command_obeys_it(tmp_path) -> None:
-    """Its answer, and the error that it writes instead."""
     (tmp_path / "p.csv").write_text("prob,label\n" + "0.2,0\n0.8,1\n" * 20)
     for arguments, code in ((("p.csv", "--max-ece", "0.5"), 0), (("none.csv", "--max-ece", "0.5"), 2)):
         done = call("check", *arguments, "--json", "-", "--bootstrap", "20", folder=tmp_path)
@@ -76,7 +73,6 @@ def test_the_command_obeys_it(tmp_path) -> None:
     ],
 )
 def test_other_texts_do_not(changes, fault) -> None:
-    """A fault is found."""
     found = check(Predictions(probs=[0.2, 0.5, 0.5], labels=[1, 0, 1]), {"ece": 1.0}, bootstrap=20)
     assert faults_of(json.dumps(json.loads(found.to_json()) | changes)) == [fault]
 

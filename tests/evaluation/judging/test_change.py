@@ -26,7 +26,6 @@ def judged(factor: float, procedure: Procedure = PROCEDURE) -> Measured:
 
 
 def test_a_model_against_itself_does_not_change() -> None:
-    """Neither by itself nor in its interval, though that of the error is wide."""
     one = judged(3.0)
     found = change(one, one, 0.95)["event_ece"]
     assert (found.value, found.low, found.high) == (0.0, 0.0, 0.0)

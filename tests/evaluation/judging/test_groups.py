@@ -75,7 +75,6 @@ def test_calibrated_groups_are_rarely_accused() -> None:
 
 
 def test_holms_adjustment_by_hand() -> None:
-    """The textbook's example, ties, and one alone; never above one, never falling."""
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.6, 0.6]) == [1.0, 1.0]
     assert holm([0.2]) == [0.2]

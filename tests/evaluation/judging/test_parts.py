@@ -25,7 +25,6 @@ KINDS: dict[Kind, list[str]] = {
 
 
 def chance_of(predictions: Predictions, *, num_draws: int = 100, seed: int = 0) -> Chance:
-    """The predictions beside chance."""
     procedure = Procedure(
         kind=predictions.kind, num_bins=15, num_resamples=2, num_draws=num_draws, level=0.95, seed=seed
     )
@@ -96,7 +95,6 @@ def test_only_the_classes_fail_where_only_they_are_off() -> None:
 
 
 def test_weights_count_as_copies() -> None:
-    """A class that is off only among samples without weight is none."""
     honest, off = confused(2000, 0.0), confused(2000, 0.5, seed=1)
     both = Predictions(
         logits=np.concatenate([honest.scores.numpy(), off.scores.numpy()]),
@@ -120,7 +118,6 @@ def test_adjusted_p_values_are_written_as_bounds_where_they_are() -> None:
 
 
 def test_one_class_that_is_too_extreme_is_found() -> None:
-    """Of ten classes one; its mean probability is right. A calibrated table passes."""
     rng = np.random.default_rng(0)
     logits = 1.6 * rng.normal(size=(3000, 10))
     probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)

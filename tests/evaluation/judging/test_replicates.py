@@ -20,7 +20,6 @@ KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel")
 
 
 def all_counts(resamples: Resamples, size: int = 1 << 20) -> np.ndarray:
-    """Every resample as one table of counts."""
     return np.concatenate(list(resamples.blocks(size)))
 
 
@@ -47,7 +46,6 @@ def test_a_replicate_is_the_metric_of_the_resampled_rows(made, rng, kind, ties, 
 
 
 def test_that_comparison_bites(made) -> None:
-    """Rows drawn by another resample give other values: the test above can fail."""
     predictions = made("multiclass", 70, 5)
     resamples = Resamples(70, 2, (3,))
     found = replicate(reduce_predictions(predictions, 7), 7, resamples)
@@ -59,7 +57,6 @@ def test_that_comparison_bites(made) -> None:
 
 @pytest.mark.parametrize("num_bins", [1, 3, 15])
 def test_fewer_samples_than_bins(num_bins) -> None:
-    """Two samples and any number of bins give the metric's value."""
     probs, labels = torch.tensor([0.3, 0.9], dtype=torch.float64), torch.tensor([1, 0])
     errors = EventErrors(Events(probs.numpy(), np.array([1.0, 0.0])), num_bins)(np.ones((1, 2), np.uint8))
     options = {"num_bins": num_bins}
@@ -100,6 +97,9 @@ def test_resamples_are_the_same_in_any_blocks_and_at_every_walk() -> None:
     assert np.array_equal(whole, all_counts(resamples, size=50 * 7))
     assert not np.array_equal(whole, all_counts(Resamples(50, 40, (1, 3))))
     # Over 4000 resamples of 20 rows each mean count is one; |z| < 4, the last row included.
+    rng = np.random.default_rng((1, 2))
+    by_numpy = [np.bincount(rng.integers(0, 50, size=50), minlength=50) for _ in range(40)]
+    assert np.array_equal(whole, by_numpy)
     means = all_counts(Resamples(20, 4000, (0,))).mean(axis=0)
     assert np.abs(means - 1).max() < 4 * np.sqrt(19 / 20 / 4000)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from calibrant import metrics
-from calibrant._math.isotonic import isotonic_blocks, isotonic_curves
+from calibrant._math.isotonic import isotonic_blocks
 from calibrant.evaluation import smooth_consistency_band
 from calibrant.evaluation.judging import diagrams
 from calibrant.evaluation.judging.diagrams import (
@@ -22,6 +22,7 @@ from calibrant.evaluation.judging.diagrams import (
 from calibrant.evaluation.resampling.event_cells import BinnedEvents
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import wilson_interval
+from calibrant.evaluation.resampling.kernels import isotonic_curves
 from calibrant.evaluation.resampling.null import draw_null
 from calibrant.evaluation.result import Curve
 from calibrant.metrics import smooth_reliability_curve
@@ -124,7 +125,6 @@ def test_the_witness_without_its_straight_points_is_the_same_function() -> None:
 
 
 def test_few_samples() -> None:
-    """Two samples, one outcome, one confidence: curves of one step, no ROC."""
     event = Events(np.array([0.5, 0.5]), np.array([1.0, 1.0]))
     found = shapes_of("positive class", event, event, level=0.95, seed=0)
     assert found.corp.values == (1.0,)
@@ -168,7 +168,6 @@ def test_calibrated_curves_lie_in_the_band_and_others_do_not() -> None:
 
 
 def test_top_labels_and_weights() -> None:
-    """Classes give their largest probability; a weight of zero removes a sample."""
     probs = np.array([[0.7, 0.3], [0.1, 0.9], [0.5, 0.5]] * 50)
     weights = np.array([1.0, 1.0, 0.0] * 50)
     band = smooth_consistency_band(probs, bandwidth=0.02, weights=weights)
@@ -194,7 +193,6 @@ def calibrated_events(
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_points_are_those_of_the_reliability_table(rng, weighted) -> None:
-    """Edges, mean confidence and share agree with the public table, empty bins included."""
     given = calibrated_events(rng, 200, rng.choice([0.5, 1.0, 3.0], size=200) if weighted else None)
     found = curve_of(given)
     table = metrics.reliability_table(

@@ -148,7 +148,6 @@ def test_either_of_two_classes_may_be_positive(single, tmp_path) -> None:
 
 
 def test_a_positive_class_must_be_one_of_two(tmp_path) -> None:
-    """Three classes, a name that is none, and confidences are refused as in memory."""
     table = written(tmp_path / "a.parquet", two_classes())
     with pytest.raises(InputError, match="must be 0, 1, cat or dog; got 'cow'"):
         table.with_positive("cow")

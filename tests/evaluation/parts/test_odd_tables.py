@@ -35,7 +35,6 @@ def columns(number: int, *, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def table(path, given, *, columns: ColumnNames | None = None, **how) -> PartitionedPredictions:
-    """One file, opened."""
     parquet.write_table(pyarrow.table(given), path, **how)
     return PartitionedPredictions(path, columns=columns)
 
@@ -82,7 +81,6 @@ def test_batches_are_random_samples_of_the_rows(few, tmp_path, monkeypatch) -> N
 
 
 def test_few_rows_are_batches_of_their_own(tmp_path) -> None:
-    """So batches are resampled as rows are."""
     for number in (3, 255):
         found = table(tmp_path / f"{number}.parquet", columns(number))
         batches = [Deal.of(found, 15, fits=False).batches(piece) for piece in found.pieces(found.parts[0])]
@@ -107,7 +105,6 @@ def test_every_row_of_a_half_is_as_likely_to_be_drawn(tmp_path, monkeypatch) -> 
 
 
 def test_weights_and_groups_are_those_of_the_rows_in_memory(tmp_path) -> None:
-    """Values, groups and the temperature are the same; rows without weight do not count."""
     rng = np.random.default_rng(0)
     given = columns(1200) | {"weight": rng.integers(0, 4, 1200), "split": np.arange(1200) % 2}
     given["group"] = rng.choice(["north", "south"], 1200)
@@ -188,7 +185,6 @@ def test_tables_dealt_out_differently_are_not_paired(tmp_path) -> None:
 
 
 def test_other_weights_are_other_samples(tmp_path) -> None:
-    """Tables are compared as pairs where their weights agree, as in memory."""
     given, heavy = columns(60), np.arange(60) % 3 + 1.0
     seen = []
     for more in ({}, {"weight": heavy}, {"weight": heavy + 1}, {"weight": heavy}):
@@ -205,7 +201,6 @@ def test_other_weights_are_other_samples(tmp_path) -> None:
 
 
 def test_few_clusters_are_said_and_one_is_refused(tmp_path) -> None:
-    """Four patients make intervals too short, however many batches there are; one makes none."""
     given = columns(400)
     four = table(tmp_path / "a.parquet", given | {"cluster": [f"c{k % 4}" for k in range(400)]})
     for notes in (evaluate(four, **QUICK).notes, check(four, {"ece": 0.5}, bootstrap=10).notes):

@@ -53,7 +53,6 @@ def both(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def judged(both) -> Evaluation:
-    """The table, read part by part."""
     return evaluate(both[1], calibrators=["temperature"], **QUICK)
 
 
@@ -89,7 +88,6 @@ def test_whoever_is_ready_first_the_bits_are_the_same(both, judged) -> None:
 
 
 def test_batches_mix_what_is_sorted_and_keep_clusters_whole(tmp_path) -> None:
-    """Rows sorted by class are in all batches; a cluster is in one."""
     given = table(3)
     del given["split"]
     order = np.argsort(given["labels"], kind="stable")
@@ -162,7 +160,6 @@ def test_the_command_line_fits_by_sums_over_all_rows(both, tmp_path, monkeypatch
 
 
 def test_addresses_are_read_through_fsspec(monkeypatch) -> None:
-    """A store in memory holds a table; a pattern takes some of its files."""
     fsspec = pytest.importorskip("fsspec")
 
     probs = {f"prob_{name}": [share] * 9 for name, share in zip("abc", (0.2, 0.5, 0.3), strict=True)}
@@ -197,14 +194,13 @@ def test_addresses_are_read_through_fsspec(monkeypatch) -> None:
         ({"prob_a": [0.5, 0.5], "prob_b": [0.5, 0.5]}, "`labels` must be given"),
         ({"label": [0, 1], "prob": [0.5, 0.5], "weight": [1.0, -2.0]}, "not negative; row 1 holds -2"),
         ({"label": [0, 1], "prob": [0.5, 0.5], "weight": [1.0, None]}, "`weight` must hold a number"),
-        ({"y_true": [0, 1], "p": [0.5, 1.5]}, "`p` must lie in"),
+        ({"y_true": [0, 1], "p": [0.5, 1.5]}, "`p` must be between"),
         ({"label": [0, 1], "p": [0.5, 0.5], "w": [1.0, None]}, "`w` must hold a number"),
-        ({"confidence": [0.5, 0.5]}, "cannot be told without `correct`"),
-        ({"confidence": [0.5, 1.5], "correct": [0, 1]}, "`confidence` must lie in"),
+        ({"confidence": [0.5, 0.5]}, "`correct` must be given"),
+        ({"confidence": [0.5, 1.5], "correct": [0, 1]}, "`confidence` must be between"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_row(columns, said, tmp_path) -> None:
-    """One sentence names the file, and the rows where there are some to name."""
     parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
     with pytest.raises(InputError, match=rf"(?s){re.escape(str(tmp_path))}.*{said}"):
         PartitionedPredictions(tmp_path)

@@ -34,7 +34,6 @@ ORDERED = [
 
 @pytest.fixture
 def none_kept(monkeypatch) -> None:
-    """Cells, however few samples there are."""
     monkeypatch.setattr(module, "MOST_KEPT", 0)
     monkeypatch.setattr(module, "MOST_EVENTS", 0)
 
@@ -54,7 +53,6 @@ def drawn(num_samples: int, *, round_to: int = 15) -> tuple[np.ndarray, np.ndarr
     [(False, 2, False), (True, 2, True), (True, 15, False), (False, 15, True)],
 )
 def test_cells_tell_what_all_samples_do(top, round_to, weighted) -> None:
-    """To rounding where no cell holds two different probabilities, else to the sixth digit."""
     stated, labels, batches = drawn(5000, round_to=round_to)
     weights = np.random.default_rng(1).integers(0, 3, len(stated)).astype(float) if weighted else None
     of_few, of_many = top_of(1 << 20, 64), top_of(1 << 21, 64)

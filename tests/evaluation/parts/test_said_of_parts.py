@@ -24,7 +24,6 @@ SPLIT = np.arange(ROWS) % 2
 
 
 def written(path, columns):
-    """The path of a table."""
     parquet.write_table(pyarrow.table(columns), path)
     return path
 
@@ -69,7 +68,6 @@ def test_numbered_classes_and_one_piece_are_called_so(tmp_path) -> None:
 
 
 def test_percentages_are_recognised(tmp_path, capsys) -> None:
-    """A table of them is read whole, which recognises them."""
     path = written(tmp_path / "a.parquet", {"confidence": np.round(100 * SURE), "correct": RIGHT})
     with pytest.raises(NeedsWholeError, match="with percentages, all samples must be in memory"):
         PartitionedPredictions(path)
@@ -97,7 +95,6 @@ def test_weights_of_zero_are_named(tmp_path) -> None:
 
 
 def test_refusals_name_the_file_and_the_kind(tmp_path) -> None:
-    """A column that is not there, and samples to fit on of another kind."""
     path = written(tmp_path / "a.parquet", {"prob": SURE, "label": RIGHT})
     with pytest.raises(InputError, match=r"a\.parquet: it holds no column `zz`"):
         PartitionedPredictions(path, columns=ColumnNames(group="zz"))

@@ -19,7 +19,6 @@ from calibrant.predictions.partitioned import PartitionedPredictions
 
 
 def test_no_more_is_asked_for_than_memory_holds() -> None:
-    """Answers come in order, and questions are asked only so far ahead."""
     asked: list[int] = []
 
     def submit(item: int) -> int:

@@ -15,7 +15,6 @@ DRAWS, LEVEL = 200, 0.05
 
 
 def sigmoid(log_odds: Vector) -> Vector:
-    """Probabilities of log-odds."""
     return 1 / (1 + np.exp(-log_odds))
 
 

@@ -39,7 +39,6 @@ def test_little_is_lost(weighted) -> None:
 
 
 def test_few_points_stay() -> None:
-    """Where there are not more points, nothing changes."""
     stated = np.linspace(0.1, 0.9, NUM_POINTS)
     places = [BinnedEvents(Events(stated, (stated > 0.4).astype(float)), 15)]
     drawn = [draw_null(places[0], 5, (0,), num_kept=5)]
@@ -94,6 +93,5 @@ def test_the_limit_is_reached_where_clipping_takes_from_the_gaps() -> None:
 
 
 def test_a_limit_out_of_reach_gives_the_most_there_is() -> None:
-    """What errs is moved to the end; a bin that is exactly right stays."""
     stated, outcomes = [0.25, 0.25, 0.25, 0.25, 0.75, 0.75], [1.0, 0.0, 0.0, 0.0, 1.0, 1.0]
     assert at_limit(stated, outcomes, 0.9, num_bins=2).tolist() == [0.25] * 4 + [1.0] * 2

@@ -54,7 +54,6 @@ def test_p_values_of_calibrated_models_are_uniform() -> None:
 
 
 def test_weights_reach_the_metric_and_the_seed_decides(rng) -> None:
-    """A row that alone has weight decides the metric; equal seeds give equal draws."""
     probs, weights = rng.random(5), [0.0, 0.0, 1.0, 0.0, 0.0]
     null = null_distribution(metrics.brier_score, probs, weights=weights, num_draws=40)
     assert set(np.round(null.values, 12)) <= set(np.round([probs[2] ** 2, (1 - probs[2]) ** 2], 12))

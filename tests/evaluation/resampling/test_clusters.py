@@ -30,7 +30,6 @@ def patients(rng: np.random.Generator, num: int, visits: int, factor: float = 1.
 
 
 def alone(events: Events) -> Events:
-    """The same samples, taken for independent."""
     return Events(events.confidences, events.outcomes, events.weights)
 
 
@@ -136,7 +135,6 @@ def test_a_share_of_clusters_counts_as_that_of_fewer_samples() -> None:
 
 
 def test_no_cluster_is_on_both_sides_of_a_split() -> None:
-    """Folds hold whole clusters and about equally many samples."""
     rng = np.random.default_rng(5)
     clusters = rng.integers(0, 60, 1200)
     given = Predictions(probs=rng.random(1200), labels=rng.integers(0, 2, 1200), clusters=clusters)
@@ -153,7 +151,6 @@ def test_no_cluster_is_on_both_sides_of_a_split() -> None:
 
 
 def test_choosing_judges_whole_clusters() -> None:
-    """Copies make no candidate look surer: the standard error is that of whole patients."""
     rng = np.random.default_rng(6)
     log_odds = 2 * rng.normal(size=150)
     labels = (rng.random(150) < 1 / (1 + np.exp(-log_odds))).astype(int)
@@ -210,7 +207,6 @@ def test_a_gate_does_not_blame_copies(visits) -> None:
 
 
 def test_models_are_compared_in_the_same_clusters(visits) -> None:
-    """One file may say for all which samples hang together; two must not disagree."""
     sharper = visits.replace_scores(2 * visits.scores)
     found = compare(
         [("one", visits.with_clusters(visits.groups)), ("other", sharper)], bootstrap=60, null_draws=60

@@ -23,7 +23,6 @@ NEAR = 4.0  # standard errors
 
 
 def class_table(num_samples: int = 300, num_classes: int = 4, *, weighted: bool = False) -> ClassTable:
-    """Calibrated classes."""
     rng = np.random.default_rng(3)
     logits = 1.5 * rng.normal(size=(num_samples, num_classes))
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)

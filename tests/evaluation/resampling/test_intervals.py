@@ -30,7 +30,6 @@ EVERYWHERE = (-math.inf, math.inf)
 
 
 def test_wilson_against_published_values() -> None:
-    """8 of 10 at 95 %: 0.490 to 0.943 (Newcombe 1998, method 3 for 81 of 263: 0.2553 to 0.3662)."""
     assert wilson_interval(0.8, 10, 0.95) == pytest.approx((0.4902, 0.9433), abs=5e-5)  # four digits
     assert wilson_interval(81 / 263, 263, 0.95) == pytest.approx((0.2553, 0.3662), abs=5e-5)
     assert wilson_interval(0.0, 5, 0.95)[0] == 0
@@ -51,7 +50,6 @@ def test_replicates_are_moved_to_the_value_before_their_percentiles() -> None:
 
 
 def test_effective_number_of_samples() -> None:
-    """Equal weights count in full, one heavy sample counts alone."""
     assert effective_number(np.full(7, 0.3)) == pytest.approx(7)
     assert effective_number(np.array([1.0, 0.0, 0.0])) == 1
     assert effective_number(np.zeros(3)) == 0
@@ -119,7 +117,6 @@ def test_moved_percentiles_cover_small_errors_that_plain_ones_miss() -> None:
 
 
 def test_plain_percentiles_stay_where_they_are() -> None:
-    """The percentile interval does not know the value; NaN does not count."""
     values = np.append(np.arange(101.0), np.nan)
     assert resampled_interval("percentile", 20.0, values, None, 0.9, EVERYWHERE) == pytest.approx((5, 95))
     assert resampled_interval("percentile", 20.0, values, None, 0.9, (10, 90)) == pytest.approx((10, 90))
@@ -191,7 +188,6 @@ def test_intervals_of_the_slope_cover() -> None:
 
 
 def test_shares_against_scipy() -> None:
-    """Clopper and Pearson's interval at both ends, and their upper bound of any count."""
     from scipy.stats import binomtest
 
     for n in (1, 3, 40):

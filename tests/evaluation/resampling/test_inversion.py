@@ -175,7 +175,6 @@ def test_a_search_that_finds_nothing_ends() -> None:
 def residual_sums(
     stated: list[float], outcomes: list[float], weights: list[float] | None = None
 ) -> ResidualSums:
-    """Bins of equal width."""
     given = None if weights is None else np.array(weights)
     return BinnedEvents(Events(np.array(stated), np.array(outcomes), given), 15).cells("width max")
 
@@ -198,7 +197,6 @@ def test_copies_count_and_scale_does_not() -> None:
 
 
 def test_a_rare_bin_may_hide_any_gap() -> None:
-    """One sample that came true leaves the interval wide; without it, it is narrow."""
     rng = np.random.default_rng(0)
     outcomes = (rng.random(2000) < 0.8).astype(float)
 
@@ -214,7 +212,6 @@ def test_a_rare_bin_may_hide_any_gap() -> None:
 
 
 def test_clusters_count_as_fewer_samples() -> None:
-    """Where the residuals of a cluster are alike, so many samples tell less."""
     given = Events(np.full(60, 0.5), np.repeat([1.0, 0.0, 0.0], 20), clusters=np.repeat(np.arange(6), 10))
     place = BinnedEvents(given, 15)
     draws = draw_null(place, 20, (0,), num_kept=20)

@@ -22,7 +22,6 @@ from calibrant.evaluation.resampling.sparse_noise import SparseNoise
 def events(
     rng: np.random.Generator, num_samples: int, *, ties: bool = False, weighted: bool = False
 ) -> Events:
-    """Calibrated events."""
     confidences = rng.beta(4, 1.5, size=num_samples)
     if ties:
         confidences = np.round(confidences, 1)
@@ -33,7 +32,6 @@ def events(
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("ties", [False, True])
 def test_the_bins_of_the_draws_are_those_of_the_metrics(rng, ties, weighted) -> None:
-    """With the outcomes observed, the matrix behind the draws gives the metrics' own errors."""
     given = events(rng, 83, ties=ties, weighted=weighted)
     total = 83 if given.weights is None else given.weights.sum()
     errors = np.abs(bin_matrix(given, 7) @ (given.outcomes - given.confidences)) / total
@@ -133,7 +131,6 @@ def test_the_p_value_counts_the_observation_itself() -> None:
 
 
 def test_draws_depend_on_the_seed_alone(rng) -> None:
-    """The same seed gives the same bits, another seed others."""
     given = events(rng, 100)
     first, again, other = (
         draw_null(BinnedEvents(given, 5), 20, (seed,)).errors["width l1"].tolist() for seed in (1, 1, 2)
@@ -205,7 +202,6 @@ def test_gaps_draw_binomial_counts(gap) -> None:
 
 
 def test_added_up_at_once_errors_are_those_of_the_sums() -> None:
-    """With counts, noise that is shrunk and noise that is enlarged."""
     cells, noise = few(50)
     gaps = np.full(10, 0.02)
     more, extra = np.linspace(0, 0.1, 10) * (np.arange(10) % 2), np.ones(noise.shape, np.float32)

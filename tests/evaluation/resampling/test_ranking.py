@@ -19,7 +19,6 @@ def delong_variance(scores: np.ndarray, positive: np.ndarray) -> tuple[float, fl
 
 @pytest.mark.parametrize("ties", [False, True])
 def test_area_and_standard_error_are_delongs(rng, ties) -> None:
-    """Against the definition over all pairs, with and without ties."""
     scores = np.round(rng.normal(size=90), 0 if ties else 12)
     positive = rng.random(90) < 0.3
     area, influence = auroc_influence(scores, positive, None) or (0, np.zeros(0))
@@ -29,7 +28,6 @@ def test_area_and_standard_error_are_delongs(rng, ties) -> None:
 
 
 def test_the_area_is_the_metric(rng) -> None:
-    """Also with weights."""
     scores, positive = rng.random(80), rng.random(80) < 0.4
     weights = rng.choice([0.0, 0.5, 2.0], size=80)
     area = (auroc_influence(scores, positive, weights) or (0,))[0]
@@ -60,7 +58,6 @@ def test_the_paired_standard_error_is_the_spread_of_the_difference() -> None:
 
 
 def test_the_mean_area_of_labels_that_are_alike_is_as_certain_as_one(made) -> None:
-    """An event that stands as three labels has its AUROC, and the same interval."""
     one = made("binary", 200)
     three = Predictions(logits=one.scores[:, None].repeat(1, 3), labels=one.labels[:, None].repeat(1, 3))
     found = [evaluate(each, calibrators=[], bootstrap=20, null_draws=20).arms[0] for each in (one, three)]

@@ -15,7 +15,6 @@ FEW = {"bootstrap": 200, "null_draws": 400, "calibrators": []}
 
 
 def sigmoid(log_odds: np.ndarray) -> np.ndarray:
-    """Probabilities of log-odds."""
     return 1 / (1 + np.exp(-log_odds))
 
 
@@ -34,7 +33,6 @@ def channels(*, seed: int = 0, gap: float = 0.11) -> Predictions:
 
 @pytest.fixture(scope="module")
 def found() -> Evaluation:
-    """Of the two channels."""
     return evaluate(channels(), **FEW)
 
 
@@ -108,7 +106,6 @@ def test_a_group_with_too_few_samples_is_called_untested() -> None:
 
 
 def test_an_evaluation_of_schema_version_2_is_read(found) -> None:
-    """Its groups' accuracy and mean confidence are what is now called actual and predicted."""
     old = json.loads(found.to_json())
     old["schema_version"] = 2
     for row in old["arms"][0]["groups"]:

@@ -22,7 +22,6 @@ def slightly_off(size: int = 600_000, *, shift: float = 0.013) -> Predictions:
 
 
 def test_a_small_error_is_within_the_tolerance() -> None:
-    """Its whole interval lies below half a point: calibrated within that."""
     found = evaluate(slightly_off(), **FEW)
     assert not found.arms[0].parts[0].holds
     assert 0 < found.arms[0].metrics["event_ece"].high < 0.005
@@ -33,7 +32,7 @@ def test_a_small_error_is_within_the_tolerance() -> None:
 
 
 def test_the_cost_of_a_small_error_is_said() -> None:
-    """In log-loss, by the best repair: about half of 0.08 squared times p (1 - p); with tolerance only."""
+    """In log loss, by the best repair: about half of 0.08 squared times p (1 - p); with tolerance only."""
     given = slightly_off(50_000, shift=0.08)
     found = evaluate(given, bootstrap=20, null_draws=200, calibrators=["platt"], tolerance=0.03)
     for tolerance in (0, 0.005):
@@ -79,7 +78,6 @@ LEVEL = 0.95
 
 
 def row(name: str, actual: float, adjusted_p: float) -> GroupRow:
-    """A group for which 80% are predicted."""
     return GroupRow(
         name=name,
         count=100,
@@ -95,7 +93,6 @@ def row(name: str, actual: float, adjusted_p: float) -> GroupRow:
 
 
 def test_the_worst_groups_are_named_first_whichever_way_they_err() -> None:
-    """By the size of the gap; of four the three worst are named."""
     rows = [row(name, accuracy, 0.001) for name, accuracy in zip("abcd", (0.7, 0.99, 0.5, 0.68), strict=True)]
     assert group_sentence(rows, 4, LEVEL) == (
         "4 of 4 groups are miscalibrated beyond noise (c: 80.0% predicted, 50.0% actual; "
@@ -105,14 +102,12 @@ def test_the_worst_groups_are_named_first_whichever_way_they_err() -> None:
 
 
 def test_a_p_value_at_the_level_is_not_beyond_chance() -> None:
-    """As everywhere, it must be below."""
     rows = [row("a", 0.7, significance(LEVEL, 1)), row("b", 0.8, 0.9)]
     said = "None of 2 groups are miscalibrated beyond noise, corrected for 2 tests (Holm)."
     assert group_sentence(rows, 2, LEVEL) == said
 
 
 def test_one_group_is_not_adjusted_for() -> None:
-    """A single look needs no adjustment, and is not called one of one."""
     assert (
         group_sentence([row("a", 0.8, 0.9)], 1, LEVEL) == "The only group is not miscalibrated beyond noise."
     )

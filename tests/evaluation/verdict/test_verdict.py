@@ -201,7 +201,6 @@ def test_errors_that_cancel_are_miscalibration(made) -> None:
 
 @pytest.mark.parametrize("kind", ["binary", "multilabel"])
 def test_a_prior_shift_is_no_matter_of_temperature(made, kind) -> None:
-    """Log-odds too high by two: events are overstated, Platt scaling is recommended, temperature fails."""
     predictions = made(kind, 3000, shift=2.0, split=np.arange(3000) % 2)
     found = judged(predictions)
     verdict = found.verdict
@@ -219,7 +218,6 @@ def test_a_prior_shift_is_no_matter_of_temperature(made, kind) -> None:
 
 
 def test_a_multilabel_verdict_counts_labels(made) -> None:
-    """One label of four is overstated, one understated, and the worst is named."""
     honest = made("multilabel", 3000, 4, class_names=["a", "b", "c", "d"])
     logits = np.add(honest.scores.numpy(), [0.0, 2.0, 0.0, -0.7])
     given = Predictions(logits=logits, labels=honest.labels, class_names=["a", "b", "c", "d"])
@@ -254,7 +252,6 @@ def test_one_class_to_fit_on_recommends_nothing(made) -> None:
 
 
 def test_a_p_value_at_its_floor_is_a_bound() -> None:
-    """Where no draw reached the error, more draws could make p smaller."""
     values: dict[str, Any] = {"metric": "ece", "mean": 0.01, "upper": 0.02, "num_draws": 1000}
     floor, above = (NullError(p_value=k / 1001, **values) for k in (1, 2))
     assert (p_value(floor), p_number(floor)) == ("p ≤ 0.001", "≤ 0.001")
@@ -295,7 +292,7 @@ def test_accuracy_bought_by_calling_a_class_no_more_is_called_that(sign, name, o
     labels = (happened if sign == 1 else ~happened).astype(int)
     verdict = judged(Predictions(logits=sign * (true + 4), labels=labels)).verdict
     assert verdict.recommended == "platt"
-    assert any(", accuracy rises from " in sentence for sentence in verdict.sentences)
+    assert any(" and accuracy rises from " in sentence for sentence in verdict.sentences)
     assert verdict.caution in verdict.sentences
     caution = verdict.caution or ""
     assert re.match(rf"Always predicting {other} has an accuracy of 9\d\.\d%\. ", caution)
@@ -305,13 +302,12 @@ def test_accuracy_bought_by_calling_a_class_no_more_is_called_that(sign, name, o
 
 
 def test_a_binary_verdict_is_about_the_event(made) -> None:
-    """The positive class, then its slope; a temperature keeps decisions and needs no caution."""
     verdict = judged(made("binary", 3000, sharpness=3)).verdict
     assert verdict.sentences[0].startswith("ECE is 0.")
     assert verdict.sentences[1].startswith("The calibration slope is 0.")
     assert not any("top label" in sentence for sentence in verdict.sentences)
     assert (verdict.recommended, verdict.caution) == ("temperature", None)
-    assert any(sentence.endswith("accuracy does not change.") for sentence in verdict.sentences)
+    assert any(sentence.endswith("accuracy doesn't change.") for sentence in verdict.sentences)
 
 
 def test_the_calibration_error_never_chooses() -> None:
@@ -330,7 +326,6 @@ def test_the_calibration_error_never_chooses() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_headline_is_one_plain_sentence(made, kind) -> None:
-    """No jargon, no missing number, one full stop at the end."""
     for sharpness, num_samples in ((1.0, 40), (3.0, 1200), (1.0, 1200)):
         verdict = judged(made(kind, num_samples, sharpness=sharpness)).verdict
         headline = verdict.headline
@@ -406,7 +401,7 @@ def test_the_highest_error_of_those_tried_is_explained(made, beside, said) -> No
 def test_the_line_names_the_measures_that_moved(made) -> None:
     """The loss by which the calibrator was chosen and the calibration error, each with its numbers."""
     line = told(made, ece=(0.052, 0.0), nll=(0.786, -0.081)).line
-    assert "Log loss falls from 0.786 to 0.705, ECE does not change" in line
+    assert "Log loss falls from 0.786 to 0.705, ECE doesn't change" in line
     line = told(made, ece=(0.052, 0.02), nll=(None, -0.1)).line
     assert "falls from infinity (1 sample gives its true class probability 0) to 0.400, " in line
     assert "ECE rises from 0.0520 to 0.0720" in line

@@ -26,7 +26,6 @@ LABELLED, PROBS, WEIGHTS_GIVEN = [1, 0, 1], [0.75, 0.5, 0.25], [1.0, 2.0, 0.5]
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
 @pytest.mark.parametrize("name", ["label", "labels", "Y_True", *LABELS])
 def test_every_name_of_true_classes(tmp_path, ending, name) -> None:
-    """The same labels in every format."""
     found = given_as(tmp_path, ending, {name: LABELLED, "prob": PROBS})
     assert (found.kind, found.labels.tolist(), found.probs.tolist()) == ("binary", LABELLED, PROBS)
 
@@ -34,7 +33,6 @@ def test_every_name_of_true_classes(tmp_path, ending, name) -> None:
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
 @pytest.mark.parametrize("name", ["prob", "logit", *SINGLE, *DECISIONS])
 def test_every_name_of_a_single_score(tmp_path, ending, name) -> None:
-    """Fractions are probabilities, also under a name that decisions often have."""
     found = given_as(tmp_path, ending, {"y": LABELLED, name: PROBS})
     assert (found.kind, found.labels.tolist(), found.values.tolist()) == ("binary", LABELLED, PROBS)
     assert found.space == ("logits" if name == "logit" else "probs")
@@ -43,7 +41,6 @@ def test_every_name_of_a_single_score(tmp_path, ending, name) -> None:
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
 @pytest.mark.parametrize("name", DECISIONS)
 def test_decisions_are_told_by_their_values(tmp_path, ending, name) -> None:
-    """Whole numbers under such a name are what the model decided."""
     with pytest.raises(InputError, match=rf"it holds decisions \(`{name}`\), and no probabilities"):
         given_as(tmp_path, ending, {"y": LABELLED, name: [1, 0, 0]})
 
@@ -51,7 +48,6 @@ def test_decisions_are_told_by_their_values(tmp_path, ending, name) -> None:
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
 @pytest.mark.parametrize("name", ["weight", "weights", "Sample_Weight", *WEIGHTS])
 def test_every_name_of_weights(tmp_path, ending, name) -> None:
-    """Weights are weights in every format, and a note says which column they are."""
     found = given_as(tmp_path, ending, {"y": LABELLED, "prob": PROBS, name: WEIGHTS_GIVEN})
     assert found.weights.tolist() == WEIGHTS_GIVEN
     assert name in {"weight", "weights"} or any(f"`{name}` as `weight" in note for note in found.notes)
@@ -59,7 +55,6 @@ def test_every_name_of_weights(tmp_path, ending, name) -> None:
 
 @pytest.mark.parametrize("ending", TABLES)
 def test_weights_of_another_name_are_named(tmp_path, ending) -> None:
-    """An option for names that are not known, and for two that are."""
     columns = {"y": LABELLED, "prob": PROBS, "w": [1, 1, 1], "exposure": WEIGHTS_GIVEN, "n": [3, 2, 1]}
     remedy = "say so by `columns`" if ending in {"pandas", "polars"} else r"\(--weight-column\)"
     with pytest.raises(InputError, match=rf"holds the weights, `exposure` or `w`\? .*{remedy}"):
@@ -74,7 +69,6 @@ def test_weights_of_another_name_are_named(tmp_path, ending) -> None:
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
 @pytest.mark.parametrize("prefix", ["prob_", "logit_", *FAMILIES["prob"], *FAMILIES["logit"]])
 def test_every_name_of_scores_by_class(tmp_path, ending, prefix) -> None:
-    """A column, or an array, for each class."""
     family = next(name for name, known in FAMILIES.items() if prefix in {f"{name}_", *known})
     scores = {f"{prefix}{k}": [p if k else 1 - p for p in PROBS] for k in range(2)}
     found = given_as(tmp_path, ending, {"y": LABELLED, **scores})
@@ -85,7 +79,6 @@ def test_every_name_of_scores_by_class(tmp_path, ending, prefix) -> None:
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
 @pytest.mark.parametrize("confidence", ["confidence", *CONFIDENCES])
 def test_every_name_of_confidences(tmp_path, ending, confidence) -> None:
-    """With whether each was right, or with what was true and what was predicted."""
     for number, outcome in enumerate(["correct", *OUTCOMES]):
         (folder := tmp_path / str(number)).mkdir()
         found = given_as(folder, ending, {confidence: PROBS, outcome: LABELLED})

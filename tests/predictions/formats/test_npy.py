@@ -11,7 +11,6 @@ from calibrant.predictions import open_predictions
 
 
 def test_a_file_finds_what_stands_beside_it(tmp_path, rng) -> None:
-    """Companions differ from the scores in one word of their name, wherever it stands."""
     logits, labels = rng.normal(size=(9, 3)), np.arange(9) % 3
     for name in ("resnet_logits_test", "logits", "Logits-final"):
         word = "Logits" if "Logits" in name else "logits"
@@ -23,7 +22,6 @@ def test_a_file_finds_what_stands_beside_it(tmp_path, rng) -> None:
 
 
 def test_the_name_says_logits_or_probabilities(tmp_path, rng) -> None:
-    """It is never guessed from the values; another name is refused with the remedy."""
     np.save(tmp_path / "probs.npy", rng.dirichlet(np.ones(3), size=9))
     assert load_predictions(tmp_path / "probs.npy").space == "probs"
     np.save(tmp_path / "scores.npy", rng.dirichlet(np.ones(3), size=9))
@@ -36,7 +34,6 @@ def test_the_name_says_logits_or_probabilities(tmp_path, rng) -> None:
 
 
 def test_labels_from_elsewhere(tmp_path, rng) -> None:
-    """A file named for them comes before one that stands beside the scores."""
     np.save(tmp_path / "logits.npy", rng.normal(size=(9, 3)))
     np.save(tmp_path / "labels.npy", np.zeros(9, int))
     np.save(tmp_path / "truth.npy", np.arange(9) % 3)
@@ -45,7 +42,6 @@ def test_labels_from_elsewhere(tmp_path, rng) -> None:
 
 
 def test_a_folder_is_an_archive_unpacked(tmp_path, rng, assert_same) -> None:
-    """Also with a validation and a test part, and texts."""
     arrays = {
         "logits_val": rng.normal(size=(5, 2)),
         "labels_val": np.array(["cat", "dog", "cat", "cat", "dog"]),

@@ -31,7 +31,6 @@ TABLES = ("csv", "tsv", "json", "jsonl", "parquet", "pandas", "polars")
 
 
 def read(folder: Path, name: str, text: str, **options: Any) -> Predictions:
-    """A file with this text, read."""
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return load_predictions(path, **options)
@@ -47,7 +46,6 @@ def read(folder: Path, name: str, text: str, **options: Any) -> Predictions:
     ],
 )
 def test_common_names_of_columns_are_understood_and_said(tmp_path, header, note) -> None:
-    """The same event under the names that scikit-learn's users and others take."""
     found = read(tmp_path, "p.csv", f"{header}\n1,0.75\n0,0.5\n")
     assert (found.kind, found.labels.tolist(), found.probs.tolist()) == ("binary", [1, 0], [0.75, 0.5])
     assert note in found.notes
@@ -78,7 +76,6 @@ def test_columns_can_be_named(tmp_path, ending) -> None:
 
 
 def test_which_of_two_columns_is_asked(tmp_path) -> None:
-    """Two names for the truth are not guessed between; the option is named."""
     with pytest.raises(
         InputError, match=r"`y_true` or `target`\? Call it `label`, or say so .*--label-column"
     ):
@@ -110,7 +107,7 @@ def test_percentages_are_not_guessed_where_they_may_be_probabilities(tmp_path) -
     rare = "label,prob\n1,0.7\n0,0.5\n"
     assert read(tmp_path, "p.csv", rare).probs.tolist() == [0.7, 0.5]
     np.testing.assert_allclose(read(tmp_path, "p.csv", rare, percent=True).probs, [0.007, 0.005])
-    with pytest.raises(InputError, match=r"must lie in \[0, 1\]"):
+    with pytest.raises(InputError, match=r"must be between 0 and 1"):
         read(tmp_path, "p.csv", "label,prob_a,prob_b\na,3,4\nb,50,50\n")
 
 
@@ -157,7 +154,7 @@ def test_a_slip_does_not_make_percentages_of_all_the_others(tmp_path, columns) -
     text = columns + "\n1,0.7\n0,{}\n0,0.5\n"
     with pytest.raises(
         InputError,
-        match=r"line 3 holds 37; 1 of 3 values exceed 1; correct it if it is a slip; say .*--percent",
+        match=r"line 3 holds 37; 1 of 3 values exceed 1; correct it if it is a slip; pass .*--percent",
     ):
         read(tmp_path, "p.csv", text.format("37"))
     with pytest.raises(InputError, match=r"% sign or none; line 3 of `.*` has one, and others"):
@@ -165,7 +162,6 @@ def test_a_slip_does_not_make_percentages_of_all_the_others(tmp_path, columns) -
 
 
 def test_tabs_part_the_cells_of_tsv(tmp_path) -> None:
-    """What is saved as .tsv has tabs and comes back."""
     given = Predictions(probs=[[0.25, 0.75], [0.5, 0.5]], labels=[1, 0])
     given.save(tmp_path / "p.tsv")
     assert (tmp_path / "p.tsv").read_text().splitlines()[0] == "label\tprob_0\tprob_1"
@@ -173,7 +169,6 @@ def test_tabs_part_the_cells_of_tsv(tmp_path) -> None:
 
 
 def lines(*records: dict[str, Any]) -> str:
-    """JSON lines."""
     return "\n".join(json.dumps(each) for each in records)
 
 
@@ -212,7 +207,6 @@ def test_arrays_that_hugging_face_evaluate_takes(tmp_path) -> None:
     ],
 )
 def test_bad_json_is_one_sentence(tmp_path, text, words) -> None:
-    """Which line, and what is wrong with it."""
     with pytest.raises(InputError, match=words):
         read(tmp_path, "a.jsonl", text)
 
@@ -237,7 +231,6 @@ def choice(doc: int, likelihoods: list[float], target: str, **marks: float) -> d
 
 
 def test_answers_to_choose_from_are_classes(tmp_path) -> None:
-    """The softmax of summed log-likelihoods is the probability of each answer; acc_norm counts characters."""
     samples = [
         choice(0, [-1.0, -2.0, -6.0], "0", acc=1.0, acc_norm=1.0),
         choice(1, [-3.0, -4.0, -4.0], "2", acc=0.0, acc_norm=1.0),
@@ -269,7 +262,6 @@ def test_targets_may_be_the_answers_themselves(tmp_path) -> None:
 
 
 def test_questions_with_unequal_numbers_of_answers_are_judged_by_the_chosen_one(tmp_path) -> None:
-    """Answers are then no classes: confidence and whether it was right."""
     samples = [choice(0, [-1.0, -1.0], "1", acc=0.0), choice(1, [-1.0, -2.0, -3.0], "0", acc=1.0)]
     found = read(tmp_path, "s.jsonl", lines(*samples))
     assert found.kind == "top_label"
@@ -305,7 +297,7 @@ def test_stated_confidences_of_generated_answers(tmp_path) -> None:
     unread = 'a confidence that is not understood and are left out, such as "4. Confidence: 80-90%".'
     assert f"1 of 5 answers state {unread}" in found.notes
     assert "1 of 5 answers are not marked right or wrong by `exact_match` and are left out." in found.notes
-    assert "Of the filters strict, flexible the first is used." in found.notes
+    assert "Filters strict, flexible: the first is used." in found.notes
     repaired = found.replace_probs([0.8, 0.3])
     for out in (tmp_path / "out.jsonl", tmp_path / "out.json"):  # which samples remain, and what they are now
         save_in_form_of(tmp_path / "s.jsonl", out, repaired)
@@ -322,7 +314,6 @@ def test_stated_confidences_of_generated_answers(tmp_path) -> None:
 
 
 def test_one_answer_a_row_is_said_to_be_no_choice(tmp_path) -> None:
-    """The log-likelihood of a single answer has nothing to be compared with."""
     with pytest.raises(InputError, match="row 0 holds the log-likelihood of one answer; choices are"):
         read(tmp_path, "s.jsonl", lines(choice(0, [-1.5], "0", acc=1.0)))
 
@@ -368,7 +359,6 @@ def test_records_name_groups_whatever_holds_their_scores(tmp_path, scores) -> No
 
 
 def test_swapped_columns_are_recognised(tmp_path) -> None:
-    """Fractions in the place of labels: it is said what they look like."""
     columns = ColumnNames(label="y_score", probs=("y_test",))
     with pytest.raises(InputError, match=r"line 2 holds '0.75'; these look like probabilities .are --label"):
         read(tmp_path, "p.csv", "y_test,y_score\n1,0.75\n0,0.5\n", columns=columns)
@@ -377,7 +367,6 @@ def test_swapped_columns_are_recognised(tmp_path) -> None:
 
 
 def test_a_column_has_one_role(tmp_path) -> None:
-    """Labels that are named as clusters, too, are not said to be missing."""
     path = tmp_path / "t.csv"
     path.write_text("y,p\n0,0.25\n1,0.5\n")
     with pytest.raises(InputError, match="the column `y` is named as label and as cluster; name two"):
@@ -438,7 +427,6 @@ def test_nothing_is_no_right_prediction(tmp_path, nothing) -> None:
     ],
 )
 def test_a_comma_that_may_part_thousands_is_refused(tmp_path, text, said) -> None:
-    """A decimal comma is one where nothing else can be meant."""
     with pytest.raises(InputError, match=said):
         read(tmp_path, "p.csv", text)
 
@@ -452,7 +440,6 @@ def test_a_comma_that_may_part_thousands_is_refused(tmp_path, text, said) -> Non
     ],
 )
 def test_decimal_commas_are_read_and_said(tmp_path, text) -> None:
-    """One cell settles what the commas of a column are."""
     found = read(tmp_path, "p.csv", text)
     assert found.scores.tolist() == [-1.234, 0.5]
     assert found.labels.tolist() == [1, 0]
@@ -462,13 +449,11 @@ def test_decimal_commas_are_read_and_said(tmp_path, text) -> None:
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet", "pandas", "polars"])
 @pytest.mark.parametrize("cells", [("95%", "5 %"), ("95,0%", "5%"), ("0.95", "0.05"), ("0,95", "0,05")])
 def test_numbers_are_read_however_they_are_written(tmp_path, ending, cells) -> None:
-    """Texts with signs, points or commas say the same in every format."""
     rows = [{"label": 1, "prob": cells[0]}, {"label": 0, "prob": cells[1]}]
     assert given_as(tmp_path, ending, rows).probs.tolist() == [0.95, 0.05]
 
 
 def test_decimals_of_parquet_are_numbers(tmp_path) -> None:
-    """As databases write them, with labels that are decimals, too; also read in pieces."""
     kind = pyarrow.decimal128(10, 3)
     two = [[Decimal("0.25"), Decimal("0.5")], [Decimal("0.75"), Decimal("0.5")]]
     table = {f"prob_{k}": pyarrow.array(each, kind) for k, each in enumerate(two)}
@@ -573,7 +558,6 @@ def test_words_of_any_column_are_matched_by_name(kind) -> None:
     ],
 )
 def test_what_is_no_number_is_told_with_its_row(given, said) -> None:
-    """Rows and values as they were given, not as a type of arrays."""
     with pytest.raises((InputError, TypeError), match=said):
         Predictions(**{"probs": [0.5, 0.25, 0.75], "labels": [0, 1, 1], **given})
 
@@ -620,7 +604,6 @@ def test_numbers_beside_the_names_of_a_pipeline_are_asked(tmp_path, truth) -> No
 
 @pytest.mark.parametrize("bad", [{"label": "a"}, {"score": 0.5}, 3, {"label": "a", "score": "x"}, None])
 def test_pipelines_without_a_score_are_refused_by_row(tmp_path, bad) -> None:
-    """An element of a list that says nothing."""
     good = {"label": "a", "scores": [{"label": "a", "score": 0.5}, {"label": "b", "score": 0.5}]}
     with pytest.raises(InputError, match=r"`scores` must list labels with scores; line 2 does not\."):
         read(tmp_path, "p.jsonl", lines(good, good | {"scores": [{"label": "b", "score": 0.5}, bad]}))
@@ -642,7 +625,6 @@ def test_pipelines_without_a_score_are_refused_by_row(tmp_path, bad) -> None:
     ],
 )
 def test_classes_are_called_as_the_labels_are(tmp_path, ending, names, labels) -> None:
-    """Columns that are named: their names whole, or without what they all begin with."""
     rows = [
         {"y": y, **{name: 1 - 0.25 * (len(names) - 1) if k == row else 0.25 for k, name in enumerate(names)}}
         for row, y in enumerate(labels)
@@ -661,7 +643,7 @@ def test_the_positive_class_names_the_word_of_a_single_score(tmp_path, ending) -
     rows = [{"label": "spam", "prob": 0.75}, {"label": "eggs", "prob": 0.5}]
     found = given_as(tmp_path, ending, rows, positive_class="spam")
     assert (found.class_names, found.labels.tolist()) == (("eggs", "spam"), [1, 0])
-    with pytest.raises(InputError, match=r"not guessed: name it by `positive_class` \(--positive-class\)"):
+    with pytest.raises(InputError, match=r"word for class 1 as `positive_class` \(--positive-class\)"):
         load_predictions(tmp_path / f"p.{ending}")
 
 
@@ -709,10 +691,10 @@ def test_values_of_named_columns_are_refused_by_their_names(tmp_path, ending, wr
     [
         (("y_true", "risk", "exposure"), {"y_true": 7}, "`y_true` must be 0 or 1; ROW 3 holds 7"),
         (("label", "prob", "weight"), {"label": 7}, "`label` must be 0 or 1; ROW 3 holds 7"),
-        (("y_true", "p_sick", "w"), {"p_sick": 7.5}, "`p_sick` must lie in [0, 1]; ROW 3 holds 7.5"),
+        (("y_true", "p_sick", "w"), {"p_sick": 7.5}, "`p_sick` must be between 0 and 1; ROW 3 holds 7.5"),
         (("y_true", "y_score", "w"), {"w": -1.0}, "`w` must be finite and not negative; ROW 3 holds -1"),
         (("is_right", "conf", "w"), {"is_right": 7}, "`is_right` must be 0 or 1; ROW 3 holds 7"),
-        (("is_right", "conf", "w"), {"conf": 1.5}, "`conf` must lie in [0, 1]; ROW 3 holds 1.5"),
+        (("is_right", "conf", "w"), {"conf": 1.5}, "`conf` must be between 0 and 1; ROW 3 holds 1.5"),
     ],
 )
 def test_values_are_refused_by_the_names_of_their_columns(tmp_path, ending, names, wrong, said) -> None:
@@ -727,7 +709,6 @@ def test_values_are_refused_by_the_names_of_their_columns(tmp_path, ending, name
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "json", "parquet"])
 def test_several_columns_of_scores_are_called_by_their_names(tmp_path, ending) -> None:
-    """In errors and in notes; of very many the first three."""
     rows = [{"y": k % 2, "p_cat": 0.25, "p_dog": 0.75} for k in range(4)]
     place = {"csv": "line 3", "tsv": "line 3", "jsonl": "line 2"}.get(ending, "row 1")
     rows[1]["p_dog"] = 0.5
@@ -755,7 +736,6 @@ def test_folders_and_times_are_refused_by_the_names_of_their_columns(tmp_path) -
 
 
 def test_a_pair_of_classes_is_refused_by_the_names_of_its_columns(tmp_path) -> None:
-    """Also in the remedy that is to be typed."""
     with pytest.raises(InputError, match=r"`gold` is missing in 1 of 2 rows; line 3 .*subset=\['gold'\]"):
         read(tmp_path, "p.csv", "conf,gold,y_pred\n0.5,a,a\n0.75,,b\n")
 
@@ -783,7 +763,6 @@ def test_the_plural_of_a_single_score_is_its_name(tmp_path, ending, name) -> Non
 
 
 def test_the_plural_is_not_read_beside_scores_of_classes(tmp_path) -> None:
-    """It was not used there, and is not."""
     found = read(tmp_path, "p.csv", "label,prob_a,prob_b,probs\na,0.5,0.5,1\nb,0.5,0.5,1\n")
     assert found.notes == ("Not used: `probs`.",)
 
@@ -807,7 +786,6 @@ def test_a_name_alone_is_a_list_of_one() -> None:
 @pytest.mark.parametrize("ending", ["json", "jsonl"])
 @pytest.mark.parametrize("name", ["label", "split"])
 def test_numbers_of_400_digits_are_one_sentence(tmp_path, ending, name) -> None:
-    """JSON has no largest number; a label and a split have."""
     rows = [{"label": 1, "prob": 0.75}, {"label": 0, "prob": 0.5}]
     rows[0][name] = int("9" * 400)
     with pytest.raises(InputError, match=r"must be less than 2\*\*63 in size; (row 0|line 1) holds 9{20}…"):
@@ -815,7 +793,6 @@ def test_numbers_of_400_digits_are_one_sentence(tmp_path, ending, name) -> None:
 
 
 def test_tensors_that_are_no_plain_numbers(tmp_path) -> None:
-    """Floats of eight bits are widened."""
     probs = torch.tensor([[0.75, 0.25], [0.5, 0.5]])
     torch.save({"probs": probs.to(torch.float8_e4m3fn), "labels": torch.tensor([0, 1])}, tmp_path / "a.pt")
     assert load_predictions(tmp_path / "a.pt").probs.tolist() == probs.tolist()

@@ -87,7 +87,6 @@ def test_what_sums_do_not_know_is_read_whole(tmp_path, monkeypatch) -> None:
     ],
 )
 def test_lists_of_another_length_are_refused(second, said, tmp_path) -> None:
-    """The message names the file, and the row that holds fewer."""
     first = {"label": [0, 1], "logits": [[0.0, 1.0, 2.0]] * 2}
     for name, held in (("a", first), ("b", second)):
         parquet.write_table(pyarrow.table(held), tmp_path / f"{name}.parquet")
@@ -158,8 +157,8 @@ def test_a_column_may_say_what_its_folder_does(tmp_path) -> None:
     [
         ({"group=x": {"group": ["x", "y"]}}, "its column `group` must say what .* group=x; it holds 'y'"),
         ({"day=1": {"day": [2, 2]}}, "its column `day` must say what its folder does, day=1; it holds '2'"),
-        ({"group=1": {"group": ["1"] * 2}, "group=2": {}}, r"of all files or of none.*a\.parquet lacks it"),
-        ({"group=1": {}, "group=2": {"group": [2, 2]}}, r"of all files or of none.*a\.parquet has it"),
+        ({"group=1": {"group": ["1"] * 2}, "group=2": {}}, r"of all files or none.*a\.parquet lacks it"),
+        ({"group=1": {}, "group=2": {"group": [2, 2]}}, r"of all files or none.*a\.parquet has it"),
         ({"logit_3=1": {}}, "`logit_3` must not be what folders are named by"),
         ({"weight=some": {}}, "`weight` must hold a number in every row; row 0 holds 'some'"),
     ],

@@ -31,4 +31,4 @@ def convert(
         outputs = convert_chexnet(checkpoint, out)
     typer.echo(f"weights of a DenseNet with {outputs} outputs: {out}")
     network = '--model "densenet(depth=121)" --multilabel --class-names chexnet'
-    typer.echo(f"next: calibrant serve {network} --weights {out}")
+    typer.echo(f"Next: calibrant serve {network} --weights {out}")

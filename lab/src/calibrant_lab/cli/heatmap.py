@@ -50,9 +50,9 @@ def heatmap(
     dataset = data_of(found)
     name, maps = heat_maps(found, samples=samples, label=label, layer=layer, seed=seed, dataset=dataset)
     paths = write_heat_maps(found.folder.path / FOLDER if out is None else out, name, maps)
-    typer.echo(f"layer: {name}")
+    typer.echo(f"Layer: {name}")
     for each, path in zip(maps, paths, strict=True):
         typer.echo(f"{each.probability:7.1%}  {path}")
     if out is None and found.evaluation is not None:
         rewrite_whole_report(found, dataset)
-        typer.echo(f"report: {found.folder.report}")
+        typer.echo(f"Report: {found.folder.report}")

@@ -22,7 +22,7 @@ def predict(
     model: Annotated[
         str, typer.Argument(help="Network: module:factory, a name such as lenet, or the directory of a run.")
     ],
-    data: Annotated[str, typer.Argument(help="Named dataset, file, or folder of images.")],
+    data: Annotated[str, typer.Argument(help="Named dataset, file, folder of images, or module:factory.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Write the predictions to this file.")],
     checkpoint: Annotated[
         Path | None, typer.Option("--weights", help="Weights to load: .safetensors, or a state dictionary.")
@@ -109,8 +109,8 @@ def predict(
     if not quiet:
         marked = "" if found.split is None else f", {found.calibration.num_samples} of them for calibration"
         typer.echo(f"{raw.name}: {found.num_samples} samples{marked}; {len(raw.class_names)} classes")
-        typer.echo(f"predictions: {out}")
-        typer.echo(f"next: calibrant evaluate {out}")
+        typer.echo(f"Predictions: {out}")
+        typer.echo(f"Next: calibrant evaluate {out}")
 
 
 def _warn_of_seen(raw: RawData, split: str | None, *, trained_on: bool) -> None:

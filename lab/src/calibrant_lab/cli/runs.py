@@ -65,7 +65,7 @@ def runs(
         from calibrant_lab.sweep.sinks import export as send
 
         written = send(export, chosen)
-        typer.echo(f"{plural(written, 'run')} written to {export}, {len(chosen) - written} were there")
+        typer.echo(f"{plural(written, 'run')} written to {export}, {len(chosen) - written} already there")
     elif as_json:
         for each in chosen:
             content = {one.name: getattr(each, one.name) for one in fields(each) if one.name[0] != "_"}
@@ -98,7 +98,7 @@ def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
     if chosen:
         Console().print(table)
     if not reasons and len(chosen) > _MOST:
-        typer.echo(f"and {len(chosen) - _MOST} more; choose by --where, or take all by --json")
+        typer.echo(f"and {len(chosen) - _MOST} more; filter with --where, or list all with --json")
     if not reasons:
         for each in chosen:
             if each.status != "finished":
@@ -119,7 +119,7 @@ def _show_totals(store: Store, chosen: Sequence[RunResult]) -> None:
     open_ = store.unfinished()
     if open_:
         busy = sum(holder is not None for holder in open_.values())
-        typer.echo(f"{len(open_)} unfinished, {busy} of them being done")
+        typer.echo(f"{len(open_)} unfinished, {busy} of them running")
     sizes = store.sizes()
     runs = [size for run, size in sizes.items() if run]
     largest = f", the largest {decimal(max(runs))}" if runs else ""

@@ -163,7 +163,7 @@ def _forget(store: Store, items: Sequence[Item], retry: str) -> None:
     for run in again:
         store.remove(run)
     if again:
-        typer.echo(f"to do again: {len(again)} that {'failed or diverged' if retry == 'all' else retry}")
+        typer.echo(f"Running again: {len(again)} that {'failed or diverged' if retry == 'all' else retry}")
 
 
 def _show_plan(grid: Grid, store: Store, engine: Engine) -> None:
@@ -182,12 +182,12 @@ def _show_plan(grid: Grid, store: Store, engine: Engine) -> None:
             typer.echo(f"{name}: {statuses[name]}")
     held = len(store.leases.held().keys() & items.keys())
     if held:
-        typer.echo(f"being done by another sweep: {held}")
+        typer.echo(f"Running in another sweep: {held}")
     todo = pending_of([*items.values()], store)
     engine.prepare(todo)
     left = estimates.left(todo, engine.at_once)
-    time = "nothing is known yet of how long" if left is None else f"about {said_time(left)}"
-    typer.echo(f"to do: {len(todo)}, {engine.at_once} at once; {time}" if todo else "to do: nothing")
+    time = "the time is not known yet" if left is None else f"about {said_time(left)}"
+    typer.echo(f"To do: {len(todo)}, {engine.at_once} at once; {time}" if todo else "To do: nothing")
 
 
 def _show_end(store: Store, items: Sequence[Item]) -> None:
@@ -202,4 +202,4 @@ def _show_end(store: Store, items: Sequence[Item]) -> None:
         count = sum(each.status == status for each in results)
         if count:
             typer.echo(f"{status}: {count}; `calibrant runs {store.address} --{status}` shows why")
-    typer.echo(f"store: {store.address}")
+    typer.echo(f"Store: {store.address}")

@@ -37,7 +37,7 @@ def train(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="Named dataset, .npz file, or folder of images or texts."),
+        typer.Option(metavar="DATA", help="Named dataset, .npz file, folder, or module:factory."),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Number of epochs.")] = None,
@@ -131,17 +131,17 @@ def _show(run: Run) -> None:
     if run.evaluation is not None:
         render(run.evaluation, Console())
     if note := budget_note(run.recipe):
-        typer.echo(f"budget:      {note}")
+        typer.echo(f"Budget:      {note}")
     row = run.kept_row
     value = row["calibration_temperature"]
     best = "" if value is None else f"; its best temperature on the calibration split is {value:.3g}"
-    typer.echo(f"evaluated:   the network after epoch {row['epoch']}{best}")
+    typer.echo(f"Evaluated:   the network after epoch {row['epoch']}{best}")
     for name, said in cost_facts(run.cost).items():
-        typer.echo(f"{name}:        {said}")
+        typer.echo(f"{name.capitalize()}:        {said}")
     if run.folder.foreign_predictions.is_file():
-        typer.echo(f"foreign:     {run.folder.foreign_predictions}")
-    typer.echo(f"predictions: {run.folder.predictions}")
-    typer.echo(f"report:      {run.folder.report}")
+        typer.echo(f"Out of distribution: {run.folder.foreign_predictions}")
+    typer.echo(f"Predictions: {run.folder.predictions}")
+    typer.echo(f"Report:      {run.folder.report}")
 
 
 def _show_selection(selection: Selection, folder: Path) -> None:
@@ -156,7 +156,7 @@ def _show_selection(selection: Selection, folder: Path) -> None:
         shown = ("not finite" if value is None else f"{value:.4f}" for value in values)
         table.add_row(Name(each.loss), *shown, "chosen" if each is selection.chosen else "")
     Console().print(table)
-    typer.echo(f"chosen by validation NLL {selection.by} temperature scaling: {selection.chosen.loss}")
-    typer.echo(f"run:       {selection.chosen.run.folder.path}")
-    typer.echo(f"selection: {folder / 'selection.json'}")
-    typer.echo(f"report:    {folder / 'report.html'}")
+    typer.echo(f"Chosen by validation NLL {selection.by} temperature scaling: {selection.chosen.loss}")
+    typer.echo(f"Run:       {selection.chosen.run.folder.path}")
+    typer.echo(f"Selection: {folder / 'selection.json'}")
+    typer.echo(f"Report:    {folder / 'report.html'}")

@@ -1,8 +1,8 @@
 """Random changes to training images, a batch at a time and on any device.
 
-Drawing (from a given generator; on a GPU only crops and flips are drawn) is separate from applying, so that
-several processes can draw for the whole batch and each change its own share: the result does not depend on
-how many there are.
+Drawing (from a given generator; on a GPU only crops and flips are drawn) is separate from applying. So
+several processes can draw for the whole batch, each changes its own share, and the result is the same for any
+number of processes.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def check(raw: RawData, *, source: str) -> None:
         low, high = int(labels.min()), int(labels.max())
         if low < 0 or high >= classes:
             raise InputError(
-                f"{source}: labels must lie in 0 … {classes - 1}; the {split} split has {low} … {high}."
+                f"{source}: labels must be in 0 … {classes - 1}; the {split} split has {low} … {high}."
             )
         if 0 in part.inputs.shape:
             raise InputError(f"{where} must hold values; its samples have the shape {shape}.")
@@ -83,23 +83,36 @@ def read_npz(
     path: Path, *, name: str | None = None, class_names: Sequence[str] | None = None, keys: str = "x_{} y_{}"
 ) -> RawData:
     """Read images or features with labels from an ``.npz`` file; ``keys`` says what its arrays are called."""
-    arrays = read_arrays(path)
+    return of_arrays(
+        read_arrays(path), source=path.name, name=name or path.stem, class_names=class_names, keys=keys
+    )
+
+
+def of_arrays(
+    arrays: Mapping[str, Array],
+    *,
+    source: str,
+    name: str,
+    class_names: Sequence[str] | None = None,
+    keys: str = "x_{} y_{}",
+) -> RawData:
+    """Images or features with labels, by the names of an ``.npz`` file."""
     found: dict[str, Any] = {}
     for split, words in SPLITS.items():
         for word in words:
             x, y = (key.format(word) for key in keys.split())
             if x in arrays and y in arrays and split not in found:
-                found[split] = _raw_part(arrays[x], arrays[y], path, x, y)
+                found[split] = _raw_part(arrays[x], arrays[y], source, x, y)
             elif x in arrays and split not in found:
-                raise InputError(f"{path.name} has {x!r} but no labels {y!r}.")
+                raise InputError(f"{source} has {x!r} but no labels {y!r}.")
         if "{}" not in keys:  # one part only
             break
     if "train" not in found:
         x, y = (key.format("train") for key in keys.split())
-        raise InputError(f"{path.name} must hold {x!r} and {y!r}; it holds {', '.join(arrays) or 'nothing'}.")
+        raise InputError(f"{source} must hold {x!r} and {y!r}; it holds {', '.join(arrays) or 'nothing'}.")
     if class_names is None:
-        class_names = _class_names(arrays, found, path)
-    return RawData(name=name or path.stem, class_names=tuple(class_names), **found)
+        class_names = _class_names(arrays, found, source)
+    return RawData(name=name, class_names=tuple(class_names), **found)
 
 
 def read_arrays(path: Path) -> Mapping[str, Array]:
@@ -127,35 +140,35 @@ def table_rows(path: Path, needed: Sequence[str]) -> Iterator[Mapping[str, str |
         raise InputError(f"{path} cannot be read as CSV ({reason(error)}); save it as UTF-8.") from error
 
 
-def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> Part:
+def _raw_part(inputs: Array, labels: Array, source: str, x: str, y: str) -> Part:
     """Images with channels first, or features, and int64 labels."""
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim not in (1, 2) or labels.dtype.kind not in "biu":
         raise InputError(
-            f"{path.name}: {y!r} must hold one whole number per sample, or 0 and 1 for each label; "
+            f"{source}: {y!r} must hold one whole number per sample, or 0 and 1 for each label; "
             f"got shape {labels.shape} of {labels.dtype}."
         )
     if labels.ndim == 2 and (np.unique(labels) > 1).any() | (labels.min(initial=0) < 0):
-        raise InputError(f"{path.name}: {y!r} of shape {labels.shape} must hold 0 and 1.")
+        raise InputError(f"{source}: {y!r} of shape {labels.shape} must hold 0 and 1.")
     if labels.ndim == 2 and bool((labels.sum(axis=1) == 1).all()):
         raise InputError(
-            f"{path.name}: {y!r} must hold the number of the class where each sample has exactly one; "
+            f"{source}: {y!r} must hold the number of the class where each sample has exactly one; "
             "store labels.argmax(axis=1)."
         )
     if not len(labels):
-        raise InputError(f"{path.name}: {y!r} must hold a label for each sample; got none.")
+        raise InputError(f"{source}: {y!r} must hold a label for each sample; got none.")
     if len(inputs) != len(labels):
-        raise InputError(f"{path.name}: {x!r} has {len(inputs)} samples, {y!r} has {len(labels)}.")
+        raise InputError(f"{source}: {x!r} has {len(inputs)} samples, {y!r} has {len(labels)}.")
     if inputs.ndim not in (2, 3, 4) or inputs.dtype.kind not in "biuf":
         raise InputError(
-            f"{path.name}: {x!r} must be images (N, H, W[, C]) or features (N, D); "
+            f"{source}: {x!r} must be images (N, H, W[, C]) or features (N, D); "
             f"got shape {inputs.shape} of {inputs.dtype}."
         )
     if inputs.dtype != np.uint8:
         inputs = inputs.astype(np.float32)
         bad = ~np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1)
         if bad.any():
-            raise InputError(f"{path.name}: {x!r} must be finite; row {int(bad.argmax())} is not.")
+            raise InputError(f"{source}: {x!r} must be finite; row {int(bad.argmax())} is not.")
     elif inputs.ndim == 2:
         inputs = inputs.astype(np.float32)  # counts, not pixels
     tensor = torch.from_numpy(inputs)
@@ -166,10 +179,10 @@ def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> Part:
     return Part(inputs=tensor, labels=torch.from_numpy(labels.astype(np.int64)))
 
 
-def _class_names(arrays: Mapping[str, Array], found: Mapping[str, Part], path: Path) -> tuple[str, ...]:
+def _class_names(arrays: Mapping[str, Array], found: Mapping[str, Part], source: str) -> tuple[str, ...]:
     if "class_names" in arrays:
         return tuple(str(name) for name in np.atleast_1d(arrays["class_names"]).tolist())
     labels = found["train"].labels
     if labels.ndim == 2:
         return tuple(str(number) for number in range(labels.shape[1]))
-    return numbered_classes(max(int(part.labels.max()) for part in found.values()), source=path.name)
+    return numbered_classes(max(int(part.labels.max()) for part in found.values()), source=source)

@@ -32,8 +32,8 @@ _FEW = 16  # images that are not worth a thread
 class Geometry:
     """What is done to an image before a network sees it; 0 is nothing.
 
-    In this order: the shorter side is scaled to ``resize`` pixels, the middle square of ``crop`` pixels is
-    cut out, the whole is scaled to ``size`` × ``size`` pixels, and the image gets 1 (grey) or 3 ``channels``.
+    In this order: the shorter side is scaled to ``resize`` pixels, and the middle square of ``crop`` pixels
+    is cut out. Then the whole is scaled to ``size`` × ``size`` pixels, with 1 (grey) or 3 ``channels``.
     Scaling is bilinear, with antialiasing.
     """
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import build_from, nearest
 from calibrant.demo.digits import read_digits
 from calibrant_lab.data.fetch import Folder, located, published
-from calibrant_lab.data.files import check, read_npz
+from calibrant_lab.data.files import check, of_arrays, read_npz
 from calibrant_lab.data.images.archives import ARCHIVES
 from calibrant_lab.data.images.cifar import read_cifar, read_corrupted_cifar, read_idx, read_svhn
 from calibrant_lab.data.images.encoded import ImageFiles, read_folder, read_jpeg_archive, read_tiny_imagenet
@@ -23,6 +24,7 @@ from calibrant_lab.data.lazy import Geometry, LazyImages, StoredImages
 from calibrant_lab.data.table import Part, RawData
 from calibrant_lab.data.text.sets import read_finsen, read_newsgroups, read_texts, read_trees
 from calibrant_lab.data.xray_sets import read_chest_xray_covid, read_chestxray14
+from calibrant_lab.elsewhere import ELSEWHERE, imported
 
 
 def load(
@@ -37,15 +39,18 @@ def load(
     (20 000, padding included), and ``length``, how many words count, from the end (1000).
 
     A path leads to an ``.npz`` file, to the files of a known set (the archive, or the folder that it unpacks
-    to), or to a folder of images. An ``.npz`` file holds ``x_train, y_train`` and, where there are such
-    splits, ``x_val, y_val`` and ``x_test, y_test``: images ``(N, H, W)`` or ``(N, H, W, C)``, or features
-    ``(N, D)``; the number of the class, or ``(N, C)`` with 0 or 1 for each of several labels; optionally
-    ``class_names``. A folder of images holds ``train/CLASS/*.png``, with ``val`` and
-    ``test`` alongside, or ``CLASS/*.png`` alone. A folder of texts holds ``train.jsonl`` (or ``.jsonl.gz``)
-    and perhaps ``val.jsonl`` and ``test.jsonl``, with ``{"text": …, "label": …}`` on each line.
+    to), or to a folder of images. An ``.npz`` file holds ``x_train, y_train`` and optionally ``x_val,
+    y_val``, ``x_test, y_test`` and ``class_names``. ``x`` are images ``(N, H, W)`` or ``(N, H, W, C)``, or
+    features ``(N, D)``. ``y`` are class numbers, or ``(N, C)`` with 0 or 1 for each of several labels. A
+    folder of images holds ``train/CLASS/*.png``, with ``val`` and ``test`` alongside, or ``CLASS/*.png``
+    alone. A folder of texts holds ``train.jsonl`` (or ``.jsonl.gz``) and perhaps ``val.jsonl`` and
+    ``test.jsonl``, with ``{"text": …, "label": …}`` on each line.
+
+    ``module:factory``, or ``module:factory(setting=value)``, is a function of your own, which returns
+    :class:`RawData`, or a dictionary with the arrays of an ``.npz`` file.
 
     Args:
-        name: A name of :func:`available`, or the path of a file or folder.
+        name: A name of :func:`available`, the path of a file or folder, or ``module:factory``.
         folder: The folder of data sets; without it the environment variable ``CALIBRANT_DATA`` names it.
         geometry: How images are scaled and cut when they are chosen.
 
@@ -88,6 +93,8 @@ def _named_or_from_path(name: str, folder: Folder) -> RawData:
     if head in _NAMED:
         return build_from(name, {head: partial(_NAMED[head], head, folder)}, what="data set")
     path = Path(name)
+    if ELSEWHERE.fullmatch(name) and not path.drive and not path.exists():
+        return _made(name)
     if path.suffix == ".npz" and not path.is_dir():
         return read_npz(path)
     if not path.exists() and (len(path.parts) > 1 or path.name.endswith(ARCHIVES)):
@@ -102,8 +109,19 @@ def _named_or_from_path(name: str, folder: Folder) -> RawData:
     raise InputError(
         f"there is no data set {name!r}{nearest(head, _NAMED)} "
         "You can also give the path of an .npz file, of an archive of a known set, or of a folder of images "
-        "or texts."
+        "or texts. A function of your own has the form module:factory."
     )
+
+
+def _made(name: str) -> RawData:
+    made = imported(name, {})
+    if isinstance(made, RawData):
+        return made
+    if not isinstance(made, Mapping):
+        raise InputError(
+            f"{name} must give RawData, or a dictionary with x_train and y_train; got {type(made).__name__}."
+        )
+    return of_arrays({key: np.asarray(value) for key, value in made.items()}, source=name, name=name)
 
 
 def _recognised(path: Path) -> RawData:

@@ -214,9 +214,9 @@ def split(
     r"""Cut what ``raw`` lacks from its training samples.
 
     Every cut is stratified, so each class has its share to within one sample, and depends on ``seed``
-    alone: the test split is cut first, then calibration, then policy, and what is left trains.
-    Where samples come in groups, such as the images of a patient, whole groups are drawn, so that no group is
-    in two splits; sizes are met as closely as groups allow, and classes have their shares on average only.
+    alone: the test split is cut first, then calibration, then policy, and what is left trains. If samples
+    come in groups, such as the images of a patient, whole groups are drawn, so that no group is in two
+    splits. Sizes are met as closely as groups allow, and classes have their shares only on average.
     Multilabel samples are drawn without regard to their labels.
 
     Args:
@@ -224,7 +224,7 @@ def split(
         calibration: How many training samples (a share if below 1) to hold out where there is no such split.
         test: The same for the test split.
         policy: The same for the split that drives AdaFocal; 0 for none.
-        train: Keep only so many training samples.
+        train: Keep only this number of training samples.
         imbalance: Make the training samples long-tailed: class :math:`c` of :math:`C` keeps
             :math:`\rho^{-c / (C - 1)}` of what the first class has, :math:`\rho` being this number.
         downsample: Shrink images by this factor, averaging.
@@ -267,7 +267,7 @@ def split(
     if train is not None:
         if not 1 <= train <= len(left):
             raise InputError(
-                f"`train` must lie between 1 and the {len(left)} samples that are left; got {train}."
+                f"`train` must be between 1 and the {len(left)} samples that are left; got {train}."
             )
         left = left[cut(left, train)]
     parts = {"train": raw.train.rows(torch.from_numpy(left), memory=memory), **cuts}

@@ -47,7 +47,7 @@ from calibrant.calibrators.fitting.searches import (
 from calibrant.calibrators.methods.temperatures import FocalTemperatureScaling
 
 _RISE = 0.7  # of log T by log(1 + gamma), about; where the next descent starts
-_FACTORS = np.geomspace(1 / 3, 3, 221)  # around the likeliest temperature: steps of one per cent
+_FACTORS = np.geomspace(1 / 3, 3, 221)  # around the maximum-likelihood temperature: steps of one per cent
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -109,7 +109,7 @@ def temperature_ridge(
     chosen = [float(gamma) for gamma in gammas]
     for gamma in chosen:
         if not LOWEST_GAMMA <= gamma <= HIGHEST_GAMMA:
-            raise InputError(f"`gammas` must lie from {LOWEST_GAMMA} to {HIGHEST_GAMMA:g}; got {gamma}.")
+            raise InputError(f"`gammas` must be from {LOWEST_GAMMA} to {HIGHEST_GAMMA:g}; got {gamma}.")
     samples = single_problem(logits, labels, weights)
     return ridge_of(samples, in_effect(objective, samples), chosen)
 

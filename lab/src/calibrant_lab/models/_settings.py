@@ -31,7 +31,7 @@ def positives(name: str, values: object, *, least: int = 0) -> tuple[int, ...]:
 def share(name: str, value: object) -> float:
     """``value`` if it lies in [0, 1)."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise InputError(f"`{name}` must lie in [0, 1); got {value!r}.")
+        raise InputError(f"`{name}` must be in [0, 1); got {value!r}.")
     return float(value)
 
 

@@ -16,7 +16,7 @@ class CNN(nn.Module):
     Args:
         input_shape: Channels, height and width of one image, at least 4 × 4 pixels.
         num_classes: How many logits to give.
-        width: Channels of the first pair; the second has twice as many.
+        width: Channels of the first pair; the second has twice this number.
         hidden: Width of the linear layer.
         dropout: Share of the units left out before each linear layer in training.
 

@@ -20,8 +20,8 @@ class GPCNN(nn.Module):
     Convolutions see five words and have ReLU; after the first two comes the maximum over five neighbours.
     The word vectors stay as they are. Texts have their padding, zeros, in front.
 
-    A batch is sorted by length and computed in groups, each cut to its longest text and 21 words of padding:
-    as the maximum sees every value that it would see with the whole padding, the logits are the same.
+    A batch is sorted by length and computed in groups, each cut to its longest text and 21 words of padding.
+    The logits are the same, because the maximum sees every value that it would see with the whole padding.
 
     Args:
         input_shape: Words in a text.

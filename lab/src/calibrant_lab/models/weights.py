@@ -29,7 +29,7 @@ def load_weights(
 
     The networks of this package also know the names that the original code gives their parameters:
     torchvision's for ``densenet``, Hugging Face's for ``vit``, and those of Mukhoti et al. (2020) for the
-    others. A ``module.`` that stands before every name is dropped.
+    others. A ``module.`` before every name is dropped.
 
     Args:
         model: The network; it is changed where it lies, on its device and in its precision.

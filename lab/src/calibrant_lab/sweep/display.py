@@ -39,7 +39,7 @@ class Estimates:
         return None
 
     def left(self, items: Sequence[Item], jobs: int) -> float | None:
-        """The time of all these runs, so many at once; None where nothing is known of one."""
+        """The time of all these runs, with this number at once; None if one is unknown."""
         known = [self.seconds(item.settings) for item in items]
         each = [seconds for seconds in known if seconds is not None]
         if len(each) < len(known) or not each:
@@ -134,7 +134,7 @@ class SweepDisplay(Watcher):
         if self._bars is not None and not self._is_waiting:
             self._is_waiting = True
             last = "the last run is" if runs == 1 else f"the last {runs} runs are"
-            self._say(f"{last} being done by another sweep; waiting for it")
+            self._say(f"{last} running in another sweep; waiting for it")
 
     def stop(self) -> None:
         if self._bars is not None:

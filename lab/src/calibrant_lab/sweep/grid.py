@@ -254,7 +254,7 @@ def _combinations(content: Mapping[str, Any], known: Sequence[str], source: str)
         sizes = {name: len(values) for name, values in table.items()}
         if len(set(sizes.values())) > 1:
             shown = ", ".join(f"{size} of {name}" for name, size in sizes.items())
-            raise InputError(f"{source}: [[zip]] must have as many values of each; got {shown}.")
+            raise InputError(f"{source}: [[zip]] must have the same number of values of each; got {shown}.")
         columns.append([dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)])
     if not columns:
         raise InputError(f"{source}: [axes] must name settings with lists of values, as `seed = [0, 1]`.")

@@ -34,8 +34,8 @@ class KeptRun:
 
     settings: Values  # all that the task was given
     made: Values = field(default_factory=dict[str, Any])
-    """The ``version`` of the task's numbers, what ``MADE`` names, the GPU as its ``device`` if it was made on
-    one, and the ``cpu_seconds`` that it took unless they are among what was found, as far as is known."""
+    """The ``version`` of the numbers, what ``MADE`` names, ``device`` and ``cpu_seconds``, as far as
+    known."""
     found: Values  # what the page is made of
 
     @property
@@ -46,7 +46,7 @@ class KeptRun:
 
 
 def keep(result: RunResult, found: Values, digits: int) -> KeptRun:
-    """A result of a store as a results file has it, to so many digits that count."""
+    """A result of a store as in a results file, to this number of significant digits."""
     made = {"version": result.version} | {
         name: result.environment[name] for name in MADE if result.environment.get(name) is not None
     }
@@ -58,7 +58,7 @@ def keep(result: RunResult, found: Values, digits: int) -> KeptRun:
 
 
 def shortened(value: Any, digits: int) -> Any:
-    """Numbers to so many digits that count, wherever they stand; None for what is not finite."""
+    """All numbers to this number of significant digits; None for what is not finite."""
     if isinstance(value, float):
         return rounded(value, digits)
     if isinstance(value, Mapping):

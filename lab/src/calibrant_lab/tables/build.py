@@ -295,9 +295,10 @@ class Table:
     rows: Sequence[tuple[str, ...]]  # the words beside each row
     columns: Sequence[tuple[str, ...]]  # the words above each column
     cells: pd.DataFrame
-    """A :class:`Cell` in each row of the frame, row by row of the table. Beside it stand ``best_p``, the
-    adjusted p-value of being the best of those compared, and the ``difference`` from the arm that all are
-    compared with, its ``p`` and ``adjusted`` p-value and the ``test``; NaN where there is none."""
+    """A :class:`Cell` in each row of the frame, row by row of the table. ``best_p`` is the adjusted p-value
+    of being the best of those compared. ``difference`` is from the arm that all are compared with, with its
+    ``p`` and ``adjusted`` p-value and the ``test``. NaN if there is none.
+    """
     left_out: int  # rows of the layout without runs that were left out
     unplaced: int  # how many runs match no row and column of it
     strays: tuple[str, ...]  # settings that vary within a cell besides what is repeated

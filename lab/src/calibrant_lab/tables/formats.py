@@ -25,7 +25,9 @@ _WIDEST = 4000  # characters of a line without a terminal: as many as the table 
 _NOTES = 100
 _SIGNS = """
 α alpha β beta γ gamma δ delta ε varepsilon ζ zeta η eta θ theta ι iota κ kappa λ lambda μ mu ν nu
+
 ξ xi π pi ρ rho σ sigma τ tau φ varphi χ chi ψ psi ω omega Γ Gamma Δ Delta Θ Theta
+
 Λ Lambda Ξ Xi Π Pi Σ Sigma Φ Phi Ψ Psi Ω Omega
 ± pm × times → rightarrow ≈ approx ≠ neq ∞ infty ≤ leq ≥ geq ↔ leftrightarrow
 """
@@ -63,7 +65,7 @@ def terminal_text(table: Table) -> str:
 
 
 def rendered(table: Table, *, width: int | None = None) -> RenderableType:
-    """The table for a console; where its columns do not fit into ``width`` they stand in blocks."""
+    """The table for a console, in blocks if its columns do not fit into ``width``."""
     shown = show(table)
     below = Grid.grid()
     below.add_column(width=min(width or _NOTES, _NOTES), overflow="fold")
@@ -221,7 +223,7 @@ def _latex_line(line: Line | None) -> str:
 
 
 def csv_text(table: Table) -> str:
-    """A row for each cell: intervals at 95 %, numbers to twelve digits, ``values`` as JSON by seed."""
+    """A row for each cell: intervals at 95%, numbers to twelve digits, ``values`` as JSON by seed."""
     levels, counted = table.layout.levels, table.options.wanted is not None
     cells: list[Any] = [*table.cells.itertuples()]
     rows = [[*(each.keys.get(level) for level in levels), *_numbers(each, counted=counted)] for each in cells]

@@ -35,13 +35,14 @@ _MOST = 8  # quantities of a task without stages that are shown
 
 @dataclass(frozen=True, kw_only=True)
 class TableQuantity:
-    """What stands in a cell."""
+    """The content of a cell."""
 
     title: str  # its head
     source: FoundIn | None
-    """Where in a run's result it is found: a ``metric``, a fitted ``parameter``, the ``last`` of what was
-    recorded after each epoch, a ``setting``, something in ``more``, or what was ``spent``; None for what
-    only a paper has."""
+    """Where it is in a run's result: a ``metric``, a fitted ``parameter``, the ``last`` of what was
+    recorded after each epoch, a ``setting``, something in ``more``, or what was ``spent``. None for what only
+    a paper has.
+    """
     name: str  # what it is called there
     stage: tuple[str, ...] = ()
     """Names of stages, of which the first that a run has counts; empty for the run's first stage."""
@@ -86,7 +87,7 @@ class Layout:
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The levels whose values are compared; if nothing is said losses, or else what the rows are."""
+        """The levels whose values are compared; by default losses, or else the rows."""
         usual = tuple(level for level in self.levels if level in {"loss", "method"})
         return self.compare or usual or self.rows
 
@@ -148,7 +149,7 @@ def layout_named(name: str) -> Layout:
         >>> layout_named("mukhoti-1").table
         '1'
     """
-    remedy = " `calibrant table --list` says more; a file ends in .toml."
+    remedy = " see `calibrant table --list`; a file ends in .toml."
     path = Path(name) if name.endswith(".toml") else named(name, layouts(), "layout", remedy=remedy)
     return Layout.read(read_toml(path), source=str(path))
 

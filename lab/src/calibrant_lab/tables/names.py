@@ -22,7 +22,7 @@ def roster() -> Mapping[str, Any]:
 
 
 def label(level: str, value: Any) -> str:
-    """A value of a level as it stands at the head of a row or column."""
+    """A value of a level as the head of a row or column."""
     if level in LEVELS:
         return str(roster()["titles"].get(str(value), value))
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -53,7 +53,7 @@ def accepts(level: str, value: str, settings: Mapping[str, Any]) -> bool:
 
 
 def stand_ins(keys: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
-    """What of a run stands in for the paper's own data set or network, as a remark."""
+    """A remark on what replaces the paper's own dataset or network in a run."""
     found: list[str] = []
     dataset, model = str(keys.get("dataset", "")).partition("/")[0], str(keys.get("model", ""))
     known, name = roster()["datasets"].get(dataset), str(settings.get("data.name"))

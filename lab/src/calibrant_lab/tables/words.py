@@ -161,12 +161,12 @@ def _means(table: Table, cells: Sequence[Cell]) -> Iterator[str]:
     repeat, n = table.layout.repeat, _usual_count(cells)
     differ = any(cell.mean and cell.mean.n != n for cell in cells)
     if n == 0:
-        yield "No run stands in this table."
+        yield "This table has no runs."
     elif n == 1 and not differ:
         yield f"One run a cell ({repeat}): no interval."
     else:
         yield (
-            f"Mean ± half the width of the 95 % interval (Student's t) over {repeat}, n = {n}"
+            f"Mean ± half the width of the 95% interval (Student's t) over {repeat}, n = {n}"
             f"{' unless said' * differ}. The interval is about trainings: what another {repeat} would give "
             "on the same test samples, not what other test samples would."
         )
@@ -200,7 +200,7 @@ def _against(table: Table, _: Sequence[Cell]) -> Iterator[str]:
         f"p < {SIGNIFICANCE:g}"
     )
     yield (
-        f"Δ: difference from {table.options.against}, paired by {repeat}, with its 95 % "
+        f"Δ: difference from {table.options.against}, paired by {repeat}, with its 95% "
         f"interval{said if len(tested) else ''}."
     )
     if len(tested) < len(found):
@@ -245,7 +245,7 @@ def _stages(_: Table, cells: Sequence[Cell]) -> Iterator[str]:
         title = cell.quantity.title
         for wanted in cell.quantity.stage[:1]:
             others = [stage for stage in cell.stages if stage != wanted]
-            found |= dict.fromkeys(f"{title}: {wanted} is asked for, the runs have {each}" for each in others)
+            found |= dict.fromkeys(f"{title}: wanted {wanted}, runs have {each}" for each in others)
         if len(cell.stages) > 1:
             found[f"{title}: stages differ among the runs"] = None
     yield from _sentence(found)

@@ -393,7 +393,7 @@ def pac_bayes_bound(
         (0.524, 0.273)
     """
     if not 0 <= risk <= 1:
-        raise InputError(f"`risk` must lie in [0, 1]; got {risk}.")
+        raise InputError(f"`risk` must be between 0 and 1; got {risk}.")
     if not 0 < confidence < 1:
         raise InputError(f"`confidence` must be inside (0, 1); got {confidence}.")
     check_at_least("num_samples", num_samples, 1)

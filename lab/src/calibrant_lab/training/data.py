@@ -76,7 +76,7 @@ def read_foreign(name: str, dataset: Dataset, settings: DataSection) -> Part:
     shape = tuple(part.inputs.shape[1:])
     if shape != dataset.input_shape:
         raise InputError(
-            f"foreign.name must name samples of shape {dataset.input_shape}, as "
+            f"`foreign.name` must name samples of shape {dataset.input_shape}, as "
             f"{dataset.name} has; those of {name} are {shape}."
         )
     return part

@@ -134,7 +134,7 @@ def heat_maps(
     seed: int = 0,
     dataset: Dataset | None = None,
 ) -> tuple[str, list[HeatMap]]:
-    """Grad-CAM of test images of a run, drawn at random: of the likeliest class, or of one by name.
+    """Grad-CAM of test images of a run, drawn at random: for the most likely class, or one by name.
 
     With a class by name, images that have it are drawn; where images may have several labels or none, images
     that have one. The network sees the middle view of each image. Without ``layer`` it is that of

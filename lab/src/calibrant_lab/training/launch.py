@@ -73,12 +73,12 @@ def train(
     """Train by a recipe in a directory, or resume the training that was begun there.
 
     The directory gets ``recipe.toml`` (with every default), ``environment.json``, ``metrics.jsonl`` (a line
-    per epoch), ``checkpoint.pt``, and at the end ``predictions.npz`` (logits of the calibration and test
-    split), ``report.html`` and ``evaluation.json``; where the recipe names samples of another kind, also
-    ``out_of_distribution.npz`` and ``out_of_distribution.json``; where it names corruptions, ``shift/*.npz``
-    and ``shift.json``; where it penalises curvature or minimises sharpness, ``cost.json`` (a step against one
-    of plain cross-entropy). A killed process loses the epoch it was in, Ctrl-C not even that; calling this
-    again resumes from there, on one CPU to the same bits.
+    per epoch) and ``checkpoint.pt``. At the end it gets ``predictions.npz`` (logits of the calibration and
+    test split), ``report.html`` and ``evaluation.json``. If the recipe names out-of-distribution samples, it
+    also gets ``out_of_distribution.npz`` and ``.json``; with corruptions ``shift/*.npz`` and ``shift.json``.
+    If it penalises curvature or minimises sharpness, it gets ``cost.json`` (a step against one of plain
+    cross-entropy). A killed process loses the epoch it was in, Ctrl-C not even that; calling this again
+    resumes from there, on one CPU to the same bits.
 
     Args:
         recipe: What to train.

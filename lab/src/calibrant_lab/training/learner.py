@@ -328,9 +328,9 @@ class Learner:
     def learn(self, rows: Int[Tensor, " B"], *, epoch: int, batch: int) -> Float[Tensor, " K"]:
         """Learn from one batch of an epoch, both from 0; ``rows`` are on :attr:`draws_on`.
 
-        What is returned are sums over the share of this process: loss, correct answers and samples, or their
-        labelled parts; then, where curvature is penalised, trace and penalised samples; then, where gradients
-        are clipped, the length of the gradient before that and whether it was clipped, for every sample.
+        Returns sums over the share of this process: loss, correct answers and samples, or their labelled
+        parts. If curvature is penalised, trace and penalised samples follow. If gradients are clipped, the
+        gradient's length before that and whether it was clipped follow, for every sample.
         """
         drawn = self._drawn(len(rows), epoch, batch)
         if self._captured is None:

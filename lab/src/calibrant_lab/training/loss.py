@@ -16,7 +16,7 @@ from calibrant._math.text_form import parse_call
 from calibrant.curvature import CurvatureRegularizer
 from calibrant.losses._module import MultilabelLossModule
 from calibrant_lab.data import Dataset, Part
-from calibrant_lab.models import imported
+from calibrant_lab.elsewhere import imported
 from calibrant_lab.training import seeds
 from calibrant_lab.training.recipe import Recipe
 

@@ -48,7 +48,7 @@ class DataSection(Section):
     """What to train on."""
 
     name: str = "digits"
-    """A named set, the path of an ``.npz`` file, or of a folder of images or texts."""
+    """A named set, the path of an ``.npz`` file, or of a folder of images or texts, or ``module:factory``."""
     calibration: Size = 0.1
     """Training samples (a share if below 1) held out where the data have no such split."""
     test: Size = 0.2
@@ -62,11 +62,11 @@ class DataSection(Section):
     downsample: Count = 1
     """Shrink images by this factor."""
     size: Annotated[int, Field(ge=0)] = 0
-    """Scale images to so many pixels a side when they are decoded; 0: as they are."""
+    """Scale images to N × N pixels when they are decoded; 0: off."""
     channels: Literal[0, 1, 3] = 0
     """Make images grey (1) or coloured (3); 0: as they are."""
     crop: Annotated[int, Field(ge=0)] = 0
-    """The network sees squares of so many pixels a side: random ones in training, the middle one or those of
+    """The network sees squares of N × N pixels: random ones in training, the middle one or those of
     ``evaluation.views`` otherwise; 0: whole images."""
     memory: Positive = 4.0
     """Gigabytes up to which a split of images is decoded at once; larger ones are decoded as needed."""
@@ -168,7 +168,7 @@ class CurvatureSection(Section):
     estimator: Literal["hutchinson", "gauss-newton", "last-layer"] = "hutchinson"
     """Trace of the Hessian by a random vector, of the Gauss-Newton matrix, or of the last layer's block."""
     every: Count = 1
-    """Penalise one of so many batches, so many times as strongly."""
+    """Penalise one of N batches, N times as strongly."""
     num_probes: Count = 1
     """Random vectors per batch, for hutchinson and gauss-newton."""
     negative: Literal["keep", "clip"] = "keep"
@@ -199,9 +199,13 @@ class TrainingSection(Section):
     """Stop after this many epochs without a better one; 0: never."""
     keep: Literal["last", "best"] = "last"
     """Which weights are evaluated: those of the last epoch, or of the best."""
-    keep_by: Literal["nll", "loss", "accuracy"] = "nll"
-    """Which epoch is best: by the lowest calibration NLL after temperature scaling, by the lowest training
-    loss on the calibration split, or the highest accuracy there; the first of equals."""
+    keep_by: Literal["nll", "nll-as-trained", "loss", "accuracy"] = "nll"
+    """Which epoch is best on the calibration split; the first of equals.
+
+    ``nll``: lowest NLL after temperature scaling ("refine, then calibrate", arXiv 2501.19195).
+    ``nll-as-trained``: lowest NLL without a temperature. ``loss``: lowest training loss.
+    ``accuracy``: highest accuracy.
+    """
     precision: Literal["32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true"] = "32-true"
 
 
@@ -232,7 +236,7 @@ class RecordSection(Section):
     """Likelihood, entropy, errors and more on the train and test split, as in Mukhoti et al. (2020). On the
     calibration split they are recorded in any case."""
     every: Count = 1
-    """Record dynamics every so many epochs."""
+    """Record dynamics every N epochs."""
     samples: Annotated[int, Field(ge=0)] = 0
     """Number of training samples to record, evenly spaced; 0: all."""
     epochs: tuple[Count, ...] = ()
@@ -248,7 +252,7 @@ class ShiftSection(Section):
     name: str = ""
     """``cifar10-c`` or ``cifar100-c`` for the published images; if empty, test images are corrupted."""
     samples: Annotated[int, Field(ge=0)] = 0
-    """Take only so many images, evenly spaced; 0: all."""
+    """Take only N images, evenly spaced; 0: all."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Decides the random numbers of corruptions that are computed."""
 
@@ -274,7 +278,7 @@ class EvaluationSection(Section):
     and their mirror images (see ``data.crop``). Probabilities are averaged, and what is stored and calibrated
     are logits of the averages. After each epoch it is one view."""
     heat_maps: Annotated[int, Field(ge=0)] = 0
-    """Grad-CAM maps of so many test images, as files and in the report; needs the extra ``heat-maps``."""
+    """Grad-CAM maps of N test images, as files and in the report; needs the extra ``heat-maps``."""
     sst_binary: Literal["renormalised", "struck"] = "renormalised"
     """For networks that learn a neutral class beside the two: whether the two are renormalised, or the
     neutral one is struck out and what is left need not sum to one; the report shows both."""

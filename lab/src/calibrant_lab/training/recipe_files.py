@@ -33,7 +33,7 @@ def file_on_shelf(path: Path, kind: Kind = "recipe") -> Path:
     if path.name not in names:
         listed = " `calibrant train --list` lists them." if kind == "recipe" else ""
         raise InputError(
-            f"there is no file {path.name}, nor a {kind} of that name{nearest(path.name, names)}{listed}"
+            f"{path.name} is neither a file nor the name of a {kind}{nearest(path.name, names)}{listed}"
         )
     return shelf(kind) / f"{path.name}.toml"
 

@@ -169,6 +169,7 @@ class RunFolder:
 CHECKPOINT_FORMAT = 1
 BEST = {
     "nll": ("calibration_nll_after_temperature", 1),
+    "nll-as-trained": ("calibration_nll", 1),
     "loss": ("calibration_loss", 1),
     "accuracy": ("calibration_accuracy", -1),
 }

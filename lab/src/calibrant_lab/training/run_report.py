@@ -282,7 +282,7 @@ def write_run_report(
 
 
 def run_sections(run: Run, dataset: Dataset, facts: Mapping[str, str]) -> Iterator[Section]:
-    """How it was trained, some images with its answers, shifted and foreign samples, and how it learned."""
+    """Training, some images with answers, shifted and out-of-distribution samples, and how it learned."""
     yield Section(title="How it was trained", facts={**facts, **cost_facts(run.cost)})
     if run.conventions is not None:
         yield convention_section(run.conventions, run.recipe.evaluation.sst_binary)
@@ -298,10 +298,10 @@ def run_sections(run: Run, dataset: Dataset, facts: Mapping[str, str]) -> Iterat
 
 
 def detection_of(predictions: Predictions, foreign: Predictions, *, name: str) -> dict[str, Any]:
-    """How well entropy and maximum probability tell the test samples from foreign ones, as plain data.
+    """How well entropy and maximum probability detect out-of-distribution samples, as plain data.
 
-    Foreign samples are the positives: AUROC, AUPR, and the share of test samples flagged where 95 % of the
-    foreign ones are; before and after temperature scaling.
+    Out-of-distribution samples are the positives: AUROC, AUPR, and the share of test samples flagged if 95%
+    of the others are; before and after temperature scaling.
     """
     test = predictions.test
     repair = fit_quietly(TemperatureScaling(), Labelled.of(predictions.calibration))
@@ -337,7 +337,7 @@ def _foreign_section(found: Mapping[str, Any]) -> Section:
         ),
         table=SectionTable(
             label="Telling foreign samples",
-            columns=("Told by", "AUROC", "AUPR", "FPR at 95 % TPR"),
+            columns=("Told by", "AUROC", "AUPR", "FPR at 95% TPR"),
             rows=rows,
         ),
         note="Foreign samples are the positives. An AUROC of 0.5 is guessing; compare an AUPR with "

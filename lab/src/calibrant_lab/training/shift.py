@@ -185,7 +185,7 @@ def shift_section(found: Mapping[str, Any]) -> Section:
             rows=tuple(rows),
         ),
         note=f"{clean['num_test']} clean images, {found['rows'][-1]['num_test']} in each corrupted set. "
-        "Intervals cover 95 %; the means have none, because their images are the same.",
+        "Intervals cover 95%; the means have none, because their images are the same.",
     )
 
 

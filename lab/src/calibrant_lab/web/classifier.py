@@ -45,7 +45,7 @@ def decoded(file: Upload, limits: Limits) -> Image:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     if not file.content:
-        raise Refusal(422, f"{file.name}: it is empty (0 bytes).")
+        raise Refusal(422, f"{file.name}: the file is empty (0 bytes).")
     Image.MAX_IMAGE_PIXELS = limits.pixels
     try:
         with warnings.catch_warnings():

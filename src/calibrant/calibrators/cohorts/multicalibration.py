@@ -1,4 +1,4 @@
-"""Multicalibration: probabilities that are true within each of many groups, which may overlap."""
+"""Multicalibration: probabilities that are right within each of many groups, which may overlap."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEAST, _MOST = 1e-12, 1 - 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class Correction:
-    """One step: the probabilities of an event that lie in a bin, in one group, are shifted."""
+    """One step: a shift of an event's probabilities within one bin and group."""
 
     group: str
     event: int  # class or label; 0 of a binary model
@@ -39,7 +39,7 @@ class Correction:
     high: float  # of the bin (low, high], the first closed at 0
     shift: float
     count: float  # weight of the samples
-    z: float  # how many standard errors their outcomes were off
+    z: float  # deviation of their outcomes, in standard errors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,13 +51,13 @@ class Multicalibrator(Saved):
     groups: tuple[str, ...]
     corrections: tuple[Correction, ...]
     start: Calibrator | None = None
-    """What is applied before the corrections, fitted."""
+    """Fitted calibrator applied before the corrections."""
 
     def predict_proba(self, logits: ArrayLike, *, groups: Groups) -> Tensor:
         """Corrected probabilities.
 
         Args:
-            logits: What the model gives, of the kind it was fitted on.
+            logits: Outputs of the model, of the kind it was fitted on.
             groups: The groups of these samples; names that the fit did not see get no correction of their
                 own.
 
@@ -108,15 +108,15 @@ def multicalibrate(
     threshold: float = 3.0,
     most_steps: int = 1000,
 ) -> Multicalibrator:
-    r"""Correct probabilities until, in every group, those of each level are as frequent as they say.
+    r"""Correct probabilities until they match the actual rates at each level in every group.
 
     .. math:: \left| \sum_{i \in g,\; p_i \in b} (y_i - p_i) \right|
        \le z \sqrt{\sum_{i \in g,\; p_i \in b} p_i (1 - p_i)} \qquad \text{for all groups } g, \text{ bins } b
 
-    As long as there are a group and a bin for which this does not hold, the one that misses by most standard
-    errors is shifted by the mean of :math:`y_i - p_i` there; samples move between bins as they are shifted.
-    Groups may overlap, and all samples count as a group. Every class of a multiclass model is an event; its
-    probabilities are normalised at the end.
+    While some group and bin miss this, the one that misses by the most standard errors is shifted by the mean
+    of :math:`y_i - p_i` there; samples move between bins as they are shifted. Groups may overlap, and all
+    samples count as a group. Every class of a multiclass model is an event; its probabilities are normalised
+    at the end.
 
     Args:
         logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
@@ -181,7 +181,7 @@ def multicalibrate(
 
 
 def memberships(groups: Groups, num_samples: int) -> dict[str, Mask]:
-    """The mask of each group, and of all.
+    """Mask of each group, and of all.
 
     Raises:
         InputError: If a mask, or the list of texts, is not as long as there are samples.
@@ -213,7 +213,6 @@ def _corrections(
     threshold: float,
     most_steps: int,
 ) -> list[Correction]:
-    """The corrections of one event, whose probabilities are changed in place."""
     edges = np.arange(1, num_bins) / num_bins
     rows = {name: np.flatnonzero(mask) for name, mask in masks.items() if mask.any()}
     found: list[Correction] = []

@@ -39,7 +39,7 @@ from calibrant.calibrators.fitting.searches import (
     fit_focal_temperature,
     fit_focal_temperature_near,
     fit_temperature,
-    likeliest_temperature,
+    maximum_likelihood_temperature,
     without_exponent,
 )
 
@@ -55,8 +55,8 @@ class TemperatureScaling(Calibrator):
     .. math:: \hat p = \mathrm{softmax}(z / T), \qquad T = \arg\min_{T \in [10^{-4}, 10^4]} L(T)
 
     In multilabel predictions every column has its own T. Accuracy, the order of the classes and log-odds of
-    zero stay as they are, so a shift of the log-odds (another prevalence than in training) cannot be mended:
-    for that see :class:`PlattScaling`.
+    zero stay as they are, so a shift of the log-odds (another prevalence than in training) cannot be
+    corrected: for that see :class:`PlattScaling`.
 
     The likelihood is convex in 1 / T: Newton's method finds its one optimum, to a derivative by log T below
     1e-8. Binned objectives jump as samples change bins, and the Brier score may have several minima: the
@@ -65,17 +65,16 @@ class TemperatureScaling(Calibrator):
 
     Args:
         objective: ``"nll"``, ``"brier"``, or a calibration error: over 15 bins of equal width (``"ece"``) or
-            equal mass (``"adaptive_ece"``), or smooth (``"smce"``), of the top label, or of class 1 of binary
-            and multilabel ones; or that of every class over 15 bins of equal width (``"classwise"``), which
-            for binary and multilabel ones is ``"ece"``.
+            equal mass (``"adaptive_ece"``), or smooth (``"smce"``). These are of the top label, or of class 1
+            of binary and multilabel ones. ``"classwise"`` is that of every class over 15 bins of equal width;
+            for binary and multilabel ones it is ``"ece"``.
         search: ``"continuous"``, or ``"grid"``: T = 0.1, 0.2, ..., 10.0 (summed up), the smallest of equals.
 
     Raises:
         InputError: If a setting is unknown.
 
-    Note:
-        O(N C) per step; memory for a block of rows. An optimum on a bound, separable data and logits that say
-        nothing are warned of, and told in ``fit_result_``; so is a calibration error that is small only
+    Note: O(N C) per step; memory for a block of rows. A warning, also in ``fit_result_``, reports an optimum
+        on a bound, separable data or uninformative logits. So does a calibration error that is small only
         because nearly all confidences fall into one bin.
 
     References:
@@ -115,12 +114,12 @@ class TemperatureScaling(Calibrator):
         return with_doubts_of_temperature(solution, samples, objective)
 
     def in_passes(self, some: Samples) -> Search:
-        """Newton's method, a step in each pass over the scores."""
+        """Newton's method with one step per pass over the scores."""
         return temperature_in_passes(some)
 
     @property
     def fits_in_pieces(self) -> bool:
-        """Some passes are enough for the likelihood."""
+        """Return True for likelihood, which needs only a few passes."""
         return self.objective == "nll" and self.search == "continuous"
 
     def affine(self) -> Affine:
@@ -139,21 +138,21 @@ class FocalTemperatureScaling(Calibrator):
 
     With :math:`\gamma = 0` this is temperature scaling. Every search compares its best point with
     (:math:`\gamma = 0`, T of :class:`TemperatureScaling` under the same objective), so that on its own
-    objective and its own data this is never worse. Accuracy and the order of the classes stay as they are. Of
+    objective and its own data this is never worse. Accuracy and the order of the classes stay as they are. In
     multilabel predictions every column has its own pair.
 
     For binary and multilabel predictions the two parameters are nearly exchangeable (:math:`\gamma = 1` is
     :math:`T = 0.5615` to within 8e-4 in probability): compare the maps, not the parameters.
 
     Args:
-        objective: As for :class:`TemperatureScaling`.
+        objective: See :class:`TemperatureScaling`.
         search: ``"full"``: Newton's method from several starts; of a calibration error the grid, the line,
             windows beyond them, and finer ones around the best. ``"grid"``: that of Komisarenko and Kull, 9
             exponents by T = 0.01, ..., 5.00. ``"line"``: their proposal, the line of T over :math:`\gamma`
             through the best T at :math:`\gamma = 0` and 1, on T = 0.1, ..., 10.0 and 100 exponents from -0.5
             to 5.
         selection: ``"cross_validated"`` uses :math:`\gamma` only where it pays: if over five folds, whatever
-            the objective, the held-out log-loss falls by more than one standard error of its fall; else this
+            the objective, the held-out log loss falls by more than one standard error of its fall; else this
             is temperature scaling. ``fit_result_.held_out`` tells ``gain`` and ``gain_error``. Takes the
             time of five more fits.
 
@@ -215,7 +214,7 @@ class FocalTemperatureScaling(Calibrator):
     def _solve_near(self, start: Mapping[str, float], samples: Samples) -> Solution:
         objective = in_effect(self.objective, samples)
         smooth = self.search == "full" and self.selection == "none" and objective in DIFFERENTIABLE
-        # For events the two are nearly exchangeable: optima lie far apart, and a full search is cheap.
+        # For events the two are nearly exchangeable: optima are far apart, and a full search is cheap.
         if samples.is_event or not smooth:
             return self._solve(samples)
         found = fit_focal_temperature_near(samples, objective, **start)
@@ -224,7 +223,7 @@ class FocalTemperatureScaling(Calibrator):
     def _where_it_pays(
         self, samples: Samples, objective: Objective, simpler: Solution, found: Solution
     ) -> Solution:
-        """Temperature scaling unless held-out log-loss falls by more than one standard error with gamma."""
+        """Temperature scaling unless gamma lowers held-out log loss by more than one standard error."""
         if samples.num_samples < 2 * _NUM_FOLDS:
             return without_exponent(
                 simpler, found, f"gamma needs {2 * _NUM_FOLDS} samples to be cross-validated"
@@ -242,23 +241,23 @@ class FocalTemperatureScaling(Calibrator):
 
         falls = out_of_fold(fold_numbers(ranking, samples.correct, _NUM_FOLDS), falls_inside)
         gain, error = mean_and_error(falls, samples.shares)
-        told = f"held-out log-loss falls by {gain:.1e} with gamma, standard error {error:.1e}"
+        told = f"held-out log loss falls by {gain:.1e} with gamma (standard error {error:.1e})"
         held = {"gain": gain, "gain_error": error}
         if gain > error:
             return replace(found, held_out=held, message=f"{found.message}; {told}")
         return replace(without_exponent(simpler, found, told), held_out=held)
 
     def in_passes(self, some: Samples) -> Search:
-        """Newton's method, a step in each pass over the scores."""
+        """Newton's method with one step per pass over the scores."""
         return focal_temperature_in_passes(some)
 
     @property
     def fits_in_pieces(self) -> bool:
-        """Some passes are enough for the likelihood."""
+        """Return True for likelihood, which needs only a few passes."""
         return self.objective == "nll" and self.search == "full" and self.selection == "none"
 
     def affine(self) -> Affine | None:
-        """Division by the temperature, where every exponent is zero."""
+        """Division by the temperature if every exponent is zero."""
         return None if bool(self.gamma.any()) else scaling(self.num_outputs(), 1 / self.temperature)
 
     def _transform(self, scores: Tensor) -> Tensor:
@@ -275,8 +274,9 @@ class EnsembleTemperatureScaling(Calibrator):
 
     .. math:: \hat p = w_1 \, \mathrm{softmax}(z / T) + w_2 \, \mathrm{softmax}(z) + \frac{w_3}{C}
 
-    T is that of :class:`TemperatureScaling`; the shares w, which sum to one, are then the likeliest. The
-    order of the classes stays. A share of the uniform distribution keeps a confident error from costing much.
+    T is that of :class:`TemperatureScaling`; the shares w, which sum to one, then maximise the likelihood.
+    The order of the classes stays. A share of the uniform distribution keeps a confident error from costing
+    much.
 
     Note:
         The likelihood is concave in the shares: Newton's method, to derivatives below 1e-8. What the data
@@ -310,9 +310,9 @@ class EnsembleTemperatureScaling(Calibrator):
     uniform: Tensor
 
     def _solve(self, samples: Samples) -> Solution:
-        base = with_doubts_of_temperature(likeliest_temperature(samples), samples, "nll")
+        base = with_doubts_of_temperature(maximum_likelihood_temperature(samples), samples, "nll")
         loss = _Loss(samples, base.parameters["temperature"])
-        # The shares are free; the sum of them, added to the mean loss, makes them sum to one at the optimum.
+        # The shares are free; adding their sum to the mean loss makes them sum to one at the optimum.
         found = minimise_in_box(loss, np.full(3, 1 / 3), np.zeros(3), np.full(3, math.inf))
         point = found.point / found.point.sum()
         candidates = (point, np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
@@ -328,7 +328,7 @@ class EnsembleTemperatureScaling(Calibrator):
                 **dict(zip(_SHARES, candidates[best].tolist(), strict=True)),
             },
             certificate={**base.certificate, "gradient of shares": found.slope},
-            message=f"derivative by shares {found.slope:.1e}",
+            message=f"gradient {found.slope:.1e}",
             warnings=base.warnings,
             compared={"temperature": base.after},
         )
@@ -363,7 +363,6 @@ class _Loss:
 
 
 def _parts(scores: Tensor, temperature: Tensor, *, events: bool) -> list[Tensor]:
-    """Log-probabilities at the temperature, as they came, and uniform."""
     plain = log_probs_of(scores, events=events)
     tempered = log_probs_of(scores / temperature, events=events)
     return [tempered, plain, torch.full_like(plain, -math.log(plain.shape[-1]))]
@@ -375,7 +374,7 @@ class SmoothedTemperatureScaling(Calibrator):
     .. math:: \hat p = \frac{N \, \mathrm{softmax}(z / T) + 1 / C}{N + 1}
 
     T is that of :class:`TemperatureScaling`, N the number (or total weight) of calibration samples. No
-    probability falls below :math:`1 / (C (N + 1))`, so the log-loss of new samples is never infinite,
+    probability falls below :math:`1 / (C (N + 1))`, so the log loss of new samples is never infinite,
     whatever they are; that of the calibration samples rises by at most :math:`\log(1 + 1/N)`. The order of
     the classes stays. Where every calibration sample is classified correctly, temperature scaling alone would
     be certain: the mixture says how certain N samples can make one.
@@ -437,7 +436,7 @@ def _smoothed(scores: Tensor, temperature: Tensor, uniform: Tensor, *, events: b
 
 
 def log_probs_of(scores: Tensor, *, events: bool) -> Float[Tensor, "*N C"]:
-    """Log-probabilities of the classes, or that each event does not and does happen."""
+    """Log-probabilities of the classes, or of each event's absence and occurrence."""
     if not events:
         return log_softmax(scores)
     return log_sigmoid(torch.stack([-scores, scores], dim=-1))

@@ -91,7 +91,9 @@ def _note(number: int, empty: int) -> str:
             f"independent; got {number}."
         )
     others = f" In {empty:,} more no position counts." if empty else ""
-    few = f" With under {FEW_CLUSTERS} images, intervals are too short." if number < FEW_CLUSTERS else ""
+    few = (
+        f" With fewer than {FEW_CLUSTERS} images, intervals are too narrow." if number < FEW_CLUSTERS else ""
+    )
     return (
         f"{number:,} images were read one at a time and resampled whole, because their positions are not "
         f"independent.{others}{few}"

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import joined
 from calibrant.evaluation.arguments import as_judged, no_labels
-from calibrant.evaluation.resampling.clusters import cluster_codes
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.resampling.resamples import Stream, generator
@@ -27,7 +27,7 @@ MOST_READ = 1 << 27  # scores of very many classes that are read in pieces for a
 MOST_CROSS_FITTED = 1 << 20  # scores; with more, half of the samples judge well enough
 CROSS_FIT_WIDE_BELOW = 200  # samples of very many classes, where each fit takes long
 NUM_FOLDS = 5
-NOTHING_FITTED = "none: no calibrators were asked for"
+NOTHING_FITTED = "none: no calibrators were requested"
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,8 @@ def choose_split(
     """Take the split that is given, or make one that the seed decides; where nothing fits, judge all."""
     both = has_both_parts(predictions)
     test = predictions.test if both else predictions
+    if not predictions.has_labels:
+        raise no_labels(predictions)
     if calibration is not None:
         _check_same_problem(predictions, calibration)
         _check_other_file(predictions, calibration)
@@ -145,10 +147,7 @@ def choose_split(
         return Split(None, test, f"none: {num_samples} samples are too few to fit and test")
     if is_cross_fitted(predictions):
         folds = stratified_folds(predictions, NUM_FOLDS, seed)
-        words = (
-            f"all {num_samples:,} samples, because {why}: each sample is tested with calibrators "
-            f"fitted on the other folds ({folds.max() + 1}-fold cross-fitting)"
-        )
+        words = f"all {num_samples:,} samples by {folds.max() + 1}-fold cross-fitting, because {why}"
         return Split(predictions, predictions, words, folds, announce=True)
     fit, test = halves(predictions, seed)
     alike = "right and wrong" if predictions.kind == "top_label" else "each class"
@@ -200,7 +199,7 @@ def marked_split(fit: Predictions, test: Predictions) -> Predictions:
 
 
 def is_wide(predictions: Predictions) -> bool:
-    """True if there are so many classes that few rows fit into the memory set aside."""
+    """True if there are too many classes for many rows to fit into the memory set aside."""
     return predictions.kind == "multiclass" and (predictions.num_classes or 0) > WIDE
 
 

@@ -115,7 +115,7 @@ def check(
         True
     """
     if not 0.5 < confidence < 1:
-        raise InputError(f"`confidence` must lie between 0.5 and 1, as in 0.95; got {confidence}.")
+        raise InputError(f"`confidence` must be between 0.5 and 1, as in 0.95; got {confidence}.")
     wanted, known = dict(limits or {}), with_gate()
     held = [metric for metric in known if metric in (baseline_metrics or ())]
     unknown = sorted({*wanted, *(baseline_metrics or ())} - set(known))
@@ -125,7 +125,7 @@ def check(
         raise InputError("`baseline_metrics` go with a `baseline`; there is none.")
     if not wanted and baseline is None:
         raise InputError(
-            'there is nothing to check: give a limit (`{"ece": 0.03}`, or --max-ece 0.03), or a baseline.'
+            'there is nothing to check; give a limit (`{"ece": 0.03}`, or --max-ece 0.03) or a baseline.'
         )
     subject = samples_of(
         predictions, num_bins, positive_class=positive_class, cluster=cluster, seed=seed, spread=spread

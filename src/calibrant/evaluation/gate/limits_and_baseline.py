@@ -31,6 +31,7 @@ from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.result import Estimate
 from calibrant.evaluation.source import ModelSamples
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
+from calibrant.predictions.two_classes import POSITIVE_CLASS, event_title, the_event
 
 MOST_RIGHT = 5000  # samples; of so many an accuracy is known to a point
 LEAST_GREATEST = 0.5  # what always happens, or never, is stated with an error of one half or more
@@ -188,11 +189,10 @@ class GatedQuantity:
             return "labels" if self.kind == "multilabel" else "top label"
         return "decisions" if self.form.share else "all classes"
 
-    @property
-    def named(self) -> str:
-        """``calibration error (ECE) of the positive class``."""
-        of_events = self.about in {"positive class", "labels"}
-        return f"{self.gate.name} of the {self.about}" if of_events else self.gate.name
+    def named(self, event: str) -> str:
+        """``calibration error (ECE) of the positive class``, or of what it is called."""
+        about = {POSITIVE_CLASS: the_event(event), "labels": "the labels"}.get(self.about)
+        return self.gate.name if about is None else f"{self.gate.name} of {about}"
 
 
 @dataclass(frozen=True)
@@ -226,6 +226,7 @@ class CheckedSamples:
         self._confidence = confidence
         self._strict = strict
         self._num_samples = subject.samples.num_tested
+        self._event = event_title(subject.labels)
         self._reduced = subject.reduced(procedure.metrics)
         self.warnings = subject.warnings(self._reduced)
 
@@ -390,32 +391,33 @@ class CheckedSamples:
         sign = asked.form.sign
         if value is None:
             allowed = f"at {'most' if sign > 0 else 'least'} {limit:g}"
-            return f"The {asked.named} is {self._reduced.reasons[asked.form.key]}; {allowed} is allowed."
-        facts = f"The {asked.named} is {number(value, decimals_apart(value, limit))}"
+            why = self._reduced.reasons[asked.form.key]
+            return f"The {asked.named(self._event)} is {why}; {allowed} is allowed."
+        facts = f"The {asked.named(self._event)} is {number(value, decimals_apart(value, limit))}"
         if found.outcome == "pass":
             return f"{facts}, within the limit of {limit:g}."
         side = "above" if sign > 0 else "below"
-        return f"{facts}, {side} the limit of {limit:g}. {self._why(found, 'it')}."
+        return f"{facts}, {side} the limit of {limit:g}. {self._why(found)}."
 
     def _of_baseline(self, found: Decision) -> str:
         value, base = found.value, found.against
         digits = None if value is None or base is None else decimals_apart(value, base)
         shown = ["infinity" if each is None else number(each, digits) for each in (value, base)]
-        facts = f"The {found.asked.named} is {shown[0]}"
+        facts = f"The {found.asked.named(self._event)} is {shown[0]}"
         other = f"the baseline's {shown[1]} ({'same samples' if found.paired else 'unpaired'})"
         if found.outcome == "pass":
             return f"{facts}, no worse than {other}."
         if value is None:
             return f"{facts}, worse than {other}."
-        return f"{facts}, worse than {other}. {self._why(found, 'the difference')}."
+        return f"{facts}, worse than {other}. {self._why(found)}."
 
-    def _why(self, found: Decision, what: str) -> str:
+    def _why(self, found: Decision) -> str:
         judgement = "This is more than noise"
         if found.outcome != "fail":
             judgement = "This could be noise, " + (
                 "but the gate is strict" if self._strict else "so it passes"
             )
-        confidence = f"{100 * self._confidence:g}%"
+        confidence = f"{100 * self._confidence:.4g}%"
         if found.at_limit is not None:
             drawn = found.at_limit
             sign = "≤" if drawn.p_value <= 1 / (1 + drawn.num_draws) else "="
@@ -426,8 +428,13 @@ class CheckedSamples:
             )
         if found.threshold is None:
             return f"{judgement}: no interval can be computed"
-        side = "least" if found.asked.form.sign > 0 else "most"
-        return f"{judgement}: {what} is at {side} {number(found.threshold)} with {confidence} confidence"
+        sign = found.asked.form.sign
+        end = f"at {'least' if sign > 0 else 'most'} {number(found.threshold)}"
+        if found.kind == "baseline":
+            size = number(abs(found.threshold))
+            end = f"worse by at least {size}" if sign * found.threshold > 0 else f"better by up to {size}"
+        could = "could be" if end.startswith("better") else "is"
+        return f"{judgement}: it {could} {end} ({confidence} confidence)"
 
     def _caveat(self, found: Decision, missed: UndetectedError) -> str:
         asked, limit = found.asked, found.against or 0.0

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import width_edges
 from calibrant._math.checks import check_at_least, check_choice, check_level, check_probs, check_whole
+from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
-from calibrant._math.isotonic import isotonic_curves
 from calibrant._math.text_form import named
 from calibrant.evaluation.arguments import as_judged, no_labels, test_of
 from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
-from calibrant.evaluation.resampling.clusters import cluster_codes, effective_share_number, indicator
+from calibrant.evaluation.resampling.clusters import effective_share_number, indicator
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, bin_matrix, weights_by_place
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, pool, width_bins
 from calibrant.evaluation.resampling.intervals import normal_interval, wilson_interval
@@ -30,16 +30,19 @@ from calibrant.evaluation.resampling.resamples import Stream, block_bounds, gene
 from calibrant.evaluation.result import Band, Curve, Estimate, SelectiveRisk, Shapes, Witness, between
 from calibrant.metrics import (
     DecisionCurve,
+    FlexibleCalibrationCurve,
     RiskCoverageCurve,
     RocCurve,
     corp_reliability_curve,
     decision_curve,
+    flexible_calibration_curve,
     selective_risk_curve,
     smooth_calibration_witness,
     smooth_reliability_curve,
 )
 from calibrant.metrics.out_of_distribution import Detection, Ranking
 from calibrant.predictions import Predictions
+from calibrant.predictions.two_classes import event_title
 
 MOST_IN_ONE = 0.8  # of the mass, in one bin of equal width
 LEAST = 1e-9  # probability that the histogram tells from zero
@@ -127,7 +130,7 @@ def event_of(predictions: Predictions, class_: int | str | None = None) -> tuple
         return Events(stated.double().numpy(), happened.double().numpy(), weights, clusters)
 
     if test.kind == "binary":
-        return "positive class", events(test.probs, test.labels)
+        return event_title(test.class_names), events(test.probs, test.labels)
     if class_ is None and test.kind != "multilabel":
         return "top label", events(test.confidence, test.correct)
     probs, labels = test.probs, test.labels
@@ -147,13 +150,38 @@ def decisions_of(
     *,
     thresholds: Sequence[float] | None = None,
     level: float = 0.95,
-) -> DecisionCurve:
+) -> tuple[str, DecisionCurve]:
+    """Name and decision curve of :func:`event_of`."""
     name, event = event_of(predictions, class_)
     if name in {"top label", "all labels"}:
         said = "--positive-class, or --label of several labels"
         raise InputError(f"a decision curve needs an event; say which class it is: `class_` ({said}).")
-    return decision_curve(
-        event.confidences, event.outcomes, thresholds=thresholds, weights=event.weights, level=level
+    return name, decision_curve(
+        event.confidences,
+        event.outcomes,
+        thresholds=thresholds,
+        weights=event.weights,
+        clusters=event.clusters,
+        level=level,
+    )
+
+
+def flexible_of(
+    predictions: Predictions,
+    class_: int | str | None = None,
+    *,
+    num_knots: Literal[3, 4, 5] = 5,
+    level: float = 0.95,
+) -> tuple[str, FlexibleCalibrationCurve]:
+    """Name and flexible calibration curve of :func:`event_of`."""
+    name, event = event_of(predictions, class_)
+    return name, flexible_calibration_curve(
+        event.confidences,
+        event.outcomes,
+        num_knots=num_knots,
+        weights=event.weights,
+        clusters=event.clusters,
+        level=level,
     )
 
 
@@ -281,7 +309,7 @@ def _band(positions: Sequence[float], curves: Matrix, level: float) -> Band:
     return Band(positions=tuple(positions), low=tuple(low.tolist()), high=tuple(high.tolist()))
 
 
-def shapes_of_arm(reduced: ArmStatistics, procedure: Procedure) -> tuple[Shapes, ...]:
+def shapes_of_arm(reduced: ArmStatistics, procedure: Procedure, names: tuple[str, ...]) -> tuple[Shapes, ...]:
     """The diagrams of all samples: of the positive class and the top label, or of all labels together."""
     kind, level, seed = procedure.kind, procedure.level, procedure.seed
     draws = min(BAND_DRAWS, procedure.num_draws)
@@ -296,7 +324,7 @@ def shapes_of_arm(reduced: ArmStatistics, procedure: Procedure) -> tuple[Shapes,
         right = ((event.confidences > 0.5) == (event.outcomes > 0)).astype(np.float64)
         return (of("all labels", event, Events(sure, right, event.weights, event.clusters)),)
     found = (of("top label", top[0], top[0]),)
-    return (of("positive class", reduced.events["event_"][0], None), *found) if kind == "binary" else found
+    return (of(event_title(names), reduced.events["event_"][0], None), *found) if kind == "binary" else found
 
 
 def shapes_of(
@@ -322,6 +350,8 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
     At each of 101 equally spaced positions between the lowest and the highest probability; beyond these the
     curve is not defined. In clusters the signs of residuals are drawn, the same for all of a cluster.
     """
+    from calibrant.evaluation.resampling.kernels import isotonic_curves  # compiled
+
     order = np.argsort(event.confidences)
     stated = event.confidences[order]
     mass = event.mass[order]
@@ -346,7 +376,7 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
             sums = drawn.draw(rng, stop - start).T
         if moved is not None:
             sums = (moved.draw((sums - expected).T)[0].T + expected).clip(0.0, weights)
-        curves[start:stop] = isotonic_curves(points, weights, sums, positions)
+        curves[start:stop] = isotonic_curves(points, weights, np.ascontiguousarray(sums), positions)
     return _band(positions.tolist(), curves, level)
 
 

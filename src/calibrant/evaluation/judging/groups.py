@@ -39,7 +39,7 @@ def group_rows(
     r"""One row per group, by name; groups below 30 samples, and all but the 100 largest, are one.
 
     Within a group everything is as for all samples: of two classes the positive one is judged, resamples of
-    its rows give the intervals, and draws of its outcomes the error that chance gives. With few samples a
+    its rows give the intervals, and draws of its outcomes the noise floor. With few samples a
     bootstrap interval is too narrow, so the interval of the rate is Wilson's, and that of the gap reaches as
     far as Wilson's interval does.
 

@@ -36,7 +36,7 @@ from calibrant.evaluation.resampling.ranking import (
     standard_error,
 )
 from calibrant.evaluation.resampling.resamples import (
-    SMALL_BLOCK,
+    MIDDLE_BLOCK,
     Counts,
     Deletions,
     EventErrors,
@@ -58,6 +58,7 @@ from calibrant.evaluation.result import (
 )
 from calibrant.evaluation.thresholds import beyond_chance, holm
 from calibrant.metrics.slope import LEAST_EFFECTIVE, reach_of
+from calibrant.predictions.two_classes import event_title
 
 MAIN_PART: dict[Kind, PartName] = {"binary": "positive class", "multilabel": "labels"}
 """The part judged first; for other kinds the top label."""
@@ -99,7 +100,7 @@ class Measured:
         """True if an error may be zero at half the level of its interval's mistakes.
 
         Where the draws are too few for so small a p-value, an error that none of them reaches is zero only if
-        its own interval says so.
+        its own interval includes zero.
         """
         quantity = self._quantity(name)
         found = self.noise.inverted(quantity)
@@ -309,7 +310,7 @@ def against_chance(noise: Noise, label_names: tuple[str, ...]) -> Chance:
     curves: list[Curve] = []
     of_classes = noise.classes
     for prefix, events in reduced.events.items():
-        names = ("positive class",) if prefix else label_names if len(events) > 1 else ("top label",)
+        names = (event_title(label_names),) if prefix else label_names if len(events) > 1 else ("top label",)
         drawn = noise.drawn[prefix]
         curves = [*_curves_of(events, drawn, names, procedure), *curves]  # positive class before top label
         if prefix or procedure.kind == "multilabel":
@@ -373,9 +374,9 @@ def replicate(
     for counts in resamples.blocks():
         if classwise is not None:
             of_classes.append(classwise(counts))
-        bounds = block_bounds(len(counts), SMALL_BLOCK // resamples.num_samples)
+        bounds = block_bounds(len(counts), MIDDLE_BLOCK // resamples.num_samples)
         parts = [counts[start:stop] for start, stop in bounds]
-        with threads_for(SMALL_BLOCK):  # one for each part
+        with threads_for(MIDDLE_BLOCK):  # one for each part
             for part, block in zip(parts, in_threads(engine, parts), strict=True):
                 blocks.append(block)
                 done += len(part)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.binning import BinSums, SparseColumnSums, width_bin_index, width_column_sums
+from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
 from calibrant._math.scores import brier_scores, entropies, top_label
 from calibrant._math.shapes import Float, Int
@@ -28,7 +29,6 @@ from calibrant.evaluation.quantity import (
     Samples,
 )
 from calibrant.evaluation.resampling.clusters import (
-    cluster_codes,
     effective_share_number,
     number_of_clusters,
 )

@@ -5,15 +5,15 @@ On an event of probability p that occurs (y = 1) or not, a bet on another probab
 .. math:: \frac{q^y (1 - q)^{1 - y}}{p^y (1 - p)^{1 - y}} ,
 
 one on average if p is true. The product of the bets on all samples so far is the wealth of a gambler who
-began with one; by Ville's inequality it ever reaches :math:`1 / \alpha` with probability :math:`\alpha`
-at most, whenever and however often one looks. Here the gamblers bet on :math:`\mathrm{logit}\, q = a\,
-\mathrm{logit}\, p + b` for a grid of (a, b), or on :math:`\mathrm{logit}\, p + c\, P_k(2u - 1)` with a
-Legendre polynomial of the rank u of p among what was stated until the end of the window; one may begin at
-each window, and the evidence is their mean wealth, weighted in advance.
+began with one. By Ville's inequality it ever reaches :math:`1 / \alpha` with probability :math:`\alpha` at
+most, whenever and however often one looks. Here the gamblers bet on :math:`\mathrm{logit}\, q = a\,
+\mathrm{logit}\, p + b` for a grid of (a, b). Others bet on :math:`\mathrm{logit}\, p + c\, P_k(2u - 1)` with
+a Legendre polynomial of the rank u of p among the predictions up to the end of the window. One gambler may
+begin at each window, and the evidence is their mean wealth, weighted in advance.
 
 The wealth of each gambler is a product over the labelled samples since the gambler began, in any order.
 So a label that arrives late enters where its sample stands, and the sum over what is known now is what it
-would have been if samples were told in the order of their labels.
+would have been if samples came in the order of their labels.
 
 With a baseline the hypothesis is that shares are still those of which the baseline is a sample. What is
 known of them is their posterior distribution under a Dirichlet(1/2) prior, and the evidence is a Bayes
@@ -65,12 +65,11 @@ def log_wealth(
 ) -> Matrix:
     """Logarithm of what each gambler's bets in each window multiply to, ``(windows, gamblers)``.
 
-    Probabilities within 1e-6 of 0 or 1 are bet on as if they were that far from it, and such a bet never
-    gains where what is nearly certain occurs: it then pays one on average at most, whatever the
-    probability.
+    Probabilities within 1e-6 of 0 or 1 are bet on as if they were that far from it. Such a bet never gains if
+    a nearly certain outcome occurs, so it pays one on average at most, whatever the probability.
 
     The bets on the samples of one of ``clusters`` (by numbers from 0, each in a single window) are made with
-    equal parts of what there is: their mean is one on average, however these samples hang together.
+    equal parts of the wealth. Their mean is one on average, however these samples depend on each other.
 
     Args:
         probs: What was stated of the event, ``(N,)``.
@@ -78,7 +77,7 @@ def log_wealth(
         windows: The window of each sample.
         num_windows: How many there are.
         gamblers: Slope, shift, and a factor for each polynomial of the rank, if any ``(gamblers, 2 + m)``.
-        clusters: Which samples hang together.
+        clusters: Which samples depend on each other.
     """
     found = np.zeros((num_windows, len(gamblers)))
     bends = _polynomials(probs, windows, num_windows, gamblers.shape[1] - 2)
@@ -212,6 +211,6 @@ def over_starts(evidence: Matrix) -> Vector:
     return np.logaddexp(np.asarray(logsumexp(evidence + shares[:, None], axis=0)), pocket)
 
 
-def likeliest_start(evidence: Matrix, ended: int) -> int:
+def most_likely_start(evidence: Matrix, ended: int) -> int:
     """The window from which the evidence until ``ended`` is strongest."""
     return int(np.argmax(evidence[: ended + 1, ended]))

@@ -70,17 +70,17 @@ def monitor(
 ) -> Monitoring:
     r"""Watch the calibration of a model in use; the answer may be asked for again after every batch.
 
-    Without a baseline the question is whether the stated probabilities are true: of the top label and of
-    each class, or of each label. With one it is whether, among samples of the same stated probability (in
-    ten bins of the baseline's samples), as many are right as were then, and as many of each class; and it is
-    also said whether the confidences, the predicted classes or the true classes have changed, which alone is
-    not an alarm. Of several classes half of the stake is on the top label and half on the classes, in equal
+    Without a baseline it tests whether the predicted probabilities are right: of the top label and of each
+    class, or of each label. With one it tests whether, at the same predicted probability (in ten bins of the
+    baseline's samples), outcomes occur as often as then. Notes report whether the confidences, predicted
+    classes or true classes have changed, which alone is no alarm. With several classes half of the stake is
+    on the top label and half on the classes, in equal
     parts: evidence of the top label alone counts half, so it must reach twice as much for an alarm.
 
-    The tests are e-processes (see :mod:`calibrant.evaluation.monitoring.evidence`): a model that stays as
-    the hypothesis says raises an alarm with probability ``false_alarms`` at most, ever, however often one
-    looks and whenever one stops; with clusters, at whichever ends of windows one looks. Ask with a longer
-    ``stream`` from the same beginning; whoever begins anew has a new chance of a false alarm.
+    The tests are e-processes (see :mod:`calibrant.evaluation.monitoring.evidence`): a model under the
+    hypothesis ever raises an alarm with probability ``false_alarms`` at most, however often you look and
+    whenever you stop. With clusters this holds for looks at the ends of windows. Call it with a longer
+    ``stream`` from the same beginning; every new start has a new chance of a false alarm.
 
     Args:
         stream: Predictions since the monitor began.
@@ -97,10 +97,10 @@ def monitor(
             one, or drift where no label is known.
         false_alarms: The probability of an alarm, ever, where nothing is wrong.
         positive_class: With two classes the one that is judged, as in :func:`calibrant.evaluate`.
-        cluster: Which samples hang together, as in :func:`calibrant.evaluate`: patients, sessions. Clusters
-            then must be independent, and samples of one need not be; a cluster counts with the samples of
-            the window where it began. With ``"groups"`` those of the baseline are meant, too; where names
-            are given, the baseline must have clusters of its own.
+        cluster: Which samples depend on each other, as in :func:`calibrant.evaluate`: patients, sessions.
+            Clusters then must be independent, and samples of one need not be; a cluster counts with the
+            samples of the window where it began. ``"groups"`` also means those of the baseline; if names are
+            given, the baseline must have clusters of its own.
         num_bins: Bins of the calibration error of a window.
         bootstrap: Resamples for the intervals of a window.
         seed: Random seed of these.
@@ -153,7 +153,7 @@ def monitor(
     against = against or ("stated" if baseline is None else "baseline" if are_known else "drift")
     _check_against(against, baseline, are_known=are_known)
     if not 0 < false_alarms < 1:
-        raise InputError(f"`false_alarms` must lie between 0 and 1, as in 0.05; got {false_alarms}.")
+        raise InputError(f"`false_alarms` must be between 0 and 1, as in 0.05; got {false_alarms}.")
     told = stream.rows(torch.from_numpy(known)) if are_known else stream
     index = windows.index[known] if are_known else windows.index
     watched = Watched(stream, told, windows, index, false_alarms)

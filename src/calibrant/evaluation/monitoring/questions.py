@@ -11,13 +11,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._math.drawing import cluster_codes
 from calibrant.evaluation.monitoring.evidence import (
-    likeliest_start,
     log_change,
     log_mean_wealth,
     log_tilted,
     log_wealth,
     mean_of,
+    most_likely_start,
     over_starts,
 )
 from calibrant.evaluation.monitoring.result import SequentialTest, TestKey
@@ -28,8 +29,8 @@ from calibrant.evaluation.monitoring.windows import (
     names_of,
     stated_classes,
     stated_probs,
+    when,
 )
-from calibrant.evaluation.resampling.clusters import cluster_codes
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.predictions import Predictions
 
@@ -139,7 +140,7 @@ def _changed(watched: Watched, baseline: Predictions) -> Iterator[Evidence]:
         evidence = [log_change(new[:, number], old[number]) for number in range(len(edges) + 1)]
         prefix = "" if told.share == 1 else f"{told.name}, "
         ends = [0.0, *edges, 1.0]
-        yield Evidence(f"{prefix}all probabilities", told.share / 2, log_tilted(new, old))
+        yield Evidence(told.name if prefix else "", told.share / 2, log_tilted(new, old))
         for number, each in enumerate(evidence):
             where = f"probabilities {ends[number]:.3g} to {ends[number + 1]:.3g}"
             yield Evidence(prefix + where, told.share / 2 / len(evidence), each)
@@ -211,14 +212,14 @@ def _answer(
     ended, needed = float(evidence[-1]) / math.log(10), threshold / math.log(10)
     sentence = f"{quiet} (evidence {said_times(ended)}; an alarm needs {said_times(needed)})."
     if alarm is not None:
-        since = likeliest_start(together, alarm)
+        since = most_likely_start(together, alarm)
         loudest = max(kept, key=lambda each: float(each.evidence[since, alarm]) + math.log(each.share))
-        about = loudest.name if len(kept) > 1 else None
+        about = (loudest.name if len(kept) > 1 else "") or None
         start, end = watched.windows.edges[since], watched.windows.edges[alarm + 1]
         reached_by = said_times(float(evidence[alarm]) / math.log(10))
         clearest = f", clearest for {about}" if about else ""
         sentence = (
-            f"{found}: alarm at {end} "
+            f"{found}: alarm {when(end)} "
             f"(evidence {reached_by}; an alarm needs {said_times(needed)}), "
             f"most likely since {start}{clearest}."
         )

@@ -15,6 +15,7 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.monitoring.evidence import BENDERS, SHIFTERS
 from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.predictions import Predictions
+from calibrant.predictions.two_classes import event_title
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def events_of(predictions: Predictions) -> Iterator[Event]:
         return
     share, gamblers = (0.5, SHIFTERS) if kind == "multiclass" else (1.0, BENDERS)
     probs = predictions.probs.numpy().reshape(predictions.num_samples, -1)
-    names = ("positive class",) if kind == "binary" else names_of(predictions)
+    names = (event_title(predictions.class_names),) if kind == "binary" else names_of(predictions)
     for column, name in enumerate(names):
         occurs = labels[:, column] if labels.ndim == 2 else labels == (1 if kind == "binary" else column)
         outcomes = occurs.astype(np.float64) if known else nothing
@@ -84,6 +85,11 @@ class Windows:
 
     def __len__(self) -> int:
         return len(self.edges) - 1
+
+
+def when(edge: str) -> str:
+    """``on 2026-11-10``, ``at 2026-11-10T12:00:00`` or ``at 400``."""
+    return f"{'on' if re.fullmatch(r'[0-9]{4}-[0-9]{2}-[0-9]{2}', edge) else 'at'} {edge}"
 
 
 def windows_of(times: NDArray[np.generic], window: str | float) -> Windows:

@@ -1,4 +1,4 @@
-"""Samples dealt out to batches, which take the place of clusters: so what is kept does not grow."""
+"""Samples split into batches, which replace clusters, so that memory does not grow."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ Rule = Literal["split", "halves", "all"]
 class Deal:
     """The batch of every row, by a hash of its number, or of the name of its cluster, which stays whole.
 
-    So batches are random samples, in whatever order the rows come, and all who read some of a table deal
-    alike. Few rows are dealt out evenly: each is a batch where there are no more rows than batches.
+    So batches are random samples, in whatever order the rows come, and all processes that read parts of a
+    table assign batches alike. Few rows are spread evenly: each is a batch if there are no more rows than
+    batches.
     """
 
     num_batches: int

@@ -32,7 +32,7 @@ EVENT_BITS, CLASS_BITS, FEWEST_BITS = 13, 7, 3
 ROOM = 1 << 21  # bytes of the cells of all classes, where the fewest bits fit in
 ENOUGH_BATCHES, FEWEST_BATCHES = 64, 24  # to tell how far areas vary
 MOST_ROOM = 1 << 25  # bytes of the cells of these; there are none where they need more
-NO_INTERVAL = "no interval: there are so many classes that their order is not kept for each batch"
+NO_INTERVAL = "no interval: there are too many classes to keep their order for each batch"
 
 
 class Areas(NamedTuple):

@@ -10,16 +10,15 @@ Five statistics look at the residuals :math:`r_i = w_i (y_i - p_i)`. Four are qu
   sixth: errors of both signs, in the tails, or in the middle;
 - a scan: the range of :math:`p` whose sum stands out most.
 
-Their distributions under calibration are simulated: outcomes are drawn from the probabilities, with the
-noise of clusters if there are any. :math:`S` is the second moment of what is found and of the draws together,
-so that what is found counts as one more draw. Each statistic becomes a p-value by its large-sample
-distribution, the weighted mean of :math:`p^{-1/2}` counts, and the p-value of the test is the rank of that
-mean among the draws. So it needs no correction for five looks, and no large sample.
+Their distributions under calibration are simulated: outcomes are drawn from the probabilities, with the noise
+of clusters if there are any. The second moment of the result and the draws together is :math:`S`, so the
+result counts as one more draw. Each statistic becomes a p-value by its large-sample distribution. The
+weighted mean of :math:`p^{-1/2}` is taken, and its rank among the draws is the p-value of the test. So it
+needs no correction for five looks, and no large sample.
 
-References:
-    Neyman, "Smooth test for goodness of fit", Skandinavisk Aktuarietidskrift 20, 1937; Spiegelhalter,
-    "Probabilistic prediction in patient management and clinical trials", Statistics in Medicine 5, 1986;
-    Westfall and Young, "Resampling-Based Multiple Testing", 1993; Vovk and Wang, "Combining p-values via
+References: Neyman, "Smooth test for goodness of fit", Skandinavisk Aktuarietidskrift 20, 1937. Spiegelhalter,
+    "Probabilistic prediction in patient management and clinical trials", Statistics in Medicine 5, 1986.
+    Westfall and Young, "Resampling-Based Multiple Testing", 1993. Vovk and Wang, "Combining p-values via
     averaging", Biometrika 107, 2020.
 """
 

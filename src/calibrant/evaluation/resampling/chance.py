@@ -138,7 +138,7 @@ def paired_test(
         second: Those of the other on the same samples, of the same shape.
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of the probabilities.
         weights: Weights of the samples, shape ``(N,)``, handed on to the metric.
-        num_resamples: Resamples, and as many swaps.
+        num_resamples: Resamples, and the number of swaps.
         level: Level of the interval.
         seed: Seed of both.
 
@@ -149,11 +149,10 @@ def paired_test(
     Raises:
         InputError: If shapes disagree, a value is out of range, or the metric gives anything but a number.
 
-    Note:
-        Four calls of the metric per resample. The hypothesis behind the p-value is that the models are alike
-        altogether, that behind the interval only that the metric is: for accuracy and scores, means over the
-        samples, they hardly differ; two models of equal calibration error but of unlike accuracy may get a
-        p-value that is a little off, and the interval counts.
+    Note: Four calls of the metric per resample. The hypothesis behind the p-value is that the models are
+        alike altogether, that behind the interval only that the metric is. For accuracy and scores, means
+        over the samples, they hardly differ. Two models of equal calibration error but different accuracy
+        might get a p-value that is slightly off; the interval counts.
 
     References:
         Good, "Permutation, Parametric and Bootstrap Tests of Hypotheses", 2005.

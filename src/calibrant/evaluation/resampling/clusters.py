@@ -1,9 +1,9 @@
 r"""Noise where samples come in clusters: pixels of an image, visits of a patient, tokens of a document.
 
-Samples of a cluster hang together, so outcomes cannot be drawn one by one. Clusters are independent, and what
-is known of their noise are the residuals themselves: in each draw the residuals of a whole cluster keep their
-sign or change it (a wild bootstrap with Rademacher signs). Within a cluster, and from bin to bin, residuals
-stay together as they are, so the covariance of the bins' sums is the cluster-robust one: the sum over the
+Samples of a cluster depend on each other, so outcomes cannot be drawn one by one. Clusters are independent,
+and their noise is known from the residuals themselves. In each draw the residuals of a whole cluster keep or
+change their sign (a wild bootstrap with Rademacher signs). Within a cluster, and from bin to bin, residuals
+stay together as they are, so the covariance of the bins' sums is cluster-robust. It is the sum over the
 clusters of the outer products of their totals.
 
 **Gaps** are taken from the residuals before the signs are drawn, so that the noise under any gaps is that
@@ -27,22 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._math.errors import InputError
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.evaluation.resampling.intervals import effective_number
 
 FEW_CLUSTERS = 20
-
-
-def cluster_codes(names: Sequence[str]) -> Indices:
-    """The number of each sample's cluster ``(N,)``, from 0 without gaps; an error if there is only one."""
-    _, codes = np.unique(np.asarray(names), return_inverse=True)
-    if codes.max(initial=0) < 1:
-        raise InputError(
-            "`clusters` must name at least two clusters; got one, which cannot be resampled: leave it out if "
-            "the samples are independent."
-        )
-    return codes.astype(np.int64)
 
 
 def indicator(codes: Indices, values: Vector | None = None) -> Any:
@@ -150,8 +138,8 @@ def cluster_note(names: Sequence[str]) -> str:
     sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (counts.min(), counts.max())))
     plural = "s" if counts.max() > 1 else ""
     said = (
-        f"Samples count as dependent within {len(counts):,} clusters of {sizes} sample{plural}: "
-        "intervals and p-values are those of whole clusters."
+        f"Intervals and p-values treat the {len(counts):,} clusters of {sizes} sample{plural} as the "
+        "independent units."
     )
     return said + few_note(len(counts))
 

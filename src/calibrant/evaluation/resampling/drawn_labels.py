@@ -1,6 +1,6 @@
 """Every class at once under calibration: labels drawn from whole rows of probabilities.
 
-The classes of a row exclude each other, so their errors hang together; draws of each class for itself would
+The classes of a row exclude each other, so their errors are dependent; separate draws of each class would
 miss that.
 """
 
@@ -107,13 +107,14 @@ def _add(
     from calibrant.evaluation.resampling import kernels  # compiled
 
     ends = np.empty(rows.probs.shape[1])
-    likeliest = rows.probs.max(axis=1)
-    exceptions = np.maximum(1 - likeliest / rows.probs.sum(axis=1), 0.0)
+    largest = rows.probs.max(axis=1)
+    exceptions = np.maximum(1 - largest / rows.probs.sum(axis=1), 0.0)
     sure = exceptions < LIKELY_EXCEPTION
     if not sure.all():
         these = rows.part(~sure)
         uniform = rng.random((len(these.mass), sums.shape[1]), dtype=np.float32)
-        given, guide = (these.probs, these.bins, places, these.mass), np.empty(kernels.GUIDE, np.int64)
+        given = these.probs, these.bins, places, these.mass
+        guide = np.empty(kernels.GUIDE * (4 if sums.shape[1] > 4 * kernels.GUIDE else 1), np.int64)
         kernels.add_drawn_labels(uniform, *given, ends, guide, sums)
     if not sure.any():
         return
@@ -131,9 +132,9 @@ def _add(
 def class_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Matrix:
     r"""Distances of counts ``(C, ...)`` from their expectations ``(C,)``, in standard errors.
 
-    The signed root of :math:`2 (o \log(o/e) - o + e) \, e / v`, with the variance v: for what occurs often
-    :math:`(o - e) / \sqrt v`, and for what is rare still nearly normal, where that is far too large: one
-    occurrence where .01 are expected lies 2.7 standard errors off, not 10. So the largest distance over many
+    The signed root of :math:`2 (o \log(o/e) - o + e) \, e / v`, with the variance v. For frequent classes
+    this is :math:`(o - e) / \sqrt v`; for rare ones it is still nearly normal, and that is far too large. One
+    occurrence where .01 are expected is 2.7 standard errors off, not 10. So the largest distance over many
     classes is not that of the rarest.
 
     Example:
@@ -169,7 +170,7 @@ def class_tilts(variance: Vector, stated: Vector, starts: Indices, expected: Vec
     Classes that hardly occur have none: their slopes are far from normal.
 
     Args:
-        variance: Of the residual of each bin, if what is stated is true.
+        variance: Variance of the residual of each bin under calibration.
         stated: The mean probability in each bin.
         starts: Where the bins of each class begin.
         expected: How often each class occurs, if what is stated is true ``(C,)``.

@@ -29,9 +29,9 @@ class ScoreCells:
 
     Up to 512 different scores each stands for itself, and nothing is lost. More are gathered in cells of
     width 1/256, each at its mean score. As the functions of the smooth error are 1-Lipschitz, this moves it
-    by at most the mean of the absolute residual times the distance to the cell's mean; residuals of both
-    signs lie in a cell, so that what is seen, from 3000 to 300 000 samples, is less than a hundredth of the
-    noise that resamples and draws are there to show.
+    by at most the mean of the absolute residual times the distance to the cell's mean. A cell has residuals
+    of both signs, so for 3000 to 300 000 samples the effect is less than a hundredth of the noise that
+    resamples and draws measure.
     """
 
     points: NDArray[np.float64]  # ascending, ``(K,)``

@@ -32,8 +32,8 @@ class Events:
     numbers: Vector | None = None
     """Number of samples of each such row."""
     cells: Vector | None = None
-    """Of such rows: the mean confidence of the cell, where rows hold several samples, else their own. Bins of
-    equal mass take equal ones for ties: hits and misses of a cell differ in means, but not in their place."""
+    """Mean confidence of each row's cell, or its own if rows are single samples. Bins of equal mass take
+    equal ones for ties: hits and misses of a cell differ in means, but not in their place."""
 
     @property
     def mass(self) -> Vector:
@@ -114,8 +114,8 @@ def calibration_line(events: Events, parameter: Literal["slope", "intercept"]) -
     r"""The slope of outcomes on log-odds, or the intercept where the slope is held at one; else the reason.
 
     The influences :math:`\psi_i = I^{-1} x_i (y_i - \hat p_i)`, I the information per unit of weight, make
-    the root of :math:`\sum_i w_i^2 \psi_i^2 / (\sum_i w_i)^2` the standard error also where the line does
-    not fit (the sandwich; with weights HC3, or the mean square that the line expects where that is larger).
+    the root of :math:`\sum_i w_i^2 \psi_i^2 / (\sum_i w_i)^2` the standard error even if the line does not
+    fit (the sandwich). With weights it is HC3, or the mean square that the line expects if that is larger.
     Those of two models on the same samples subtract.
 
     References:

@@ -26,7 +26,7 @@ def resampled_interval(
 
     A calibration error grows with every layer of noise, so resampled errors lie above the error they are
     drawn from, by as much as that one lies above the truth. Left where they are, their percentiles lie too
-    high: of a true error of 0.021 they cover 55 % at 2000 samples, moved ones 88 %. For a mean the replicates
+    high: of a true error of 0.021 they cover 55% at 2000 samples, moved ones 88%. For a mean the replicates
     centre on the value anyway, and this is the plain percentile interval.
     """
     defined = replicates[~np.isnan(replicates)]
@@ -138,7 +138,7 @@ def highest_share(share: float, num_samples: float, confidence: float) -> float:
 def too_few(num_samples: float, level: float) -> bool:
     """True if a change is within chance even where it goes the same way in every sample.
 
-    By its signs alone, which are all alike with the probability :math:`2^{1-n}`: at 95 % below six samples.
+    By its signs alone, which are all alike with the probability :math:`2^{1-n}`: at 95% below six samples.
     """
     return 2.0 ** (1 - num_samples) > round(1 - level, 12)
 

@@ -2,8 +2,8 @@ r"""Confidence intervals for calibration errors by inverting a test: the true er
 
 A calibration error is a sum of sizes, so noise enlarges it, and the more the smaller the true error is. A
 bootstrap does not see that: its intervals miss a true error of zero nearly always. Here a test is inverted
-instead. Bins get gaps (what happens minus what is stated), from none through those found to larger ones; each
-set of gaps has an error e; noise is added to the residual sums that it gives, and e belongs to the interval
+instead. Bins get gaps (what happens minus what is stated), from none through those found to larger ones. Each
+set of gaps has an error e. Noise is added to the residual sums that it gives, and e belongs to the interval
 if the error found lies between the quantiles of the noisy ones.
 
 **Noise** is that of outcomes drawn as they are stated, the same draws as those of the null distribution. A
@@ -15,14 +15,13 @@ against perfect calibration.
 **Gaps** with the same error can be few and large or many and small; many small ones hide in the noise, few
 large ones do not. The data tell only the large ones apart. So each end is taken where it is hardest to
 exclude: the lower one with the gaps that stand out left as they are and all others removed (firm thresholds),
-the upper one with what exceeds two standard errors of each gap, and on top of that as much for every bin, in
-proportion to its standard error, as the noise conceals. In a smooth error gaps of both signs cancel, so that
-small ones of one sign hide behind noise of both: for such errors each end is also sought among gaps of one
-sign, in proportion to the standard errors. The largest gap of any bin is raised most by noise where all bins
-have gaps of one size: there its lower end is sought, too; its upper end is that of the bin that may have the
-largest one (`largest_gap`), since one bin with few samples hides any gap. The estimate without what chance
-adds is the error of the gaps, soft-thresholded or widened, whose noisy error lies above the one found half
-the time.
+the upper one with the excess of each gap over two standard errors. On top of that, every bin gets the amount
+that noise can conceal, in proportion to its standard error. In a smooth error gaps of both signs cancel, so
+that small ones of one sign hide behind noise of both. For such errors each end is also sought among gaps of
+one sign, in proportion to the standard errors. The largest gap of any bin is raised most by noise if all bins
+have gaps of one size, so its lower end is also sought there. Its upper end is that of the bin that may have
+the largest one (`largest_gap`), since one bin with few samples hides any gap. The bias-corrected estimate is
+the error of the gaps, soft-thresholded or widened, whose noisy error lies above the one found half the time.
 
 **Tails.** No error is below zero, so at zero only a large one is a surprise, with the whole error level on
 that side; far from zero the level is shared out equally. Between, the tails are those of Feldman and Cousins
@@ -56,7 +55,7 @@ from calibrant.evaluation.thresholds import beyond_chance
 STEPS = 8  # of each search, once the place lies between two
 FIRST_STEP, NARROW = 1.0, 0.02  # standard errors
 CLOSE, CLOSE_TO_MEDIAN = 0.15, 0.05
-"""In normal quantiles: from so near, a straight line finds the root. Of 400 draws the 97.5 % quantile itself
+"""In normal quantiles: from so near, a straight line finds the root. With 400 draws the 97.5% quantile itself
 is known to about 0.13, the median to 0.06."""
 STRAIGHT = 1.0  # normal quantiles: over more than these a line may bend, or end where no draw is left
 FURTHER = 1.2  # than a straight line would lead, to get beyond

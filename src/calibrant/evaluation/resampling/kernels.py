@@ -18,6 +18,39 @@ Uniform: TypeAlias = NDArray[np.float32]
 ECE, ADAPTIVE, SQUARED, MAXIMUM = 0, 1, 2, 3  # columns of the result
 GUIDE = 64  # entries that tell where to begin in a table
 BLOCK = 16  # samples whose sums are kept together
+NEAR = 1 << 11  # samples whose columns stay in the cache
+
+
+@njit
+def count_drawn(numbers: NDArray[np.uint32], row: Counts) -> int:
+    """Count in ``row`` which of its places random numbers draw, as NumPy's ``integers`` would; how many do.
+
+    References:
+        Lemire, "Fast Random Integer Generation in an Interval", ACM Transactions on Modeling and Computer
+        Simulation 29, 2019 (the numbers that draw none would favour some places).
+    """
+    size, half, kept = np.uint64(len(row)), np.uint64(32), 0
+    least = (np.uint64(1 << 32) - size) % size
+    for number in numbers:
+        product = np.uint64(number) * size
+        if np.uint64(np.uint32(product)) >= least:
+            row[product >> half] += np.uint8(1)
+            kept += 1
+    return kept
+
+
+@njit(fastmath={"reassoc", "contract"})
+def add_products(counts: Counts, columns: Matrix, sums: Matrix) -> None:
+    """Add ``counts`` ``(r, N)`` times ``columns`` ``(k, N)`` to ``sums`` ``(r, k)``."""
+    for start in range(0, counts.shape[1], NEAR):
+        for r in range(counts.shape[0]):
+            drawn = counts[r, start : start + NEAR]
+            for k in range(columns.shape[0]):
+                column = columns[k, start : start + NEAR]
+                total = 0.0
+                for i in range(len(drawn)):
+                    total += drawn[i] * column[i]
+                sums[r, k] += total
 
 
 @njit
@@ -50,8 +83,8 @@ def fill_tables(probs: Vector, starts: Indices, tables: Vector) -> None:
 def _set_guide(table: Vector, guide: Indices) -> None:
     """Fill ``guide`` with start indices in an ascending table, by the first bits of a uniform number."""
     k = 0
-    for place in range(GUIDE):
-        while table[k] <= place / GUIDE:
+    for place in range(len(guide)):
+        while table[k] <= place / len(guide):
             k += 1
         guide[place] = k
 
@@ -59,7 +92,7 @@ def _set_guide(table: Vector, guide: Indices) -> None:
 @njit(inner=True)
 def _first_above(uniform: float, table: Vector, guide: Indices) -> int:
     """The least k whose table entry exceeds the uniform number."""
-    k = guide[int(uniform * GUIDE)]
+    k = guide[int(uniform * len(guide))]
     while table[k] <= uniform:
         k += 1
     return k
@@ -96,15 +129,15 @@ def add_errors(
     """Add the ``errors`` ``(r, 4)`` of each resample; all but the maximum times the resample's weight.
 
     ``counts`` ``(r, N)`` are in the order of the rows. ``mass`` and ``residuals`` (mass times outcome minus
-    confidence) ``(N,)`` are in the ``order`` of the confidences, ties in that of the mass; there, ``ties``
-    ``(N, 2)`` tell where the tie of a sample begins and ends, and ``edges`` ``(B + 1,)`` the bins of equal
+    confidence) ``(N,)`` are in the ``order`` of the confidences, ties in that of the mass. There, ``ties``
+    ``(N, 2)`` are where the tie of a sample begins and ends, and ``edges`` ``(B + 1,)`` the bins of equal
     width. ``targets`` ``(r, B - 1)`` are the cumulative masses that the inner bins of equal mass must reach;
     such a bin ends with the first copy of a sample that reaches its target.
 
     Between ties the cumulative residual R(u) is a straight line in the cumulative mass u, because tied
     samples share their mean; a bin of equal mass from u to v contributes abs(R(v) - R(u)). Cumulative
-    ``sums`` ``(blocks + 1, 2)`` of mass and residual are kept at every 16th sample; the few that are asked
-    for between these are completed.
+    ``sums`` ``(blocks + 1, 2)`` of mass and residual are kept at every 16th sample; the few needed between
+    these are completed.
     """
     num_blocks = len(sums) - 1
     for r in range(counts.shape[0]):
@@ -188,6 +221,50 @@ def _sums_before(
     return sums[block, 0] + total, sums[block, 1] + residual
 
 
+def isotonic_curves(points: Vector, weights: Vector, sums: Matrix, positions: Vector) -> Matrix:
+    """The best increasing functions ``(r, P)`` at ascending positions: `isotonic_blocks` for many outcomes.
+
+    ``sums`` ``(r, n)`` are weighted sums of outcomes at the ascending points ``(n,)``.
+    """
+    curves = np.empty((len(sums), len(positions)))
+    last, weight, total = np.empty(len(points), np.int64), np.empty(len(points)), np.empty(len(points))
+    _isotonic_curves(points, weights, sums, positions, last, weight, total, curves)
+    return curves
+
+
+@njit
+def _isotonic_curves(
+    points: Vector,
+    weights: Vector,
+    sums: Matrix,
+    positions: Vector,
+    last: Indices,  # place at which each step ends
+    weight: Vector,
+    total: Vector,
+    curves: Matrix,
+) -> None:
+    for r in range(len(sums)):
+        top = -1
+        for i in range(len(points)):
+            mass, happened = weights[i], sums[r, i]
+            while top >= 0 and total[top] * mass >= happened * weight[top]:
+                mass += weight[top]
+                happened += total[top]
+                top -= 1
+            top += 1
+            last[top], weight[top], total[top] = i, mass, happened
+        step = 0
+        for p in range(len(positions)):
+            x = positions[p]
+            while step < top and x > points[last[step]]:
+                step += 1
+            curves[r, p] = total[step] / weight[step]
+            if step > 0 and x < points[last[step - 1] + 1]:  # straight between the steps
+                start, end = points[last[step - 1]], points[last[step - 1] + 1]
+                before = total[step - 1] / weight[step - 1]
+                curves[r, p] = before + (curves[r, p] - before) / (end - start) * (x - start)
+
+
 @njit
 def add_drawn_labels(
     uniform: Uniform,
@@ -245,12 +322,12 @@ def add_exceptions(
     usual: Vector,
     sums: Matrix,
 ) -> None:
-    """As `add_drawn_labels` where the likeliest class is likely: only draws of another class are drawn.
+    """As `add_drawn_labels` if the most probable class is likely: only draws of another class are drawn.
 
     From one of those to the next lie as many draws as a geometric number says, of which exponential ``steps``
-    make one; ``uniform`` numbers of the same size choose the class. What the likeliest class gets in a draw
-    without exceptions is added to ``usual`` ``(M,)``. It begins at ``place``, a sample and a draw, and leaves
-    there where it ran out of steps.
+    make one; ``uniform`` numbers of the same size choose the class. What the most probable class gets in a
+    draw without exceptions is added to ``usual`` ``(M,)``. It begins at ``place``, a sample and a draw, and
+    leaves there where it ran out of steps.
     """
     num_samples, num_classes = probs.shape
     num_draws = sums.shape[1]
@@ -275,7 +352,7 @@ def add_exceptions(
             usual[cell] += mass[i]
         if others <= 0.0:
             continue
-        rate = math.log1p(others / probs[i, top])  # of the steps: the log of the total over the likeliest
+        rate = math.log1p(others / probs[i, top])  # of the steps: the log of the total over the most probable
         while True:
             if used == len(steps):
                 place[0], place[1] = i, r

@@ -73,7 +73,9 @@ class DrawnSums:
 
     def draw(self, rng: np.random.Generator, num_draws: int) -> Matrix:
         """Sums ``(G, num_draws)``."""
-        return np.add.reduceat(self._mass * self._counts.draw(rng, num_draws), self._places, axis=0)
+        sums = self._counts.draw(rng, num_draws)
+        sums *= self._mass
+        return sums if len(self._places) == self.size else np.add.reduceat(sums, self._places, axis=0)
 
 
 ROUNDING = 1e-12  # an error that is equal but for rounding counts as at least as large

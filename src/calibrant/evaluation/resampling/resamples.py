@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from calibrant._math.binning import REACHED, mass_order
-from calibrant._math.drawing import num_units, resampled_counts
+from calibrant._math.drawing import num_units
 from calibrant.evaluation.resampling.event_cells import Kernel, ScoreCells
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 
@@ -49,6 +49,7 @@ def generator(seed: int, stream: Stream, part: int = 0) -> np.random.Generator:
 Counts: TypeAlias = NDArray[np.uint8]  # (r, N): how often resample r drew row i
 
 SMALL_BLOCK = 1 << 19  # elements of counts whose float64 forms stay near the cache
+MIDDLE_BLOCK = 1 << 21  # elements of counts that one thread takes at once
 LARGE_BLOCK = 1 << 26  # elements of counts held at once: 64 MiB
 
 
@@ -73,14 +74,18 @@ class Resamples:
         return next(self._drawn(self.num_samples * self.num_resamples))
 
     def _drawn(self, size: int) -> Iterator[Counts]:
+        from calibrant.evaluation.resampling.kernels import count_drawn  # compiled
+
         rng = np.random.default_rng(self.seed)
         units = num_units(self.num_samples, self.clusters)
         for start, stop in block_bounds(self.num_resamples, size // self.num_samples):
             # A count above 255 is impossible up to N = 255, and beyond has a probability below 1e-500.
-            counts = np.empty((stop - start, self.num_samples), dtype=np.uint8)
+            counts = np.zeros((stop - start, units), dtype=np.uint8)
             for row in counts:
-                row[:] = resampled_counts(rng, units, self.clusters)
-            yield counts
+                missing = units
+                while missing:
+                    missing -= count_drawn(rng.integers(0, 1 << 32, size=missing, dtype=np.uint32), row)
+            yield counts if self.clusters is None else counts[:, self.clusters]
 
 
 MOST_DELETIONS = 200
@@ -90,7 +95,7 @@ MOST_DELETIONS = 200
 class Deletions:
     """The sample without each of its rows, or clusters; of more than 200, without each of 200 random groups.
 
-    Groups are as good here: the variance and the skewness that deletions are asked for add up over groups.
+    Groups are as good here: the variance and skewness of deletions add up over groups.
     """
 
     num_samples: int
@@ -242,10 +247,12 @@ class Means:
                 if place == len(rows):
                     rows.append(values)
                 self._places[name].append(place)
-        self._columns = torch.from_numpy(np.stack(rows)).T
+        self._columns = np.stack(rows)
 
     def __call__(self, counts: Counts) -> dict[str, Vector]:
         """Ratios ``(r,)`` for counts ``(r, N)``; NaN where a denominator is zero."""
-        # By torch: where cores are scarce, its threads and numpy's in one process spin against each other.
-        sums = (torch.from_numpy(counts).to(torch.float64) @ self._columns).numpy()
+        from calibrant.evaluation.resampling.kernels import add_products  # compiled
+
+        sums = np.zeros((len(counts), len(self._columns)))
+        add_products(counts, self._columns, sums)
         return {name: divide(sums[:, above], sums[:, below]) for name, (above, below) in self._places.items()}

@@ -134,7 +134,7 @@ def _add_sizes(
 
 
 def binomial_tables(trials: Vector, rates: Vector) -> Single:
-    """The probabilities ``(M, MOST_COUNTED)`` of at most 0, 1, ... events in so many trials."""
+    """The probabilities ``(M, MOST_COUNTED)`` of at most 0, 1, ... events in N trials."""
     tables = np.ones((len(trials), MOST_COUNTED), np.float32)
     _fill_binomial(trials, rates, tables)
     return tables

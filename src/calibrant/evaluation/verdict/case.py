@@ -36,6 +36,7 @@ from calibrant.evaluation.result import (
     between,
 )
 from calibrant.evaluation.thresholds import FEW_SAMPLES, TOLERABLE_GAP, beyond_chance
+from calibrant.predictions.two_classes import POSITIVE_CLASS
 
 HALF_A_POINT, TENTH = 0.005, 0.1
 ERRORS: dict[str, str] = {"classes": CLASSWISE_ECE.key, "positive class": ECE.event_key}
@@ -169,6 +170,12 @@ class Case:
         replicates = judged.replicates[MEAN_PROBABILITY.key] - judged.replicates[PREVALENCE.key]
         value = stated - happened
         return between(value, centred_interval(value, replicates, self.level, GAP.bounds))
+
+    @property
+    def event(self) -> str | None:
+        """The event's own name, if it has one."""
+        name = self.first.curves[0].name if self.has_event and self.first.curves else POSITIVE_CLASS
+        return None if name == POSITIVE_CLASS else name
 
     @property
     def has_event(self) -> bool:

@@ -130,9 +130,10 @@ def _off_classes(case: Case) -> str:
     worst = case.furthest_off
     if not is_shifted(worst, case.level):
         return "off together, no single class stands out"
+    off = sum(case.num_shifted)
     return (
-        f"{sum(case.num_shifted)} of {len(case.first.classes)} are off, most of all "
-        f"{class_name(worst)}: {percent(worst.mean_probability)} predicted, "
+        f"{off} of {len(case.first.classes)} {'is off:' if off == 1 else 'are off, most of all'} "
+        f"{class_name(worst)}{',' if off == 1 else ':'} {percent(worst.mean_probability)} predicted, "
         f"{percent(worst.prevalence)} actual"
     )
 
@@ -370,7 +371,8 @@ def _caution(case: Case) -> str | None:
     """
     if case.kind != "binary" or not case.repaired:
         return None
-    names = (("positive", "negative", "lower"), ("negative", "positive", "higher"))
+    event, other = (case.event, case.first.classes[0].name) if case.event else ("positive", "negative")
+    names = ((event, other, "lower"), (other, event, "higher"))
     rows = zip(reversed(case.first.classes), reversed(case.chosen.classes), strict=True)
     for (name, other, threshold), (before, after) in zip(names, rows, strict=True):
         if before.accuracy is None or after.accuracy is None or after.accuracy >= before.accuracy / 2:
@@ -409,6 +411,8 @@ def _headline(case: Case) -> str:
         return f"Too few samples to tell: {hidden}."
     first = (OF_LABELS if case.kind == "multilabel" else OF_EVENTS) | OF_CONFIDENCE
     word = first.get(case.direction)
+    if case.event is not None and case.direction in OF_EVENTS:
+        word = f"Predicts {case.event} too {'often' if case.direction == 'over-predicting' else 'rarely'}"
     if word is None:
         return f"Partly miscalibrated{case.on_few}: {_partly(case)}."
     slope = case.first.metrics.get(SLOPE.event_key)
@@ -463,7 +467,7 @@ def _lines(case: Case) -> Iterator[str]:
 
 def _effect(case: Case, metrics: Sequence[str], *, first: str) -> str:
     arm = case.chosen
-    changes = ", ".join(_course(case, metric, arm) for metric in metrics)
+    changes = listed([_course(case, metric, arm) for metric in metrics])
     said = " ".join(filter(None, (title(arm), settings(arm.parameters))))
     return f"{first}: {said}. {_capital(changes)}."
 
@@ -478,12 +482,12 @@ def _course(case: Case, metric: str, arm: Arm) -> str:
         return f"{name} {way} from {value_of(before)} to {value_of(after)}"
     change = arm.change[metric]
     if change.value == 0:
-        return f"{name} does not change"
+        return f"{name} doesn't change"
     sign = clearly(change)
     digits = decimals_apart(before.value, after.value) if sign else None
     old, new = (
         percent(each) if metric == ACCURACY.key else number(each, digits)
         for each in (before.value, after.value)
     )
-    way = {-1: "falls", 0: "changes within noise,", 1: "rises"}[sign]
-    return f"{name} {way} from {old} to {new}"
+    way = {-1: "falls", 0: "changes", 1: "rises"}[sign]
+    return f"{name} {way} from {old} to {new}{'' if sign else ' (within noise)'}"

@@ -72,9 +72,10 @@ class ColumnNames:
         logits: The same for logits.
         weight: The column of weights.
         group: The column of groups; or several, and then a sample's groups are named ``sex=f; site=north``.
-        cluster: The column of clusters: patients, documents, images, within which samples hang together.
+        cluster: The column of clusters: patients, documents or images, whose samples depend on each other.
         bands: Columns of numbers, such as positions, whose bands are groups, ``position=0–127``: eight of
-            about as many samples, or bands that begin where ``position:0:128:512`` says.
+            roughly equal size, or bands that begin where ``position:0:128:512`` says.
+        sheet: The sheet of a workbook that holds the table.
     """
 
     label: str | None = None
@@ -84,6 +85,7 @@ class ColumnNames:
     group: str | tuple[str, ...] | None = None
     cluster: str | None = None
     bands: tuple[str, ...] = ()
+    sheet: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("probs", "logits", "bands"):  # one name is a list of one
@@ -98,6 +100,7 @@ class ColumnNames:
         """The options of the command line that name these columns."""
         typed = {"label": "--label-column", "probs": "--prob-columns", "logits": "--logit-columns"}
         typed |= {"group": "--group-column", "cluster": "--cluster", "bands": "--bands"}
+        typed |= {"sheet": "--sheet"}
         return tuple(option for name, option in typed.items() if getattr(self, name))
 
     @property
@@ -154,11 +157,11 @@ class Header:
 
     names: tuple[str, ...]
     given: tuple[str, ...]
-    """The same as they stand in the file."""
+    """The same names as in the file."""
     scores: tuple[str, ...] = ()
     """The score columns that were named, in the order given."""
     positive: str | None = None
-    """The class whose probability the only column of scores holds, where its name says so."""
+    """The class whose probability the only column of scores holds, if its name shows it."""
     notes: tuple[str, ...] = ()
     read: Mapping[str, str] = field(default_factory=dict[str, str])
     """Common names that were found, and calibrant's names for them."""
@@ -262,7 +265,7 @@ def _suffixes(found: Sequence[str], family: str) -> list[str]:
 
 
 def without_start(names: Sequence[str], at: str = "") -> list[str]:
-    """Names without what they all begin with, up to one of some characters, or whatever stands there.
+    """Names without what they all begin with, up to one of some characters, or up to any character.
 
     Example:
         >>> without_start(["Class1", "Class2"]), without_start(["Class1", "Class2"], at="_")

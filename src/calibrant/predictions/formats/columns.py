@@ -56,7 +56,7 @@ _TURNED = 32  # columns: one alone is slow to scatter
 ACCEPTED = (
     "name columns `label` and `prob_0`, `prob_1`, ... or `logit_0`, `logit_1`, ... (two classes: `prob`), "
     "or `confidence` and `correct`; "
-    "`columns` (--label-column, --prob-columns) says which they are by other names"
+    "use `columns` (--label-column, --prob-columns) for other names"
 )
 
 
@@ -71,7 +71,7 @@ class Layout:
     singles: tuple[str, ...]  # columns that go by a name of their own
     unused: tuple[str, ...]
     positive: str | None = None
-    """The class whose probability the single column of scores holds, where its name says so."""
+    """The class whose probability the single column of scores holds, if its name shows it."""
     notes: tuple[str, ...] = ()
     called: tuple[tuple[str, ...], ...] = ()
     """What else classes may be called by labels: as their columns are, or what tells these apart."""

@@ -26,7 +26,7 @@ class FileContents:
 
     fields: dict[str, Any]
     paths: tuple[Path, ...] = ()
-    """The files it stands in, where they are several."""
+    """Its files, if there are several."""
     lines: Sequence[int] = ()
     """The line of text that each row ends on."""
 

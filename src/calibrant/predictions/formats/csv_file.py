@@ -16,6 +16,7 @@ from typing import Literal, TextIO
 
 import numpy as np
 
+from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import (
@@ -80,7 +81,9 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         header, numbered = header_of(file)
         for line, cells in numbered:
             if len(cells) != len(header):
-                raise InputError(f"line {line} has {len(cells)} cells, and the header has {len(header)}.")
+                raise InputError(
+                    f"line {line} has {plural(len(cells), 'cell')}; the header has {len(header)}."
+                )
             yield line, cells
 
 

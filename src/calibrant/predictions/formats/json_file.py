@@ -2,7 +2,8 @@
 
 A record is a row of a table, whose cells may be lists: ``probs`` or ``logits`` of all classes, or the
 ``[{"label": ..., "score": ...}, ...]`` of a Hugging Face pipeline. Lines that lm-evaluation-harness logged
-are read by :mod:`calibrant.predictions.formats.lm_eval`.
+are read by :mod:`calibrant.predictions.formats.lm_eval`, logs of inspect-ai by
+:mod:`calibrant.predictions.formats.inspect_log`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from calibrant._math.errors import InputError
-from calibrant.predictions.formats import lm_eval
+from calibrant.predictions.formats import inspect_log, lm_eval
 from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.arrays import fields_of_arrays
 from calibrant.predictions.formats.columns import cells_of
-from calibrant.predictions.formats.contents import Arrays, FileContents, lines_named
+from calibrant.predictions.formats.contents import Arrays, FileContents, damaged, lines_named
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.mark import MARK
 from calibrant.predictions.formats.tables import Table, fields_of_table, table_of_records
@@ -49,6 +50,12 @@ def read(
 ) -> FileContents:
     """Read records, one a line or (of a ``whole`` file) in a list; or a dictionary of arrays."""
     found = contents(path, whole=whole)
+    if inspect_log.is_log(found):
+        try:
+            fields = inspect_log.fields_of_log(found, lm_score, columns)
+        except (AttributeError, LookupError, TypeError) as error:
+            raise InputError(damaged("a log of inspect-ai", error)) from error
+        return FileContents(fields=fields, paths=inspect_log.logs_in(path))
     if isinstance(found, dict):
         fields = fields_of_arrays(list(found), lambda name: _array(name, found[name]))
         return FileContents(fields=fields)
@@ -57,7 +64,7 @@ def read(
         table = lm_eval.table_of_samples(records, score=lm_score, columns=columns)
         return FileContents(fields=fields_of_table(table, columns))
     if lm_score != "acc":
-        raise InputError("`lm_score` goes with samples of lm-evaluation-harness; these are other records.")
+        raise InputError("`lm_score` goes with logs of language models; these are other records.")
     with lines_named(lines):
         return FileContents(fields=fields_of_table(table_of_records(records, columns), columns), lines=lines)
 
@@ -78,12 +85,15 @@ def records_of(path: Path, *, whole: bool) -> tuple[list[Record], list[int]]:
     """The records, and the line of each where it has one."""
     found = contents(path, whole=whole)
     if isinstance(found, dict):
-        raise InputError("it holds arrays by name, not records.")
+        what = "a log of inspect-ai" if inspect_log.is_log(found) else "arrays by name"
+        raise InputError(f"it holds {what}, not records.")
     return found
 
 
 def contents(path: Path, *, whole: bool) -> Record | tuple[list[Record], list[int]]:
-    """A dictionary of arrays; or records, and the lines that they stand on."""
+    """A dictionary of arrays, or a log; or records with their line numbers."""
+    if (log := inspect_log.log_in(path)) is not None:
+        return log
     with path.open(encoding="utf-8-sig") as file:
         try:
             text = file.read()
@@ -141,7 +151,7 @@ def _array(name: str, values: Any) -> Any:
     try:
         found = np.asarray(values)
     except ValueError as error:
-        raise InputError(f"`{name}` must hold as many numbers in every row.") from error
+        raise InputError(f"`{name}` must hold the same number of values in every row.") from error
     if found.dtype.kind not in "biuf":
         raise InputError(f"`{name}` must hold numbers in every row; some hold none.")
     return found

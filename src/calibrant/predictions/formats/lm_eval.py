@@ -21,7 +21,8 @@ from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.spoken_confidence import Spoken, spoken_confidence
 from calibrant.predictions.formats.tables import Table, names_stated, values_in
 
-LmScore: TypeAlias = Literal["acc", "acc_norm", "acc_bytes"]
+LmScore: TypeAlias = Literal["acc", "acc_norm", "acc_bytes", "recorded", "logprobs", "stated", "agreement"]
+"""The first three score samples of lm-evaluation-harness, the others logs of inspect-ai (``acc``: any)."""
 Sample: TypeAlias = Mapping[str, Any]
 Found: TypeAlias = tuple[dict[str, Any], tuple[str, ...]]
 """Columns, and what to say of them."""
@@ -42,7 +43,7 @@ def table_of_samples(
     samples: Sequence[Sample], *, score: LmScore = "acc", columns: ColumnNames | None = None
 ) -> Table:
     """Scores and labels, and the fields of groups and of clusters that ``columns`` may name."""
-    check_choice("lm_score", score, get_args(LmScore))
+    check_choice("lm_score", score, get_args(LmScore)[:3])
     if columns is not None and (columns.label or columns.probs or columns.logits):
         raise InputError(
             "samples of lm-evaluation-harness hold their own labels and scores; `columns` can name their "
@@ -76,7 +77,7 @@ def _of_one_filter(samples: Sequence[Sample]) -> tuple[Sequence[Sample], tuple[s
     if len(filters) == 1:
         return samples, ()
     kept = [each for each in samples if str(each.get("filter")) == filters[0]]
-    return kept, (f"Of the filters {', '.join(filters)} the first is used.",)
+    return kept, (f"Filters {', '.join(filters)}: the first is used.",)
 
 
 def _likelihoods(sample: Sample) -> list[float] | None:
@@ -178,7 +179,7 @@ def _place(text: str, answers: Sequence[str]) -> int | None:
 def _of_answers(samples: Sequence[Sample]) -> Found:
     metric, judged = _judged(samples)
     stated = _stated(judged)
-    unread = tuple(_left_out(judged, len(samples), metric))
+    unread = tuple(left_out(judged, len(samples), metric))
     if len(stated) < 2:
         raise InputError(
             f"{len(stated)} of {len(samples)} answers state a confidence that is understood; ask for it in "
@@ -208,7 +209,7 @@ def _stated(judged: Sequence[tuple[Sample, Spoken | None]]) -> list[tuple[Sample
     return [(sample, said.share) for sample, said in judged if said is not None and said.share is not None]
 
 
-def _left_out(judged: Sequence[tuple[Sample, Spoken | None]], count: int, metric: str) -> Iterator[str]:
+def left_out(judged: Sequence[tuple[Sample, Spoken | None]], count: int, metric: str) -> Iterator[str]:
     """How many answers are not judged, by why."""
     said = [each for _, each in judged]
     silent, of = said.count(None), f"of {count} answers"

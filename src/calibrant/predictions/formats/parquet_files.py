@@ -140,11 +140,11 @@ def _folders(address: str) -> list[str]:
 
 
 def columns_of_keys(name: str, file: Any, keys: Keys, before: frozenset[str] | None) -> frozenset[str]:
-    """The keys that are columns, too; refuses columns that contradict keys, or that some files lack."""
+    """The keys that are also columns; refuses columns that contradict keys, or that some files lack."""
     found = frozenset(key for key in keys if key in file.schema_arrow.names)
     if differing := sorted(found ^ (found if before is None else before)):
         raise InputError(
-            f"`{differing[0]}` must be a column of all files or of none where folders say it, too; {name} "
+            f"`{differing[0]}` is also in the folders, so it must be a column of all files or none; {name} "
             f"{'has' if differing[0] in found else 'lacks'} it."
         )
     for key in sorted(found):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ from typing import Any
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
 from calibrant.predictions.formats import arrays as of_arrays
-from calibrant.predictions.formats import csv_file, json_file, parquet, parquet_files
+from calibrant.predictions.formats import csv_file, excel, json_file, parquet, parquet_files
 from calibrant.predictions.formats.aliases import ColumnNames
-from calibrant.predictions.formats.contents import Arrays, FileContents
+from calibrant.predictions.formats.contents import Arrays, FileContents, lines_named
 from calibrant.predictions.formats.tables import Table, fields_of_table
 
 
@@ -34,7 +34,7 @@ class Format:
 
 
 def npy_format(labels: Path | None = None) -> Format:
-    """Arrays in ``.npy`` files, with the labels where they are said to stand."""
+    """Arrays in ``.npy`` files, with the labels at the given path."""
     return Format(
         read=partial(of_arrays.read_npy, labels=labels),
         stream=partial(of_arrays.stream_npy, labels=labels),
@@ -46,7 +46,9 @@ def _of_table(table: Callable[..., Table], **how: Any) -> Format:
     """A format that is read as a table."""
 
     def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
-        return FileContents(fields=fields_of_table(table(path, columns), columns))
+        found = table(path, columns)
+        with lines_named(found.lines):
+            return FileContents(fields=fields_of_table(found, columns), lines=found.lines)
 
     usual: dict[str, Any] = {"read": read, "table": table, "names": lambda path: table(path).names}
     return Format(**(usual | how))
@@ -56,6 +58,7 @@ MANY_PARQUET = _of_table(parquet_files.table)
 """A folder of Parquet files, or an address; they are read part by part elsewhere."""
 _TEXT = _of_table(csv_file.table, read=csv_file.read, write=csv_file.write, names=csv_file.names_of)
 _ARROW = _of_table(parquet.table_of_feather, write=partial(parquet.write, feather=True))
+_WORKBOOK = _of_table(excel.table)
 _JSON, _LINES = (
     _of_table(
         partial(json_file.table, whole=whole),
@@ -80,13 +83,18 @@ FORMATS = {
     ),
     ".feather": _ARROW,
     ".arrow": _ARROW,
+    ".xlsx": _WORKBOOK,
+    ".xls": _WORKBOOK,
+    ".ods": _WORKBOOK,
     ".jsonl": _LINES,
     ".ndjson": _LINES,
     ".json": _JSON,
     ".safetensors": Format(read=of_arrays.read_safetensors, write=of_arrays.write_safetensors),
     ".pt": Format(read=of_arrays.read_pt, write=of_arrays.write_pt),
     ".npy": npy_format(),
+    ".eval": replace(_JSON, write=None),
 }
+WORKBOOKS = tuple(ending for ending, each in FORMATS.items() if each is _WORKBOOK)
 WRITERS = {ending: each.write for ending, each in FORMATS.items() if each.write is not None}
 
 

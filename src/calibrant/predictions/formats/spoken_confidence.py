@@ -9,8 +9,8 @@
     value     = number "%" | number "/" number | number "out of" number | number
 
 A scale that is stated decides how its number is read: as a share of the scale's upper end. Without one a
-number has a unit or lies between 0 and 1. What else is said (a range, a bound, a negation, a doubt, a number
-beyond its scale) is found and not read, for a guess would be judged as if the model had said it.
+number has a unit or lies between 0 and 1. Anything else (a range, a bound, a negation, a doubt, a number
+beyond its scale) is found and not read: a guess would count as the model's own words.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Spoken:
     share: float | None
     """The confidence as a fraction; None where it is not understood."""
     words: str
-    """How it is said."""
+    """The form of the statement."""
 
 
 def spoken_confidence(text: str) -> Spoken | None:

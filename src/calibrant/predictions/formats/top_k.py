@@ -263,8 +263,8 @@ def _matrix(values: Any, name: str, what: str = "numbers") -> Any:
     try:
         return np.asarray(values, dtype=np.float64 if what == "numbers" else None)
     except (TypeError, ValueError) as error:
-        must = f"hold {what}, as many" if what == "numbers" else f"hold as many {what}"
-        raise InputError(f"`{name}` must {must} in every row{_uneven(values)}.") from error
+        said = f"`{name}` must hold {what}, the same number in every row{_uneven(values)}."
+        raise InputError(said) from error
 
 
 def _uneven(rows: Sequence[Any]) -> str:

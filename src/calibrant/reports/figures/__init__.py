@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from calibrant.reports.figures.ranking import roc_diagram as roc_diagram
     from calibrant.reports.figures.reliability import confidence_comparison as confidence_comparison
     from calibrant.reports.figures.reliability import confidence_histogram as confidence_histogram
+    from calibrant.reports.figures.reliability import flexible_diagram as flexible_diagram
     from calibrant.reports.figures.reliability import place as place
     from calibrant.reports.figures.reliability import reliability_comparison as reliability_comparison
     from calibrant.reports.figures.reliability import reliability_diagram as reliability_diagram

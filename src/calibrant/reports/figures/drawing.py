@@ -136,9 +136,20 @@ def noise_key(name: str = "band: noise") -> tuple[str, Artist]:
     return name, Patch(color=GREY, alpha=0.3, linewidth=0)
 
 
-def add_curve(ax: Axes, position: int, x: Any, y: Any, label: str | None = None, **style: Any) -> Line2D:
-    """The curve at ``position`` of a series, in its colour and dashes."""
+def add_curve(
+    ax: Axes,
+    position: int,
+    x: Any,
+    y: Any,
+    label: str | None = None,
+    *,
+    band: tuple[Any, Any] | None = None,
+    **style: Any,
+) -> Line2D:
+    """The curve at ``position`` of a series, in its colour and dashes, with its band from low to high."""
     colour, _, dashes = series(position)
+    if band is not None:
+        ax.fill_between(x, *band, color=colour, alpha=0.15, linewidth=0)
     (line,) = ax.plot(x, y, color=colour, linestyle=dashes, linewidth=1.4, label=label, **style)
     return line
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from calibrant.metrics import DecisionCurve, RiskCoverageCurve, RocCurve
 from calibrant.reports.figures import drawing
-from calibrant.reports.words import number
+from calibrant.reports.words import number, of_event
 
 
 def risk_coverage_diagram(
@@ -105,7 +105,11 @@ def roc_diagram(
 
 
 def decision_diagram(
-    curves: Mapping[str, DecisionCurve] | DecisionCurve, *, ax: Axes | None = None, legend: bool = True
+    curves: Mapping[str, DecisionCurve] | DecisionCurve,
+    event: str = "",
+    *,
+    ax: Axes | None = None,
+    legend: bool = True,
 ) -> Axes:
     """Net benefit by threshold with its interval, against treating everyone (of the first) and no one."""
     several = drawing.by_name(curves, DecisionCurve)
@@ -113,9 +117,9 @@ def decision_diagram(
     first = next(iter(several.values()))
     entries: list[tuple[str, Artist]] = []
     for position, (name, curve) in enumerate(several.items()):
-        colour = drawing.series(position)[0]
-        ax.fill_between(curve.thresholds, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
-        line = drawing.add_curve(ax, position, curve.thresholds, curve.net_benefit)
+        line = drawing.add_curve(
+            ax, position, curve.thresholds, curve.net_benefit, band=(curve.low, curve.high)
+        )
         entries.append((name or "model", line))
     style: dict[str, Any] = {"color": drawing.GREY, "linewidth": 1.2}
     (everyone,) = ax.plot(first.thresholds, first.treat_all, linestyle=drawing.DASHED, **style)
@@ -124,7 +128,7 @@ def decision_diagram(
     ax.set(
         xlim=(0, max(curve.thresholds[-1] for curve in several.values())), ylim=(-0.2 * top, 1.35 * top)
     )  # with room for names
-    ax.set(xlabel="threshold probability", ylabel="net benefit")
+    ax.set(xlabel=of_event("threshold probability", event), ylabel="net benefit")
     drawing.open_frame(ax)
     entries += [("treat everyone", everyone), ("treat no one", no_one)]
     return drawing.add_legend(ax, entries, shown=legend)

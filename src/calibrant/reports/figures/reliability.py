@@ -15,8 +15,9 @@ from numpy import ndarray
 
 from calibrant._math.shapes import Bool, Float
 from calibrant.evaluation.result import Curve
+from calibrant.metrics import FlexibleCalibrationCurve
 from calibrant.reports.figures import drawing
-from calibrant.reports.words import count, misses
+from calibrant.reports.words import count, halves, misses, number, of_event
 
 MOST_RARE = 0.5  # the largest share of a bin that is shown by its logarithm
 SAME_WIDTH = 1e-9
@@ -144,6 +145,31 @@ def reliability_comparison(
     return drawing.add_legend(ax, entries, shown=legend)
 
 
+def flexible_diagram(
+    curves: Mapping[str, FlexibleCalibrationCurve] | FlexibleCalibrationCurve,
+    event: str = "",
+    *,
+    ax: Axes | None = None,
+    legend: bool = True,
+) -> Axes:
+    """Flexible calibration curves with their bands; the axes reach as far as the curves, from 0 if near."""
+    several = drawing.by_name(curves, FlexibleCalibrationCurve)
+    ax = drawing.new_axes(ax, width=4.2, height=4.2)
+    ends = np.concatenate([[*curve.positions, *curve.actual] for curve in several.values()])
+    low, high = float(ends.min()), float(ends.max())
+    room = 0.05 * (high - low)
+    limits = (0.0 if low < (high - low) / 2 else low - room, min(1.0, high + room))
+    what = "confidence" if event == "top label" else of_event("predicted probability", event)
+    found = "accuracy" if event == "top label" else of_event("actual rate", event)
+    ax.set(xlim=limits, ylim=limits, aspect="equal", xlabel=what, ylabel=found)
+    drawing.open_frame(ax)
+    entries: list[tuple[str, Artist]] = [("calibrated", drawing.diagonal(ax))]
+    for position, (name, curve) in enumerate(several.items()):
+        line = drawing.add_curve(ax, position, curve.positions, curve.actual, band=(curve.low, curve.high))
+        entries.append((f"{name or 'model'} (ICI {number(curve.ici)})", line))
+    return drawing.add_legend(ax, entries, shown=legend)
+
+
 def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:
     """How sure the model was where it was right (upwards) and where it was wrong (downwards), in samples.
 
@@ -190,7 +216,7 @@ def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:
     _across(ax, [curve])
     ax.set_ylabel("samples (√)")
     drawing.open_frame(ax)
-    up, down = ("correct", "wrong") if _is_top_label(curve) else ("positive", "negative")
+    up, down = halves(curve.name)
     side, where = ("left", 0.02) if _emptier_left(right, wrong) else ("right", 0.98)
     for label, height, total in ((up, 0.99, right.sum()), (down, 0.01, wrong.sum())):
         ax.text(
@@ -258,11 +284,11 @@ def _is_top_label(curve: Curve) -> bool:
 
 
 def _stated(curve: Curve) -> str:
-    return "confidence" if _is_top_label(curve) else "predicted probability"
+    return "confidence" if _is_top_label(curve) else of_event("predicted probability", curve.name)
 
 
 def _square(ax: Axes, curves: Sequence[Curve], log: bool | None) -> None:
-    found = "accuracy" if _is_top_label(curves[0]) else "actual rate"
+    found = "accuracy" if _is_top_label(curves[0]) else of_event("actual rate", curves[0].name)
     drawing.unit_square(ax, _stated(curves[0]), found)
     _tick_along(ax, "x", curves, log)
     _tick_along(ax, "y", curves, log)

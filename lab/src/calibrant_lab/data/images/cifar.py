@@ -261,7 +261,7 @@ def _samples(file: Path) -> tuple[torch.Tensor, ...]:
         raise InputError(f"{file.name} must hold one label y for each of the {pixels.shape[3]} images.")
     numbers = whole_numbers(labels.reshape(-1), what=f"{file.name}: y")
     if not bool(((numbers >= 1) & (numbers <= 10)).all()):
-        raise InputError(f"{file.name}: labels must lie in 1 … 10, 10 being the digit 0.")
+        raise InputError(f"{file.name}: labels must be in 1 … 10, 10 being the digit 0.")
     inputs = torch.from_numpy(np.ascontiguousarray(pixels.transpose(3, 2, 0, 1)))
     return inputs, torch.from_numpy(numbers % 10)
 

@@ -357,7 +357,7 @@ class CorruptedImages(LazyImages):
                 f"{tuple(of.shape[1:])}."
             )
         if isinstance(of, Tensor) and of.is_floating_point() and not bool(((of >= 0) & (of <= 1)).all()):
-            raise InputError("images of floats must lie in [0, 1] to be corrupted.")
+            raise InputError("images of floats must be between 0 and 1 to be corrupted.")
         if severity not in SEVERITIES:
             raise InputError(f"`severity` must be 1, 2, 3, 4 or 5; got {severity!r}.")
         super().__init__(len(of), mode="L" if of.shape[1] == 1 else "RGB")

@@ -39,7 +39,9 @@ def place_at(address: str | os.PathLike[str], *, create: bool = True) -> Place:
     if create:
         refuse_strangers(path)
     elif not (path / RUNS).is_dir():
-        raise InputError(f"{path} holds no store of runs; `calibrant sweep GRID --store NEW` makes one.")
+        raise InputError(
+            f"{path} is not a store of runs; create one with `calibrant sweep GRID --store {path}`."
+        )
     return Place(path)
 
 

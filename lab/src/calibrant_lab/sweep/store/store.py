@@ -178,10 +178,10 @@ class Index:
 
 _README = """A store of runs, made by `calibrant sweep`; `calibrant runs` lists what is in it.
 
-runs/         finished runs, a folder each, named by a hash of what decides its numbers
-work/         runs that were begun; a sweep goes on with them
-leases/       who is at work on which run
-index.jsonl   summaries of all results, for quick reading; made again when it is missing
+- runs/         finished runs, a folder each, named by a hash of their settings
+- work/         unfinished runs, which a sweep resumes
+- leases/       which process works on which run
+- index.jsonl   summaries of all results, for quick reading; rebuilt if missing
 """
 _RUN_README = """A run of the task `{task}`, {status}: {label}
 

@@ -169,7 +169,7 @@ class Task(ABC):
     version: ClassVar[int]
     """Raised when the same settings give other numbers than before; older runs then no longer count."""
     measures: ClassVar[int] = 1
-    """Raised when finished runs are measured otherwise than before; they are then measured again."""
+    """Raised when finished runs are measured differently from before; they are then measured again."""
     costly: ClassVar[tuple[str, ...]] = ()
     """Settings that decide how long a run takes, beside others that hardly do."""
     files: ClassVar[Mapping[str, str]] = {}
@@ -181,10 +181,10 @@ class Task(ABC):
 
     @abstractmethod
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
-        """Compute; called again with the same folder after an interruption, to go on from what lies there.
+        """Compute; called again with the same folder after an interruption, to resume from its files.
 
         Raises:
-            KeyboardInterrupt: If it was told to stop and has saved what it needs to go on.
+            KeyboardInterrupt: If it was interrupted and has saved what it needs to resume.
             InputError: If the settings cannot be carried out: the run has failed.
             ConvergenceError: If numbers stopped being finite: the run has diverged.
         """

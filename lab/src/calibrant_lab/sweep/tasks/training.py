@@ -37,7 +37,8 @@ from calibrant.predictions import Predictions, load_predictions
 from calibrant.predictions.to_event import to_repair
 from calibrant_lab.data.fetch import cache_folder
 from calibrant_lab.data.lazy import feed
-from calibrant_lab.models.roster import MODELS, imported
+from calibrant_lab.elsewhere import imported
+from calibrant_lab.models.roster import MODELS
 from calibrant_lab.sweep.tasks.task import (
     Fingerprints,
     Outcome,
@@ -173,7 +174,7 @@ class Training(Task):
         return f"there is no GPU for hardware.accelerator = {wanted!r}; auto takes one where there is one."
 
     def device(self, settings: Settings) -> str:
-        """Where the finished network is asked for more: on CUDA if it was trained there, else on the CPU."""
+        """Where the finished network is evaluated: on CUDA if it was trained there, else on the CPU."""
         return "cuda" if self.needs_gpu(settings) else "cpu"
 
     def gpus(self, settings: Settings) -> int:

@@ -1,0 +1,56 @@
+"""An event with a name of its own is called by it at every door; else it is the positive class."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrant import Predictions, compare, evaluate
+from calibrant.evaluation import Evaluation, check, monitor
+from calibrant.reports.html import report_text
+from calibrant.reports.terminal import as_text
+
+RNG = np.random.default_rng(0)
+PROBS = RNG.beta(1, 6, size=800)
+LABELS = (RNG.uniform(size=800) < 2 * PROBS).astype(int)
+
+
+def predictions(names: list[str] | None) -> Predictions:
+    """An event that is predicted too rarely."""
+    return Predictions(probs=PROBS, labels=LABELS, class_names=names)
+
+
+def judged(names: list[str] | None) -> Evaluation:
+    return evaluate(
+        predictions(names), calibrators=(), bootstrap=20, null_draws=50, metrics=["net_benefit_0.1"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "called", "headline"),
+    [
+        (["well", "sepsis"], "sepsis", "Predicts sepsis too rarely"),
+        (None, "positive class", "Predicts too few positives"),
+        (["no", "yes"], "positive class", "Predicts too few positives"),
+    ],
+)
+def test_an_event_is_called_by_its_own_name(names: list[str] | None, called: str, headline: str) -> None:
+    found = judged(names)
+    assert found.verdict.headline.startswith(headline)
+    assert found.arms[0].curves[0].name == found.arms[0].shapes[0].name == called
+    assert headline in as_text(found)
+    page = report_text(found)
+    assert f"ECE, {called}" in page
+    assert f"{LABELS.sum()} events ({called})" in page
+    assert ("positive class" in page) == (called == "positive class")
+
+
+def test_gates_comparisons_and_monitors_name_it_too() -> None:
+    named = predictions(["well", "sepsis"])
+    checked = check(named, {"ece": 0.01}, bootstrap=20)
+    assert "calibration error (ECE) of sepsis is" in checked.checks[0].sentence
+    compared = compare([("a", named), ("b", named)], bootstrap=20, null_draws=50)
+    assert "calibration error of sepsis" in compared.verdict
+    assert "positive class" not in report_text(compared)
+    found = monitor(named, np.arange(800), window=400, bootstrap=20)
+    assert "positive class" not in report_text(found)
