@@ -1,4 +1,4 @@
-"""Sums of images or batches, and what an evaluation keeps of them; a row stands for many positions."""
+"""Sums of images or batches, and the statistics made of them; a row pools many positions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ LEAST_CELLS, MOST_CELLS = 256, 1200
 
 
 def num_even(num_bins: int) -> int:
-    """Even cells of confidence that divide both the bins and hundredths, where these are not too many."""
+    """Number of equal confidence cells: a multiple of the bins and, if not too many, of 100."""
     shared = math.lcm(num_bins, 100)
     return (
         shared
@@ -75,7 +75,7 @@ def num_even(num_bins: int) -> int:
 
 @cache
 def edges_of_cells(num_bins: int) -> Vector:
-    """Edges of confidence cells; bin edges and the least high confidence have cells of their own."""
+    """Edges of the confidence cells; they include bin edges and the threshold of high confidence."""
     bins = width_edges(num_bins).numpy()[1:-1]
     sure = round(1 - HIGH_CONFIDENCE, 9), HIGH_CONFIDENCE  # of an event, cells mirror each other
     return cell_edges(num_even(num_bins), np.append(bins, sure))
@@ -86,7 +86,7 @@ def num_cells(num_bins: int) -> int:
 
 
 def within_cells(means: Vector, places: Indices, edges: Vector) -> Vector:
-    """Means as they are without rounding: above the lower edges of their cells (but for the first's).
+    """Clip means to their cells ``(lower, upper]``, which rounding can make them leave.
 
     Example:
         >>> within_cells(np.array([0.7999999999999999, 0.8]), np.array([1, 0]), np.array([0, 0.8, 1.0]))
@@ -96,8 +96,7 @@ def within_cells(means: Vector, places: Indices, edges: Vector) -> Vector:
     return means.clip(lower, edges[places + 1])
 
 
-SEVERAL = 4
-"""Samples per row, on average, from which the mean of a cell places its rows better than their own."""
+SEVERAL = 4  # samples per row on average, from which a cell's mean replaces those of its rows
 
 
 class SumsOfParts(ArmSamples):
@@ -119,7 +118,7 @@ def added_up(
     spread: Spread,
     tell: Callable[[float], None],
 ) -> list[str]:
-    """Add the sums of all items to those of the arms, in their order; what had to be repaired is returned."""
+    """Add the sums of all items to ``arms``, in order; return notes on repairs."""
     repairs: list[str] = []
     for done, (found, repaired) in enumerate(spread(task, items), start=1):
         for one, other in zip(arms, found, strict=True):
@@ -139,15 +138,14 @@ class Sums(SumsOfParts):
     agreement: Matrix = field(init=False)
 
     unit: ClassVar[str]
-    no_ranks: ClassVar[str]
-    """Why there is no AUROC."""
+    no_ranks: ClassVar[str]  # reason for the missing AUROC
 
     def __post_init__(self) -> None:
         self.agreement = np.zeros((self.num_classes + 3, AGREEMENT))
 
     @property
     def event(self) -> bool:
-        """True if two classes are evaluated as one event, or confidences: right and wrong."""
+        """True for two classes, or for confidences: right and wrong."""
         return self.num_classes == 2
 
     @property
@@ -156,10 +154,7 @@ class Sums(SumsOfParts):
 
     @abstractmethod
     def rows(self) -> tuple[Indices, Indices, Matrix]:
-        """The image or batch of each row, its place, and its sums ``(n, 8)``.
-
-        The place is twice the cell, plus one if it is right (or occurs).
-        """
+        """Image or batch, place (twice the cell, plus one if right), and sums ``(n, 8)`` of each row."""
 
     @abstractmethod
     def of_classes(self) -> Matrix:
@@ -226,7 +221,7 @@ class Sums(SumsOfParts):
 
 
 def _events_of(sums: Sums, images: Indices, places: Indices, cells: Matrix) -> dict[str, tuple[Events, ...]]:
-    """Confidences and correctness of each row and, of two classes, the event."""
+    """Confidences and correctness of each row and, for two classes, the event."""
     weights, many = cells[:, COUNT], (images, cells[:, SQUARES], cells[:, NUMBER])
     happened, places, edges = (places % 2).astype(np.float64), places // 2, edges_of_cells(sums.num_bins)
 
@@ -306,7 +301,7 @@ class _Classes:
         return divide(gaps, self.num_classes * per_class)
 
     def null(self, num_draws: int, seed: tuple[int, ...], level: float) -> ClassNull:
-        """The classes under calibration, by random signs of whole images."""
+        """Null distribution of the classes, by random signs of whole images."""
         from scipy.sparse import csr_array
 
         share = float(self.cells[:, SQUARES].sum() / self.cells[:, COUNT].sum())
@@ -340,10 +335,7 @@ class _Summed(NamedTuple):
 
 @dataclass(kw_only=True)
 class ImageSums(Sums):
-    """Sums of the images of one arm.
-
-    Cells are by confidence and whether the prediction is right (of an event: whether it occurs).
-    """
+    """Sums of the images of one arm; cells are by confidence and correctness (or the event)."""
 
     kind: Kind = field(init=False)
     images: list[_Summed] = field(default_factory=list["_Summed"])
@@ -395,7 +387,7 @@ class ImageSums(Sums):
 
 
 class Wrong(NamedTuple):
-    """A position with scores that cannot be added."""
+    """Position of invalid scores, and these scores."""
 
     position: int
     values: str
@@ -414,10 +406,10 @@ def add_scores(
     answers: bool = False,
     read: tuple[Matrix, Matrix] = NOT_READ,
 ) -> Wrong | None:
-    """Add scores ``(P, C)``, as they are or after a calibrator, to the sums of `add_positions`.
+    """Add scores ``(P, C)``, uncalibrated or after a calibrator, to the sums of `add_positions`.
 
-    Of ``answers`` the classes are that they are wrong and right. ``read`` is filled with the probabilities
-    and events of these scores where it has room for them.
+    The classes of ``answers`` are wrong and right. ``read`` is filled with probabilities and events if it has
+    room.
     """
     cells, classes, agreement = sums
     _, num_classes, num_bins, _ = classes.shape
@@ -463,7 +455,6 @@ def _no_sums(
 def _sums_of_image(
     dense: DensePredictions, num_bins: int, calibrators: tuple[Calibrator | None, ...], place: int
 ) -> tuple[tuple[ImageSums, ...], tuple[str, ...]]:
-    """The sums of every arm; the image is read once."""
     arms = _no_sums(dense, num_bins, calibrators)
     with one_thread():
         for image in dense.images([place]):
@@ -482,7 +473,6 @@ def summed_images(
     spread: Spread = here,
     tell: Callable[[float], None] = lambda _: None,
 ) -> tuple[ImageSums, ...]:
-    """The sums of some images, added in their order."""
     arms = _no_sums(dense, num_bins, calibrators)
     task = partial(_sums_of_image, dense, num_bins, calibrators)
     added_up(arms, task, places, spread=spread, tell=tell)

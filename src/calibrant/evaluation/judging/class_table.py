@@ -1,4 +1,4 @@
-"""All classes of a table at once: draws under calibration, and from a model at a limit."""
+"""Draws for all classes of a table at once: under calibration, and from a model at a limit."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ from calibrant.evaluation.result import ClassRow
 STEPS = 40  # of a search by false position, which takes four to eight
 NEAR = 1e-6  # of the limit, as a share of it
 
-Truth = Callable[[Matrix, Indices], Matrix]
-"""True probabilities ``(n, C)`` of rows from those stated and their bins."""
+Truth = Callable[[Matrix, Indices], Matrix]  # stated probabilities and bins of rows to true ones ``(n, C)``
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,8 @@ class ClassTable:
 
     table: LabelledProbs
     sums: BinSums
-    variance: Tensor  # the variance of how often each class occurs `(C,)`, if what is stated is true
-    clusters: Indices | None = None  # the number of each row's cluster; `None` where the rows are independent
+    variance: Tensor  # of the frequency of each class ``(C,)`` under calibration
+    clusters: Indices | None = None  # cluster number of each row; None: independent
 
     @property
     def num_classes(self) -> int:
@@ -66,7 +65,7 @@ class ClassTable:
             )
 
     def null(self, num_draws: int, seed: tuple[int, ...], level: float) -> ClassNull:
-        """The null of the classes, from drawn labels of whole rows; of rows read once, nothing is drawn."""
+        """Null distribution of the classes, from labels drawn per row; rows read once are not drawn."""
         variance, clusters = self.variance.numpy(), None
         if self.clusters is not None and self.table.one_pass:
             variance = np.maximum(variance, variance_by_cluster(self.table, self.clusters))
@@ -151,7 +150,7 @@ class ClassTable:
             found = excess(middle)
             if abs(found) <= NEAR * error:
                 return family(middle)
-            # Illinois: where an end moves twice in a row, the other one counts half, so that it moves, too.
+            # Illinois: if an end moves twice in a row, the other one counts half, so that it moves next.
             if found < 0:
                 low, below, above = middle, found, above / 2 if moved_low is True else above
             else:
@@ -174,7 +173,7 @@ class ClassBins:
 
     @cached_property
     def filled(self) -> NDArray[np.bool_]:
-        """Mask of the bins that hold anything ``(C, B)``."""
+        """Mask ``(C, B)`` of the filled bins."""
         return self.sums.counts.numpy() > 0
 
     @cached_property
@@ -295,12 +294,10 @@ class ClasswiseModels(ErrorModels):
         return self._classes.error_of(self._classes.furthest_away(1.0))
 
     def as_found(self, error: float, number: int) -> Vector:
-        """The gaps in the bins of all classes are scaled, and rows normalised."""
         truth = self._classes.at(error, self._classes.as_observed, most=MOST_GAPS)
         return self._classes.draw_errors(truth, number, self._seed)
 
     def furthest(self, error: float, number: int) -> Vector:
-        """The least likely class occurs more and more often."""
         truth = self._classes.at(error, self._classes.furthest_away)
         return self._classes.draw_errors(truth, number, self._seed)
 

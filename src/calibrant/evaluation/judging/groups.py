@@ -1,4 +1,4 @@
-"""The table by group: what is predicted for each group, and what occurs in it."""
+"""The table by group: predicted and actual rates."""
 
 from __future__ import annotations
 
@@ -29,23 +29,21 @@ from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance, holm
 MEANS = (ACCURACY, MEAN_CONFIDENCE, GAP)
 _KEYS = frozenset(each.key for each in MEANS)
 _KERNEL: Kernel = "width l1"  # of the ECE
-FEWEST = 30  # samples, or clusters, of a group that is judged by itself
-MOST = 100  # groups that are judged by themselves: the largest
+FEWEST = 30  # samples, or clusters, of a group that is tested separately
+MOST = 100  # groups that are tested separately: the largest
 
 
 def group_rows(
     reduced: ArmStatistics, groups: Sequence[str] | None, procedure: Procedure
 ) -> tuple[GroupRow, ...]:
-    r"""One row per group, by name; groups below 30 samples, and all but the 100 largest, are one.
+    r"""One row per group, by name; groups below 30 samples, and all beyond the 100 largest, are pooled.
 
-    Within a group everything is as for all samples: of two classes the positive one is judged, resamples of
-    its rows give the intervals, and draws of its outcomes the noise floor. With few samples a
-    bootstrap interval is too narrow, so the interval of the rate is Wilson's, and that of the gap reaches as
-    far as Wilson's interval does.
+    A group is evaluated as all samples are: with two classes the positive one counts, resamples of its rows
+    give the intervals, and draws of its outcomes the noise floor. Bootstrap intervals of few samples are too
+    narrow, so the rate gets Wilson's interval, and that of the gap reaches at least as far.
 
-    Looking at many groups finds something in some of them. ``adjusted_p`` is Holm's: the smallest of m
-    p-values times m, the next times m − 1, never below the one before. A row is ``vague`` where the interval
-    of its gap is wider than 5 points to a side: such a group may be off by as much and not show it.
+    ``adjusted_p`` is Holm's. A row is ``vague`` if the interval of its gap is wider than 5 points to a side:
+    such a group may be off by as much unnoticed.
     """
     if groups is None:
         return ()
@@ -70,7 +68,7 @@ def group_rows(
 
 
 def with_groups(arm: Arm, rows: tuple[GroupRow, ...], level: float) -> Arm:
-    """The arm with group rows; several groups are one more part of its verdict."""
+    """Add group rows to the arm; two or more groups are another part of its verdict."""
     if len(rows) < 2:
         return replace(arm, groups=rows)
     p = min(row.adjusted_p for row in rows)
@@ -104,7 +102,6 @@ class Group:
 
 
 def rows_of_groups(groups: Sequence[Group], procedure: Procedure) -> tuple[GroupRow, ...]:
-    """A row for each, in the order of their names; of whole samples, or of rows that stand for many."""
     num_draws = max(procedure.num_draws, math.ceil(2 * len(groups) / (1 - procedure.level)))
     found = [_row(each, procedure, num_draws, place=place) for place, each in enumerate(groups)]
     adjusted = holm([row.p_value for row in found])
@@ -113,7 +110,7 @@ def rows_of_groups(groups: Sequence[Group], procedure: Procedure) -> tuple[Group
 
 
 def _numbers_in_order(row: GroupRow) -> list[tuple[float, str]]:
-    """A key to sort groups by name, with 9 before 10."""
+    """Sort key of a group's name, with 9 before 10."""
     parts = re.split(r"(\d+)", row.name)
     return [(float(part), "") if part.isdecimal() else (math.inf, part) for part in parts]
 
@@ -154,13 +151,13 @@ def _row(group: Group, procedure: Procedure, num_draws: int, *, place: int) -> G
 
 
 def _alone(codes: Indices | None, num_samples: int) -> str | None:
-    """Why there is no interval: a single sample, or cluster."""
+    """The reason for a missing interval: a single sample or cluster."""
     units = num_samples if codes is None else int(codes.max()) + 1
     return f"no interval: one {'sample' if codes is None else 'cluster'}" if units < 2 else None
 
 
 def _intervals(part: ArmStatistics, procedure: Procedure, place: int) -> dict[str, Estimate]:
-    """The means with bootstrap intervals; of a single sample, or cluster, there is none."""
+    """Means with bootstrap intervals, except for a single sample or cluster."""
     values, codes = part.values, part.clusters
     if reason := _alone(codes, part.num_samples):
         return {name: Estimate(value=value, reason=reason) for name, value in values.items()}
@@ -201,7 +198,7 @@ def _error(events: Sequence[Events], num_bins: int) -> float:
 
 
 def pooled_names(groups: np.ndarray[Any, Any], clusters: Iterable[object] | None) -> np.ndarray[Any, Any]:
-    """The name under which each sample is judged: its group's, or one for all groups that are too small.
+    """Name to evaluate each sample under: its group's, or one for all small groups.
 
     Example:
         >>> names = np.array(["a"] * 40 + ["b"] * 3 + ["c"] * 2)
@@ -215,7 +212,7 @@ def pooled_names(groups: np.ndarray[Any, Any], clusters: Iterable[object] | None
 
 
 def large_groups(sizes: Mapping[str, int]) -> tuple[set[str], str]:
-    """The groups that are judged separately, and the name of all others together."""
+    """The groups to evaluate separately, and the name of all others together."""
     ranked = sorted(sizes, key=lambda name: (-sizes[name], name))[:MOST]
     large = {name for name in ranked if sizes[name] >= FEWEST}
     rest = set(sizes) - large

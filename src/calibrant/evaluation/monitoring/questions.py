@@ -46,7 +46,7 @@ _POWER = 4  # digits from which evidence is written as a power of ten
 
 @dataclass(frozen=True)
 class Watched:
-    """A stream, and which of its samples have labels by now."""
+    """A stream and its labelled samples."""
 
     stream: Predictions
     told: Predictions  # all of it, if none has
@@ -57,7 +57,7 @@ class Watched:
 
 
 class Evidence(NamedTuple):
-    """Evidence of one thing that could be wrong, ``log E[begun, ended]``."""
+    """Evidence ``log E[begun, ended]`` from one event or bin."""
 
     name: str
     share: float  # of the stake
@@ -90,8 +90,7 @@ _WORDS: dict[TestKey, tuple[str, str, str]] = {
         "The shares of the true classes differ from the baseline",
         "No evidence that the shares of the true classes differ from the baseline",
     ),
-}
-"""The title of a test, and its sentences after an alarm and without one."""
+}  # title, sentence after an alarm, sentence without one
 
 
 def calibration_test(watched: Watched, *, decides: bool) -> SequentialTest:
@@ -110,7 +109,7 @@ def change_test(watched: Watched, baseline: Predictions, *, decides: bool) -> Se
 def drift_tests(
     watched: Watched, baseline: Predictions, *, labelled: bool, decides: bool
 ) -> Iterator[SequentialTest]:
-    """Tests of the inputs against the baseline; those that are only noted share the false alarms."""
+    """Tests of the inputs against the baseline; those that only add notes share the false-alarm rate."""
     drifts: dict[TestKey, list[Evidence]] = {
         "confidence": _moved(watched, baseline),
         "stated-classes": _other_classes(watched, baseline, stated=True),
@@ -124,10 +123,7 @@ def drift_tests(
 
 
 def _changed(watched: Watched, baseline: Predictions) -> Iterator[Evidence]:
-    """Shares of what occurs in each bin of stated probabilities; of the classes, in all bins at once.
-
-    Half of the stake on the top label or on a label is on all of its bins at once, too.
-    """
+    """Evidence of changed outcome rates: half on single bins, half on all bins; for classes only on all."""
     several = watched.told.kind == "multilabel"
     pairs = zip(events_of(watched.told), events_of(baseline), strict=True)
     for place, (told, before) in enumerate(pairs):
@@ -201,7 +197,7 @@ def _table(rows: Indices | int, cells: Indices, num_rows: int, num_cells: int) -
 def _answer(
     key: TestKey, parts: Iterable[Evidence], watched: Watched, false_alarms: float, *, decides: bool
 ) -> SequentialTest:
-    """The evidence of all parts together; after an alarm, also its likely start and its clearest part."""
+    """Test from the evidence of all parts; after an alarm, also its likely start and clearest part."""
     kept, (title, found, quiet) = list(parts), _WORDS[key]
     together = mean_of([each.evidence for each in kept], [each.share for each in kept])
     evidence = over_starts(together)
@@ -250,7 +246,6 @@ def said_times(log10_evidence: float) -> str:
 
 
 def whole_clusters(watched: Watched) -> Watched:
-    """The stream with its clusters, each with the samples of the window where it began."""
     codes = _codes(watched.told)
     first = np.flatnonzero(_in_first_window(codes, watched.index))
     return replace(watched, told=watched.told.rows(first), index=watched.index[first], clusters=codes[first])
@@ -282,10 +277,7 @@ def _in_first_window(codes: Indices, index: Indices) -> NDArray[np.bool_]:
 
 
 def _row_per_cluster(predictions: Predictions, index: Indices, seed: int) -> Indices:
-    """A row of each cluster from its first window, which a hash of its name picks.
-
-    Nothing that comes in later windows, of this cluster or of others, changes the choice.
-    """
+    """One row per cluster from its first window, picked by a hash; later windows do not change it."""
     codes = _codes(predictions)
     rows = np.flatnonzero(_in_first_window(codes, index))
     rows = rows[np.argsort(codes[rows], kind="stable")]  # cluster by cluster, in their order

@@ -1,4 +1,4 @@
-"""Which window each sample falls into."""
+"""Windows of time, and the events that are monitored."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from calibrant.predictions.two_classes import event_title
 
 @dataclass(frozen=True)
 class Event:
-    """Stated probabilities of one thing, and whether it occurred."""
+    """Predicted probabilities and outcomes of one event."""
 
     name: str
     probs: Vector
     outcomes: Vector
     gamblers: Matrix
-    share: float
-    """Its share of the stake, before anything is known."""
+    share: float  # of the stake
 
 
 def events_of(predictions: Predictions) -> Iterator[Event]:
@@ -62,7 +61,7 @@ def names_of(predictions: Predictions) -> tuple[str, ...]:
 
 
 def stated_classes(predictions: Predictions) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
-    """The class predicted of each sample; None where only its confidence is known, or there are labels."""
+    """Predicted class of each sample; ``None`` for top-label and multilabel predictions."""
     if predictions.kind == "multiclass":
         return predictions.values.argmax(1).numpy()
     if predictions.kind == "binary":
@@ -93,15 +92,7 @@ def when(edge: str) -> str:
 
 
 def windows_of(times: NDArray[np.generic], window: str | float) -> Windows:
-    """Windows of a length that the caller chose before looking at the labels.
-
-    Args:
-        times: When each sample was predicted, ``(N,)``: dates (``datetime64``), or numbers in any unit.
-        window: For dates a text such as ``"1d"``, ``"12h"``, ``"30min"``, ``"1w"``; for numbers a number.
-
-    Raises:
-        InputError: If a time is missing, the window does not go with the times, or there would be too many.
-    """
+    """Split times into windows, of a span such as ``"12h"`` for dates, else of a number."""
     if np.issubdtype(times.dtype, np.datetime64):
         dates = times.astype("datetime64[s]")
         if np.isnat(dates).any():
@@ -142,7 +133,7 @@ def ripe(times: NDArray[np.generic], windows: Windows, delay: str | float) -> ND
 def _indices(
     times: NDArray[np.int64] | NDArray[np.float64], length: float, origin: float
 ) -> tuple[int, NDArray[np.int64]]:
-    """The number of the first window, and how many windows later each sample falls."""
+    """Number of the first window, and each sample's window counted from it."""
     numbers = np.floor((times - origin) / length).astype(np.int64)
     first, last = int(numbers.min()), int(numbers.max())
     if last - first >= MOST:
@@ -163,5 +154,4 @@ def _seconds(window: object, name: str = "window") -> int:
 
 
 def _in_full(number: float) -> str:
-    """A number with all its digits, as those of seconds since 1970."""
     return f"{number:.0f}" if number.is_integer() and abs(number) < 1e19 else f"{number:.15g}"

@@ -29,9 +29,9 @@ from calibrant.evaluation.resampling.ranking import auroc_influence
 MOST_EVENTS = 1 << 20  # samples, of whose top labels all are kept: 8 MiB
 MOST_KEPT = 1 << 22  # probabilities of all classes: 32 MiB
 EVENT_BITS, CLASS_BITS, FEWEST_BITS = 13, 7, 3
-ROOM = 1 << 21  # bytes of the cells of all classes, where the fewest bits fit in
+ROOM = 1 << 21  # bytes of the cells of all classes, if the fewest bits fit
 ENOUGH_BATCHES, FEWEST_BATCHES = 64, 24  # to tell how far areas vary
-MOST_ROOM = 1 << 25  # bytes of the cells of these; there are none where they need more
+MOST_ROOM = 1 << 25  # bytes of their cells; none are kept beyond
 NO_INTERVAL = "no interval: there are too many classes to keep their order for each batch"
 
 
@@ -39,7 +39,7 @@ class Areas(NamedTuple):
     """AUROC of each column (None if undefined), and each batch's influence on their mean."""
 
     areas: tuple[float | None, ...]
-    totals: Vector | None  # (F,) of those with samples; None where it is not known
+    totals: Vector | None  # (F,) of those with samples; None if not known
 
 
 @dataclass(kw_only=True)
@@ -48,10 +48,9 @@ class ExactScores:
 
     num_batches: int
     _parts: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
-    """Probabilities, labels, weights if there are any, and batches."""
+    """Probabilities, labels, weights if any, and batches."""
 
     def add(self, probs: Matrix, labels: Indices, weights: Vector | None, batches: Indices) -> None:
-        """Add samples; those without weight do not count."""
         counts = slice(None) if weights is None else weights > 0
         mass = None if weights is None else weights[counts]
         found = probs[counts].copy(), labels[counts].astype(np.int32), mass, batches[counts].astype(np.int16)
@@ -89,15 +88,12 @@ class ExactScores:
 
 @dataclass(frozen=True)
 class Column:
-    """An event: all its samples, or its cells, each as two ties: what happened, and what did not."""
+    """An event: its samples, or its cells, each as two ties with outcomes 1 and 0."""
 
     events: Events
 
     def error(self, error: EventError, num_bins: int) -> float | None:
-        """The error; None where bins know it, whose sums are kept elsewhere, or samples are needed.
-
-        Cells that the edge of a bin divides are shared out.
-        """
+        """The error; None if bins kept elsewhere give it, or samples are needed; cut cells are shared."""
         event, kernel, in_cells = self.events, error.kernel, self.events.cells is not None
         if (kernel is None and in_cells) or (kernel is not None and BIN_KINDS[kernel] == "width"):
             return None
@@ -151,16 +147,13 @@ class BinnedScores:
 
 @dataclass(kw_only=True)
 class BinnedClassScores:
-    """Mass and what happened ``(2, D, K)`` in cells of each column, and in fewer cells of some batches."""
+    """Mass and outcomes ``(2, D, K)`` in cells of each column, and in fewer cells for some batches."""
 
     num_columns: int
     num_batches: int
-    clusters: bool
-    """Whether batches hold clusters; all of these are used, as there may be few."""
-    of_event: int = EVENT_BITS
-    """Bits of a single column."""
-    every: int = field(init=False)
-    """One batch in this many is used."""
+    clusters: bool  # whether batches hold clusters; then all are used, as there may be few
+    of_event: int = EVENT_BITS  # bits of a single column
+    every: int = field(init=False)  # one batch in this many is used
     bits: int = field(init=False)
     cells: Matrix = field(init=False)
     of_groups: Matrix = field(init=False)
@@ -185,7 +178,7 @@ class BinnedClassScores:
         self.of_groups += other.of_groups
 
     def areas(self, filled: Indices) -> Areas:
-        """Ties within a cell count one half, or by the slope of neighbouring cells if cells are wide."""
+        """AUROC from cells; ties within one count one half, or by neighbouring slopes if cells are wide."""
         coarse, num_groups = coarse_of(self.bits), self.of_groups.shape[1]
         areas, totals = list[float | None](), np.zeros(num_groups)
         spread = np.zeros(2)  # of the influences, and of their means in coarse cells
@@ -226,7 +219,7 @@ class BinnedClassScores:
 def _within(held: Indices, happened: Vector, others: Vector) -> float:
     """AUROC missed by counting a cell's samples as tied, if densities are linear within it.
 
-    With slopes a and b, as shares of the cell's mass, the first lies above the second with the chance
+    With slopes a and b, as shares of the cell's mass, the first lies above the second with probability
     1/2 + (a - b) / 12; slopes are half the differences of the neighbours, and all but two terms cancel.
     """
     beside = np.diff(held) == 1
@@ -234,19 +227,15 @@ def _within(held: Indices, happened: Vector, others: Vector) -> float:
     return float((rising - falling)[beside].sum()) / 12
 
 
-TopLabelScores: TypeAlias = ExactScores | BinnedScores
-"""One event: its probability, or the confidence that the prediction is right."""
-ClassScores: TypeAlias = ExactScores | BinnedClassScores
-"""The probabilities of all classes ``(P, D)``, of which that of the label happens."""
+TopLabelScores: TypeAlias = ExactScores | BinnedScores  # one event: its probability, or the confidence
+ClassScores: TypeAlias = ExactScores | BinnedClassScores  # of all classes ``(P, D)``
 
 
 def top_of(num_samples: int, num_batches: int) -> TopLabelScores:
-    """Empty scores: exact for few samples, in fine cells for more."""
     return ExactScores(num_batches=num_batches) if num_samples <= MOST_EVENTS else BinnedScores()
 
 
 def ranks_of(num_columns: int, num_samples: int, num_batches: int, *, clusters: bool) -> ClassScores:
-    """Empty scores of all classes; ``clusters`` says whether batches are of clusters."""
     if num_samples * num_columns <= MOST_KEPT:
         return ExactScores(num_batches=num_batches)
     return BinnedClassScores(num_columns=num_columns, num_batches=num_batches, clusters=clusters)
