@@ -259,7 +259,7 @@ def allowance_is_needed(entry: Any, kind: str, calibrated: Make) -> None:
 
 
 def other_kinds_are_refused(entry: Any, kind: str, calibrated: Make) -> None:
-    with pytest.raises(InputError, match="must be"):
+    with pytest.raises(InputError, match="needs"):
         entry.build().fit(*calibrated(kind, 60))
 
 
