@@ -389,10 +389,10 @@ def floor_sentence(found: result.Evaluation | result.Comparison) -> str:
             f"Noise floor ({brief_models(found)[0][0]}): a perfectly calibrated model stays below it in "
             f"{level} of samples of this size."
         )
-    cells = [cell for row in brief_rows(found) for cell in row.cells]
+    off = {"slope" in row.title for row in brief_rows(found) if any("✗" in cell.value for cell in row.cells)}
     said = f"Noise floor: a perfectly calibrated model stays below it in {level} of samples of this size."
-    if any("✗" in cell.value for cell in cells):
-        said += " ✗: above it, or a slope whose interval excludes 1."
+    marks = [means for slope, means in ((False, "above it"), (True, "a slope beyond noise")) if slope in off]
+    said += f" ✗: {' or '.join(marks)}." if marks else ""
     said += f" [ ]: {level} intervals."
     shown = {row.key for row in metric_table(found).main(found.verdict.about, most=None)}
     outside = (

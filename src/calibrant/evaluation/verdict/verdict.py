@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from calibrant.calibrators import TemperatureScaling
+import torch
+
+from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.evaluation.judging.measure import MAIN_PART
 from calibrant.evaluation.phrases import (
@@ -44,7 +46,6 @@ from calibrant.evaluation.verdict.words import (
     names_of,
     not_for_all,
     range_of,
-    same_as_half,
     title,
     too_extreme,
     untested_groups,
@@ -198,7 +199,8 @@ def _remaining(case: Case, part: Part) -> str:
             return f"{subject} are {still} off{_above_floor(arm, CLASSWISE_ECE.key)}"
         new = [after for before, after in off if not is_shifted(before, case.level)]
         still = "now" if len(new) == len(off) else "still"
-        names = f" ({'' if still == 'now' else 'newly '}{names_of(new)})" if new else ""
+        names = names_of(new or [after for _, after in off])
+        names = f" ({'newly ' if new and still == 'still' else ''}{names})"
         nouns = "labels" if case.kind == "multilabel" else "classes"
         return f"{len(off)} of {len(arm.classes)} {nouns} {verb(off, 'is')} {still} off{names}"
     stated, found = (arm.metrics[each.key] for each in _pair(case))
@@ -414,7 +416,7 @@ def _caution(case: Case) -> str | None:
         return None
     event, other = (case.event, case.first.classes[0].name) if case.event else ("positive", "negative")
     names = ((event, other, "lower"), (other, event, "higher"))
-    same = same_as_half(case.chosen.fitted)
+    same = _same_as_half(case.chosen.fitted)
     rows = zip(reversed(case.first.classes), reversed(case.chosen.classes), strict=True)
     for (name, other, threshold), (before, after) in zip(names, rows, strict=True):
         if before.accuracy is None or after.accuracy is None or after.accuracy >= before.accuracy / 2:
@@ -427,6 +429,17 @@ def _caution(case: Case) -> str | None:
             f"Always predicting {other} has an accuracy of {percent(1 - before.prevalence)}."
         )
     return None
+
+
+def _same_as_half(calibrator: Calibrator | None) -> float | None:
+    """The threshold after a calibrator of two classes that decides as 0.5 did before, if there is one."""
+    if calibrator is None:
+        return None
+    half = 200
+    mapped = calibrator.predict_proba(torch.linspace(-20, 20, 2 * half + 1, dtype=torch.float64))
+    same = mapped[half]
+    keeps = bool((mapped[:half] < same).all() and (mapped[half + 1 :] > same).all())
+    return float(same) if keeps else None
 
 
 OF_CONFIDENCE: dict[Direction, str] = {"over-confident": "Overconfident", "under-confident": "Underconfident"}

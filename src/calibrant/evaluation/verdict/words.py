@@ -6,9 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-import torch
-
-from calibrant.calibrators import Calibrator
 from calibrant.calibrators.roster import CALIBRATORS
 from calibrant.evaluation.phrases import number, percent
 from calibrant.evaluation.quantities import CLASSWISE_ECE
@@ -89,17 +86,6 @@ def worst_bin(curves: Sequence[Curve], *, extreme: bool) -> Range | None:
                 )
                 found.append((count * abs(stated - rate), where))
     return max(found, key=lambda pair: pair[0], default=(0.0, None))[1]
-
-
-def same_as_half(calibrator: Calibrator | None) -> float | None:
-    """The threshold after a calibrator of two classes that decides as 0.5 did before, if there is one."""
-    if calibrator is None:
-        return None
-    half = 200
-    mapped = calibrator.predict_proba(torch.linspace(-20, 20, 2 * half + 1, dtype=torch.float64))
-    same = mapped[half]
-    keeps = bool((mapped[:half] < same).all() and (mapped[half + 1 :] > same).all())
-    return float(same) if keeps else None
 
 
 def range_of(where: Range) -> str:
