@@ -171,18 +171,14 @@ def _left_over(case: Case) -> str | None:
     bad = bad_groups(arm.groups, case.level) if case.kind != "multilabel" and len(arm.groups) > 1 else []
     samples = "samples" if case.cross_fitted else "calibration samples"
     better = f"For less error, collect more {samples} or try another method."
+    better += " To accept what remains, set --tolerance."
     before, after = (each.metrics[case.about].value for each in (case.first, arm))
     gain = "the log loss falls"
     if before and after is not None and clearly(arm.change[case.about]) < 0:
         gain = f"it removes {100 * (1 - after / before):.0f}% of the {error_name(case.about)}"
-    return " ".join(
-        (
-            f"Not fully repaired: {'; '.join(_remaining(case, part) for part in failing)}.",
-            f"Apply the fix: {gain}.",
-            not_for_all(bad) if bad else better,
-            "To accept what remains, set --tolerance.",
-        )
-    )
+    remaining = "; ".join(_remaining(case, part) for part in failing)
+    remedy = not_for_all(bad) if bad else better
+    return f"Not fully repaired: {remaining}. Apply the fix: {gain}. {remedy}"
 
 
 def _remaining(case: Case, part: Part) -> str:
