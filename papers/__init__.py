@@ -1,1 +1,1 @@
-"""The studies; each is one function that does the work and one command that runs it."""
+"""The studies: each has one function that computes and one command that runs it."""

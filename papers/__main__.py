@@ -1,4 +1,4 @@
-"""``python -m papers``: do the runs of a study again, or write its page from its results."""
+"""``python -m papers``: repeat a study's runs, or write its page from its results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from papers.analysis import HERE, content, strange_numbers, verdicts
 
 
 def arguments() -> argparse.ArgumentParser:
-    """The command line."""
+    """Build the parser."""
     parser = argparse.ArgumentParser(
         prog="python -m papers",
         description="Repeat a study. What its store holds is not done again, so it can be interrupted.",
@@ -38,7 +38,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def main(words: list[str] | None = None) -> None:
-    """Do what was asked for."""
+    """Run the command."""
     given = arguments().parse_args(words)
     if given.claims is not None:
         from papers import every_claim

@@ -39,7 +39,7 @@ PAPERS: Mapping[str, str] = {
 }
 """Who makes a claim."""
 TAGS = ("reduction", "network", "data", "tuning", "criterion")
-"""What may keep a study from deciding a claim."""
+"""Reasons why a study may be unable to decide a claim."""
 PLACES = (
     *("setting", "data", "images", "way", "convention", "network", "file"),
     *("samples", "features", "group", "kind", "source"),
@@ -47,13 +47,13 @@ PLACES = (
 """Columns that tell apart what a claim is asked of."""
 SLOT = re.compile(r"(<!-- (?:table|claims) ?([\w-]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 CODE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|<details>.*?</details>", re.DOTALL)
-"""What a page holds beside prose: code, targets of links, and what is folded away."""
+"""Parts of a page other than prose: code, link targets, and folded text."""
 NUMBER = re.compile(r"\d+\.\d+|\.\d+")
 NUMERIC = re.compile(r"[-+±]?\d|–")
 
 
 def content(study: str) -> Any:
-    """The results of a study, as its ``results.json`` holds them."""
+    """Return a study's ``results.json``."""
     path = HERE / study / "results.json"
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -62,12 +62,12 @@ def content(study: str) -> Any:
 
 
 def flat_runs(results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Settings and findings of each run, in one dictionary."""
+    """Return settings and results of each run in one dictionary."""
     return [run.flat for run in runs_in(results)]
 
 
 def mean_ci(values: Iterable[float]) -> tuple[float, float]:
-    """Mean over seeds, and half its 95 % interval (Student's t); NaN for one seed.
+    """Return the mean over seeds, and half its 95% interval (Student's t); NaN for one seed.
 
     Example:
         >>> mean, half = mean_ci([1.0, 2.0, 3.0])
@@ -107,7 +107,7 @@ def pivot(
 
 
 def ordered(frame: pd.DataFrame, column: str, titles: Mapping[Any, str]) -> pd.DataFrame:
-    """The frame with a column as titles, in the order of ``titles``; other rows are left out.
+    """Return the frame with a column as titles in order; drop other rows.
 
     Example:
         >>> ordered(pd.DataFrame({"loss": ["b", "a", "c"]}), "loss", {"a": "A", "b": "B"})["loss"].tolist()
@@ -120,13 +120,13 @@ def ordered(frame: pd.DataFrame, column: str, titles: Mapping[Any, str]) -> pd.D
 
 
 def beside(frame: pd.DataFrame, others: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """For each row of a frame the row of ``others`` with the same keys; NaN where there is none."""
+    """Return for each row of a frame the row of ``others`` with equal keys; NaN if missing."""
     found = others.set_index(list(keys)).reindex(pd.MultiIndex.from_frame(frame[list(keys)]))
     return found.set_index(frame.index)
 
 
 def resampled(size: int, number: int, *, seed: int = 0) -> Iterable[NDArray[np.int64]]:
-    """How often each of so many samples occurs, in each of a number of resamples.
+    """Yield each sample's count in every bootstrap resample.
 
     Example:
         >>> [int(counts.sum()) for counts in resampled(5, 3)]
@@ -137,7 +137,7 @@ def resampled(size: int, number: int, *, seed: int = 0) -> Iterable[NDArray[np.i
 
 
 def relative(frame: pd.DataFrame, keys: Sequence[str], column: str = "value") -> pd.DataFrame:
-    """By what share a column is above that of cross-entropy with the same keys.
+    """Return a column relative to cross-entropy with equal keys.
 
     Example:
         >>> losses, seeds = ["cross-entropy", "b", "cross-entropy", "b"], [0, 0, 1, 1]
@@ -152,7 +152,7 @@ def relative(frame: pd.DataFrame, keys: Sequence[str], column: str = "value") ->
 def reaching(
     frame: pd.DataFrame, by: str | Sequence[str], value: str, span: tuple[float, float]
 ) -> dict[Any, bool]:
-    """Of each group, whether the interval of its mean reaches into a span."""
+    """Return for each group whether the interval of its mean reaches into a span."""
     means = frame.groupby(by, observed=True)[value].apply(mean_ci)
     return {key: mean + half >= span[0] and mean - half <= span[1] for key, (mean, half) in means.items()}
 
@@ -169,7 +169,7 @@ def draw_means(
     value: str = "value",
     scale: float = 100,
 ) -> None:
-    """Means over seeds with intervals, a row for each of the names that a column may have, from above."""
+    """Draw means over seeds with intervals, one row per name, from above."""
     for name, rows in frame.groupby(column, observed=True):
         mean, half = mean_ci(scale * rows[value])
         place = len(names) - names.index(str(name))
@@ -186,7 +186,7 @@ def judge(
     high: float = math.inf,
     standard_error: float | None = None,
 ) -> dict[str, Any]:
-    """Whether the mean lies between two bounds, by its 95 % interval; p is two-sided (Student's t).
+    """Test whether the mean is between two bounds, by its 95% interval; p is two-sided (Student's t).
 
     One value may have a standard error, as of resamples; its interval is that of the normal distribution.
 
@@ -225,7 +225,7 @@ def judge(
 
 
 def all_of(parts: pd.DataFrame) -> dict[str, Any]:
-    """A claim of several parts: it holds by the weakest, and fails by the strongest failure (Bonferroni)."""
+    """Combine a claim's parts: the weakest confirms, the strongest failure refutes (Bonferroni)."""
     failed = parts[parts.verdict == "does not hold"]
     largest = parts.loc[parts.estimate.abs().idxmax()]
     found = {name: largest[name] for name in ("estimate", "low", "high", "n")}
@@ -237,7 +237,7 @@ def all_of(parts: pd.DataFrame) -> dict[str, Any]:
 
 
 def read_claims(study: str) -> list[dict[str, Any]]:
-    """The claims of a study's ``claims.toml``, each checked for what it must have.
+    """Read a study's ``claims.toml``, and check the required entries.
 
     ``id``, ``text``, ``paper`` (a key of ``PAPERS``), ``frame`` and ``expect`` (``"less"``, ``"greater"`` or
     ``"within"``) are required. ``value`` names the column (default ``value``), ``where`` is a query that
@@ -267,7 +267,7 @@ def read_claims(study: str) -> list[dict[str, Any]]:
 
 
 def verdicts(study: str, frames: Frames, claims: Sequence[Mapping[str, Any]] | None = None) -> pd.DataFrame:
-    """One row for each test of each claim: groups, estimate, interval, n, p and verdict."""
+    """Return one row for each test of each claim: groups, estimate, interval, n, p and verdict."""
     return pd.DataFrame(
         {**row, "study": study}
         for claim in (read_claims(study) if claims is None else claims)
@@ -321,7 +321,7 @@ def _bounds(claim: Mapping[str, Any]) -> dict[str, float]:
 def difference(
     frame: pd.DataFrame, value: str, column: str, first: Any, second: Any, *, by: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """First minus second of a column's values, paired by seed within each group."""
+    """Return first minus second of a column's values, paired by seed within each group."""
     keys = [*by, "seed"]
     sides = [frame[frame[column] == name].set_index(keys)[value] for name in (first, second)]
     if any(side.index.has_duplicates for side in sides) or not all(map(len, sides)):
@@ -330,7 +330,7 @@ def difference(
 
 
 def status(rows: pd.DataFrame) -> str:
-    """The verdict on a claim, from its tests.
+    """Return the verdict on a claim, from its tests.
 
     Example:
         >>> status(pd.DataFrame({"verdict": ["holds", "undecided"], "open": ["", ""]}))
@@ -347,7 +347,7 @@ def status(rows: pd.DataFrame) -> str:
 
 
 def claims_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per claim: who says it, how many tests say what, the range of effects, and the verdict."""
+    """Return one row per claim: source, counts of tests, range of effects, and verdict."""
     found = []
     for _, of in rows.groupby("claim", sort=False):
         count = of.verdict.value_counts()
@@ -372,7 +372,7 @@ def claims_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """A table in Markdown, its index as the first columns; columns of numbers are to the right."""
+    """Format a table in Markdown, index first; numbers are right-aligned."""
     named = table.index.names if any(table.index.names) else [""]
     flat = table.reset_index() if any(table.index.names) else table.reset_index(names="")
     parts = [name if isinstance(name, tuple) else (name,) for name in flat.columns]
@@ -385,7 +385,7 @@ def markdown(table: pd.DataFrame) -> str:
 
 
 def filled(page: str, tables: Tables, rows: pd.DataFrame) -> str:
-    r"""A page with its slots filled: ``<!-- table NAME -->`` and ``<!-- claims -->``, to ``<!-- end -->``.
+    r"""Fill a page's slots: ``<!-- table NAME -->`` and ``<!-- claims -->``, to ``<!-- end -->``.
 
     Example:
         >>> page = "<!-- table t -->\n<!-- end -->"
@@ -405,7 +405,7 @@ def filled(page: str, tables: Tables, rows: pd.DataFrame) -> str:
 
 
 def strange_numbers(page: str, tables: Tables, rows: pd.DataFrame) -> list[str]:
-    """Decimal numbers in the prose of a page that no table of the study has, nor its claims.
+    """Return decimal numbers in a page's prose that are in none of its tables or claims.
 
     Example:
         >>> strange_numbers("It is 1.5, not 2.5.", {"t": pd.DataFrame({"a": ["1.5 ± 0.2"]})}, pd.DataFrame())

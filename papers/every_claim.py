@@ -1,4 +1,4 @@
-"""The claims of all studies together: the page ``claims.md``, and every test as a table for download."""
+"""All studies' claims: the page ``claims.md``, and every test as a table for download."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ RENAMED = {
 
 
 def every_test() -> pd.DataFrame:
-    """Every test, with ``left``: the verdict, or undecided where q is not below 0.05."""
+    """Return every test, with ``left``: the verdict, or undecided if q is not below 0.05."""
     rows = every_row()
     return rows.assign(left=rows.verdict.mask(rows.q.ge(1 - LEVEL), "undecided"))
 
 
 def download(rows: pd.DataFrame) -> pd.DataFrame:
-    """Every test, one row each; effects have the unit of the claim's column."""
+    """Return every test, one row each; effects have the unit of the claim's column."""
     found = rows[DOWNLOADED].rename(columns=RENAMED)
     words = found[["compared", "with"]].map(str, na_action="ignore")
     return found.assign(**words, paper=rows.paper.map(PAPERS), study=rows.study.str.replace("_", "-"))
 
 
 def settings(rows: pd.DataFrame, by: Sequence[str] = ("asked_of",)) -> pd.DataFrame:
-    """One row for each setting that counts: what its decided tests say, and the median of their effects.
+    """Return one row per counted setting: verdict of its decided tests, and median effect.
 
     Example:
         >>> found = pd.DataFrame(
@@ -75,7 +75,7 @@ def settings(rows: pd.DataFrame, by: Sequence[str] = ("asked_of",)) -> pd.DataFr
 
 
 def signs(verdicts: Iterable[str], left_open: int = 0) -> str:
-    """A sign for each setting, or counts of many.
+    """Return a sign for each setting, or counts of many.
 
     Example:
         >>> signs(["holds", "undecided", "holds"]), signs(["holds"] * 12, left_open=1)
@@ -89,7 +89,7 @@ def signs(verdicts: Iterable[str], left_open: int = 0) -> str:
 
 
 def effects(found: pd.Series, unit: str) -> str:
-    """Median over settings, and the range of several.
+    """Return the median over settings, and the range of several.
 
     Example:
         >>> effects(pd.Series([-4.2, -13.0, 1.1]), "points")
@@ -103,7 +103,7 @@ def effects(found: pd.Series, unit: str) -> str:
 
 
 def told(rows: pd.DataFrame, by: Sequence[str] = ("asked_of",)) -> dict[str, str]:
-    """What is found of one claim: settings, effect and verdict."""
+    """Return a claim's settings, effect and verdict as text."""
     counted = rows[rows.open.eq("")]
     each = settings(counted if len(counted) else rows, by)
     left_open = len(rows.groupby(list(by))) - len(settings(counted, by))
@@ -120,7 +120,7 @@ def told(rows: pd.DataFrame, by: Sequence[str] = ("asked_of",)) -> dict[str, str
 
 
 def experiments(rows: pd.DataFrame) -> pd.DataFrame:
-    """The claims of one paper, in the order of its sections, with the studies that asked them."""
+    """Return one paper's claims, in the order of its sections, with their studies."""
     found = []
     for _, of in rows.groupby("claim", sort=False):
         links = ", ".join(f"[{name.replace('_', '-')}]({name}/page.md)" for name in of.study.unique())
@@ -131,12 +131,12 @@ def experiments(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _place(row: dict[str, str]) -> tuple[bool, list[int]]:
-    """Sections by number, then appendices, tables and figures."""
+    """Return a sort key: numbered sections, then appendices, tables and figures."""
     return not row["section"][:1].isdigit(), [*map(int, re.findall(r"\d+", row["section"]))]
 
 
 def that_matter(rows: pd.DataFrame, entries: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """The claims that ``claims.toml`` names, beside their papers' own counts; without those asked nowhere."""
+    """Return the claims in ``claims.toml`` next to their papers' own counts, without untested ones."""
     found = []
     for entry in entries:
         of = _asked(entry, rows)
@@ -156,7 +156,7 @@ def _asked(entry: Mapping[str, Any], rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def entries(path: Path = HERE / "claims.toml") -> list[dict[str, Any]]:
-    """The claims that matter, as the head of the file says."""
+    """Read ``claims.toml``; its head explains the entries."""
     return tomllib.loads(path.read_text(encoding="utf-8"))["claim"]
 
 
@@ -172,7 +172,7 @@ def printed(
     by: str = "method",
     relative: bool = False,
 ) -> pd.Series:
-    """What a paper's own tables say: values of ``first``, less the lowest of ``second``, or in % of it."""
+    """Return a paper's own values of ``first``, less the lowest of ``second``, or in % of it."""
     rows = pd.DataFrame(facts(source))
     rows = rows[rows.table.isin(tables) & rows.stage.eq(stage) & rows.metric.eq(metric)]
     rows = rows.assign(number=pd.to_numeric(rows[value], errors="coerce")).dropna(subset="number")
@@ -188,7 +188,7 @@ def printed(
 
 
 def agreeing(entry: Mapping[str, Any]) -> tuple[pd.Series, str]:
-    """The rows of the paper's own tables, and how many agree."""
+    """Return the rows of the paper's own tables, and the number that agree."""
     found = printed(**entry["printed"])
     low, high = _holds_between(entry)
     agree = (found.between(low, high) & found.ne(0)).sum()
@@ -201,7 +201,7 @@ def _holds_between(entry: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def forest(entry: Mapping[str, Any], rows: pd.DataFrame) -> Figure:
-    """Effects of one claim by setting, with intervals; hollow where it departs, the paper's own in grey."""
+    """Draw a claim's effects by setting with intervals; hollow for other setups, grey for the paper."""
     of = _asked(entry, rows)
     places = list(dict.fromkeys(of.asked_of))
     own, (low, high) = agreeing(entry)[0] if "printed" in entry else pd.Series(), _holds_between(entry)
@@ -248,7 +248,7 @@ def write(file: Path | None = None) -> Path:
 
 
 def page_text(rows: pd.DataFrame) -> str:
-    """The page of claims, its tables filled from the tests of all studies."""
+    """Return the claims page with tables from all studies' tests."""
     tables = {paper: experiments(rows[rows.paper.eq(paper)]) for paper in PAPERS}
     tables["twelve"] = that_matter(rows, entries())
     return filled(PAGE.read_text(encoding="utf-8"), tables, rows)

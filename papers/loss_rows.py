@@ -1,5 +1,5 @@
 # pyright: basic
-"""Frames of networks that were trained with several losses, and what papers print of them."""
+"""Frames of networks trained with several losses, and the papers' printed values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TITLES: Mapping[str, str] = {
 
 
 def called(*titles: str) -> dict[str, str]:
-    """The losses of these titles, in their order.
+    """Return the losses of these titles, in order.
 
     Example:
         >>> called("Brier", "FLSD-53")
@@ -59,7 +59,7 @@ METHODS: Mapping[str, str] = {
 
 
 def scheduled(first: int, second: int) -> dict[str, str]:
-    """Focal losses whose exponents fall after these epochs."""
+    """Return focal losses whose exponents fall after these epochs."""
     return {
         f"scheduled-focal(gammas=(5, 3, {last}), milestones=({first}, {second}))": f"FLSc-53{last}"
         for last in (1, 2)
@@ -69,7 +69,7 @@ def scheduled(first: int, second: int) -> dict[str, str]:
 def frames_of(
     runs: Sequence[Mapping[str, Any]], keys: Sequence[str], titles: Mapping[str, str]
 ) -> dict[str, pd.DataFrame]:
-    """``judged`` by stage, ``errors`` before and after the temperature that each chose, and ``fitted``."""
+    """Return ``judged`` by stage, ``errors`` before and after each one's temperature, and ``fitted``."""
 
     def of(run: Mapping[str, Any]) -> dict[str, Any]:
         return {name: run[name] for name in keys}
@@ -87,7 +87,7 @@ def frames_of(
 
 
 def gamma_3(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """The values of focal loss with γ = 3 less those with 1 and with 2, for a claim that it has the least."""
+    """Return focal loss at γ = 3 minus γ = 1 and 2, for a claim that it is lowest."""
     first, *others = (f"focal, γ = {gamma}" for gamma in (3, 1, 2))
     return pd.concat(
         difference(frame, "value", "loss", first, other, by=by).assign(other=other) for other in others
@@ -95,7 +95,7 @@ def gamma_3(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def printed(paper: str, dataset: str) -> pd.DataFrame:
-    """The numbers that a paper prints of a data set, as text: a row for each loss.
+    """Return a paper's printed numbers for a dataset, as text: a row for each loss.
 
     Example:
         >>> printed("mukhoti-2020", "SST-Binary").loc["cross-entropy", "ECE pre"]

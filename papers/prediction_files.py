@@ -1,4 +1,4 @@
-"""The files of predictions below a folder, which several studies read."""
+"""Prediction files below a folder, for several studies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENDINGS = (".npz", ".csv", ".parquet", ".safetensors", ".pt")
 
 
 def data_folder() -> Path:
-    """The folder that CALIBRANT_DATA names."""
+    """Return the folder in CALIBRANT_DATA."""
     folder = os.environ.get("CALIBRANT_DATA")
     if not folder:
         raise InputError("CALIBRANT_DATA must name the folder of the prediction files.")
@@ -26,7 +26,7 @@ def data_folder() -> Path:
 def prediction_files(
     folder: Path, left_out: dict[str, str] | None = None
 ) -> Iterator[tuple[str, Predictions]]:
-    """Every file of predictions below a folder, by its name from there; why others are refused is noted."""
+    """Yield every prediction file below a folder with its relative name; note refusals."""
     for path in sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS):
         name = path.relative_to(folder).as_posix()
         try:
@@ -40,7 +40,7 @@ def prediction_files(
 
 
 def read_file(path: Path) -> Predictions | None:
-    """Predictions of a file; of its five largest probabilities, the largest; none of an archive of images."""
+    """Read a file; take the largest of five probabilities; return None for an archive of images."""
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as archive:
             if "top5_probs" in archive.files:
@@ -51,7 +51,7 @@ def read_file(path: Path) -> Predictions | None:
 
 
 def _largest_of_five(path: Path, probs: Any, classes: Any) -> Predictions:
-    """The confidence in the first of five classes; the labels stand beside them, by the data set's name."""
+    """Return the confidence in the first of five classes, with labels from a file by dataset name."""
     with np.load(path.with_name("labels.npz"), allow_pickle=False) as archive:
         key = path.stem.rpartition("_")[2]
         if key not in archive.files:

@@ -1,4 +1,4 @@
-"""Work of a study that is done once: the runs of its grid, swept over a store, and other records."""
+"""Cached work of a study: its grid's runs, swept over a store, and other records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from calibrant_lab.sweep.tasks.task import Item, RunResult, run_name
 
 
 def finished_runs(grid: Grid, out: Path, *, engine: str = "pool") -> list[RunResult]:
-    """Do what the store ``out`` lacks; return all runs of the grid in its order; raise if one failed."""
+    """Do missing runs of the store ``out``; return all of the grid in order; raise if one failed."""
     store = Store(out)
     items = grid.items(store.fingerprints())
     report = sweep(items, store, build_engine(engine), watcher=_Telling(items))
@@ -30,10 +30,7 @@ def finished_runs(grid: Grid, out: Path, *, engine: str = "pool") -> list[RunRes
 
 
 def kept_results(grid: Grid, out: Path) -> list[RunResult]:
-    """The results of every finished run of a grid, in its order; none where there is no store.
-
-    A run that recorded less stands in for one that is not done.
-    """
+    """Return a grid's finished runs in order, or runs that recorded less; none without a store."""
     if not (out / RUNS).is_dir():
         return []
     store, task = Store(out), grid.task
@@ -47,7 +44,7 @@ def kept_results(grid: Grid, out: Path) -> list[RunResult]:
 
 
 class _Telling(Watcher):
-    """A line for each run that has ended."""
+    """Print a line for each ended run."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = {item.run: item for item in items}
@@ -58,7 +55,7 @@ class _Telling(Watcher):
 
 
 class Records:
-    """A file of records, each known by its ``key``; damaged lines are refused, but for a last one cut off."""
+    """File of records by ``key``; damaged lines are refused, except a truncated last one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -74,7 +71,7 @@ class Records:
                 write_text(path, "".join(f"{kept}\n" for kept in lines[:-1]))
 
     def get(self, key: str, compute: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """The record of that key, computed and written if there is none yet."""
+        """Return the record of a key; compute and write it if missing."""
         if key not in self._records:
             record = {"key": key, **compute()}
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -37,29 +37,29 @@ DIGITS = 6
 
 
 def names() -> list[str]:
-    """The folders of studies."""
+    """Return the folders of studies."""
     return sorted(path.parent.name for path in HERE.glob("*/run.py"))
 
 
 def study(name: str) -> ModuleType:
-    """The module ``run`` of a study, found by the name of its folder; hyphens are underscores."""
+    """Return a study's module ``run`` by folder name; hyphens become underscores."""
     folder = name.replace("-", "_")
     named(folder, dict.fromkeys(names()), "study", remedy=" `python -m papers` lists them.")
     return import_module(f"papers.{folder}.run")
 
 
 def summary(name: str) -> str:
-    """The first line of its docstring."""
+    """Return the first line of a study's docstring."""
     return (study(name).__doc__ or "").partition("\n")[0]
 
 
 def has_grid(name: str) -> bool:
-    """Whether a study has runs that are swept over a store."""
+    """Return True if a study has runs that are swept over a store."""
     return (HERE / name / "grid.toml").is_file()
 
 
 def grid_of(name: str, *, seeds: int | None = None) -> Grid:
-    """The grid of a study, with so many seeds if it says so."""
+    """Return a study's grid, optionally with another number of seeds."""
     file = HERE / name / "grid.toml"
     content = tomllib.loads(file.read_text(encoding="utf-8"))
     if seeds is not None:
@@ -68,13 +68,13 @@ def grid_of(name: str, *, seeds: int | None = None) -> Grid:
 
 
 def kept(name: str, result: RunResult) -> dict[str, Any] | None:
-    """What a study's results hold of a run; None if it is left out."""
+    """Return the stored part of a run's result; None if it is left out."""
     keep = getattr(study(name), "keep", None)
     return (dict(result.rows[0]) or None) if keep is None else keep(result)
 
 
 def results_of_grid(name: str, store: Path, *, seeds: int | None, old: Any) -> dict[str, Any]:
-    """Do what the store lacks of the grid; the results of all runs, those of ``old`` included."""
+    """Do the grid's missing runs; return all results, with those of ``old``."""
     from papers.runs import finished_runs
 
     module, grid = study(name), grid_of(name, seeds=seeds)
@@ -88,12 +88,12 @@ def results_of_grid(name: str, store: Path, *, seeds: int | None, old: Any) -> d
 
 
 def rows_of(name: str, results: Any = None) -> pd.DataFrame:
-    """The tests of a study's claims, on the results it has."""
+    """Return the tests of a study's claims on its results."""
     return verdicts(name, study(name).frames(content(name) if results is None else results))
 
 
 def page_text(name: str) -> str:
-    """The page of a study, filled from its results."""
+    """Return a study's page, filled from its results."""
     return _page(name, study(name).frames(content(name)))
 
 
@@ -103,7 +103,7 @@ def _page(name: str, frames: Frames) -> str:
 
 
 def write(name: str, folder: Path, results: Mapping[str, Any] | None = None) -> list[Path]:
-    """Write a study's page and figures into a folder, and its results if they are new."""
+    """Write a study's page and figures into a folder, and new results."""
     folder.mkdir(parents=True, exist_ok=True)
     module, found = study(name), content(name) if results is None else results
     frames, written = module.frames(found), [folder / "page.md"]
@@ -125,10 +125,7 @@ def write(name: str, folder: Path, results: Mapping[str, Any] | None = None) -> 
 
 
 def every_row() -> pd.DataFrame:
-    """The tests of all claims of all studies, with q: p adjusted over the decided claims of each paper.
-
-    Tests that two studies share count once, and have one q.
-    """
+    """Return all studies' tests once, with q: p adjusted over each paper's decided claims."""
     rows = pd.concat([rows_of(name) for name in names()], ignore_index=True)
     test = ["paper", "estimate", "low", "n"]
     counted = rows[rows.open.eq("")].drop_duplicates(test)
@@ -141,7 +138,7 @@ def every_row() -> pd.DataFrame:
 
 
 def compact(results: Any) -> str:
-    """Indented JSON, with a list or dictionary of plain numbers on one line.
+    """Return indented JSON, with lists or dictionaries of plain numbers on one line.
 
     Example:
         >>> print(compact({"each": [1.5, 2], "all": {"mean": 1.75, "n": 2}}), end="")

@@ -38,7 +38,6 @@ SIZE = 400
 
 
 def public_modules() -> Iterator[Any]:
-    """Modules whose dotted name holds no underscore, of every installed distribution of ours."""
     for package in ("calibrant", "calibrant_lab"):
         with contextlib.suppress(ModuleNotFoundError):
             top = importlib.import_module(package)
@@ -49,7 +48,6 @@ def public_modules() -> Iterator[Any]:
 
 
 def freeze_names(out: Path) -> None:
-    """Every name in an ``__all__``, with its signature."""
     lines: set[str] = set()
     for module in public_modules():
         for name in getattr(module, "__all__", ()):
@@ -69,7 +67,7 @@ def _signature(value: Any) -> str:
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    """Exit code and output of a command, in this process."""
+    """Run a command in this process; return exit code and output."""
     from typer.testing import CliRunner
 
     from calibrant.cli.main import app
@@ -82,7 +80,6 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 def freeze_help(out: Path) -> None:
-    """``--help`` of every command."""
     import typer
 
     from calibrant.cli.main import app
@@ -139,7 +136,7 @@ FORMATS = ("csv", "jsonl", "parquet")
 
 
 def made_files(folder: Path) -> Iterator[Path]:
-    """One file of each kind, with each thing that may stand beside, in turn in each format."""
+    """Yield one file of each kind, cycling through optional columns and formats."""
     import pandas as pd
 
     for k, (kind, make) in enumerate(KINDS.items()):
@@ -180,7 +177,6 @@ def made_files(folder: Path) -> Iterator[Path]:
 
 
 def _table(values: dict[str, Any]) -> dict[str, Any] | None:
-    """Columns by the names of the documents."""
     columns: dict[str, Any] = {"day": np.arange(len(next(iter(values.values())))) // 100}
     singular = {"labels": "label", "weights": "weight", "clusters": "cluster", "groups": "group"}
     for key, value in values.items():
@@ -196,7 +192,7 @@ def _table(values: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def real_files() -> Iterator[Path]:
-    """Some real predictions, where ``CALIBRANT_DATA`` is set."""
+    """Yield some real predictions, if ``CALIBRANT_DATA`` is set."""
     data = os.environ.get("CALIBRANT_DATA")
     if data:
         for pattern in (
@@ -208,7 +204,7 @@ def real_files() -> Iterator[Path]:
 
 
 def freeze_outputs(out: Path) -> None:
-    """What ``evaluate``, ``check``, ``compare``, ``monitor``, ``fit`` and ``apply`` give for each file."""
+    """Write the output of evaluate, check, compare, monitor, fit and apply for each file."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for path in [*made_files(folder), *real_files()]:
@@ -242,7 +238,7 @@ def freeze_outputs(out: Path) -> None:
 
 
 def _stable(text: str) -> str:
-    """Without versions, times and the last digits of numbers; JSON one value a line."""
+    """Remove versions, times and last digits; put JSON values on lines of their own."""
     begin = text.find("{")
     with contextlib.suppress(ValueError):
         if begin >= 0:
@@ -268,7 +264,6 @@ def _short(value: Any) -> str:
 
 
 def _digest(path: Path) -> str:
-    """Sums that tell whether arrays are the same."""
     lines = []
     if path.suffix == ".npz":
         with np.load(path) as arrays:
@@ -287,7 +282,7 @@ def _digest(path: Path) -> str:
 
 
 def freeze_results(out: Path) -> None:
-    """Every cell of the tables of the result pages: page, table, row, column, cell."""
+    """Write every cell of the result pages' tables: page, table, row, column, cell."""
     for page in sorted((ROOT / "docs" / "results").glob("*.md")):
         text = io.StringIO()
         write = csv.writer(text, lineterminator="\n")
@@ -314,7 +309,6 @@ PARTS = {
 
 
 def main() -> None:
-    """Freeze all parts, or one."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""A pytest plugin that writes down the sentence of every error that a test expects: see ``freeze.py``."""
+"""A pytest plugin that writes the sentence of every expected error: see ``freeze.py``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RaisesExc.__exit__ = _noted  # type: ignore[method-assign]
 
 
 def pytest_sessionfinish() -> None:
-    """One file for each process; ``sort -u`` joins them."""
+    """Write one file for each process; ``sort -u`` joins them."""
     folder = os.environ.get("FROZEN_ERRORS")
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Read damaged and odd files of every format beside an independent strict reader.
+"""Compare reads of damaged and odd files of every format with an independent strict reader.
 
 A file is built from known probabilities and labels. Most files are then damaged: bytes are changed, removed,
 repeated or cut off. calibrant must read what the strict reader reads, note what it changed, or refuse in one
@@ -30,7 +30,7 @@ LONGEST_MESSAGE = 600
 
 
 def built(rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Probabilities and labels of two classes, or of three, under the names of the documentation."""
+    """Return probabilities and labels of two or three classes, under documented names."""
     size = int(rng.integers(2, 9))
     if rng.random() < 0.5:
         return {"label": rng.integers(0, 2, size), "prob": rng.random(size).round(3)}
@@ -39,14 +39,13 @@ def built(rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 
 def arrays_of(columns: Columns) -> dict[str, np.ndarray]:
-    """The same as the arrays of an archive."""
     scores = [columns[name] for name in columns if name != "label"]
     probs = scores[0] if len(scores) == 1 else np.stack(scores, axis=1)
     return {"labels": columns["label"], "probs": probs}
 
 
 def written(columns: Columns, ending: str) -> bytes:
-    """A file of a format, written by the format's own library."""
+    """Write a file with the format's own library."""
     names, rows = list(columns), list(zip(*(each.tolist() for each in columns.values()), strict=True))
     if ending in {"csv", "tsv"}:
         text = io.StringIO()
@@ -79,7 +78,7 @@ def written(columns: Columns, ending: str) -> bytes:
 
 
 def strictly_read(path: Path, ending: str) -> dict[str, np.ndarray]:
-    """Labels and probabilities by the format's own library; any exception says that it refuses."""
+    """Read labels and probabilities with the format's own library; any exception is a refusal."""
     if ending == "npz":
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in ("labels", "probs")}
@@ -107,7 +106,6 @@ def strictly_read(path: Path, ending: str) -> dict[str, np.ndarray]:
 
 
 def damaged(content: bytes, rng: np.random.Generator) -> bytes:
-    """Some bytes changed, removed, repeated or cut off."""
     for _ in range(int(rng.integers(1, 4))):
         start = int(rng.integers(0, max(1, len(content))))
         stop = min(len(content), start + int(rng.integers(1, 6)))
@@ -124,7 +122,7 @@ def damaged(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def verdict(path: Path, ending: str) -> tuple[str, str]:
-    """``same``, ``refused``, ``said``, ``wrong`` or ``fault``, and what to print of the last two."""
+    """Return ``same``, ``refused``, ``said``, ``wrong`` or ``fault``, and details of the last two."""
     from calibrant import InputError, load_predictions
 
     refused = False
@@ -157,7 +155,7 @@ def verdict(path: Path, ending: str) -> tuple[str, str]:
 
 
 def fuzz(seeds: range, tell: Callable[[str], None]) -> Counter[str]:
-    """Count what becomes of the files of these seeds, and tell of every fault."""
+    """Count the verdicts for these seeds, and report every fault."""
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -176,7 +174,7 @@ def fuzz(seeds: range, tell: Callable[[str], None]) -> Counter[str]:
 
 
 def main() -> int:
-    """Print the counts; 1 if any file was read wrongly or ended in another error than a refusal."""
+    """Print the counts; return 1 after a wrong read or an unexpected error."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--files", type=int, default=1000, help="How many files to build.")
     parser.add_argument("--seed", type=int, default=0, help="The first seed.")

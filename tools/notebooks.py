@@ -19,12 +19,11 @@ _CELL = re.compile(r"^# %%( \[markdown\])?\n", flags=re.MULTILINE)
 
 
 def address(script: Path) -> str:
-    """The name of a notebook."""
     return f"{script.stem.replace('_', '-')}.ipynb"
 
 
 def notebook(text: str) -> str:
-    """The notebook of a script in cells, which begin with ``# %%``, or ``# %% [markdown]`` for text."""
+    """Split a script into notebook cells, which begin with ``# %%``, or ``# %% [markdown]`` for text."""
     _, *parts = _CELL.split(text)
     cells: list[dict[str, Any]] = []
     for number, (is_text, content) in enumerate(zip(parts[::2], parts[1::2], strict=True)):
@@ -41,7 +40,6 @@ def notebook(text: str) -> str:
 
 
 def on_files(files: Any, *, config: Any) -> Any:
-    """Add the notebooks to the site."""
     from mkdocs.structure.files import File
 
     for script in SCRIPTS:
@@ -51,7 +49,6 @@ def on_files(files: Any, *, config: Any) -> Any:
 
 
 def main(arguments: list[str]) -> None:
-    """Write notebooks, or pictures."""
     for script in SCRIPTS:
         if arguments == ["--pictures"]:
             from matplotlib import pyplot

@@ -1,4 +1,4 @@
-"""Fill in what the commands of a page print, by running them.
+"""Fill in the output of a page's commands by running them.
 
 ``python tools/output_blocks.py [PAGE …]`` runs the Python and console blocks of each page in an empty folder,
 one after the other, and writes their output into the page. By default these are README, the home page,
@@ -48,11 +48,11 @@ COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", flags=re.MULTIL
 """A command, with lines that continue it, and what follows up to the next."""
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 RELATIVE, ABSOLUTE = 0.05, 0.003
-"""How far a number may be from the page's: processors round differently, and training magnifies that."""
+"""Tolerance for numbers on the page: processors round differently, and training magnifies that."""
 
 
 def filled(page: Path, *, train: bool = True) -> str:
-    """The text of a page with the output of its blocks; without ``train``, that of ``demo`` stays."""
+    """Return the page with the output of its blocks; without ``train``, keep that of ``demo``."""
     os.environ.setdefault("MPLBACKEND", "agg")
     text = page.read_text(encoding="utf-8")
     defined: dict[str, Any] = {"__name__": "page"}
@@ -72,7 +72,7 @@ def filled(page: Path, *, train: bool = True) -> str:
 
 
 def stale(page: Path, *, train: bool = True) -> str | None:
-    """The first line of a page that its commands no longer print, and what they print now."""
+    """Return the first stale line of a page, and its new value."""
     shown, made = page.read_text(encoding="utf-8").splitlines(), filled(page, train=train).splitlines()
     for number, (old, new) in enumerate(zip(shown, made, strict=False), 1):
         if not _same(old, new):
@@ -145,7 +145,6 @@ def _empty_folder() -> Iterator[None]:
 
 
 def main() -> int:
-    """Fill the pages in, or check them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("pages", nargs="*", type=Path, default=PAGES)
     parser.add_argument("--check", action="store_true", help="Write nothing; exit with 1 if a page is stale.")

@@ -8,7 +8,7 @@ from calibrant.cli.interrupts import STOPPED, heed, hold_while_importing
 
 
 def start() -> None:
-    """Import the command and run it; Ctrl-C says that it stopped from the first moment on."""
+    """Import the command and run it; Ctrl-C is reported from the first moment on."""
     hold_while_importing()
     try:
         from calibrant.cli.main import run

@@ -42,7 +42,7 @@ _DRAWN = "_calibrant_drawn"  # attribute of a line: the curves in its axes, and 
 
 
 class ReliabilityDisplay:
-    """Reliability diagram: what was predicted against what occurred, bin by bin.
+    """Reliability diagram: predicted probability against actual rate, bin by bin.
 
     One model is shown with its noise band: the points of a calibrated model lie within the band, and points
     outside have a colour and a shape of their own. Drawn into axes that show a model already, all are drawn
@@ -101,7 +101,7 @@ class ReliabilityDisplay:
             log: Logarithmic axes; by default if bins of equal mass hold a rare event.
             interval: Draw the 95% interval of each bin's rate.
             ax: Where to draw; a new figure if ``None``.
-            name: What the legend calls the model.
+            name: Name of the model in the legend.
 
         Raises:
             InputError: If an argument is out of range, or there is no such class.
@@ -128,7 +128,7 @@ class ReliabilityDisplay:
         ax: Axes | None = None,
         name: str | None = None,
     ) -> ReliabilityDisplay:
-        """Draw a fitted classifier of scikit-learn on samples ``X`` with classes ``y``, as it calls them.
+        """Draw a fitted scikit-learn classifier on samples ``X`` with its classes ``y``.
 
         ``name`` is that of its class by default; all else is as in :meth:`from_predictions`.
         """
@@ -164,7 +164,7 @@ class ReliabilityDisplay:
         return cls(curves).plot(log=log, ax=ax)
 
     def plot(self, *, log: bool | None = None, ax: Axes | None = None) -> ReliabilityDisplay:
-        """Draw the curves, beside those of other displays that are in the axes already."""
+        """Draw the curves, next to those of other displays in the axes."""
         ax = _axes(ax, 4.2, 4.2)
         drawn = _taken_off(ax)
         for name, curve in self.curves.items():
@@ -232,7 +232,7 @@ def confidence_histogram(
     class_: Class = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """How sure the model is where it is right (upwards) and where it is wrong (downwards), in samples.
+    """Plot confidence where the model is right (upwards) and wrong (downwards), in samples.
 
     Args:
         found: An evaluation, whose uncalibrated predictions are drawn; or probabilities or predictions.
@@ -268,7 +268,7 @@ def risk_coverage(
     positive_class: int | str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The error rate if only the most confident answers are given, against the share that is.
+    """Plot the error rate of the most confident answers against their share.
 
     Args:
         found: An evaluation, drawn before and after its repair; or probabilities or predictions, or several
@@ -314,7 +314,7 @@ def decision_curve(
     thresholds: Sequence[float] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Net benefit of acting from a threshold on, against treating everyone and treating no one.
+    """Plot the net benefit of acting above a threshold, against treating everyone or no one.
 
     The band is the interval of :func:`calibrant.metrics.decision_curve`.
 
@@ -359,7 +359,7 @@ def calibration_curve(
     num_knots: Literal[3, 4, 5] = 5,
     ax: Axes | None = None,
 ) -> Axes:
-    """The smooth calibration curve with its band, over the range that holds 98% of the samples.
+    """Plot the smooth calibration curve with its band, over the range of 98% of the samples.
 
     It is :func:`calibrant.metrics.flexible_calibration_curve`, whose ICI the legend shows.
 
@@ -434,7 +434,7 @@ def groups(
 def over_time(
     found: Monitoring, *, show: Literal["error", "means", "evidence"] = "error", ax: Axes | None = None
 ) -> Axes:
-    """A deployed model, window by window.
+    """Plot a deployed model's calibration by window.
 
     Args:
         found: From :func:`calibrant.evaluation.monitor`.
@@ -482,7 +482,7 @@ def _predictions(
 
 
 def _are_shares(values: Any) -> bool:
-    """Whether they are numbers between 0 and 1, and not all whole."""
+    """Return True for fractions between 0 and 1."""
     try:
         table = as_float_tensor(values, name="probs")
     except (InputError, TypeError):
@@ -502,12 +502,11 @@ def _by_name(found: Stated | Mapping[str, Stated], *own: Any) -> dict[str, Predi
 
 
 def _of_one_event(found: Mapping[str, tuple[str, Shown]]) -> tuple[dict[str, Shown], str]:
-    """The curves by name, and what their event is called."""
+    """Return the curves by name, and the name of their event."""
     return {name: curve for name, (_, curve) in found.items()}, next(iter(found.values()))[0]
 
 
 def _evaluation(found: Evaluation | Stated, *own: Any) -> Evaluation:
-    """The evaluation given, or one of predictions as they are."""
     if not isinstance(found, Evaluation):
         return evaluate(_predictions(found, *own), calibrators=())
     names = ("labels", "class_names", "positive_class", "groups")
@@ -534,7 +533,6 @@ def _risk(given: Predictions) -> RiskCoverageCurve:
 
 
 def _axes(ax: Axes | None, width: float, height: float) -> Axes:
-    """The axes given, or those of a new figure of pyplot."""
     if ax is not None:
         if not hasattr(ax, "stairs"):
             raise TypeError(f"`ax` must be axes, as of `figure.subplots()`; got {kind_of(ax)}.")
@@ -545,7 +543,7 @@ def _axes(ax: Axes | None, width: float, height: float) -> Axes:
 
 
 def _taken_off(ax: Axes) -> dict[str, Curve]:
-    """The curves of a display that is drawn in these axes, which is removed from them."""
+    """Remove a display from these axes and return its curves."""
     line = next((line for line in ax.lines if _DRAWN in vars(line)), None)
     if line is None:
         return {}

@@ -385,6 +385,7 @@ class Eager(TemperatureScaling):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.kind_, self.num_classes_, self.temperature = "multiclass", 4, torch.ones((), dtype=torch.float64)
+        self.class_names_ = None
 
 
 class Remembering(TemperatureScaling):

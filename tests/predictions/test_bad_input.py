@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 
 from calibrant._math.errors import InputError
 from calibrant.predictions import Predictions, load_predictions, open_predictions
+from calibrant.predictions.formats.roster import FORMATS, WRITERS
 
 ENDINGS = (".npz", ".csv", ".parquet", ".safetensors", ".pt")
 LOGITS = np.array([[2.0, 0.0], [0.0, 3.0], [1.0, 0.0]])
@@ -709,19 +710,19 @@ def test_a_name_that_is_too_long(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "ending"), [("p.mat", "'.mat'"), ("p", "'no ending'"), ("p.npz.gz", "'.gz'")]
+    ("name", "ending"), [("p.dat", "'.dat'"), ("p", "'no ending'"), ("p.npz.gz", "'.gz'")]
 )
 def test_unknown_endings(name, ending, tmp_path) -> None:
-    """Reading and writing list the endings that they know; only reading knows .npy and .eval."""
+    """Reading and writing list the endings that they know."""
     path = tmp_path / name
-    tables = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet, .feather, .arrow, .jsonl, .ndjson, .json"
-    words = f"{path} must end in one of .npz, {tables}, .safetensors, .pt; got {ending}."
+    words = f"{path} must end in one of {', '.join(WRITERS)}; got {ending}."
     with pytest.raises(InputError, match=exactly(words)):
         example().save(path)
     assert not path.exists()
     path.write_bytes(b"x")
-    words = words.removesuffix(".") + "; give its format as `format` (--format)."
-    with pytest.raises(InputError, match=exactly(words.replace(".pt;", ".pt, .npy, .eval;"))):
+    readable = f"must end in one of {', '.join(FORMATS)}; got {ending}"
+    words = f"{path} {readable}; give its format as `format` (--format)."
+    with pytest.raises(InputError, match=exactly(words)):
         load_predictions(path)
 
 
@@ -755,8 +756,6 @@ def test_files_that_cannot_be_opened(tmp_path, monkeypatch) -> None:
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_failed_writing_leaves_nothing(ending, tmp_path, monkeypatch) -> None:
     """A disk that fills up leaves the old file as it was, and no other."""
-    from calibrant.predictions.formats.roster import WRITERS
-
     path = tmp_path / f"p{ending}"
     example().save(path)
     before = path.read_bytes()

@@ -44,18 +44,16 @@ SECONDS, WIDER = 8.0, 60.0  # of tests for a mutant, and for a survivor
 
 
 def key_of(mutant: Mutant) -> tuple[Any, ...]:
-    """What tells mutants apart."""
     return mutant["file"], mutant["line"], mutant["column"], mutant["operator"], mutant["occurrence"]
 
 
 def outcomes() -> dict[tuple[Any, ...], Mutant]:
-    """The last outcome of each mutant so far."""
     text = OUTCOMES.read_text(encoding="utf-8") if OUTCOMES.exists() else ""
     return {key_of(mutant): mutant for mutant in map(json.loads, text.splitlines())}
 
 
 def run(mutants: Iterable[Mutant], budget: float, workers: int) -> None:
-    """Try mutants and write each outcome down as it comes."""
+    """Try mutants and record each outcome at once."""
     tests = Tests.read()
     with warnings.catch_warnings(action="ignore"):
         for name in tests.libraries:  # a fork need not load them again
@@ -83,7 +81,7 @@ def run(mutants: Iterable[Mutant], budget: float, workers: int) -> None:
 
 
 def wilson(hits: int, n: int) -> tuple[float, float]:
-    """The 95 % interval of a share."""
+    """Return the 95% interval of a share."""
     z, share = 1.959964, hits / n
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2) / (1 + z * z / n)
@@ -91,7 +89,7 @@ def wilson(hits: int, n: int) -> tuple[float, float]:
 
 
 def report(target: Path, seed: int, mutants: int) -> None:
-    """Write the shares of each room and the list of survivors; what was written there by hand stays."""
+    """Write the shares of each package and the survivors; keep manual notes."""
     page: dict[str, Any] = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
     read = {_change(one): one["read"] for one in page.get("survivors", []) if "read" in one}
     done = [one | {"read": read.get(_change(one), "not read yet")} for one in outcomes().values()]
@@ -112,7 +110,7 @@ def report(target: Path, seed: int, mutants: int) -> None:
 
 
 def _shares(done: list[Mutant]) -> dict[str, Any]:
-    """How many were detected; how many of the others change nothing, or are detected by newer tests."""
+    """Count detected mutants, equivalent ones, and those detected by newer tests."""
     n, counts = len(done), Counter(one["outcome"] for one in done)
     detected = sum(counts[outcome] for outcome in DETECTED)
     missed = [one["read"] for one in done if one["outcome"] not in DETECTED]
@@ -132,12 +130,10 @@ def _shares(done: list[Mutant]) -> dict[str, Any]:
 
 
 def _change(mutant: Mutant) -> tuple[str, str, str, str]:
-    """What a survivor is known by in the report."""
     return mutant["file"], mutant["operator"], mutant["before"], mutant["after"]
 
 
 def main() -> None:
-    """Read the command line."""
     parser = argparse.ArgumentParser(prog="tools/mutants", description="Mutation testing of the lower rooms.")
     parser.add_argument("step", choices=["cover", "run", "widen", "report"])
     parser.add_argument("--mutants", type=int, default=500)

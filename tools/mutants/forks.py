@@ -1,4 +1,4 @@
-"""A task in a fork of this process, with a limit."""
+"""Run a task in a fork of this process, with a time limit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MEMORY = 6 << 30
 
 
 def in_fork(task: Callable[[], Any], limit: float) -> Any:
-    """What ``task`` returns; nothing where it takes more than ``limit`` seconds or dies."""
+    """Return the result of ``task``, or None if it exceeds ``limit`` seconds or dies."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

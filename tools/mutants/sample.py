@@ -1,4 +1,4 @@
-"""Which mutants there are, and a random sample of them.
+"""All mutants, and a random sample of them.
 
 Not mutated: annotations, decorators, what is raised or warned, f-strings, ``__all__``, overloads, what stands
 under ``TYPE_CHECKING``, ``strict=`` of ``zip``, the bare ``*`` of a signature.
@@ -34,13 +34,13 @@ OPERATORS = (
     *("ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "ExceptionReplacer", "NumberReplacer"),
     "ZeroIterationForLoop",
 )
-"""Those of cosmic-ray that give another value rather than a wrong type (``Add_RShift`` would)."""
+"""Operators of cosmic-ray that give another value, not a wrong type (as ``Add_RShift`` would)."""
 
 _BARE_STAR = re.compile(r"\*\s*,")
 
 
 def kept(most: int, seed: int) -> list[Mutant]:
-    """The sample, drawn once and read from its file afterwards."""
+    """Return the sample, drawn once and then read from its file."""
     file = WORK / f"sample-{seed}-{most}.json"
     if not file.exists():
         file.write_text(json.dumps(drawn(most, seed)), encoding="utf-8")
@@ -48,7 +48,7 @@ def kept(most: int, seed: int) -> list[Mutant]:
 
 
 def drawn(most: int, seed: int) -> list[Mutant]:
-    """About ``most`` mutants, rooms in proportion to their lines; so is any first part of them."""
+    """Draw about ``most`` mutants, packages in proportion to their lines, also in any prefix."""
     files = {room: sorted((ROOT / "src" / "calibrant" / room).rglob("*.py")) for room in ROOMS}
     lines = {room: sum(map(_lines_of_code, files[room])) for room in ROOMS}
     ranked: list[tuple[float, Mutant]] = []
@@ -73,7 +73,7 @@ def drawn(most: int, seed: int) -> list[Mutant]:
 
 
 def sites(path: Path) -> Iterator[tuple[tuple[int, int], list[tuple[str, int]]]]:
-    """Places of a file that can be changed, and how: operator and occurrence."""
+    """Yield mutable places of a file, with operator and occurrence."""
     source = path.read_text(encoding="utf-8")
     nodes = list(ast_nodes(get_ast(source)))
     lines, left_out = source.splitlines(), list(_left_out(ast.parse(source)))
@@ -89,7 +89,7 @@ def sites(path: Path) -> Iterator[tuple[tuple[int, int], list[tuple[str, int]]]]
 
 
 def mutated(mutant: Mutant) -> str | None:
-    """The changed source; nothing where it does not compile, or means what it meant."""
+    """Return the changed source, or None if it does not compile or is equivalent."""
     source = (ROOT / mutant["file"]).read_text(encoding="utf-8")
     changed = mutate_code(source, get_operator(f"core/{mutant['operator']}")(), mutant["occurrence"])
     try:
@@ -100,7 +100,7 @@ def mutated(mutant: Mutant) -> str | None:
 
 
 def _left_out(tree: ast.Module) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Spans of what is not mutated."""
+    """Yield spans that are not mutated."""
     for node in ast.walk(tree):
         parts: list[Any] = [node] if _is_left_out(node) else []
         parts += getattr(node, "decorator_list", [])

@@ -1,4 +1,4 @@
-"""Which test runs which line, and for how long."""
+"""Record the tests that run each line, and their durations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sample import ROOMS, ROOT, WORK, Mutant
 
 
 class _Watch:
-    """Tells coverage which test runs, and keeps how long each took."""
+    """Inform coverage about the running test, and record durations."""
 
     def __init__(self, tracer: coverage.Coverage) -> None:
         self.tracer, self.seconds, self.passed = tracer, dict[str, float](), set[str]()
@@ -41,7 +41,7 @@ class _Watch:
 
 
 def record() -> None:
-    """Run the tests of each room in a fork and write down what they run, unless that was done."""
+    """Run each package's tests in a fork and record the lines, unless done."""
     for room in ROOMS:
         if (WORK / f"cover-{room}.json").exists():
             continue
@@ -72,7 +72,7 @@ def _is_library(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Tests:
-    """What was recorded: seconds by test, tests by file and line, and the libraries that they load."""
+    """Recorded seconds by test, tests by file and line, and their libraries."""
 
     seconds: Mapping[str, float]
     lines: Mapping[str, Mapping[int, list[str]]]
@@ -80,7 +80,7 @@ class Tests:
 
     @classmethod
     def read(cls) -> Self:
-        """Put the rooms together."""
+        """Merge the packages' records."""
         seconds: dict[str, float] = {}
         lines: defaultdict[str, defaultdict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
         libraries: set[str] = set()
@@ -94,11 +94,11 @@ class Tests:
         return cls(seconds, lines, sorted(libraries))
 
     def without(self, tests: set[str]) -> Self:
-        """What is left when some tests are not used."""
+        """Return the records without some tests."""
         return replace(self, seconds={test: self.seconds[test] for test in self.seconds.keys() - tests})
 
     def chosen(self, mutant: Mutant, budget: float, *, compiled: bool) -> list[str]:
-        """Tests that run what is mutated: for half of the time the quickest, then those named alike."""
+        """Return tests that run the mutant: the fastest for half of the time, then similar names."""
         usable = self._that_run(mutant, compiled=compiled) & self.seconds.keys()
         tests = sorted(usable, key=lambda test: (self.seconds[test], test))
         quick = self._until(tests, budget / 2)
@@ -109,7 +109,7 @@ class Tests:
         return quick + self._until(rest, budget / 2)
 
     def _that_run(self, mutant: Mutant, *, compiled: bool) -> set[str]:
-        """Those of the statement; where it is compiled or run at import, those of the file and its users."""
+        """Return the tests of the statement, or for compiled or import code of the file and its users."""
         file, number = mutant["file"], mutant["line"]
         tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
         around = [node for node in ast.walk(tree) if isinstance(node, (ast.stmt, ast.ExceptHandler))]

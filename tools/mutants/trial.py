@@ -1,4 +1,4 @@
-"""Tries one mutant: a fork imports calibrant with one file replaced and runs tests until one fails.
+"""Try one mutant: a fork imports calibrant with one file replaced and runs tests until one fails.
 
 The process that forks has every library loaded, but nothing of calibrant. Numba would load what it compiled
 before the change, so a compiled function that is mutated is interpreted.
@@ -26,7 +26,7 @@ LIMIT = 90.0  # seconds, after which a mutant is given up
 
 
 def outcome(mutant: Mutant, tests: Tests, budget: float) -> dict[str, Any]:
-    """Killed, and by which test; survived; or timed out."""
+    """Return killed, with the test; survived; or timed out."""
     path = (ROOT / mutant["file"]).resolve()
     with warnings.catch_warnings(action="ignore"):
         code = compile(mutated(mutant) or "", str(path), "exec", dont_inherit=True)
@@ -50,7 +50,7 @@ def outcome(mutant: Mutant, tests: Tests, budget: float) -> dict[str, Any]:
 
 
 def is_compiled(mutant: Mutant) -> bool:
-    """Whether the change is in a function that numba compiles, or in a constant it may have read."""
+    """Return True if the change is in a function that numba compiles, or in a constant."""
     tree = ast.parse((ROOT / mutant["file"]).read_text(encoding="utf-8"))
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     compiled = [node for node in functions if any("jit" in ast.unparse(part) for part in node.decorator_list)]
@@ -60,14 +60,14 @@ def is_compiled(mutant: Mutant) -> bool:
 
 
 def failing(tests: Iterable[str], *, compiled: bool = False) -> set[str]:
-    """Those that fail in a fork, whatever is mutated: they cannot kill."""
+    """Return tests that fail in a fork without mutation: they cannot kill."""
     done = tried(sorted(tests), None, compiled=compiled, limit=1200)
     return set(tests) if done is None else set(done["failed"])
 
 
 @cache
 def _can_be_read(files: tuple[str, ...]) -> bool:
-    """Whether test files are sound themselves, so that the mutant is what keeps them from being read."""
+    """Return True if test files load without the mutant."""
     done = tried(list(files), None, compiled=False)
     return done is not None and done["status"] == 5  # no test is called like a file
 
@@ -75,7 +75,7 @@ def _can_be_read(files: tuple[str, ...]) -> bool:
 def tried(
     tests: list[str], code: CodeType | None, *, compiled: bool, limit: float = LIMIT
 ) -> dict[str, Any] | None:
-    """Run tests in a fork, until one fails if something is mutated; nothing where it takes too long."""
+    """Run tests in a fork, with a mutant until one fails; return None on timeout."""
 
     def task() -> dict[str, Any]:
         if compiled:
@@ -100,7 +100,7 @@ def tried(
 
 
 def _replace(code: CodeType) -> list[str]:
-    """Have Python load ``code`` in place of the file from which it was made; the modules that did."""
+    """Make Python load ``code`` in place of its file; return the affected modules."""
     plain, loaded = SourceFileLoader.get_code, list[str]()
 
     def get_code(self: SourceFileLoader, fullname: str) -> CodeType | None:
@@ -114,7 +114,7 @@ def _replace(code: CodeType) -> list[str]:
 
 
 class _Select:
-    """Runs the chosen tests, a file at a time, and keeps what fails."""
+    """Run selected tests, a file at a time, and keep failures."""
 
     def __init__(self, tests: list[str]) -> None:
         self.rank = {test: rank for rank, test in enumerate(tests)}

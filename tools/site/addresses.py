@@ -1,4 +1,4 @@
-"""Where the site and the repository are, as ``pyproject.toml`` says; placeholders are no link of any page."""
+"""Addresses of site and repository from ``pyproject.toml``; pages do not link placeholders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ ICON = "fontawesome/brands/git-alt"
 
 
 def on_config(config: Any) -> Any:
-    """The configuration with both addresses."""
     urls = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["urls"]
     config.site_url = urls["Documentation"].rstrip("/") + "/"
     repository = None if is_placeholder(urls["Source"]) else urls["Source"]
@@ -23,5 +22,5 @@ def on_config(config: Any) -> Any:
 
 
 def is_placeholder(address: str) -> bool:
-    """Whether an address leads nowhere, as all that end in ``.example`` do."""
+    """Return True if an address ends in ``.example``."""
     return (urlsplit(address).hostname or "").endswith(".example")

@@ -1,4 +1,4 @@
-"""Docstrings are written for ``help()`` and Sphinx; here their roles and formulas become Markdown."""
+"""Convert roles and formulas of docstrings, written for ``help()`` and Sphinx, to Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BLOCK = re.compile(r"^([ ]*)\.\. math::[ ]*(.*)\n((?:[ ]*\n|\1[ ]+.*\n?)*)", fl
 
 
 def as_markdown(text: str) -> str:
-    r"""The text with ``:func:`` and ``:math:`` in Markdown.
+    r"""Return the text with ``:func:`` and ``:math:`` in Markdown.
 
     Example:
         >>> as_markdown(":func:`~calibrant.metrics.auroc` of :math:`p`")
@@ -36,7 +36,7 @@ def _display(found: re.Match[str]) -> str:
 
 
 def how_to_make(value: type) -> griffe.Parameters | None:
-    """The parameters of a class as Python knows them; ``None`` where it knows of none by name.
+    """Return a class's parameters from Python; ``None`` if it has none by name.
 
     Example:
         >>> [each.name for each in how_to_make(type("A", (), {"__init__": lambda self, *, a=1: None}))]
@@ -63,13 +63,13 @@ def _as_shown(parameter: inspect.Parameter) -> griffe.Parameter:
 
 
 class Markdown(griffe.Extension):
-    """Changes every docstring before it is parsed, and says how classes are made."""
+    """Convert every docstring before parsing, and add class signatures."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Called for each module, class, function and attribute."""
+        """Handle each module, class, function and attribute."""
         if obj.docstring:
             obj.docstring.value = as_markdown(obj.docstring.value)
-        # Of losses, calibrators and recipes `__init__` is inherited or made when the class is.
+        # Losses, calibrators and recipes inherit `__init__`, or get it with the class.
         if isinstance(obj, griffe.Class) and "__init__" not in obj.members:
             value = getattr(sys.modules.get(obj.module.path), obj.name, None)
             if isinstance(value, type) and not dataclasses.is_dataclass(value):

@@ -1,7 +1,4 @@
-"""Links from pages to files that are no pages, such as recipes and tests, lead into the repository.
-
-Where that has no address yet, they are no links but say which file is meant.
-"""
+"""Link pages to repository files such as recipes and tests, or name the files without an address."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(((?!https?://|#|mailto:)[^
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
-    """The page with links out of ``docs`` made absolute; dead ones are left for the strict build to find."""
+    """Make links out of ``docs`` absolute; the strict build finds dead ones."""
     here = Path(config.docs_dir) / Path(page.file.src_uri).parent
 
     def outward(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Formulas become MathML when the site is built, so that no page loads a script to show them."""
+"""Convert formulas to MathML at build time, so that pages need no script."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _FENCED = re.compile(r"^```math\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """GitHub's fence for a displayed formula becomes the usual one."""
+    """Replace GitHub's fence for displayed formulas by the usual one."""
     return _FENCED.sub(lambda found: f"$$\n{found[1]}$$", markdown)
 
 
 def on_page_content(page_html: str, **_: Any) -> str:
-    """The page with MathML in the place of LaTeX."""
+    """Replace LaTeX on the page by MathML."""
     return _FORMULA.sub(_mathml, page_html)
 
 

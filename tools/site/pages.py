@@ -1,4 +1,4 @@
-"""The pages that are made when the site is built: the API by rooms, and the commands."""
+"""Pages generated at build time: the API by packages, and the commands."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ ERRORS = ("InputError", "NotFittedError", "ConvergenceError", "CalibrantWarning"
 
 
 def on_config(config: Any) -> Any:
-    """Where the navigation says ``FOLDER/*``, name the pages of that folder that it names nowhere else."""
+    """Expand ``FOLDER/*`` in the navigation to that folder's unlisted pages."""
     listed = set(re.findall(r"[\w/-]+\.md", str(config.nav)))
 
     def expanded(items: list[Any]) -> list[Any]:
@@ -80,7 +80,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, *, config: Any) -> Any:
-    """Add a page for each room, and one for the commands."""
+    """Add a page per package, and one for the commands."""
     made = {f"reference/api/{room}.md": api_page(room) for room in ROOMS}
     made["reference/api/errors.md"] = errors_page()
     made["reference/command-line.md"] = commands_page()
@@ -94,20 +94,19 @@ def on_files(files: Any, *, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """The page, with its weight in a search: guides first, results and the changelog last."""
+    """Set the page's search weight: guides first, results and the changelog last."""
     weights = (weight for start, weight in SEARCHED.items() if page.file.src_uri.startswith(start))
     page.meta.setdefault("search", {"boost": next(weights, 1)})
     return markdown
 
 
 def of_the_root(name: str) -> str:
-    """A page that stands at the root of the repository."""
+    """Return a page from the root of the repository."""
     text = (ROOT / name).read_text(encoding="utf-8")
     return re.sub(r"\]\((?!https?://|#)", "](../../", text)
 
 
 def public_names(module: Any) -> list[str]:
-    """The names of a room, or, of a module without ``__all__``, what is defined there."""
     listed = getattr(module, "__all__", None)
     return (
         list(listed)
@@ -121,7 +120,7 @@ def public_names(module: Any) -> list[str]:
 
 
 def api_page(room: str) -> str:
-    """A page that has mkdocstrings describe every public name where it is defined."""
+    """Return a page on which mkdocstrings describes every public name at its definition."""
     title, paths = ROOMS[room]
     parts = [f"# {title}\n"]
     for path in paths:
@@ -140,7 +139,6 @@ def api_page(room: str) -> str:
 
 
 def errors_page() -> str:
-    """What may be raised, and what is warned of."""
     parts = [
         "# Errors and warnings\n",
         "Names of `calibrant` itself. The command line turns the errors into one sentence and exit code 2.\n",
@@ -152,7 +150,6 @@ def errors_page() -> str:
 
 @cache
 def _public(room: str) -> set[Any]:
-    """The classes of a room that its page describes."""
     module = import_module(room)
     found = (getattr(module, name) for name in public_names(module))
     return {value for value in found if isinstance(value, type)}
@@ -163,7 +160,7 @@ def _is_public(value: type) -> bool:
 
 
 def _options(value: Any) -> str:
-    """Of a class: its public base, and what it has from bases that no page describes."""
+    """Return options for a class: its public base, and members of undocumented bases."""
     if not isinstance(value, type):
         return ""
     bases = [each for each in value.__mro__[1:] if each.__module__.startswith("calibrant")]
@@ -193,7 +190,7 @@ _EXITS = """Every command answers `--help`. Exit codes: 0 all is well, 1 a gate 
 
 
 def commands_page() -> str:
-    """All commands with their arguments and options, from the command line's own declarations."""
+    """Return all commands with arguments and options, from their declarations."""
     root = typer.main.get_command(app)
     parts = [
         "# Command line\n",

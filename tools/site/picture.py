@@ -1,4 +1,4 @@
-"""The picture of the rooms, as SVG: a browser needs no script for it."""
+"""Draw the packages as SVG, without a script in the browser."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ WIDTH, HEIGHT, GAP, RISE = 104, 30, 12, 46
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """The page with its flow chart drawn."""
     return _PICTURE.sub(lambda found: drawn(re.findall(r"(\w+) --> (\w+)", found[1])), markdown)
 
 
 def drawn(arrows: list[tuple[str, str]]) -> str:
-    """Boxes on floors, each above all that it imports, and lines down to them."""
+    """Draw boxes on levels, each above its imports, with lines down to them."""
     names = sorted({name for arrow in arrows for name in arrow})
     floor = dict.fromkeys(names, 0)
     for above, below in arrows * len(names):

@@ -51,7 +51,7 @@ PAGE = """<!DOCTYPE html>
 
 
 def moved(docs: Path) -> dict[str, str]:
-    """Every old address and the new one; decisions are in the repository, not on the site."""
+    """Return old and new addresses; decisions are in the repository, not on the site."""
     there = {f"results/{path.stem}" for path in (docs / "results").glob("*.md")}
     names = [f"decisions/{path.stem}" for path in sorted((docs / "decisions").glob("0*.md"))]
     return {old: f"{new}/" for old, new in MOVED.items() if old not in there} | dict.fromkeys(
@@ -60,7 +60,7 @@ def moved(docs: Path) -> dict[str, str]:
 
 
 def on_post_build(*, config: Any) -> None:
-    """A page at each old address, which needs no script."""
+    """Write a page without a script at each old address."""
     site = Path(config.site_dir)
     for old, new in moved(Path(config.docs_dir)).items():
         if not (site / new.partition("#")[0] / "index.html").is_file():

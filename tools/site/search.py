@@ -1,7 +1,4 @@
-"""A small search index: of an entry of the API its first sentence, of other pages the text without markup.
-
-The contributors' page is left out.
-"""
+"""A small search index: first sentences of API entries, text of other pages but the contributors'."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ MOST_OF_API, MOST_OF_PAGE = 160, 900  # characters of an entry
 
 
 def shortened(location: str, text: str) -> str:
-    """What of a section is searched."""
     if location.startswith("reference/api/"):
         first = re.search(r"<p>(.*?)</p>", text, flags=re.DOTALL)
         text, most = first.group(1) if first else "", MOST_OF_API
@@ -26,7 +22,6 @@ def shortened(location: str, text: str) -> str:
 
 
 def on_post_build(config: Any) -> None:
-    """Write the index again."""
     path = Path(config.site_dir) / "search" / "search_index.json"
     index = json.loads(path.read_text(encoding="utf-8"))
     index["docs"] = [

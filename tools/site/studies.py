@@ -1,4 +1,4 @@
-"""Studies and claims, from ``papers`` to the site: pages, figures, results, and every test to download."""
+"""Studies and claims on the site: pages, figures, results, and tests for download."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Download: [CSV](claims.csv), [Parquet](claims.parquet).
 
 
 def on_config(config: Any) -> Any:
-    """Name the studies wherever the navigation says ``results/*``."""
+    """Expand ``results/*`` in the navigation to the studies."""
     config.nav = _with_studies(config.nav)
     return config
 
@@ -55,12 +55,11 @@ def _with_studies(item: Any) -> Any:
 
 
 def pages() -> list[Path]:
-    """The pages of the studies, in the repository."""
     return [path.relative_to(ROOT) for path in sorted(ROOT.glob("papers/*/page.md"))]
 
 
 def address(path: Path) -> str:
-    """Where a file of the repository is on the site, from ``docs``; outside, if it is not there.
+    """Return a repository file's address on the site, from ``docs``; outside if missing there.
 
     Example:
         >>> address(Path("papers/sum_or_mean/page.md")), address(Path("docs/benchmarks.md"))
@@ -82,7 +81,7 @@ def address(path: Path) -> str:
 
 
 def relinked(markdown: str, own: Path, page: str, marked: str = "") -> str:
-    """A text of the repository with links that are right on its page of the site; those that have a mark.
+    """Adjust the links of a repository text for its page on the site, all or the marked ones.
 
     Example:
         >>> relinked("[a](../shift/page.md)", Path("papers/losses/page.md"), "results/losses.md")
@@ -97,13 +96,13 @@ def relinked(markdown: str, own: Path, page: str, marked: str = "") -> str:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Links of a page of ``docs`` to studies lead to their pages on the site."""
+    """Link pages of ``docs`` to the studies' pages on the site."""
     uri = page.file.src_uri
     return relinked(markdown, Path("docs") / uri, uri, "papers/")
 
 
 def on_files(files: Any, *, config: Any) -> Any:
-    """Add studies with their figures and results, and the claims with every test."""
+    """Add studies with figures and results, and the claims with every test."""
     made: dict[str, str | bytes] = dict(claims())
     for own in pages():
         page, folder = address(own), ROOT / own.parent
@@ -118,7 +117,7 @@ def on_files(files: Any, *, config: Any) -> Any:
 
 @cache
 def claims() -> dict[str, str | bytes]:
-    """The page of claims, and every test as CSV, Parquet, and for the page's own table."""
+    """Return the page of claims, and every test as CSV, Parquet, and for the page's table."""
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
     from papers import every_claim

@@ -1,4 +1,4 @@
-"""Train classifiers by recipe, sweep over grids, and tabulate the runs: the laboratory beside calibrant."""
+"""Train classifiers by recipe, sweep over grids, and tabulate the runs: calibrant's laboratory."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ ELSEWHERE = re.compile(r"\s*([A-Za-z_][\w.]*):(.+)", flags=re.DOTALL)
 
 
 def imported(text: str, given: Mapping[str, object]) -> Any:
-    """Call ``module:factory(setting=value)`` with those entries of ``given`` that it has parameters for.
+    """Call ``module:factory(setting=value)`` with the entries of ``given`` that it accepts.
 
     Raises:
         InputError: If the module or the factory does not exist or does not take a setting.

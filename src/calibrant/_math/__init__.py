@@ -1,1 +1,1 @@
-"""The mathematics: pure functions on tensors and arrays, known to nobody outside the package."""
+"""Mathematics: pure functions on tensors and arrays, used only inside the package."""

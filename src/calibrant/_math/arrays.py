@@ -1,4 +1,4 @@
-"""From what the caller has (tensor, array, list) to tensors we can count on."""
+"""Conversion of the caller's tensors, arrays and lists to checked tensors."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from torch import Tensor
 
 from calibrant._math.errors import InputError
 
-# How many numbers of a table are worked on at a time: 1 MiB of float64 on a CPU, 128 MiB elsewhere.
+# Entries of a table processed at a time: 1 MiB of float64 on a CPU, 128 MiB elsewhere.
 CACHED_ELEMENTS = 2**17
 DEVICE_ELEMENTS = 2**24
 NEAR_EDGE = 1e-13  # of bins of equal width, as a share of the unit interval
-MAY_BE_SHARED = 0.51  # two classes cannot both exceed a half, but for what a row's sum may miss
+MAY_BE_SHARED = 0.51  # two classes cannot both exceed a half, except for the tolerance of a row's sum
 
 _INT64_ENDS = 2**63
 _MOST_SHOWN = 40  # characters of a number
-_ROUNDED = 0.005  # by how much a share of two decimals may miss
+_ROUNDED = 0.005  # rounding error of a share with two decimals
 NOT_KNOWN = "; leave out rows where it is not known"
 _UNKNOWN = frozenset({"None", "nan", "<NA>", "NaT"})
-"""What Python, NumPy and pandas put where nothing is known."""
+"""Missing values as text in Python, NumPy and pandas."""
 
 _FAMILY = re.compile(r"(?:column|probs?|proba|p|logits?)_(?=.)")
 """Prefixes that the columns of a frame share; polars calls columns without names ``column_0``."""
@@ -32,7 +32,7 @@ ArrayLike: TypeAlias = Tensor | np.ndarray[Any, np.dtype[Any]] | Sequence[Any]
 
 
 def as_float_tensor(values: ArrayLike, *, name: str) -> Tensor:
-    """Detached floating tensor on the device it came from; integers and bools become float64."""
+    """Detached floating tensor on its own device; integers and bools become float64."""
     tensor = _as_tensor(values, name=name)
     return tensor if tensor.is_floating_point() else tensor.to(torch.float64)
 
@@ -44,7 +44,7 @@ VOTES_AS_LABELS = (
 
 
 def as_label_tensor(values: ArrayLike, *, name: str) -> Tensor:
-    """Detached int64 tensor on the device it came from; floats are accepted where they are whole numbers."""
+    """Detached int64 tensor on its own device; floats are accepted if they are whole numbers."""
     tensor = _as_tensor(values, name=name)
     if not tensor.is_floating_point():
         return tensor.to(torch.int64)
@@ -60,7 +60,7 @@ def as_label_tensor(values: ArrayLike, *, name: str) -> Tensor:
 
 
 def _hint_on_fractions(labels: Tensor) -> str:
-    """What labels that are fractions may be: shares of votes, or probabilities."""
+    """Guess the meaning of fractional labels: shares of votes, or probabilities."""
     if labels.ndim == 2 and bool((labels >= 0).all()):
         slack = 1e-3 + _ROUNDED * labels.shape[1]
         if bool(((labels.double().sum(dim=1) - 1).abs() < slack).all()):
@@ -70,7 +70,7 @@ def _hint_on_fractions(labels: Tensor) -> str:
 
 
 def frame_names(values: Any) -> list[str] | None:
-    """The names of a table's columns (pandas, polars, pyarrow), as classes are called; None of others."""
+    """Column names of a table (pandas, polars, pyarrow), used as class names; None for other values."""
     columns = getattr(values, "column_names", getattr(values, "columns", None))
     if columns is None or not hasattr(values, "__array__"):
         return None
@@ -84,15 +84,14 @@ def first_row(bad: Tensor) -> int:
 
 
 def refuse_rows(bad: Tensor, sentence: Callable[[int], str]) -> None:
-    """Refuse numbers of which some are bad; the sentence is about the first row that holds one."""
     if bool(bad.any()):
         raise InputError(sentence(first_row(bad)))
 
 
 def row_slices(table: Tensor, *, times: int = 1) -> Iterator[slice]:
-    """Slices of rows small enough that working copies of them stay in cache (or, on a GPU, in memory).
+    """Slices of rows so small that working copies stay in cache (on a GPU: in memory).
 
-    ``times`` as large where few operations make no float64 copies: fewer slices have less overhead.
+    Increase ``times`` if few operations make float64 copies: fewer slices have less overhead.
     """
     num_samples = table.shape[0]
     width = max(1, table.numel() // max(1, num_samples))
@@ -103,7 +102,7 @@ def row_slices(table: Tensor, *, times: int = 1) -> Iterator[slice]:
 
 
 def _as_tensor(values: ArrayLike, *, name: str) -> Tensor:
-    """Detached real tensor; no copy where the memory can be shared."""
+    """Detached real tensor that shares memory if possible."""
     if isinstance(values, Tensor):
         if values.is_complex():
             raise TypeError(f"`{name}` must be real; got dtype {values.dtype}.")
@@ -120,7 +119,7 @@ def _as_tensor(values: ArrayLike, *, name: str) -> Tensor:
 
 
 def refuse_masked(values: Any, *, name: str) -> None:
-    """Refuse an array of which some values are masked: every conversion would drop the mask."""
+    """Refuse an array with masked values: every conversion would drop the mask."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         row = first_row(torch.from_numpy(np.ma.getmaskarray(values)))
         raise InputError(
@@ -156,13 +155,13 @@ def _as_native_array(values: Any, *, name: str) -> np.ndarray[Any, np.dtype[Any]
 
 
 def _of_objects(array: np.ndarray[Any, np.dtype[Any]], name: str) -> np.ndarray[Any, np.dtype[Any]]:
-    """Python's own numbers as an array; a ``TypeError`` names the row of what is no number."""
+    """Python numbers as an array; a ``TypeError`` names the first row without a number."""
     rows = array.tolist() if array.ndim else [array.item()]
     unknown = [row for row, each in enumerate(rows) if str(each) in _UNKNOWN]
     for row, values in enumerate(rows):
         for each in values if isinstance(values, list) else [values]:
             if not isinstance(each, SupportsFloat) or isinstance(each, np.ndarray):
-                if unknown and isinstance(each, str):  # words, of which some are missing
+                if unknown and isinstance(each, str):  # words with missing values
                     row, each = unknown[0], rows[unknown[0]]
                 remedy = NOT_KNOWN if str(each) in _UNKNOWN else ""
                 if name == "labels" and isinstance(each, str):
@@ -181,7 +180,6 @@ def _of_objects(array: np.ndarray[Any, np.dtype[Any]], name: str) -> np.ndarray[
 
 
 def _refuse_large(large: Any, values: Any, name: str) -> None:
-    """Refuse whole numbers that 64 bits do not hold; the message says them as they were given."""
     if bool(large.any()):
         row = first_row(torch.as_tensor(large))
         held = str((values if isinstance(values, Tensor) else np.asarray(values, dtype=object)).tolist()[row])
@@ -190,10 +188,9 @@ def _refuse_large(large: Any, values: Any, name: str) -> None:
 
 
 def scattered(count: int) -> Tensor:
-    """One random number in each of ``number`` equal parts of [0, 1), always the same ones.
+    """One random number in each of ``count`` equal parts of [0, 1), the same in every call.
 
-    For rows to stand for all: those at equal distances may have something else in common, where labels take
-    turns.
+    Use it to pick representative rows: equally spaced rows may share a pattern, such as alternating labels.
     """
     by_chance = torch.rand(count, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     return (torch.arange(count) + by_chance) / count

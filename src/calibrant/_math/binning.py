@@ -1,4 +1,4 @@
-"""Bins of equal width, of equal mass, and those of the original adaptive error; what falls into each.
+"""Bins of equal width or mass and those of the original adaptive error, with their sums.
 
 Every sum is float64. An outcome is 1 where what the confidence speaks of came true, else 0.
 """
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from calibrant._math.arrays import NEAR_EDGE, row_slices
 from calibrant._math.errors import InputError
-from calibrant._math.large_tables import LARGE_COLUMN, column_width_sums, is_large, table_width_sums
+from calibrant._math.large_tables import LARGE_COLUMN, is_large, large_width_sums
 from calibrant._math.shapes import Float, Int, Shaped
 
 Binning: TypeAlias = Literal["width", "mass", "mukhoti"]
@@ -30,13 +30,11 @@ _ROUNDING = 1e-14
 
 @dataclass(frozen=True)
 class BinSums:
-    """Weight, weighted confidences and weighted outcomes in each bin; the last axis runs over the bins."""
-
     edges: Float[Tensor, "... edges"]
     counts: Float[Tensor, "*columns B"]
     confidences: Float[Tensor, "*columns B"]
     outcomes: Float[Tensor, "*columns B"]
-    total: float  # weight of all samples, also of those in no bin (the minimum in the original adaptive bins)
+    total: float  # weight of all samples, including any in no bin (the minimum in the original adaptive bins)
 
     def calibration_error(self, norm: Norm) -> Float[Tensor, "*columns"]:
         """Distance between mean confidence and mean outcome over the bins; empty bins count as zero."""
@@ -50,12 +48,17 @@ class BinSums:
         return ((gaps * means).sum(dim=-1) / self.total).sqrt()
 
     def excess_error(self, sign: Literal[1, -1]) -> Float[Tensor, "*columns"]:
-        """The part of the error from bins where confidence exceeds the outcomes (``-1``: falls short)."""
+        """Error from bins whose confidence exceeds the outcomes (``sign=-1``: falls short of them)."""
         return (sign * (self.confidences - self.outcomes)).clamp(min=0).sum(dim=-1) / self.total
 
 
 def width_edges(num_bins: int, *, device: torch.device | None = None) -> Float[Tensor, " {num_bins}+1"]:
     return torch.arange(num_bins + 1, dtype=torch.float64, device=device) / num_bins
+
+
+def bin_of_scaled(scaled: Float[Tensor, "*shape"], num_bins: int) -> Float[Tensor, "*shape"]:
+    """Bin (i, i+1], the first closed at 0, of each confidence times ``num_bins``; in place."""
+    return scaled.ceil_().sub_(1).clamp_(0, num_bins - 1)
 
 
 def width_bin_index(confidences: Float[Tensor, "*shape"], num_bins: int) -> Int[Tensor, "*shape"]:
@@ -65,8 +68,8 @@ def width_bin_index(confidences: Float[Tensor, "*shape"], num_bins: int) -> Int[
     for part in row_slices(flat):
         values = flat[part].to(torch.float64)
         scaled = values * num_bins
-        found = index[part].copy_(scaled.ceil().sub_(1).clamp_(0, num_bins - 1))
-        # Where rounding could put a value on the wrong side, the edges themselves decide.
+        found = index[part].copy_(bin_of_scaled(scaled.clone(), num_bins))
+        # If rounding could put a value on the wrong side, compare it with the edges.
         near = scaled.sub_(scaled.round()).abs_() < NEAR_EDGE * num_bins
         if bool(near.any()):
             inner = width_edges(num_bins, device=flat.device)[1:-1]
@@ -81,7 +84,6 @@ def bin_sums(
     outcomes: Shaped[Tensor, " N"],
     weights: Float[Tensor, " N"] | None = None,
 ) -> tuple[Float[Tensor, " B"], Float[Tensor, " B"], Float[Tensor, " B"]]:
-    """Weights, weighted confidences and weighted outcomes of each bin."""
     confidences = confidences.to(torch.float64)
     outcomes = outcomes.to(torch.float64)
     if weights is not None:
@@ -109,7 +111,7 @@ def binned(
         return mukhoti_bin_sums(confidences, outcomes, num_bins, weights)
     edges, total = width_edges(num_bins, device=confidences.device), _total(confidences, weights)
     if is_large(confidences, LARGE_COLUMN):
-        return BinSums(edges, *column_width_sums(confidences, outcomes, num_bins, weights), total=total)
+        return BinSums(edges, *large_width_sums(confidences, outcomes, num_bins, weights), total=total)
     index = width_bin_index(confidences, num_bins)
     return BinSums(edges, *bin_sums(index, num_bins, confidences, outcomes, weights), total=total)
 
@@ -117,7 +119,6 @@ def binned(
 def mass_order(
     confidences: Float[Tensor, " N"], weights: Float[Tensor, " N"] | None = None
 ) -> Int[Tensor, " N"]:
-    """Positions in ascending order of confidence, among equals of weight."""
     if confidences.device.type == "cpu":  # numpy sorts several times faster than torch does
         values = confidences.detach().to(torch.float64).numpy()
         if weights is None:
@@ -132,10 +133,10 @@ def mass_order(
 def mass_boundaries(
     num_samples: int, num_bins: int, sorted_weights: Float[Tensor, " N"] | None = None
 ) -> Int[Tensor, " {num_bins}+1"]:
-    """Bin j holds the sorted samples boundaries[j] to boundaries[j + 1] - 1.
+    """Boundaries such that bin j holds the sorted samples boundaries[j] to boundaries[j + 1] - 1.
 
-    Without weights that is ceil(j N / B): sizes differ by at most one. With weights, the first j bins end at
-    the first sample with which the cumulative weight reaches j / B of the whole.
+    Without weights, boundary j is ceil(j N / B): sizes differ by at most one. With weights, the first j bins
+    end at the first sample whose cumulative weight reaches j / B of the total.
     """
     steps = torch.arange(num_bins + 1)
     if sorted_weights is None:
@@ -148,7 +149,6 @@ def mass_boundaries(
 
 
 def mass_bin_index(boundaries: Int[Tensor, " edges"], num_samples: int) -> Int[Tensor, " {num_samples}"]:
-    """Bin of each sorted sample, on the device of the boundaries."""
     positions = torch.arange(num_samples, device=boundaries.device)
     return torch.bucketize(positions, boundaries[1:-1], right=True)
 
@@ -172,7 +172,7 @@ def mass_bin_sums(
     num_bins: int,
     weights: Float[Tensor, " N"] | None = None,
 ) -> BinSums:
-    """Bins of equal mass; equal confidences share their mean outcome, so the order of rows is immaterial."""
+    """Bins of equal mass; equal confidences share their mean outcome, so row order is irrelevant."""
     if confidences.device.type == "cpu" and (weights is None or bool((weights == weights[0]).all())):
         share = 1.0 if weights is None else float(weights[0])
         return _mass_sums_by_sorting(confidences, outcomes, num_bins, share)
@@ -191,12 +191,12 @@ def mass_bin_sums(
 def _mass_sums_by_sorting(
     confidences: Float[Tensor, " N"], outcomes: Shaped[Tensor, " N"], num_bins: int, share: float
 ) -> BinSums:
-    """:func:`mass_bin_sums` for equal weights, several times faster: values are sorted, not their places."""
+    """:func:`mass_bin_sums` for equal weights, several times faster: it sorts values, not positions."""
     values = confidences.detach().to(torch.float64).numpy()
     ranked, happened = np.sort(values), np.sort(values[outcomes.numpy() == 1])
     boundaries = mass_boundaries(len(ranked), num_bins).numpy()
     inner, counts = boundaries[1:-1], np.diff(boundaries)
-    # How much happened below a boundary that divides a tie: the same share of the tie's outcomes.
+    # A boundary that divides a tie takes the same share of the tie's outcomes.
     first_above = ranked[inner.clip(max=len(ranked) - 1)]
     start, stop = (np.searchsorted(ranked, first_above, side) for side in ("left", "right"))
     low, high = (np.searchsorted(happened, first_above, side) for side in ("left", "right"))
@@ -225,7 +225,7 @@ def mukhoti_bin_sums(
     num_bins: int,
     weights: Float[Tensor, " N"] | None = None,
 ) -> BinSums:
-    """Bins (e_j, e_{j+1}] between interpolated quantiles; the first is open, so the minimum is lost."""
+    """Bins (e_j, e_{j+1}] between interpolated quantiles; the first is open, so the minimum is dropped."""
     if weights is not None:
         raise InputError(
             '`weights` must be left out with binning="mukhoti", which has no place for them; '
@@ -234,7 +234,7 @@ def mukhoti_bin_sums(
     edges = mukhoti_edges(confidences, num_bins)
     values = confidences.to(torch.float64).contiguous()
     kept = values > edges[0]
-    # Between equal edges lies nothing: searchsorted finds the first, whose bin is the one that ends there.
+    # No value lies between equal edges: searchsorted finds the first, whose bin ends there.
     index = torch.searchsorted(edges, values[kept]) - 1
     return BinSums(edges, *bin_sums(index, num_bins, values[kept], outcomes[kept]), total=float(len(values)))
 
@@ -245,10 +245,9 @@ def width_column_sums(
     num_bins: int,
     weights: Float[Tensor, " N"] | None = None,
 ) -> BinSums:
-    """Equal-width bins of every column against its own label, in one pass over the rows."""
     edges, total = width_edges(num_bins, device=probs.device), _total(probs, weights)
     if is_large(probs):
-        return BinSums(edges, *table_width_sums(probs, labels, num_bins, weights), total=total)
+        return BinSums(edges, *large_width_sums(probs, labels, num_bins, weights), total=total)
     num_classes = probs.shape[1]
     size = num_classes * num_bins
     first_bin = torch.arange(num_classes, device=probs.device) * num_bins
@@ -280,9 +279,9 @@ def _total(confidences: Tensor, weights: Tensor | None) -> float:
 
 
 class SparseColumnSums:
-    """What :func:`calibrant._math.binning.width_column_sums` gives, added up block by block.
+    """Sums of :func:`calibrant._math.binning.width_column_sums`, accumulated block by block.
 
-    A row sums to one, so that fewer of its probabilities than there are bins lie above the lowest bin.
+    With B bins, fewer than B probabilities of a row exceed 1 / B, because a row sums to one.
 
     Example:
         >>> found = SparseColumnSums(3, num_bins=2)
@@ -319,13 +318,13 @@ class SparseColumnSums:
     def sums(self) -> BinSums:
         counts = self._counts.clone()
         lowest = (self._total - counts[:, 1:].sum(dim=1)).clamp(min=0.0)
-        counts[:, 0] = torch.where(self._above < self._rows, lowest, 0.0)  # no rounding where none is there
+        counts[:, 0] = torch.where(self._above < self._rows, lowest, 0.0)
         return BinSums(self._edges, counts, self._confidences, self._outcomes, total=self._total)
 
 
 @dataclass(frozen=True)
 class PairSums:
-    r"""Per bin, the sums of which those over all pairs of different samples are made.
+    r"""Per-bin sums for the mean over all pairs of different samples.
 
     The residuals :math:`r_i = c_i - y_i` of a bin, of weights :math:`w_i`, have the mean
 
@@ -333,9 +332,9 @@ class PairSums:
               U = \frac{\sum_{i \ne j} w_i w_j r_i r_j}{\sum_{i \ne j} w_i w_j}
                 = \frac{(\sum_i w_i r_i)^2 - \sum_i w_i^2 r_i^2}{(\sum_i w_i)^2 - \sum_i w_i^2} .
 
-    The square of g is too large by the variance of g. U leaves out the products of a residual with itself;
-    those of different samples are independent, so U is unbiased for the square of the expected residual, and
-    :math:`g^2 - U` for the variance of g.
+    The square of g is too large by the variance of g. U omits the products of a residual with itself.
+    As samples are independent, U is unbiased for the squared expected residual, and :math:`g^2 - U` for the
+    variance of g.
     """
 
     masses: Float[Tensor, " B"]  # of weights
@@ -344,17 +343,17 @@ class PairSums:
     squared_residuals: Float[Tensor, " B"]  # of squares of weighted residuals
 
     def squared_error(self) -> Float[Tensor, ""]:
-        """Mean of U over the bins by weight, maybe negative; a bin without two samples counts as zero."""
+        """Weighted mean of U over the bins, possibly negative; bins without a pair of samples count zero."""
         shares = self.masses / self.masses.sum()
         error = shares @ self._mean_products(self.residuals.square() - self.squared_residuals)
-        # What is zero but for rounding must not come back as its root.
+        # The root of a rounding error would be far from zero.
         rounding = _ROUNDING * (
             shares @ self._mean_products(self.residuals.square() + self.squared_residuals)
         )
         return error.where(error.abs() > rounding, 0.0)
 
     def absolute_error(self) -> Float[Tensor, ""]:
-        """Mean over the bins of the size of g, less what noise of its variance would add to that size."""
+        """Mean over the bins of the size of g, minus the size expected from noise of its variance."""
         products = self._mean_products(self.residuals.square() - self.squared_residuals)
         size = (self.residuals / self.masses.where(self.masses > 0, 1.0)).abs()
         noise = (size.square() - products).clamp(min=0).sqrt()
@@ -373,7 +372,6 @@ class PairSums:
         return self.masses.square() - self.squared_masses
 
     def _mean_products(self, products: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
-        """Sums of products over the pairs of each bin as means; zero where there are no two samples."""
         some = self._has_pairs()
         return (products / self._pairs().where(some, 1.0)).where(some, 0.0)
 
@@ -400,7 +398,7 @@ def _mass_pair_sums(
     num_bins: int,
     weights: Float[Tensor, " N"] | None,
 ) -> PairSums:
-    """Sums where an edge parts equal confidences: each sample counts in a bin by the part that fell there."""
+    """Pair sums when an edge splits equal confidences: each sample counts by its share in a bin."""
     order = mass_order(confidences, weights)
     ranked = confidences[order]
     masses = torch.ones_like(ranked) if weights is None else weights[order]
@@ -409,7 +407,7 @@ def _mass_pair_sums(
     tie = torch.unique_consecutive(ranked, return_inverse=True)[1]
     ties = int(tie[-1]) + 1
     whole = _sums(tie, ties, masses, masses * (ranked - outcomes[order]))
-    # A segment is what one tie has in one bin.
+    # A segment is the part of one tie in one bin.
     starts = torch.ones_like(tie, dtype=torch.bool)
     starts[1:] = (tie.diff() > 0) | (index.diff() > 0)
     tie_of, bin_of = tie[starts], index[starts]
@@ -423,6 +421,5 @@ def _mass_pair_sums(
 
 
 def _sums(index: Int[Tensor, " N"], size: int, masses: Tensor, residuals: Tensor) -> tuple[Tensor, ...]:
-    """At each index: weight, weighted residual, and the sums of their squares."""
     values = (masses, residuals, masses.square(), residuals.square())
     return tuple(torch.bincount(index, value, minlength=size) for value in values)

@@ -1,4 +1,4 @@
-"""What scores, labels and weights must satisfy before anything is computed from them."""
+"""Checks of scores, labels and weights before any computation."""
 
 from __future__ import annotations
 
@@ -28,20 +28,18 @@ from calibrant._math.shapes import Bool, Float, Int
 Task: TypeAlias = Literal["binary", "multiclass", "multilabel"]
 
 ROW_SUM_TOLERANCE = 1e-3
-_HEAD = 256  # rows, which mostly say whether logits look like probabilities
+_HEAD = 256  # rows that usually show whether logits look like probabilities
 _SURE = 0.05
-_FEWEST = 10  # numbers, by which logits are taken for probabilities
+_FEWEST = 10  # numbers needed to take logits for probabilities
 _LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-60, 1e60
 """Fourth powers, and sums of them, stay finite."""
 FROM_LOGITS = "pass `from_logits=True`"
 NO_NUMBER = "leave that row out, or look at what the model was given there"
-"""What to do about NaN."""
+"""Remedy for NaN."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """Scores with what goes with them: right shapes, finite, on one device."""
-
     scores: Float[Tensor, " N"] | Float[Tensor, "N C"]
     labels: Int[Tensor, " N"] | Int[Tensor, "N C"] | None
     weights: Float[Tensor, " N"] | None
@@ -57,7 +55,6 @@ class Checked:
 
     @property
     def target(self) -> Int[Tensor, " N"] | Int[Tensor, "N C"]:
-        """The labels; refuses where none are given."""
         if self.labels is None:
             raise InputError("`labels` must be given.")
         return self.labels
@@ -71,9 +68,9 @@ def check_logits(
     task: Task | None = None,
     allow_minus_inf: bool = False,
 ) -> Checked:
-    """Check logits ``(N, C)`` or log-odds ``(N,)``; the shape of the labels (or ``task``) tells the task.
+    """Check logits ``(N, C)`` or log-odds ``(N,)``; the shape of the labels (or ``task``) sets the task.
 
-    ``allow_minus_inf`` lets through the logarithm of a probability of zero (log-odds: also +inf, for one).
+    ``allow_minus_inf`` accepts the logarithm of zero (for log-odds also +inf, a probability of one).
     """
     checked = _check_shapes("logits", as_float_tensor(logits, name="logits"), labels, weights, task)
     _check_logit_values(checked.scores, checked.task, allow_minus_inf=allow_minus_inf)
@@ -92,11 +89,11 @@ def check_probs(
 ) -> Checked:
     """Check class probabilities ``(N, C)`` or probabilities of an event ``(N,)``.
 
-    ``find_top`` reads from the same rows what is most probable and whether it is true, which takes less time
-    than to read them again. In a table ``(N, C, d1, ...)`` with labels ``(N, d1, ...)`` every position is a
-    row. Rows whose label is ``ignore_index`` are left out, whatever they hold.
-    ``takes_logits`` says that the caller has ``from_logits=True`` for logits, which messages then name.
-    Rows of a multiclass table may miss one by ``row_sum_tolerance``; they are left as they are.
+    ``find_top`` finds the most probable class and whether it is true in the same pass, which saves time.
+    In a table ``(N, C, d1, ...)`` with labels ``(N, d1, ...)`` every position is a
+    row. Rows whose label is ``ignore_index`` are dropped unchecked.
+    ``takes_logits`` states that the caller accepts ``from_logits=True``, which messages then suggest.
+    Rows of a multiclass table may miss one by ``row_sum_tolerance``; they are not rescaled.
     """
     scores = as_float_tensor(probs, name="probs")
     if scores.ndim > 2 and labels is not None:
@@ -117,7 +114,7 @@ def check_probs(
 
 
 def check_weights(weights: ArrayLike, num_samples: int, *, device: torch.device | None = None) -> Tensor:
-    """Sample weights as float64 ``(N,)``: not negative, not all zero, of a size to compute with."""
+    """Sample weights as float64 ``(N,)``: not negative, not all zero, of a computable size."""
     tensor = as_float_tensor(weights, name="weights").to(device=device, dtype=torch.float64)
     if tensor.shape != (num_samples,):
         raise InputError(f"`weights` must have shape ({num_samples},), one per sample; got {_shape(tensor)}.")
@@ -176,14 +173,14 @@ def check_whole(name: str, value: object, least: int) -> None:
 
 
 def row_sum_tolerance(dtype: torch.dtype) -> float:
-    """By how much a row of probabilities may miss one: 1e-3, or what the dtype resolves (bfloat16: 8e-3)."""
+    """Tolerance of a row's sum: 1e-3, or the resolution of the dtype (bfloat16: 8e-3)."""
     return max(ROW_SUM_TOLERANCE, torch.finfo(dtype).eps)
 
 
 def _check_shapes(
     name: str, scores: Tensor, labels: ArrayLike | None, weights: ArrayLike | None, task: Task | None
 ) -> Checked:
-    """Everything about the scores that is not about their values, and all of labels and weights."""
+    """Check everything about labels and weights, and everything about scores except their values."""
     if scores.device.type == "mps":  # has no float64
         scores = scores.cpu()
     if scores.ndim not in {1, 2}:
@@ -204,7 +201,7 @@ def _check_shapes(
         if target is not None or {task, found} != {"multiclass", "multilabel"}:
             of_labels = "" if target is None else f", with labels of shape {_shape(target)}"
             raise InputError(f"`{name}` must be {task}; got {found} of shape {_shape(scores)}{of_labels}.")
-        found = task  # without labels the two cannot be told apart by shape
+        found = task  # without labels, shape cannot distinguish the two
     num_classes = 2 if scores.ndim == 1 else scores.shape[1]
     if target is not None:
         check_label_range(target, num_classes if found == "multiclass" else 2)
@@ -218,7 +215,7 @@ def _check_shapes(
 
 
 def _as_classes(name: str, scores: Tensor, labels: Tensor) -> Tensor:
-    """One-hot labels beside rows that sum to one are classes; others stay as they are."""
+    """Read one-hot labels of rows that sum to one as classes; leave others unchanged."""
     if labels.shape != scores.shape or not are_one_hot(labels):
         return labels
     if not sum_to_one(scores, logarithms=name == "logits"):
@@ -256,7 +253,7 @@ def check_label_range(labels: Tensor, num_classes: int) -> None:
 
 
 def _other_codes(labels: Tensor, num_classes: int) -> str:
-    """A remedy for labels that seem to be 1 to K in place of 0 to K - 1, or -1 and 1, or to have gaps."""
+    """Remedy for labels coded 1 to K instead of 0 to K - 1, or -1 and 1, or with gaps."""
     low, high = (int(end) for end in torch.aminmax(labels))
     if labels.ndim == 2 and low >= 0 and bool((labels.sum(dim=1) > 1).all()):  # counts of votes
         return VOTES_AS_LABELS
@@ -270,7 +267,7 @@ def _other_codes(labels: Tensor, num_classes: int) -> str:
 
 
 def _check_logit_values(logits: Tensor, task: Task, *, allow_minus_inf: bool) -> None:
-    """No NaN; infinities only where they stand for probabilities of exactly zero or one."""
+    """Refuse NaN, and infinities that are not probabilities of exactly zero or one."""
     low, high = torch.aminmax(logits)  # NaN propagates to both
     if math.isfinite(low.item()) and math.isfinite(high.item()):
         return
@@ -289,7 +286,6 @@ def _check_logit_values(logits: Tensor, task: Task, *, allow_minus_inf: bool) ->
 
 
 def not_finite(row: int, value: float, *, rule: str = "finite") -> InputError:
-    """The error for a logit that is not a number to compute with, and what to do about it."""
     if value == -math.inf:
         remedy = "where a class is ruled out, give probabilities as `probs`, which may be 0"
     elif math.isnan(value):
@@ -302,13 +298,13 @@ def not_finite(row: int, value: float, *, rule: str = "finite") -> InputError:
 def _check_class_probs(
     probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"] | None, remedy: str
 ) -> tuple[Tensor, Tensor] | None:
-    """Values in [0, 1], rows that sum to one; with labels what is most probable, and whether it is true."""
+    """Check values in [0, 1] and row sums; with labels return the top probability and its correctness."""
     slack = row_sum_tolerance(probs.dtype)
     if is_large(probs):
         facts = read_table(probs, labels)
         if facts.low >= 0 and facts.high <= 1 + slack and facts.furthest <= slack:
             return None if labels is None else (facts.highest, facts.correct)
-        # What is amiss is found below.
+        # The code below finds the fault.
     confidences = torch.empty(len(probs), dtype=torch.float64, device=probs.device)
     correct = torch.empty(len(probs), dtype=torch.bool, device=probs.device)
     for rows in row_slices(probs, times=4):
@@ -333,7 +329,6 @@ def _check_class_probs(
 def _check_range(
     low: Tensor, high: Tensor, probs: Tensor, *, limit: float, remedy: str, before: int = 0
 ) -> None:
-    """Refuse what lies outside of [0, limit]; NaN is in ``low``, ``before`` counts rows above."""
     if float(low) >= 0 and float(high) <= limit:
         return
     row, value = first_outside(probs, limit)
@@ -342,14 +337,12 @@ def _check_range(
 
 
 def first_outside(probs: Tensor, limit: float) -> tuple[int, float]:
-    """The first row with a value outside of [0, limit], or NaN, and the value; there must be one."""
     bad = ~((probs >= 0) & (probs <= limit))
     row = first_row(bad)
     return row, float(probs[row][bad[row]].reshape(-1)[0])
 
 
 def _first_bad(row: Tensor) -> float:
-    """The first value of a row that is not finite."""
     values = row.reshape(-1)
     return float(values[~torch.isfinite(values)][0])
 
@@ -359,8 +352,8 @@ def _shape(tensor: Tensor) -> str:
 
 
 def seem_probabilities(logits: Tensor, *, multiclass: bool) -> str | None:
-    """What to say of logits that look like probabilities, without the remedy."""
-    for rows in (slice(_HEAD), slice(None)):  # the first ones mostly settle it
+    """Description of logits that look like probabilities, without the remedy; else None."""
+    for rows in (slice(_HEAD), slice(None)):  # the first rows usually decide
         part = logits[rows]
         if part.numel() < _FEWEST or bool((part < 0).any()) or bool((part > 1).any()):
             return None
@@ -369,7 +362,7 @@ def seem_probabilities(logits: Tensor, *, multiclass: bool) -> str | None:
             return None
         return "every row of `logits` sums to one, as probabilities do"
     if not bool((logits < _SURE).any()) or not bool((logits > 1 - _SURE).any()):
-        return None  # weak log-odds may well lie there
+        return None  # weak log-odds can be in 0..1
     return "all `logits` lie in 0..1, as probabilities do"
 
 
@@ -383,7 +376,6 @@ def are_one_hot(labels: Tensor) -> bool:
 
 
 def sum_to_one(scores: Tensor, *, logarithms: bool) -> bool:
-    """Whether all rows are probabilities of classes, or their logarithms."""
     for rows in row_slices(scores):
         part = scores[rows].to(torch.float64)
         sums = part.logsumexp(dim=1).exp() if logarithms else part.sum(dim=1)
@@ -401,8 +393,8 @@ def positions_of(
 ]:
     """Scores ``(N, C, d1, ...)`` with labels and weights, one row per position, in the order of the labels.
 
-    Labels ``(N, d1, ...)`` are classes; those of the shape of the scores are several labels per position.
-    Weights are one per sample ``(N,)``, which all its positions have, or one per position ``(N, d1, ...)``.
+    Labels ``(N, d1, ...)`` are classes; labels of the scores' shape are several labels per position.
+    Weights are one per sample ``(N,)``, shared by its positions, or one per position ``(N, d1, ...)``.
     A single channel is the score of an event: its rows have one dimension. Refuses shapes that disagree.
     """
     places = (scores.shape[0], *scores.shape[2:])
@@ -432,7 +424,6 @@ def rows_of_positions(table: Tensor) -> Tensor:
 
 
 def weights_of_positions(weights: Tensor, places: tuple[int, ...]) -> Float[Tensor, " M"]:
-    """One weight per position ``(N, d1, ...)``, from these or from one per sample ``(N,)``."""
     if weights.shape == places[:1] and weights.ndim:
         return weights.reshape(-1, *[1] * (len(places) - 1)).expand(places).reshape(-1)
     if weights.shape != places:
@@ -444,10 +435,10 @@ def weights_of_positions(weights: Tensor, places: tuple[int, ...]) -> Float[Tens
 def counted(
     scores: Tensor, labels: ArrayLike, weights: ArrayLike | None, ignore_index: int
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The rows whose label, or every label, is another one than ``ignore_index``.
+    """Rows whose label, or any label, differs from ``ignore_index``.
 
-    Where scores and labels do not go together all rows are left, for the checks of shapes to say so.
-    Refuses where no row is left, or there is not one weight for each.
+    If scores and labels disagree in shape, all rows stay, and the later check of shapes reports it.
+    Refuses input with no row left, or without one weight per row.
     """
     target = as_label_tensor(labels, name="labels").to(scores.device)
     mass = None if weights is None else as_float_tensor(weights, name="weights").to(scores.device)

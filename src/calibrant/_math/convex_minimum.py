@@ -1,4 +1,4 @@
-"""Where a convex function of a positive number is least, by Newton's method between known signs.
+"""Minimum of a convex function of a positive number, by safeguarded Newton steps.
 
 The number is an inverse temperature 1 / T, and the search is in log T: of one function, or of many in step.
 """
@@ -17,20 +17,18 @@ from calibrant._math.newton import LONGEST_STEP, MAX_STEPS, TOLERANCE
 from calibrant._math.shapes import Float, Int
 
 ManySlopes: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""Which of the functions (A,), each at its own inverse temperature (A,): value and two derivatives (A, 3)."""
+"""Indices of functions (A,) and inverse temperatures (A,) to values and two derivatives (A, 3)."""
 
 # Wide enough for cosines (T near 0.01), and for scores in the thousands.
 LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE = 1e-4, 1e4
 MARGIN = 1e-6  # in log T
-_PATIENCE = 3  # steps of Newton's that may each be more than half as long as the one before
+_PATIENCE = 3  # consecutive Newton steps that may be more than half the length of the step before
 _SMALL_STEP, _TWELVE_DIGITS = 1e-7, 1e-13  # in log T
 _SHORT_STEP = 0.1
-_SETTLED = 1e-8  # derivative by log T that certificates promise
+_SETTLED = 1e-8  # derivative by log T guaranteed by certificates
 
 
 class Slopes(NamedTuple):
-    """A function of the inverse temperature: its two derivatives, and its value where that is wanted."""
-
     first: float
     second: float
     value: float = math.nan
@@ -38,16 +36,16 @@ class Slopes(NamedTuple):
 
 @dataclass(frozen=True)
 class TemperatureRoot:
-    """Where the derivative of a function convex in 1 / T vanishes, or the bound it points to."""
+    """Zero of the derivative of a function convex in 1 / T, or the bound it points to."""
 
     temperature: float
-    at_start: float  # the function where the search began
+    at_start: float  # function at the start
     value: float
     slope: float  # derivative by log T
-    steps: int  # how often the function was looked at
-    exhausted: bool  # the steps were used up before Newton's became small
+    steps: int  # function evaluations
+    exhausted: bool  # the steps ran out before Newton's became small
     bracketed: bool  # the derivative was seen to change its sign within MARGIN
-    interval: tuple[float, float]  # of the temperatures searched
+    interval: tuple[float, float]
 
     @property
     def on_bound(self) -> bool:
@@ -55,7 +53,6 @@ class TemperatureRoot:
 
     @property
     def settled(self) -> bool:
-        """Whether the derivative vanishes, or points out of the interval at its end."""
         outwards = self.slope > 0 if self.temperature == self.interval[0] else self.slope < 0
         return not self.exhausted and (abs(self.slope) < _SETTLED or (self.on_bound and outwards))
 
@@ -68,18 +65,14 @@ def best_temperature(
     precision: float = _SMALL_STEP,
     bracket: bool = False,
 ) -> TemperatureRoot:
-    """Newton's method in log T on the derivative by 1 / T, which falls as T grows, between known signs.
+    """Newton's method in log T on the derivative by 1 / T, which falls as T grows, inside a bracket.
 
-    On separable data the derivative fades as T falls and Newton's steps with it, long before the bound. So
-    where they do not shrink, the end of the interval is tried, and what lies between known signs is halved.
-    Short steps also use the derivatives where the last one began, which saves one of four.
+    On separable data, the derivative and Newton's steps fade as T falls, long before the bound. If steps do
+    not shrink, the end of the interval is tried, then the bracket is halved.
+    Short steps also use the derivatives at the previous point, which saves one evaluation in four.
 
-    Args:
-        slopes: Derivatives by 1 / T at an inverse temperature; the first rises with 1 / T.
-        start: The temperature to begin with.
-        interval: Lowest and highest temperature.
-        precision: How short Newton's step in log T must be to stop.
-        bracket: Whether to check the sign of the derivative also on the other side of the root.
+    ``slopes`` gives derivatives by 1 / T, the first rising with 1 / T; Newton's step in log T stops at
+    ``precision``. ``bracket`` also checks the sign of the derivative on the other side of the root.
 
     Example:
         >>> found = best_temperature(lambda beta: Slopes(beta**3 - 8, 3 * beta**2), precision=1e-12)
@@ -100,13 +93,9 @@ def best_temperature(
 def convex_minimum(
     slopes: Callable[[float], tuple[float, float]], low: float, high: float, *, start: float = 1.0
 ) -> float:
-    """Where the derivative vanishes on ``[low, high]``, or the end it points to, to twelve digits.
+    """Zero of the derivative on ``[low, high]``, or the end it points to, to twelve digits.
 
-    Args:
-        slopes: First and second derivative at a point; the first rises.
-        low: Left end, positive.
-        high: Right end.
-        start: Where to begin, between them.
+    ``slopes`` gives the first and second derivative at a point; the first rises. ``low`` is positive.
 
     Example:
         >>> round(convex_minimum(lambda x: (x * x * x - 8, 3 * x * x), 0.01, 100), 12)
@@ -129,7 +118,7 @@ def convex_minimum(
 def best_temperatures(
     slopes: ManySlopes, starts: Float[Tensor, " M"], *, bracket: bool = False
 ) -> list[TemperatureRoot]:
-    """:func:`best_temperature` of each function; one that is done is not evaluated again."""
+    """:func:`best_temperature` of each function; finished ones are not evaluated again."""
     searches = [temperature_search(start, bracket=bracket) for start in starts.tolist()]
     asked = {number: next(search) for number, search in enumerate(searches)}
     roots: dict[int, TemperatureRoot] = {}
@@ -152,7 +141,7 @@ def temperature_search(
     precision: float = _SMALL_STEP,
     bracket: bool = False,
 ) -> Generator[float, Slopes, TemperatureRoot]:
-    """As :func:`best_temperature`, asking for the function at inverse temperatures, one after another."""
+    """Generator form of :func:`best_temperature`: yields inverse temperatures, receives slopes."""
     low, high = (math.log(end) for end in interval)
     ends = dict(zip((low, high), interval, strict=True))
     untried = set(ends)
@@ -171,7 +160,7 @@ def temperature_search(
             high = place
         bend = beta * second
         change = first / bend if bend > 0 else math.copysign(math.inf, first)
-        # A small derivative is not enough: of separable data it fades as T falls, but Newton's step does not.
+        # A small derivative is not enough: on separable data it fades as T falls, but Newton's step does not.
         small = abs(beta * first) <= TOLERANCE and abs(change) <= precision
         if first == 0 or low >= high or small or steps == MAX_STEPS:
             break
@@ -193,7 +182,7 @@ def temperature_search(
     exhausted = steps == MAX_STEPS and not (first == 0 or low >= high or small)
     bracketed = False
     if bracket and place not in ends:
-        # The derivative falls as T grows: it has the other sign close by, or both if it is zero.
+        # The derivative falls as T grows: its sign changes close by, on both sides if it is zero.
         for side in (1, -1):
             if side * first >= 0:
                 there = yield beta * math.exp(-side * MARGIN)
@@ -211,7 +200,7 @@ class _Knot(NamedTuple):
 
 
 def _root_between(one: _Knot, other: _Knot) -> float:
-    """Where the cubic that gives the place by the value is at zero: exact to third order."""
+    """Zero of the cubic for place as a function of value: exact to third order."""
     rise = other.value - one.value
     if rise == 0:
         return other.place - other.value / other.slope

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-TOO_WIDE = 1e7  # from here on a number has an exponent: with all its digits it would not fit a table
+TOO_WIDE = 1e7  # larger numbers get an exponent: all their digits would not fit a table
 
 
 def decimals(value: float, digits: int) -> str:
-    """A number with that many decimals, or with an exponent where it is very large.
+    """A number with ``digits`` decimals, or with an exponent if it is very large.
 
     Example:
         >>> decimals(0.25, 4), decimals(-1234567.0, 1), decimals(1e300, 4)

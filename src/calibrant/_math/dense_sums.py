@@ -1,4 +1,4 @@
-"""One pass over positions or rows: what is summed in cells of confidence and in bins of classes."""
+"""One pass over positions or rows: sums in cells of confidence and in bins of classes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from calibrant._math.jit import njit
 from calibrant._math.table_kernels import width_bin
 
 COUNT, STATED, NLL, BRIER, ENTROPY, INFINITE, NUMBER, SQUARES = range(8)
-"""What a cell sums up, by weight; ``INFINITE`` counts positions whose true class has the probability zero,
+"""Weighted sums of a cell; ``INFINITE`` counts positions whose true class has the probability zero,
 ``NUMBER`` all, and ``SQUARES`` are those of the weights."""
 CELL_SUMS = 8
 AGREEMENT = 5
-"""How many numbers are kept of each class."""
+"""Numbers kept for each class."""
 CLASSES, EVENT, ANSWER = range(3)
 """The quantity judged: the most likely class, class 1, or whether an answer is right (class 1)."""
 HALVINGS = 24
-"""How often the end cells are halved: confidences crowd against one, where log-odds tell them apart."""
+"""Halvings of the end cells: confidences crowd near one, where log-odds distinguish them."""
 
 
 def cell_edges(num_even: int, alone: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Edges of even cells, of which the first and the last are halved again and again towards 0 and 1.
+    """Edges of even cells; the first and the last are halved repeatedly towards 0 and 1.
 
-    Each of the values ``alone`` has a cell to itself, so that a mean says on which side of it a cell lies.
+    Each value in ``alone`` has its own cell, so every other cell lies on one side of it.
 
     Example:
         >>> cell_edges(4, np.empty(0))[-3:]
@@ -45,7 +45,6 @@ def add_positions(
     logits: bool,
     event: int,
     edges_of_cells: NDArray[np.float64],
-    bin_edges: NDArray[np.float64],
     batches: NDArray[np.int64],
     weights: NDArray[np.float64],
     groups: NDArray[np.int64],
@@ -58,8 +57,8 @@ def add_positions(
 ) -> int:
     """Add scores ``(P, C)`` with labels ``(P,)``; returns at which position a score is none, or -1.
 
-    ``batches`` ``(P,)`` say to which of G batches a position belongs, and ``groups`` ``(P,)``, which may be
-    empty, to which of Q groups. Positions without weight count only among the numbers of classes and groups.
+    ``batches`` ``(P,)`` give each position's batch among G, and ``groups`` ``(P,)``, which may be empty, its
+    group among Q. Positions without weight count only among the numbers of classes and groups.
     ``cells`` ``(G, K, 2, 8)`` are by confidence of the top label and whether it is right. For an ``event`` or
     answer they are by the probability of class 1 and whether it occurs. ``classes`` ``(G, C, B, 3)`` hold
     count, probability and occurrences; ``agreement`` ``(C + 3, 5)`` holds how often each class is predicted,
@@ -69,7 +68,7 @@ def add_positions(
     the probabilities; one row ``(1, C)`` is only working space. ``events`` ``(P, 2)``, which may be empty, is
     filled with probability and outcome of positions with weight, as in the cells.
     """
-    num_cells, num_bins, num_classes = len(edges_of_cells) - 1, len(bin_edges) - 1, scores.shape[1]
+    num_cells, num_bins, num_classes = len(edges_of_cells) - 1, classes.shape[2], scores.shape[1]
     for p in range(len(labels)):
         label = labels[p]
         probs = read[p if len(read) > 1 else 0]
@@ -127,7 +126,6 @@ def add_positions(
 def _from_logits(
     row: NDArray[np.float64], label: int, probs: NDArray[np.float64]
 ) -> tuple[int, float, float]:
-    """The most probable class, the log loss and the entropy; -1 where a logit is not a number."""
     top = 0
     for c in range(len(row)):
         if not row[c] < np.inf:
@@ -167,8 +165,9 @@ def _from_probs(row: NDArray[np.float64], label: int, probs: NDArray[np.float64]
 
 @njit(inner=True)
 def _cell_of(value: float, edges: NDArray[np.float64], num_cells: int) -> int:
-    """The cell with ``edges[b] < value <= edges[b + 1]``; the first one is closed."""
-    b = HALVINGS + min(int(value * (num_cells - 2 * HALVINGS)), num_cells - 2 * HALVINGS - 1)  # or near by
+    b = HALVINGS + min(
+        int(value * (num_cells - 2 * HALVINGS)), num_cells - 2 * HALVINGS - 1
+    )  # or a neighbour
     while b > 0 and value <= edges[b]:
         b -= 1
     while b < num_cells - 1 and value > edges[b + 1]:

@@ -1,4 +1,4 @@
-"""Clusters of samples, and bootstrap draws as counts: how often each row was drawn."""
+"""Clusters of samples, and bootstrap resamples as counts of draws per row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def num_units(num_samples: int, clusters: NDArray[np.int64] | None) -> int:
 def resampled_counts(
     rng: np.random.Generator, units: int, clusters: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """How often each row is drawn if ``units`` rows, or clusters, are drawn with replacement."""
+    """Draws of each row if ``units`` rows, or clusters, are drawn with replacement."""
     found = np.bincount(rng.integers(0, units, size=units), minlength=units)
     return found if clusters is None else found[clusters]
 
@@ -26,7 +26,7 @@ def resampled_counts(
 def cluster_codes(
     names: Sequence[object] | NDArray[Any], num_samples: int | None = None
 ) -> NDArray[np.int64]:
-    """The number of each sample's cluster ``(N,)``, from 0 without gaps; an error if there is only one."""
+    """Number of each sample's cluster ``(N,)``, from 0 without gaps; refuses a single cluster."""
     found = np.asarray(names)
     if found.ndim != 1 or len(found) != (len(found) if num_samples is None else num_samples):
         raise InputError(f"`clusters` must have shape ({num_samples},); got {found.shape}.")

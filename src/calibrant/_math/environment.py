@@ -1,4 +1,4 @@
-"""By what numbers are made: versions, and what decides how sums are rounded."""
+"""Reproducibility of numbers: versions, and the hardware that affects rounding of sums."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NAMES = ("vendor_id", "cpu family", "model", "stepping")
 
 
 def environment() -> dict[str, str]:
-    """Versions of calibrant, Python and PyTorch, the vector instructions, and the model of the processor.
+    """Versions of calibrant, Python and PyTorch, vector instructions, and processor model.
 
     Example:
         >>> [*environment()]
@@ -25,7 +25,7 @@ def environment() -> dict[str, str]:
 
 
 def processor() -> str:
-    """Vendor, family, model and stepping where the system tells them, else what Python knows.
+    """Vendor, family, model and stepping if the system reports them, else Python's name for it.
 
     Example:
         >>> bool(processor())

@@ -1,4 +1,4 @@
-"""What can go wrong, as types."""
+"""Exception and warning types."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class InputError(ValueError):
 
 
 class DerivativeError(InputError, RuntimeError):
-    """A derivative that does not exist; torch raises a RuntimeError for this."""
+    """A derivative does not exist; torch raises a RuntimeError for this."""
 
 
 class LabelError(InputError, IndexError):
-    """A label is that of no class; torch says this by an IndexError."""
+    """A label is outside the classes; torch raises an IndexError for this."""
 
 
 class ShortOfMemoryError(InputError, MemoryError):
@@ -40,11 +40,11 @@ class CalibrantWarning(UserWarning):
 
 
 EXPECTED = (InputError, NotFittedError, ConvergenceError, OSError)
-"""What ends a command with one sentence."""
+"""Errors that end a command with one sentence."""
 
 
 def sentence_of(error: Exception) -> str:
-    """What the system says about a file, without the error number; other errors are sentences already."""
+    """System message about a file without the error number; other errors are sentences already."""
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
     name = str(error.filename)[:200]
@@ -52,7 +52,7 @@ def sentence_of(error: Exception) -> str:
 
 
 def in_lines(sentence: str) -> str:
-    """What is wrong, and below it what to do.
+    """Split a message into the problem and, below it, the remedy.
 
     Example:
         >>> print(in_lines("--bins must be at least 1; got 0; leave it out."))
@@ -74,14 +74,14 @@ _REMEDY = re.compile(
 
 @contextmanager
 def without_warnings() -> Generator[None]:
-    """No :class:`CalibrantWarning` inside: where what they say is reported in another way."""
+    """Silence :class:`CalibrantWarning` inside; the caller reports its content otherwise."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)
         yield
 
 
 def clause(error: Exception) -> str:
-    """What went wrong in a user's code, and in which line, as one clause."""
+    """Error in a user's code with its file and line, as one clause."""
     said = str(error).strip().splitlines() or ["no details"]
     last = users_frame(error) or traceback.extract_tb(error.__traceback__)[-1]
     place = (error.filename, error.lineno) if isinstance(error, SyntaxError) else (last.filename, last.lineno)
@@ -90,7 +90,7 @@ def clause(error: Exception) -> str:
 
 
 def users_frame(error: Exception) -> traceback.FrameSummary | None:
-    """The line of a user's code in which an error arose; None where calibrant's own code was the last."""
+    """Line of a user's code that raised an error; None if calibrant's own code was last."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if _PACKAGE in Path(frame.filename).parents:
             return None

@@ -1,4 +1,4 @@
-"""What other distributions add: entry points, and the sentence that says what to install."""
+"""Extensions by other distributions: entry points, and the sentence about installing them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def extensions(group: str) -> Iterator[EntryPoint]:
 
 
 def extension(name: str, *, what: str) -> Any:
-    """What the entry point ``name`` of ``calibrant.extensions`` gives.
+    """Load the entry point ``name`` of ``calibrant.extensions``.
 
     Raises:
-        InputError: If nothing is installed that has it; ``what`` names what needed it.
+        InputError: If no installed distribution provides it; ``what`` names the caller's need.
 
     Example:
         >>> extension("cold-fusion", what="this")

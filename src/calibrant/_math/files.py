@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Atomic writing of files, and their error messages."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
 
 _LONGEST = 200  # characters of a path in a message
 _LEFT_OVER = 3600  # seconds; no file takes so long to write
-_ROOM = 2**16  # bytes; with less on the disk, it is what an unknown error is due to
+_ROOM = 2**16  # bytes; with less free, a full disk is blamed for an unknown error
 
-# What the readers of file formats raise, beside their own errors, when the bytes are not what they promise.
+# Errors of file-format readers on malformed bytes, in addition to their own types.
 DAMAGE = (
     ArithmeticError,
     AssertionError,
@@ -42,7 +42,7 @@ DAMAGE = (
 
 
 def reason(error: Exception) -> str:
-    """What a reader says of damaged bytes, as one clause for the middle of a sentence."""
+    """A reader's message about damaged bytes, as one clause for the middle of a sentence."""
     said = str(error).strip() or type(error).__name__
     return said.splitlines()[0].rstrip(".: ")
 
@@ -51,13 +51,13 @@ def reason(error: Exception) -> str:
 def atomic_write(path: str | os.PathLike[str]) -> Generator[Path]:
     """Give a temporary path to write to; on success it replaces ``path``, on any error it vanishes.
 
-    The temporary file lies in the same folder (a rename across disks would not be atomic) and has the same
-    ending, for writers that choose the format by it. A link is written through, a file that was there keeps
-    its permissions.
+    The temporary file is in the same folder (a rename across disks would not be atomic) and has the same
+    ending, for writers that choose the format by it. Links are written through; an existing file keeps its
+    permissions.
 
     Raises:
-        OSError: If the folder is missing or may not be written to, ``path`` is not a plain file or its name
-        too long, or the disk is full; one sentence.
+        OSError: If the folder is missing or not writable, ``path`` is no plain file or its name too long, or
+        the disk is full; one sentence.
     """
     with said_of(path, "written"):
         target = Path(os.path.realpath(path))
@@ -67,7 +67,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Generator[Path]:
             raise OSError(f"{path} is not a plain file, so it cannot be replaced.")
         if not target.parent.is_dir():
             raise FileNotFoundError(f"{path} cannot be written: there is no folder {Path(path).parent}.")
-        with suppress(FileNotFoundError):  # a name that is too long is found so before the work
+        with suppress(FileNotFoundError):  # finds a name that is too long before the work
             target.lstat()
     temporary = target.with_name(f".calibrant-{secrets.token_hex(8)}{target.suffix}")
     try:
@@ -79,12 +79,12 @@ def atomic_write(path: str | os.PathLike[str]) -> Generator[Path]:
             temporary.chmod(stat.S_IMODE(mode))  # some writers make a new file of their own
             temporary.replace(target)
     finally:
-        with suppress(OSError):  # a read-only disk refuses it even where there is nothing
+        with suppress(OSError):  # a read-only disk refuses it even if there is no file
             temporary.unlink()
 
 
 def remove_left_over(folder: Path) -> None:
-    """Remove temporary files that a killed process left in a folder an hour ago or longer."""
+    """Remove temporary files of killed processes that are at least an hour old."""
     for each in folder.glob(f".calibrant-{'[0-9a-f]' * 16}*"):
         with suppress(OSError):
             if time.time() - each.stat().st_mtime > _LEFT_OVER:
@@ -92,13 +92,12 @@ def remove_left_over(folder: Path) -> None:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write UTF-8 text by :func:`atomic_write`, whole or not at all; a file that is there is replaced."""
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_unless_other(path: Path, write: Callable[[Path], None], *, option: str, force: bool) -> None:
-    """Write a file; refuses to replace one of other content, so that a command may be repeated."""
+    """Write a file, but refuse to replace different content, so that a command can be repeated."""
     if force or not path.is_file():
         write(path)
         return
@@ -117,7 +116,7 @@ def write_unless_other(path: Path, write: Callable[[Path], None], *, option: str
 
 @contextmanager
 def said_of(path: str | os.PathLike[str], what: str) -> Generator[None]:
-    """What the system says about a file, as in ``x cannot be written: No space left on device``."""
+    """Turn system errors about a file into, say, ``x cannot be written: No space left on device``."""
     try:
         yield
     except OSError as error:
@@ -128,7 +127,7 @@ def said_of(path: str | os.PathLike[str], what: str) -> Generator[None]:
 
 @contextmanager
 def said_of_full_disk(folder: Path) -> Generator[None]:
-    """A full disk as the system's own error, whatever the writer raised."""
+    """Report a full disk as the system's own error, whatever the writer raised."""
     try:
         yield
     except (OSError, InputError, NotFittedError, ConvergenceError):
@@ -140,13 +139,12 @@ def said_of_full_disk(folder: Path) -> Generator[None]:
 
 
 def _shown(path: str | os.PathLike[str]) -> str:
-    """A path as it stands in a message, cut where it is too long for one."""
     text = str(path)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def file_or_data(name: str) -> Path | None:
-    """The file of that path, or the one there is inside the folder that ``CALIBRANT_DATA`` names."""
+    """File at that path, or inside the folder that ``CALIBRANT_DATA`` names."""
     root = os.environ.get("CALIBRANT_DATA")
     paths = (Path(name), *([Path(root) / name] if root else []))
     return next((path for path in paths if path.is_file()), None)

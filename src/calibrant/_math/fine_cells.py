@@ -1,4 +1,4 @@
-r"""Cells of probability by halvings: those of one and the same width, and ever finer ones towards 0 and 1.
+r"""Cells of probability by halvings: of constant width, or ever finer towards 0 and 1.
 
 The distance q of a probability from the nearer end of the scale lies in a halving :math:`(2^{-k-1}, 2^{-k}]`,
 and each halving holds :math:`2^b` cells of equal width. They are the first bits of q, read off the float. So
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from calibrant._math.jit import njit
 
 MASS, STATED, HAPPENED = range(3)
-"""What a cell sums up, by weight."""
+"""Weighted sums of a cell."""
 CELL_SUMS = 3
-DEEPEST = 41  # halvings: the calibration line clips at 1e-12, which is about the last
+DEEPEST = 41  # halvings: the calibration line clips at 1e-12, about the last cell
 _MANTISSA = 52
 _LOWEST = 1023 - DEEPEST  # exponent, as a float has it; even
 
@@ -24,12 +24,11 @@ NUM_COARSE = 2 * (DEEPEST // 2 + 2)
 
 
 def num_fine(bits: int) -> int:
-    """Cells of the whole scale."""
     return 2 * _one_side(bits)
 
 
 def bits_for(room: int, most: int) -> int:
-    """The most bits, up to this number, for which the cells fit; not below 0.
+    """Most bits, up to ``most``, whose cells fit into ``room``; at least 0.
 
     Example:
         >>> bits_for(20_000, 12), num_fine(8)
@@ -39,7 +38,7 @@ def bits_for(room: int, most: int) -> int:
 
 
 def folded(cells: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cells ``(K, 3)`` of an event as those of its more probable outcome: p above a half, else 1 - p."""
+    """Cells ``(K, 3)`` of an event as cells of its more probable outcome: p above a half, else 1 - p."""
     half = len(cells) // 2
     low, high = cells[:half][::-1], cells[half:].copy()
     mass = low[:, MASS]
@@ -57,7 +56,6 @@ def add_to_cells(
     bits: int,
     cells: NDArray[np.float64],
 ) -> None:
-    """Add events, ``happened`` ``(P,)`` being 0 or 1, to ``cells`` ``(K, 3)``."""
     for p in range(len(stated)):
         mass = weights[p]
         if mass > 0.0:
@@ -79,9 +77,9 @@ def rank_in_cells(
     cells: NDArray[np.float64],
     of_groups: NDArray[np.float64],
 ) -> None:
-    """Add ``probs`` ``(P, D)``, of whose columns that of the label happens, to ``cells`` ``(2, D, K)``.
+    """Add ``probs`` ``(P, D)``, whose column of the label occurs, to ``cells`` ``(2, D, K)``.
 
-    These hold mass and outcomes. So do ``of_groups`` ``(2, G, D, M)``, in cells of two halvings, for one in
+    They hold mass and outcomes. ``of_groups`` ``(2, G, D, M)`` hold them in cells of two halvings, for one in
     ``every`` of the ``batches`` ``(P,)``; G may be 0.
     """
     num_columns, num_cells = cells.shape[1:]
@@ -106,7 +104,7 @@ def rank_in_cells(
 
 @njit(inner=True)
 def _place(value: float, drop: int, lowest: int, num_cells: int) -> int:
-    """The cell of a probability: of what is nearer to it, the float without the bits that drop out."""
+    """Cell of a probability: the nearer distance to 0 or 1, as a float without its ``drop`` lowest bits."""
     high = value > 0.5
     nearer = 1.0 - value if high else value
     place = max((int(np.float64(nearer).view(np.int64)) >> drop) - lowest + 1, 0)
@@ -114,12 +112,11 @@ def _place(value: float, drop: int, lowest: int, num_cells: int) -> int:
 
 
 def _one_side(bits: int) -> int:
-    """Number of cells up to one half, which has a cell of its own."""
+    """Number of cells up to one half, which has its own cell."""
     return ((DEEPEST - 1) << bits) + 2
 
 
 def coarse_of(bits: int) -> NDArray[np.int64]:
-    """The two halvings in which each of the cells lies."""
     half = np.arange(_one_side(bits))
     low = np.where(half > 0, ((half - 1) >> (bits + 1)) + 1, 0)
     return np.concatenate([low, (NUM_COARSE - 1 - low)[::-1]])

@@ -1,4 +1,4 @@
-r"""The focal calibration map: true probabilities from those that focal loss makes a network give.
+r"""Focal calibration map: true probabilities from the outputs of a network trained with focal loss.
 
 With :math:`g(q) = (1-q)^\gamma (1 + \gamma R)`, the factor of focal loss's gradient, where
 :math:`R = -q \log q / (1-q)`, the map is :math:`\rho_i \propto q_i / g(q_i)`. Everything is in logarithms:
@@ -21,12 +21,12 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import TopSplit, back_to, normalise_gaps, split_top, working_dtype
 
-# exp of less than this is zero in every float type, and unlike -inf it may be multiplied by zero.
+# Its exp is zero in every float type, and unlike -inf it can be multiplied by zero.
 _LOWEST_LOG = -1e4
 
 
 def check_gamma(gamma: float | Tensor, *, elementwise: bool = False) -> None:
-    """Refuse an exponent for which the map does not exist; the value of a tensor is not looked at."""
+    """Refuse an exponent without a map; the value of a tensor is not checked."""
     if isinstance(gamma, Tensor):
         if gamma.ndim > 0 and not elementwise:
             raise InputError(f"`gamma` must be one number; got a tensor of shape {tuple(gamma.shape)}.")
@@ -41,7 +41,6 @@ def check_gamma(gamma: float | Tensor, *, elementwise: bool = False) -> None:
 def widen(
     scores: Tensor, gamma: float | Tensor, *, elementwise: bool = False
 ) -> tuple[Tensor, float | Tensor]:
-    """Check the exponent and bring both to the type that the map is computed in."""
     check_gamma(gamma, elementwise=elementwise)
     wide = scores.to(working_dtype(scores.dtype))
     return wide, gamma.to(wide) if isinstance(gamma, Tensor) else gamma
@@ -50,8 +49,8 @@ def widen(
 def in_blocks(
     function: Callable[[Float[Tensor, "*N C"]], Float[Tensor, "*N C"]], rows: Float[Tensor, "*N C"]
 ) -> Float[Tensor, "*N C"]:
-    """Apply a function of rows; on a CPU block by block, so that each step finds its input in the cache."""
-    traced = torch.compiler.is_compiling()  # whoever traces a graph does not ask how large its rows are
+    """Apply a function of rows; on a CPU block by block, so that each step's input stays in cache."""
+    traced = torch.compiler.is_compiling()  # a traced graph does not depend on the size of its rows
     if traced or rows.device.type != "cpu" or rows.ndim != 2 or rows.numel() <= CACHED_ELEMENTS:
         return function(rows)
     # Split, not sliced: the gradient of a slice is as large as the whole.
@@ -59,12 +58,12 @@ def in_blocks(
 
 
 def entropy_ratio(probs: Float[Tensor, "*N"], log_probs: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
-    """R, for probabilities that do not come near one."""
+    """R, for probabilities not close to one."""
     return probs * log_probs.clamp(min=_LOWEST_LOG) / (probs - 1)
 
 
 def entropy_ratio_of_top(odds: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
-    """R of a probability 1 / (1 + odds), by its series where the quotient's derivatives would be 0 / 0."""
+    """R of a probability 1 / (1 + odds), by its series if the quotient's derivatives would be 0 / 0."""
     small = odds < (1e-8 if odds.dtype == torch.float64 else 1e-4)
     safe = torch.where(small, 1, odds)
     return torch.where(small, 1 - odds / 2, safe.log1p() / safe)
@@ -73,12 +72,11 @@ def entropy_ratio_of_top(odds: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
 def log_gradient_factor(
     probs: Float[Tensor, "*N"], ratio: Float[Tensor, "*N"], gamma: float | Tensor
 ) -> Float[Tensor, "*N"]:
-    """Logarithm of g, for probabilities that do not come near one."""
+    """Logarithm of g, for probabilities not close to one."""
     return gamma * (-probs).log1p() + (gamma * ratio).log1p()
 
 
 def log_gradient_factor_of_top(split: TopSplit, gamma: float | Tensor) -> Float[Tensor, "*N 1"]:
-    """Logarithm of g for each row's largest probability, which may be as good as one."""
     odds = split.odds
     log_total = odds.log1p()
     close = gamma * (split.log_odds - log_total) + (gamma * entropy_ratio_of_top(odds)).log1p()
@@ -98,7 +96,7 @@ def map_rows(logits: Float[Tensor, "*N C"], gamma: float | Tensor) -> Float[Tens
 
 
 def map_sizes(sizes: Float[Tensor, "*N"], gamma: float | Tensor) -> Float[Tensor, "*N"]:
-    """The map on log-odds that are not negative, accurate relative to them also near zero."""
+    """The map on non-negative log-odds, with full relative accuracy near zero."""
     odds = (-sizes).exp()
     likely = entropy_ratio_of_top(odds)  # R of the likelier event
     # R of the likelier event minus R of the other, without cancellation at even odds.

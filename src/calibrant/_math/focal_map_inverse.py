@@ -1,4 +1,4 @@
-r"""The focal calibration map backwards: the probabilities that focal loss makes a network give for true ones.
+r"""Inverse focal calibration map: outputs of a network trained with focal loss from true probabilities.
 
 Newton's method in log-probabilities relative to the top class, where the map is nearly linear: four or five
 steps for the usual exponents. A step that does not lessen the largest residual is halved, row by row; as the
@@ -26,15 +26,15 @@ from calibrant._math.focal_map import (
 from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.simplex import TopSplit, back_to, gaps_to_top, normalise_gaps, split_gaps, split_top
 
-# Where looking at the residual costs nothing, all rows take a few steps, and the others as many as they need.
+# On a CPU, all rows take a few steps, then the unfinished ones take the rest.
 _FEW_STEPS = 5
-_MANY_STEPS = 2000  # 6, 11, 18, 43 and about 1000 were seen to be needed for gamma = 5, 20, 50, 100 and 1000
-# Of a Newton step; when not even that much lessens the residual, what is left of it is rounding.
+_MANY_STEPS = 2000  # gamma = 5, 20, 50, 100 and 1000 needed 6, 11, 18, 43 and about 1000
+# Of a Newton step; if not even this part lowers the residual, the rest is rounding.
 _LEAST_PART = 1e-6
 
 
 def _steps_unseen(gamma: float | Tensor) -> int:
-    """Steps to take where looking at the residual would make the device wait: enough up to gamma = 50."""
+    """Steps on a device that should not wait for residuals: enough up to gamma = 50."""
     return 24 if isinstance(gamma, Tensor) else 8 + int(max(gamma, 0) // 2)
 
 
@@ -44,8 +44,6 @@ def slope_by_log_odds(probs: Tensor, misses: Tensor, ratio: Tensor, gamma: float
 
 
 class _Linearised(NamedTuple):
-    """The map's differential at some rows q, and what undoes it."""
-
     split: TopSplit
     ratio: Float[Tensor, "*N C"]  # R of the other classes
     ratio_of_top: Float[Tensor, "*N 1"]
@@ -69,7 +67,7 @@ def _linearise(split: TopSplit, gamma: Tensor) -> _Linearised:
 
 
 def _undo(at: _Linearised, residual: Tensor, residual_of_top: Tensor) -> tuple[Tensor, Tensor]:
-    """The change of log q that changes u by the residuals and a constant; the rows keep their sum."""
+    """Change of log q that changes u by the residuals and a constant; row sums stay."""
     pulled = (at.weights * residual).sum(-1, keepdim=True)
     constant = -(at.top_slope * pulled + at.top_share * residual_of_top) / at.norm
     others = (residual + constant) / at.slopes
@@ -83,7 +81,6 @@ def _undo_transposed(at: _Linearised, others: Tensor, top: Tensor) -> tuple[Tens
 
 
 def _by_gamma(at: _Linearised, gamma: Tensor) -> tuple[Tensor, Tensor]:
-    """Derivative of u by gamma at fixed q: others, top."""
     others = -(-at.split.probs_of_others()).log1p() - at.ratio / (1 + gamma * at.ratio)
     log_miss = at.split.log_odds - at.split.odds.log1p()
     return others, -log_miss - at.ratio_of_top / (1 + gamma * at.ratio_of_top)
@@ -92,7 +89,7 @@ def _by_gamma(at: _Linearised, gamma: Tensor) -> tuple[Tensor, Tensor]:
 def _newton_step(
     top: Int[Tensor, "*N 1"], target: Float[Tensor, "*N C"], gaps: Float[Tensor, "*N C"], gamma: Tensor
 ) -> tuple[Float[Tensor, "*N C"], Float[Tensor, "*N 1"]]:
-    """Newton's change of ``gaps``, and the largest residual that it would remove."""
+    """Newton's change of ``gaps``, and the largest residual that it removes to first order."""
     at = _linearise(split_gaps(top, gaps), gamma)
     factor = log_gradient_factor(at.split.probs_of_others(), at.ratio, gamma)
     mapped = gaps - factor + log_gradient_factor_of_top(at.split, gamma)
@@ -103,7 +100,7 @@ def _newton_step(
 
 class _Descent(NamedTuple):
     gaps: Float[Tensor, "*N C"]
-    unfinished: Bool[Tensor, "*N 1"]  # rows that further steps would bring nearer
+    unfinished: Bool[Tensor, "*N 1"]  # rows that further steps would improve
 
 
 def _descend(
@@ -113,7 +110,7 @@ def _descend(
     gamma: Tensor,
     steps: int,
 ) -> _Descent:
-    small = torch.finfo(gaps.dtype).eps ** 0.5 / 16  # what is left after a step of this size is its square
+    small = torch.finfo(gaps.dtype).eps ** 0.5 / 16  # the error after a step of this size is its square
     on_cpu = gaps.device.type == "cpu"
     change, residual = _newton_step(top, target, gaps, gamma)
     part = torch.ones_like(residual)
@@ -134,7 +131,6 @@ def _descend(
 
 
 def _solve_rows(logits: Float[Tensor, "*N C"], gamma: Tensor, steps: int) -> Float[Tensor, "*N C"]:
-    """Log-probabilities that the map takes to the softmax of ``logits``."""
     top, target = gaps_to_top(logits)
     if logits.device.type != "cpu":
         return normalise_gaps(top, _descend(top, target, target, gamma, steps).gaps)
@@ -209,7 +205,7 @@ class _InverseRows(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
         logits, gamma, steps = args
         at, gamma_at, _ = in_dims
-        # Rows are independent: one more leading dimension is all it takes.
+        # Rows are independent: one more leading dimension suffices.
         logits = logits.expand(info.batch_size, *logits.shape) if at is None else logits.movedim(at, 0)
         if gamma_at is not None:
             gamma = gamma.movedim(gamma_at, 0)
@@ -219,7 +215,7 @@ class _InverseRows(torch.autograd.Function):
 
 @torch.library.custom_op("calibrant::inverse_focal_map", mutates_args=())
 def _opaque(logits: Tensor, gamma: Tensor, steps: int) -> Tensor:
-    """Hides the solver from ``torch.compile``, which would trace it."""
+    """Hide the solver from ``torch.compile``, which would trace it."""
     return _solve(logits, gamma, steps)
 
 

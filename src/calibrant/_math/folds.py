@@ -1,4 +1,4 @@
-"""Judging every sample without having seen it: one loop for all that is cross-validated."""
+"""Cross-validation loop: scores for each sample from fits that exclude it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ def out_of_fold(
     *,
     threads: int | None = 1,
 ) -> Shaped[Tensor, "N ..."]:
-    """For each sample, what is found on its fold by a fit to the other folds.
+    """Result for each sample from a fit to the other folds.
 
-    Args:
-        folds: The fold of each sample.
-        judge: Given which samples lie in a fold: fits to the others, and returns one row for each inside.
-        threads: How many folds are worked on at once; None for as many as there are processors.
+    ``judge`` takes the mask of a fold, fits to the other samples, and returns one row per sample inside.
+    ``threads`` is the number of folds processed at once; None for the number of processors.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-r"""The best increasing function of the scores.
+r"""Isotonic regression: the best increasing function of the scores.
 
 .. math:: \min_f \sum_i w_i \left( f(x_i) - y_i \right)^2 , \qquad f \text{ never falling}
 
@@ -20,7 +20,7 @@ Steps: TypeAlias = NDArray[np.float64]
 
 
 class IsotonicBlocks(NamedTuple):
-    """The steps of the increasing function, one entry per step; no two steps have the same value."""
+    """Steps of the increasing function, with distinct values."""
 
     lower: Vector  # (b,) lowest score of the step
     upper: Vector  # (b,) highest score of the step
@@ -28,13 +28,13 @@ class IsotonicBlocks(NamedTuple):
     weights: Vector  # (b,)
 
     def at(self, scores: Vector) -> Vector:
-        """The function at any scores: straight between the steps, constant beyond them."""
+        """Value at any scores: linear between the steps, constant beyond them."""
         knots = np.stack([self.lower, self.upper], axis=1).ravel()
         return np.interp(scores, knots, np.repeat(self.values, 2))
 
 
 def isotonic_blocks(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> IsotonicBlocks:
-    """Regress outcomes ``(N,)`` on scores ``(N,)``; samples of weight zero do not count."""
+    """Regress outcomes ``(N,)`` on scores ``(N,)``; samples of weight zero are ignored."""
     order = np.argsort(scores)
     masses = np.ones(len(scores)) if weights is None else weights
     tables = [np.asarray(part, np.float64)[order][None] for part in (scores, outcomes, masses)]
@@ -42,7 +42,7 @@ def isotonic_blocks(scores: Vector, outcomes: Vector, weights: Vector | None = N
 
 
 class IsotonicTables(NamedTuple):
-    """The steps of several increasing functions; short rows are continued with their last step's end."""
+    """Steps of several increasing functions; short rows repeat the end of their last step."""
 
     lower: Matrix  # (K, b)
     upper: Matrix  # (K, b)
@@ -51,14 +51,13 @@ class IsotonicTables(NamedTuple):
 
 
 def isotonic_tables(scores: Matrix, outcomes: Matrix, weights: Matrix) -> IsotonicTables:
-    """:func:`isotonic_blocks` of each row of ``(K, N)``, whose scores are ascending."""
     (lower, upper, values, _), num_steps = _pooled(scores, outcomes, weights)
     continued = np.arange(lower.shape[1]) >= num_steps[:, None]
     return IsotonicTables(np.where(continued, upper, lower), upper, values, num_steps)
 
 
 def _pooled(scores: Matrix, outcomes: Matrix, weights: Matrix) -> tuple[Steps, Indices]:
-    """Lowest and highest score, value and weight ``(4, K, b)`` of the steps, and how many each row has."""
+    """Lowest and highest score, value and weight ``(4, K, b)`` of the steps, and steps per row."""
     from calibrant._math.table_kernels import pool_adjacent  # compiled
 
     steps, num_steps = np.empty((4, *scores.shape)), np.empty(len(scores), np.int64)

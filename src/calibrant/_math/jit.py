@@ -1,4 +1,4 @@
-"""Compiled functions, kept on disk where something can be written."""
+"""Compiled functions, cached on disk if a folder is writable."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def njit(function: Function, /) -> Function: ...
 @overload
 def njit(*, inner: bool = False, **options: Any) -> Callable[[Function], Function]: ...
 def njit(function: Any = None, /, *, inner: bool = False, **options: Any) -> Any:
-    """``numba.njit`` without the global lock, cached on disk where numba finds a folder to write to.
+    """``numba.njit`` without the global lock, cached on disk if numba finds a writable folder.
 
-    Numba refuses to decorate a function where it finds none: packages and home are read-only in many
-    containers. There the function is compiled anew in each process, of which a warning tells once.
+    Without a writable folder, as in many containers, numba refuses to decorate a function. Then each process
+    compiles it anew, with one warning.
 
-    A first command waits until what it needs is compiled, so each function is compiled for its only use:
-    never for C, and, where it is ``inner``, only for other compiled functions. For the same reason arrays are
-    made by the callers: each form of ``np.zeros`` in compiled code takes a tenth of a second.
+    A first command waits for compilation, so each function is compiled only for its use: not for C, and with
+    ``inner`` only for other compiled functions. Callers also allocate arrays: each form of ``np.zeros`` in
+    compiled code takes a tenth of a second.
     """
     options |= {"nogil": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": inner}
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 Vector: TypeAlias = NDArray[np.float64]
 
 NARROWEST = 2.0**-20  # bandwidth, about 1e-6
-NARROW = 2.0**-13  # from here on it pays to sort and leave out what is empty
+NARROW = 2.0**-13  # with more, sorting to skip gaps pays
 TOLERANCE = 1e-10  # on the fixed point
 MOMENTS = 6
 
@@ -38,7 +38,7 @@ class HeatSeries:
         self._coefficients: Vector = np.empty(0)
 
     def values(self, bandwidth: float, mesh: int) -> Vector:
-        """The smoothed masses at ``0, 1/mesh, ..., 1``; a mesh coarser than the bandwidth loses detail."""
+        """Smoothed masses at ``0, 1/mesh, ..., 1``; a mesh coarser than the bandwidth loses detail."""
         return _on_mesh(self._damped(bandwidth, mesh), mesh)
 
     def absolute_integral(self, bandwidth: float) -> float:
@@ -55,7 +55,7 @@ class HeatSeries:
         return float(np.abs(steps).sum())
 
     def _damped(self, bandwidth: float, mesh: int) -> Vector:
-        """Coefficients times the factors of the kernel, until these are below e^-40."""
+        """Coefficients times the kernel's factors, down to factors of e^-40."""
         terms = min(int(math.sqrt(80) / (math.pi * bandwidth)) + 2, mesh)
         cells = _power_of_two(4 / bandwidth, least=1 << 12)
         if len(self._coefficients) < cells:
@@ -65,7 +65,7 @@ class HeatSeries:
 
 
 class SmoothedResiduals:
-    """The integral of the size of the smoothed residuals, as a function of the bandwidth."""
+    """Integral of the size of the smoothed residuals, as a function of the bandwidth."""
 
     def __init__(self, scores: Vector, outcomes: Vector, weights: Vector | None = None) -> None:
         self.residuals = shares(len(scores), weights) * (outcomes - scores)
@@ -79,13 +79,13 @@ class SmoothedResiduals:
         return self._without_gaps(max(bandwidth, NARROWEST))
 
     def fixed_point(self) -> float:
-        r"""The bandwidth that equals the error at itself, to 1e-10 of the error as computed.
+        r"""Bandwidth equal to the error at itself, to 1e-10 of the error as computed.
 
         The error E(σ) does not increase with σ (more smoothing cancels more), so E(σ) - σ falls with a slope
-        of at most -1. It has one zero σ*, which lies between σ and E(σ) for every σ. It also lies between the
+        of at most -1. Its only zero σ* lies between σ and E(σ) for every σ, and between the
         size of the mean residual (the kernel keeps mass) and the summed sizes of the residuals. This settles
-        residuals of one sign at once. Secant steps, halving where they leave the bracket. A zero below
-        :data:`NARROWEST` is not resolved; what is returned is the error at that bandwidth, which is below the
+        residuals of one sign at once. Secant steps, halving if they leave the bracket. A zero below
+        :data:`NARROWEST` is not resolved; the result is then the error at that bandwidth, which is below the
         zero.
         """
         low, high = abs(float(self.residuals.sum())), float(np.abs(self.residuals).sum())
@@ -102,7 +102,7 @@ class SmoothedResiduals:
         return low
 
     def _without_gaps(self, bandwidth: float) -> float:
-        """The same integral with all that is farther than 8 σ from every point left out: it holds nothing."""
+        """The integral without parts farther than 8 σ from every point, which contribute nothing."""
         if self._order is None:
             self._order = np.argsort(self._points)
         points, reach = self._points[self._order], 8 * bandwidth
@@ -121,7 +121,7 @@ def shares(num_samples: int, weights: Vector | None) -> Vector:
 
 
 def _secant_step(last: tuple[float, float] | None, here: tuple[float, float]) -> float:
-    """Where the line through two (width, error) meets the diagonal; with one point, a level line."""
+    """Intersection of the line through two (width, error) pairs with the diagonal; one pair: a level line."""
     width, error = here
     slope = 0.0 if last is None else min((error - last[1]) / (width - last[0]), 0.0)
     return width + (error - width) / (1 - slope)
@@ -150,7 +150,7 @@ def _on_mesh(coefficients: NDArray[np.complex128] | Vector, mesh: int) -> Vector
 def _integral_to_zero(low: Vector, high: Vector, step: Vector) -> Vector:
     """Integral from the left end of a cell to the zero inside, by the cubic primitive that rises by ``step``.
 
-    ``low`` and ``high`` are the integrand at the ends times the width of the cell; they differ in sign.
+    ``low`` and ``high`` are the integrand at the ends times the cell's width; they differ in sign.
     """
     t = low / (low - high)
     return t * (1 - t) ** 2 * low + t**2 * (3 - 2 * t) * step - t**2 * (1 - t) * high
@@ -165,11 +165,10 @@ MESH = 512
 
 
 def fixed_points(points: Vector, residuals: NDArray[np.float64]) -> Vector:
-    """The fixed points ``(R,)`` of many vectors of residuals ``(R, K)`` at the same points ``(K,)``.
+    """Fixed points ``(R,)`` of many vectors of residuals ``(R, K)`` at the same points ``(K,)``.
 
-    For noise, not for values. Between bandwidths that are 1.37 times each other, the logarithm of the error
-    is taken as a straight line. This moves the fixed point by less than 1%. Below 1/512 it is taken in
-    proportion to the error there.
+    Use it for noise only. Bandwidths are 1.37 times each other, with linear interpolation of the log error.
+    This moves the fixed point by less than 1%. Below 1/512 it is proportional to the error at 1/512.
     """
     from scipy.fft import dct
 

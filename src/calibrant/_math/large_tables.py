@@ -1,4 +1,4 @@
-"""Tables of probabilities, each row read once: large ones by compiled loops in slices of fixed size.
+"""One pass over tables of probabilities: compiled loops over large ones in slices of fixed size.
 
 To load compiled code takes half a second once, a table of a million rows a twentieth: below, torch it is.
 """
@@ -17,14 +17,14 @@ from calibrant._math.arrays import MAY_BE_SHARED
 from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.threads import in_threads
 
-LARGE = 1 << 22  # entries of a table from which on this pays, and
+LARGE = 1 << 22  # entries of a table for which compiled loops pay, and
 LARGE_COLUMN = 1 << 19  # of a single column
-NARROW = 64  # columns; from there on several of a row are read at once, and a transposed copy does not pay
+NARROW = 64  # columns; wider rows are read several entries at once, without a transposed copy
 _SLICE = 1 << 20  # entries
 
 
 class TableFacts(NamedTuple):
-    """The smallest and the largest value of a table, and how far a row's sum lies from one, NaN if any is."""
+    """Smallest and largest value of a table, and largest deviation of a row sum from one (NaN if any is)."""
 
     low: float
     high: float
@@ -34,7 +34,7 @@ class TableFacts(NamedTuple):
 
 
 class RowFacts(NamedTuple):
-    """The smallest value of some rows; for each row its largest value, its sum, and whether it is right."""
+    """Smallest value of some rows; per row its largest value, its sum, and its correctness."""
 
     low: Float[Tensor, ""]
     highest: Float[Tensor, " n"]
@@ -43,7 +43,6 @@ class RowFacts(NamedTuple):
 
 
 def read_rows(probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"] | None) -> RowFacts:
-    """Read the rows once; NaN is found in ``low``."""
     wide = torch.promote_types(probs.dtype, torch.float32)
     if probs.shape[1] > NARROW:
         highest = probs.amax(dim=1)
@@ -67,14 +66,13 @@ def _first_of_highest(probs: Tensor, labels: Tensor, highest: Tensor) -> Tensor:
 
 
 def _settle_ties(probs: Tensor, labels: Tensor, correct: Tensor, doubtful: Tensor) -> None:
-    """Judge doubtful rows, where another class may be as probable, by the first of the highest."""
+    """Recompute doubtful rows, whose top class may be tied, by the first of the highest."""
     rows = doubtful.nonzero()[:, 0]
     if len(rows):
         correct[rows] = probs[rows].max(dim=1).indices == labels[rows]
 
 
 def is_large(table: Tensor, least: int = LARGE) -> bool:
-    """Whether the compiled loops take it, and are worth their loading."""
     return (
         table.numel() >= least
         and table.device.type == "cpu"
@@ -84,7 +82,7 @@ def is_large(table: Tensor, least: int = LARGE) -> bool:
 
 
 def read_table(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"] | None) -> TableFacts:
-    """Read every row once; if a value is negative, or none, the others need not be right."""
+    """Read every row once; if a value is negative or NaN, the other results may be wrong."""
     wide = probs.shape[1] > NARROW
     target = np.empty(0, dtype=np.int64) if labels is None else labels.numpy()
     return (_read_wide if wide else _read_narrow)(probs.numpy(), target)
@@ -114,53 +112,36 @@ def _read_wide(table: np.ndarray, target: np.ndarray) -> TableFacts:
 
     lowest, furthest = zip(*_in_slices(read, table), strict=True)
     confidences = highest.view(table.dtype).astype(np.float64)
-    # As an integer -0.0 is less than any negative number, which it so would hide.
+    # As an integer, -0.0 is less than any negative number, which it would hide.
     low = -math.inf if min(lowest) < 0 else float(np.array(min(lowest), dtype=bits.dtype).view(table.dtype))
     kept = confidences[: len(target)]
     return TableFacts(low, confidences.max(), max(furthest), *map(torch.from_numpy, (kept, correct)))
 
 
-def column_width_sums(
-    confidences: Float[Tensor, " N"],
+def large_width_sums(
+    probs: Float[Tensor, " N"] | Float[Tensor, "N C"],
     outcomes: Tensor,
     num_bins: int,
     weights: Float[Tensor, " N"] | None,
-) -> Float[Tensor, "3 {num_bins}"]:
-    """Weights, weighted confidences and weighted outcomes of bins of equal width."""
-    from calibrant._math.table_kernels import width_sums  # compiled
+) -> Float[Tensor, "3 ... {num_bins}"]:
+    """Weights, weighted probabilities and weighted outcomes of bins of equal width, of every column.
 
-    values, happened = confidences.to(torch.float64).numpy(), outcomes.to(torch.float64).numpy()
-    mass = _mass(weights)
+    Outcomes are those of each probability, or of a table the classes ``(N,)``.
+    """
+    from calibrant._math.table_kernels import width_sums, width_sums_of_columns  # compiled
+
+    if probs.ndim == 1:
+        kernel, table, target = width_sums, probs.to(torch.float64), outcomes.to(torch.float64)
+    else:
+        kernel, table = width_sums_of_columns, probs
+        target = (outcomes if outcomes.ndim == 2 else outcomes[:, None]).contiguous()
+    values, happened = table.numpy(), target.numpy()
+    mass = np.ones(1) if weights is None else weights.numpy()
 
     def read(rows: slice) -> np.ndarray:
-        part = mass if len(mass) == 1 else mass[rows]
-        return width_sums(values[rows], happened[rows], part, num_bins)
+        return kernel(values[rows], happened[rows], mass if len(mass) == 1 else mass[rows], num_bins)
 
     return torch.from_numpy(sum(_in_slices(read, values)))
-
-
-def table_width_sums(
-    probs: Float[Tensor, "N C"],
-    labels: Int[Tensor, " N"] | Int[Tensor, "N C"],
-    num_bins: int,
-    weights: Float[Tensor, " N"] | None,
-) -> Float[Tensor, "3 C {num_bins}"]:
-    """:func:`column_width_sums` of every column against its own outcomes."""
-    from calibrant._math.table_kernels import width_sums_of_columns  # compiled
-
-    table, mass = probs.numpy(), _mass(weights)
-    target = np.ascontiguousarray((labels if labels.ndim == 2 else labels[:, None]).numpy())
-
-    def read(rows: slice) -> np.ndarray:
-        return width_sums_of_columns(
-            table[rows], target[rows], mass if len(mass) == 1 else mass[rows], num_bins
-        )
-
-    return torch.from_numpy(sum(_in_slices(read, table)))
-
-
-def _mass(weights: Tensor | None) -> np.ndarray:
-    return np.ones(1) if weights is None else weights.numpy()
 
 
 def _in_slices(read: Callable[[slice], Any], table: np.ndarray) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used."""
+"""Lazy imports of a package's names."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def declared_exports(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` of a package, read from its ``if TYPE_CHECKING:`` block.
 
-    Each line there, ``from calibrant.evaluation.pipeline import evaluate as evaluate``, says a name once, for
-    type checkers too. What comes from the package itself is a submodule.
+    Each line there, ``from calibrant.evaluation.pipeline import evaluate as evaluate``, declares a name once,
+    also for type checkers. An import from the package itself is a submodule.
     """
     with open(file, encoding="utf-8") as source:  # noqa: PTH123, pathlib takes time to import
         (block,) = (node for node in ast.parse(source.read()).body if isinstance(node, ast.If))

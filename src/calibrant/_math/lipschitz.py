@@ -1,4 +1,4 @@
-r"""The largest value of a linear functional over bounded Lipschitz functions: exact, with a certificate.
+r"""Largest value of a linear functional over bounded Lipschitz functions: exact, with a certificate.
 
 For points :math:`x_1 \le \dots \le x_n` with residuals :math:`r_j` and distances :math:`d_j = x_{j+1} - x_j`,
 
@@ -56,8 +56,6 @@ LEFT, RIGHT = 0, 1
 
 
 class LipschitzMaximum(NamedTuple):
-    """The optimum at the points, between two bounds that anyone can check."""
-
     value: float  # of the witness: never above the optimum
     upper_bound: float  # of the potential: never below it
     witness: Vector  # (n,) the maximising function at the points
@@ -67,7 +65,7 @@ class LipschitzMaximum(NamedTuple):
 def sorted_residuals(
     scores: Vector, outcomes: Vector, weights: Vector | None = None
 ) -> tuple[NDArray[np.int64], Vector, Vector, Vector]:
-    """The order of the rows by score ``(N,)``; in it scores, outcomes less scores, and shares of weight."""
+    """Row order by score ``(N,)``; sorted scores, outcomes minus scores, and shares of weight."""
     order = np.argsort(scores)
     ascending = scores[order]
     mass = np.ones(len(order)) if weights is None else weights[order]
@@ -77,7 +75,7 @@ def sorted_residuals(
 def smooth_calibration_solution(
     scores: Vector, outcomes: Vector, weights: Vector | None = None
 ) -> tuple[Vector, Vector, LipschitzMaximum]:
-    """The distinct scores, the residual at each as a share of the whole, and the optimum there."""
+    """Distinct scores, each one's residual as a share of the total, and the optimum there."""
     _, ascending, residuals, shares = sorted_residuals(scores, outcomes, weights)
     points, merged, _ = merge_ties(ascending, shares * residuals)
     return points, merged, lipschitz_maximum(points, merged)
@@ -87,7 +85,7 @@ def smooth_calibration_error(scores: Vector, outcomes: Vector, weights: Vector |
     happened = outcomes == 1
     if weights is not None or not (happened | (outcomes == 0)).all():
         return smooth_calibration_solution(scores, outcomes, weights)[2].value
-    # Values are sorted several times faster than places are found in order.
+    # Sorting values is several times faster than argsort.
     points, residuals = np.empty(len(scores)), np.empty(len(scores))
     count = _merge_outcomes(np.sort(scores[happened]), np.sort(scores[~happened]), points, residuals)
     return float(lipschitz_values(points[:count].copy(), residuals[None, :count].copy())[0])
@@ -114,7 +112,7 @@ def smooth_calibration_gradient(
     residuals = shares * residuals
     points, merged, ties = merge_ties(ascending, residuals)
     best = lipschitz_maximum(points, merged)
-    # Row by row: the weight moves along w, and the residual along the slope of w where it has one.
+    # Per row: the weight moves along w, and the residual along the slope of w if it has one.
     slope, rest = _slopes(merged, best.potential, np.bincount(ties, shares).astype(np.float64))
     gradient = np.empty_like(shares)
     gradient[order] = shares * (rest - best.witness)[ties] + residuals * slope[ties]
@@ -139,7 +137,7 @@ def lipschitz_maximum(points: Vector, residuals: Vector) -> LipschitzMaximum:
 
 
 def merge_ties(scores: Vector, values: Vector) -> tuple[Vector, Vector, NDArray[np.int64]]:
-    """Distinct ascending scores ``(n,)``, the sum of the values at each, and of every row its place there."""
+    """Distinct ascending scores ``(n,)``, sums of values, and each row's index among them."""
     points = np.empty_like(scores)
     sums = np.zeros_like(values)
     ties = np.empty(scores.shape[0], np.int64)
@@ -161,7 +159,7 @@ def _merge(scores: Vector, values: Vector, points: Vector, sums: Vector, ties: N
 
 @njit
 def _merge_outcomes(happened: Vector, failed: Vector, points: Vector, residuals: Vector) -> int:
-    """Distinct ascending scores, and the mean residual at each, from the sorted scores of both outcomes."""
+    """Distinct ascending scores with mean residuals, from the sorted scores of both outcomes."""
     size = len(happened) + len(failed)
     i, j, last = 0, 0, 0
     while i + j < size:
@@ -230,7 +228,7 @@ def _both_passes(
         for side in range(2):
             peak[side, j] = min(keys[side, top[side] - 1] - x, 1.0) if top[side] > bottom[side] else -1.0
         if rest > 0.0 and last < first:
-            peak[here, j] = 1.0  # exactly, without the roundings of its key
+            peak[here, j] = 1.0  # exactly, without the rounding of its key
 
     w = min(max(0.0, peak[LEFT, n - 1]), -peak[RIGHT, n - 1])
     h = cumulative
@@ -252,11 +250,11 @@ def _both_passes(
 
 
 def lipschitz_values(points: Vector, residuals: Matrix) -> Vector:
-    r"""The optima ``(r,)`` for residuals ``(r, n)`` at ascending, perhaps tied points ``(n,)``.
+    r"""Optima ``(r,)`` for residuals ``(r, n)`` at ascending, possibly tied points ``(n,)``.
 
-    The forward pass without the backward one. The maximum of :math:`V_j` is kept as it goes. A slide leaves
-    it as it is. Adding :math:`r w` with :math:`r > 0` raises it by :math:`r w_0`, where :math:`w_0` is the
-    right end of the interval of maxima. Then it rises by the slope that is left times the way to the next
+    Forward pass only, which tracks the maximum of :math:`V_j`. A slide does not change
+    it. Adding :math:`r w` with :math:`r > 0` raises it by :math:`r w_0`, where :math:`w_0` is the
+    right end of the interval of maxima. Then it rises by the remaining slope times the distance to the next
     breakpoint, until the slope is used up or the wall is reached; r < 0 is the mirror image.
     """
     num_rows, n = residuals.shape
@@ -318,8 +316,8 @@ def _find_values(
 
 
 def _slopes(residuals: Vector, potential: Vector, shares: Vector) -> tuple[Vector, Vector]:
-    """For each point: the mean slope of w around it, and what the multipliers leave over, per weight."""
-    flow = potential - np.cumsum(residuals)  # h_j - C_j; the last is zero: beyond it is no distance
+    """Per point: mean slope of w around it, and the rest of the multipliers per weight."""
+    flow = potential - np.cumsum(residuals)  # h_j - C_j; the last is zero: no distance follows
     flow[np.abs(flow) <= 1e-13 * np.abs(residuals).sum()] = 0.0  # rounding errors have a sign too
     before = np.concatenate([[0.0], flow[:-1]])
     slope = (np.sign(before) + np.sign(flow)) / 2

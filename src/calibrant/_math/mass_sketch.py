@@ -21,7 +21,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibrant._math.binning import REACHED, BinSums, bin_sums, mass_boundaries
+from calibrant._math.binning import REACHED, BinSums, bin_sums
 from calibrant._math.shapes import Float, Int, Shaped
 
 NUM_CELLS = 2**14
@@ -34,7 +34,6 @@ def sketch_sums(
     outcomes: Shaped[Tensor, " N"],
     weights: Float[Tensor, " N"] | None = None,
 ) -> tuple[Float[Tensor, " M"], Float[Tensor, " M"], Float[Tensor, " M"]]:
-    """Weights, weighted confidences and weighted outcomes of each cell."""
     inner = _cell_edges()[1:-1].to(confidences.device)
     index = torch.searchsorted(inner, confidences.to(torch.float64).contiguous())
     return bin_sums(index, NUM_CELLS, confidences, outcomes, weights)
@@ -47,22 +46,16 @@ def sketch_bins(
     *,
     num_bins: int,
 ) -> BinSums:
-    """Bins of equal mass, with cells split in proportion; the edges are those of cells."""
-    reached, cell, _ = _boundaries(counts, num_bins)
+    reached, cell, targets = _boundaries(counts, num_bins)
     edges = _cell_edges().to(counts.device)
-    sums = (shared_out(counts, each, num_bins=num_bins) for each in (counts, confidences, outcomes))
-    return BinSums(torch.cat([edges[cell[:1]], edges[cell[1:] + 1]]), *sums, total=float(reached[-1]))
-
-
-def shared_out(
-    counts: Float[Tensor, " M"], sums: Float[Tensor, " M"], *, num_bins: int, whole: bool = False
-) -> Float[Tensor, " B"]:
-    """Sums of cells in bins of equal mass; ``whole`` if bins hold whole samples, each of which counts one."""
-    reached, cell, targets = _boundaries(counts, num_bins, whole=whole)
     before = reached - counts  # (M,), the weight below each cell
     share = ((targets - before[cell]) / counts[cell].where(counts[cell] > 0, 1.0)).clamp(0, 1)
     share[0], share[-1] = 0.0, 1.0
-    return (sums.cumsum(dim=0)[cell] - (1 - share) * sums[cell]).diff()
+    sums = (
+        (each.cumsum(dim=0)[cell] - (1 - share) * each[cell]).diff()
+        for each in (counts, confidences, outcomes)
+    )
+    return BinSums(torch.cat([edges[cell[:1]], edges[cell[1:] + 1]]), *sums, total=float(reached[-1]))
 
 
 def sketch_error_bound(
@@ -72,7 +65,7 @@ def sketch_error_bound(
     *,
     num_bins: int,
 ) -> Float[Tensor, ""]:
-    """By how much the l1 error of ``sketch_bins`` can differ from the exact one."""
+    """Bound on the difference between the l1 error of ``sketch_bins`` and the exact one."""
     reached, cell, _ = _boundaries(counts, num_bins)
     split = cell[1:-1]
     weight, ones = counts[split], outcomes[split]
@@ -82,19 +75,18 @@ def sketch_error_bound(
 
 
 def _boundaries(
-    counts: Tensor, num_bins: int, *, whole: bool = False
+    counts: Tensor, num_bins: int
 ) -> tuple[Float[Tensor, " M"], Int[Tensor, " {num_bins}+1"], Float[Tensor, " {num_bins}+1"]]:
-    """The weight up to the end of each cell, the cell of each boundary between bins, and what is below it."""
+    """Cumulative weight of cells, cell of each bin boundary, and weight below each boundary."""
     reached = counts.cumsum(dim=0)
     targets = torch.arange(num_bins + 1).to(counts) / num_bins * reached[-1]
-    targets = mass_boundaries(int(reached[-1]), num_bins).to(counts) if whole else targets
     cell = torch.searchsorted(reached, targets * REACHED)  # the tolerance of `mass_boundaries`
-    cell[0] = int((counts > 0).to(torch.uint8).argmax())  # the first one that holds anything
+    cell[0] = int((counts > 0).to(torch.uint8).argmax())  # the first non-empty one
     return reached, cell, targets
 
 
 def _cell_edges() -> Float[Tensor, " edges"]:
-    """Edges of the cells: 0, equal steps of log-odds, 1. On the CPU, so that all processes have the same."""
+    """Edges of the cells: 0, equal steps of log-odds, 1. On the CPU, so that all processes agree."""
     log_odds = torch.linspace(
         -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS, NUM_CELLS - 1, dtype=torch.float64, device="cpu"
     )

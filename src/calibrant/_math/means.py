@@ -1,4 +1,4 @@
-"""Means over seeds with their 95% intervals, and how they are written."""
+"""Means over seeds with their 95% intervals, and their text form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Mean:
-    """A mean over seeds and half the width of its 95% interval (Student's t); one seed has no interval."""
+    """A mean over seeds with half the width of its 95% interval (Student's t); one seed has no interval."""
 
     value: float
     half_width: float | None
@@ -20,12 +20,10 @@ class Mean:
 
     @property
     def low(self) -> float:
-        """The lower end; minus infinity for one seed."""
         return -math.inf if self.half_width is None else self.value - self.half_width
 
     @property
     def high(self) -> float:
-        """The upper end; infinity for one seed."""
         return math.inf if self.half_width is None else self.value + self.half_width
 
 
@@ -49,7 +47,7 @@ def mean_of(values: Sequence[float]) -> Mean:
 
 @cache
 def standard_errors(n: int) -> float:
-    """How many standard errors of the mean of ``n`` values half its interval is long: Student's quantile.
+    """Half width of the interval of ``n`` values' mean in standard errors: Student's quantile.
 
     Example:
         >>> round(standard_errors(3), 3)
@@ -61,7 +59,7 @@ def standard_errors(n: int) -> float:
 
 
 def plus_minus(mean: Mean | None, digits: int = 3, scale: float = 1.0, *, signed: bool = False) -> str:
-    """A mean with half the width of its interval; a dash where there is none.
+    """A mean with half the width of its interval; a dash for None.
 
     Example:
         >>> plus_minus(Mean(value=0.031, half_width=0.002, n=3), 2, 100)
@@ -78,12 +76,12 @@ def plus_minus(mean: Mean | None, digits: int = 3, scale: float = 1.0, *, signed
 
 
 def rounded(value: float | None, digits: int = 8) -> float | None:
-    """Eight digits, so that rounding twice is not seen on the page; None for what is not finite."""
+    """Eight digits, so that rounding twice does not show; None for non-finite values."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.{digits}g}")
 
 
 def side(mean: Mean, below: str, neither: str, above: str) -> str:
-    """The word for a difference: its interval lies below zero, holds zero, or lies above.
+    """Word for a difference: its interval is below zero, contains zero, or is above.
 
     Example:
         >>> side(Mean(value=-1.0, half_width=0.5, n=3), "falls", "stays", "rises")

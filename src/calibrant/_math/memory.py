@@ -1,4 +1,4 @@
-"""Memory that is left, and errors in place of the end of the process where it does not suffice."""
+"""Available memory, and errors instead of a killed process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_shortage(error: BaseException) -> bool:
 
 @contextmanager
 def bounded_memory() -> Generator[None]:
-    """Asking for more memory than is left is a ``ShortOfMemoryError``, where Linux would end the process."""
+    """Raise a ``ShortOfMemoryError`` beyond the available memory, before Linux kills the process."""
     left = available_memory()
     try:
         with _limited_to(left):
@@ -33,9 +33,9 @@ def bounded_memory() -> Generator[None]:
 
 
 def available_memory() -> int | None:
-    """Bytes that this process may take from now on, by the system, its control group and its limits.
+    """Bytes that this process can still allocate, by the system, its control group and its limits.
 
-    None where that is unknown, as on other systems than Linux.
+    None if unknown, as outside Linux.
     """
     if sys.platform != "linux":
         return None
@@ -55,7 +55,6 @@ def available_memory() -> int | None:
 
 @contextmanager
 def _limited_to(left: int | None) -> Generator[None]:
-    """Memory that is not of files is limited to what is taken and what is left."""
     if left is None or sys.platform != "linux":
         yield
         return
@@ -70,6 +69,6 @@ def _limited_to(left: int | None) -> Generator[None]:
 
 
 def _taken() -> int:
-    """Bytes of this process that are not of files."""
+    """Bytes of anonymous memory of this process."""
     pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[5]
     return os.sysconf("SC_PAGE_SIZE") * int(pages)

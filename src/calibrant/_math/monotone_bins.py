@@ -1,4 +1,4 @@
-r"""The most bins whose mean outcomes still ascend.
+r"""Most bins with ascending mean outcomes.
 
 The sorted samples are known by their cumulative weights and outcomes, so that the mean of a bin is a
 difference of two numbers, and a trial of b bins takes b steps at most. A fall of the mean can only lie
@@ -20,7 +20,7 @@ _ROUNDING = 1e-15  # of a cumulative sum, relative, per term
 
 
 def monotone_mass_bins(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> int:
-    """Number of equal-mass bins before the first number with which a mean outcome falls."""
+    """Number of equal-mass bins before the first number at which a mean outcome falls."""
     ranked, masses, sums = _sorted(scores, outcomes, weights)
     _, tied_masses, ties = merge_ties(ranked, masses)
     tied_sums = np.bincount(ties, sums, len(tied_masses))
@@ -34,7 +34,7 @@ def monotone_mass_bins(scores: Vector, outcomes: Vector, weights: Vector | None 
 
 
 def monotone_width_bins(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> int:
-    """:func:`monotone_mass_bins` with bins of equal width; empty ones are passed over."""
+    """:func:`monotone_mass_bins` with bins of equal width; empty ones are skipped."""
     ranked, masses, sums = _sorted(scores, outcomes, weights)
     points, point_masses, ties = merge_ties(ranked, masses)
     point_sums = np.bincount(ties, sums, len(points))
@@ -47,7 +47,7 @@ def monotone_width_bins(scores: Vector, outcomes: Vector, weights: Vector | None
 
 
 def _sorted(scores: Vector, outcomes: Vector, weights: Vector | None) -> tuple[Vector, Vector, Vector]:
-    """Ascending scores, among equals by weight, with weights and weighted outcomes; none of weight zero."""
+    """Ascending scores (ties by weight), weights and weighted outcomes; without samples of weight zero."""
     if weights is None:
         order = np.argsort(scores)
         return scores[order], np.ones(len(order)), outcomes[order]
@@ -57,7 +57,7 @@ def _sorted(scores: Vector, outcomes: Vector, weights: Vector | None) -> tuple[V
 
 
 def _mixed(means: Vector) -> tuple[int, int]:
-    """First and last place between which the outcomes are not in ascending order (first > last: they are)."""
+    """First and last place between which outcomes are not ascending (first > last: all ascend)."""
     falls = np.flatnonzero(np.diff(means) < 0)
     if len(falls) == 0:
         return 0, -1
@@ -98,7 +98,6 @@ def _mass_search(reached: Vector, cumulative: Vector, first: int, last: int, cou
 
 @njit
 def _end(reached: Vector, total: float, j: int, num_bins: int, counted: bool) -> int:
-    """How many of the sorted samples lie in the first j bins."""
     n = reached.shape[0] - 1
     if j <= 0 or j >= num_bins:
         return 0 if j <= 0 else n
@@ -115,7 +114,7 @@ def _width_search(
     slack = _ROUNDING * cumulative[n]
     for num_bins in range(2, most + 1):
         mean, error = -1.0, -1.0
-        # From the bin of the first mixed point; what precedes it in its bin belongs to it.
+        # From the bin of the first mixed point, including points before it in its bin.
         upper = width_bin(points[first], num_bins) / num_bins
         low = int(np.searchsorted(points, upper, side="right")) if upper > 0.0 else 0
         while low <= last:

@@ -1,4 +1,4 @@
-"""Newton's method with halved steps: the rule by which steps are halved, and descents in a box."""
+"""Newton's method with halved steps: the halving rule, and minimisation in a box."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
 Trial = TypeVar("Trial")
 
-TOLERANCE = 1e-9  # of derivatives by parameters of order one; certificates promise 1e-8
+TOLERANCE = 1e-9  # of derivatives by parameters of order one; certificates guarantee 1e-8
 MAX_STEPS = 100
 LONGEST_STEP = 2.0  # in any parameter
-_DESCENT = 1e-4  # share of the descent promised by the slope that a step must bring
+_DESCENT = 1e-4  # share of the descent predicted by the slope that a step must reach
 
 
 def halved(
@@ -27,14 +27,11 @@ def halved(
     rounding: float = 1e-14,
     halvings: int = 40,
 ) -> Trial | None:
-    """The first of a step, its half, its quarter, ... that lowers a function enough; None if none does.
+    """First of a step, its half, its quarter, ... that lowers a function enough; None if none does.
 
-    Args:
-        at: For a part of the step: the function there, the change that its slope promises, the point itself.
-        value: The function where the step begins.
-        flatter: Whether the gradient is smaller at a point: near the minimum the value no longer tells.
-        rounding: Relative difference of values up to which ``flatter`` decides.
-        halvings: How many parts of the step are tried.
+    ``at`` gives, for a fraction of the step, the function there, the change its slope predicts, and the
+    point. ``value`` is the function at the start. ``flatter`` returns True if a point's gradient is smaller;
+    it decides if values differ by at most ``rounding``, relatively.
     """
     for halving in range(halvings):
         reached, promised, trial = at(0.5**halving)
@@ -55,14 +52,13 @@ class Expansion(NamedTuple):
 class Minimum:
     point: Vector
     value: float
-    slope: float  # largest derivative by a parameter that no bound holds
+    slope: float  # largest derivative by a free parameter
     steps: int
-    gradient: Vector  # of the parameters that no bound holds, as are the second derivatives
+    gradient: Vector  # of the free parameters, as are the second derivatives
     hessian: Matrix
 
     @property
     def promised(self) -> float:
-        """How much lower the next step is expected to lead."""
         if not len(self.gradient):
             return 0.0
         return float(self.gradient @ _solve_positive(self.hessian, self.gradient)) / 2
@@ -106,7 +102,7 @@ def _along(
     free: NDArray[np.bool_],
     box: tuple[Vector, Vector],
 ) -> tuple[tuple[Vector, Expansion] | None, int]:
-    """The next point and what is there, and how often the function was looked at."""
+    """Next point with its expansion, and the number of evaluations."""
     looks, largest = 0, _largest(here.gradient, free)
 
     def at(part: float) -> tuple[float, float, tuple[Vector, Expansion]]:
@@ -121,7 +117,6 @@ def _along(
 
 
 def _free(point: Vector, gradient: Vector, low: Vector, high: Vector) -> NDArray[np.bool_]:
-    """Which parameters no bound holds against the descent."""
     return ~(((point <= low) & (gradient >= 0)) | ((point >= high) & (gradient <= 0)))
 
 
@@ -130,7 +125,6 @@ def _largest(gradient: Vector, free: NDArray[np.bool_]) -> float:
 
 
 def _solve_positive(hessian: Matrix, gradient: Vector) -> Vector:
-    """Newton's step with every curvature made positive."""
     curvatures, axes = np.linalg.eigh(hessian)
     curvatures = np.maximum(np.abs(curvatures), 1e-12 * max(1e-12, np.abs(curvatures).max()))
     return axes @ ((axes.T @ gradient) / curvatures)

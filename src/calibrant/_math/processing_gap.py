@@ -1,4 +1,4 @@
-r"""What bounded 1-Lipschitz changes of scores can gain: of the log loss, and of the squared loss.
+r"""Gains in log loss and squared loss from bounded 1-Lipschitz changes of scores.
 
 **Log loss**, over changes of the log-odds, with a certificate.
 
@@ -62,8 +62,6 @@ _TO_BOUNDARY = 0.99
 
 
 class ProcessingGap(NamedTuple):
-    """What the best admissible change gains, and where it leads."""
-
     value: float  # of the change found: never above the optimum
     upper_bound: float  # never below it
     points: Vector  # (n,) distinct scores, or log-odds, ascending
@@ -71,7 +69,7 @@ class ProcessingGap(NamedTuple):
 
 
 def likelihood_gap(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> ProcessingGap:
-    """Mean log loss, in nats, of scores ``(N,)`` less the least that an admissible change can reach."""
+    """Mean log loss, in nats, of scores ``(N,)`` minus the least after an admissible change."""
     mass = np.ones(len(scores)) if weights is None else weights
     counted = mass > 0
     floored = np.clip(scores[counted], FLOOR, 1 - FLOOR)
@@ -102,7 +100,6 @@ class _Problem:
         return self._masses * _logistic(self._points + change) - self._sums
 
     def solve(self) -> Vector:
-        """The change that minimises the loss, strictly inside the constraints."""
         from scipy.linalg import solveh_banded
 
         change = np.zeros(len(self._points))
@@ -120,14 +117,14 @@ class _Problem:
             try:
                 single = len(right) == 1  # which scipy's tridiagonal solver does not take
                 step = right / banded[1] if single else solveh_banded(banded, right, check_finite=False)
-            except np.linalg.LinAlgError:  # as precise as it gets; the certificate says how precise
+            except np.linalg.LinAlgError:  # no further precision possible; the certificate bounds it
                 break
             moved = self._product(step)
             turned = (centre + multipliers * moved) / slacks - multipliers
             length = min(_room(slacks, -moved), _room(multipliers, turned))
             change = change + length * step
             multipliers = multipliers + length * turned
-            # No step takes more than this share of a slack; what is lost beyond is rounding.
+            # No step takes more than this share of a slack.
             slacks = np.maximum(self._ends - self._product(change), (1 - _TO_BOUNDARY) * slacks)
         return change
 
@@ -142,7 +139,6 @@ class _Problem:
         return walls - np.diff(chain, prepend=0.0, append=0.0)
 
     def _hessian(self, curvature: Vector, stiffness: Vector) -> Matrix:
-        """Upper banded form ``(2, n)``."""
         n = len(self._points)
         links = stiffness[2 * n : 3 * n - 1] + stiffness[3 * n - 1 :]
         banded = np.zeros((2, n))
@@ -158,7 +154,6 @@ def _logistic(t: Vector) -> Vector:
 
 
 def _room(values: Vector, step: Vector) -> float:
-    """How far to go before a value reaches zero, nearly."""
     falling = step < 0
     if not falling.any():
         return 1.0
@@ -166,7 +161,7 @@ def _room(values: Vector, step: Vector) -> float:
 
 
 def post_processing_gap(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> ProcessingGap:
-    """Mean squared loss of scores ``(N,)`` less the least that a 1-Lipschitz change of them can reach."""
+    """Mean squared loss of scores ``(N,)`` minus the least after a 1-Lipschitz change."""
     _, ascending, residuals, shares = sorted_residuals(scores, outcomes, weights)
     points, masses, ties = merge_ties(ascending, shares)
     sums = np.bincount(ties, shares * (residuals + ascending), len(points))
@@ -178,7 +173,7 @@ def post_processing_gap(scores: Vector, outcomes: Vector, weights: Vector | None
 
 @njit
 def _regress(points: Vector, means: Vector, masses: Vector) -> tuple[Vector, float, float]:
-    """The fit, what it gains over the points themselves, and by how much the optimum may gain more."""
+    """The fit, its gain over the points themselves, and a bound on any further gain."""
     n = points.shape[0]
     keys = np.empty((2, 2 * n))  # position = key on the left, key + 2 x on the right
     changes = np.empty((2, 2 * n))  # slope of G beyond the breakpoint less the slope on the near side

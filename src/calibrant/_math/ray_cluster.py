@@ -1,4 +1,4 @@
-"""A connection to Ray: to a cluster, or to one of this machine alone, which is started and ended."""
+"""Connection to Ray: to a cluster, or to a local one that is started and stopped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from calibrant._math.errors import InputError, without_warnings
 
 
 def check_address(address: str) -> None:
-    """Refuse the address of a Ray client."""
     if address.startswith("ray://"):
         raise InputError(
             f"`address` must be that of the cluster itself, not of its client; got {address}; "
@@ -21,7 +20,7 @@ def check_address(address: str) -> None:
 
 
 def connect(address: str, *, cores: int, store_bytes: int) -> tuple[Any, bool]:
-    """``ray``, connected, and whether this call started it; an empty ``address`` is a Ray of this machine."""
+    """``ray``, connected, and whether this call started it; an empty ``address`` starts a local Ray."""
     check_address(address)
     try:
         ray: Any = import_module("ray")
@@ -51,7 +50,6 @@ def connect(address: str, *, cores: int, store_bytes: int) -> tuple[Any, bool]:
 
 @contextmanager
 def connected(address: str, *, cores: int, store_bytes: int) -> Generator[Any]:
-    """As :func:`connect`, and disconnected afterwards if it was connected here."""
     ray, ours = connect(address, cores=cores, store_bytes=store_bytes)
     if ours:
         atexit.register(ray.shutdown)

@@ -1,4 +1,4 @@
-"""A roster is a file of imports, in the order in which people see what it names; the rest is read from it."""
+"""Registries: a registry is a file of imports in display order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Kind = TypeVar("Kind")
 
 
 def public_names(namespace: Mapping[str, Any]) -> list[str]:
-    """The functions and classes of a package that a file of it holds: its ``__all__``.
+    """``__all__`` of a package: the functions and classes that one of its files holds.
 
     Example:
         >>> from concurrent.futures import thread
@@ -25,7 +25,7 @@ def public_names(namespace: Mapping[str, Any]) -> list[str]:
 
 
 def subclasses(namespace: Mapping[str, Any], kind: type[Kind]) -> dict[str, type[Kind]]:
-    """The classes that a roster holds, in its order, by the names of their files with dashes.
+    """Classes in a registry, in its order, keyed by file name with dashes.
 
     Example:
         >>> import json

@@ -1,4 +1,4 @@
-"""One number per sample from its probabilities, in float64 and without a float64 copy of the whole table.
+"""One number per sample from its probabilities, in float64 without a float64 copy of the table.
 
 ``labels`` of shape ``(N,)`` beside probabilities ``(N, C)`` are classes; of equal shape they are outcomes
 in {0, 1}, one event per entry, and with several events per sample the value is the mean over them.
@@ -15,13 +15,13 @@ from torch import Tensor
 from calibrant._math.arrays import row_slices
 from calibrant._math.shapes import Bool, Float, Int, Shaped
 
-FLOOR = 1e-12  # probabilities closer to 0 or 1 than this count as this close, where their logarithm is taken
+FLOOR = 1e-12  # probabilities closer to 0 or 1 than this are clipped before taking logarithms
 _VECTOR = 64  # elements; at least those of an unrolled loop
-_UNSHARED = 1 << 14  # elements that one thread goes through
+_UNSHARED = 1 << 14  # elements that one thread processes
 
 
 class TopLabel(NamedTuple):
-    """The most probable class, how probable it is, and whether it is the true one."""
+    """Most probable class, its probability, and whether it is the true class."""
 
     confidence: Float[Tensor, " N"]
     prediction: Int[Tensor, " N"]
@@ -41,19 +41,19 @@ def top_label(probs: Float[Tensor, " N"] | Float[Tensor, "N C"], labels: Shaped[
 
 
 def hits(probs: Tensor, labels: Tensor) -> Float[Tensor, " N"]:
-    """1 where the most probable class is the true one, else 0; of several events the share foretold."""
+    """1 if the most probable class is the true one, else 0; for several events the share predicted right."""
     if labels.shape == probs.shape:
         return _over_events(lambda p, y: ((p > 0.5) == (y == 1)).to(torch.float64), probs, labels)
     return top_label(probs, labels).correct.to(torch.float64)
 
 
 def misses(probs: Tensor, labels: Tensor) -> Float[Tensor, " N"]:
-    """1 where the most probable class is not the true one, else 0; of several events the share."""
+    """1 if the most probable class is not the true one, else 0; for several events the share."""
     return 1 - hits(probs, labels)
 
 
 def negative_log_likelihoods(probs: Tensor, labels: Tensor) -> Float[Tensor, " N"]:
-    """Minus the log-probability of what happened; inf where that had probability zero."""
+    """Minus the log-probability of the outcome; inf if its probability is zero."""
     if labels.shape == probs.shape:
         return _over_events(lambda p, y: 0.0 - torch.where(y == 1, p.log(), torch.log1p(-p)), probs, labels)
     true = probs.gather(1, labels[:, None])[:, 0].to(torch.float64)
@@ -61,32 +61,30 @@ def negative_log_likelihoods(probs: Tensor, labels: Tensor) -> Float[Tensor, " N
 
 
 def brier_scores(probs: Tensor, labels: Tensor) -> Float[Tensor, " N"]:
-    """Squared distance to what happened: (p - y)² for an event, summed over the classes for a class."""
+    """Squared distance to the outcome: (p - y)² for an event, summed over the classes for a class."""
     if labels.shape == probs.shape:
         return _over_events(lambda p, y: (p - y.to(torch.float64)).square(), probs, labels)
     return by_rows(lambda rows: _class_squares(probs[rows], labels[rows]), probs)
 
 
 def entropies(probs: Tensor, *, events: bool) -> Float[Tensor, " N"]:
-    """Entropy in nats of each row; ``events``: of each entry as the probability of an event."""
+    """Entropy in nats of each row; with ``events`` each entry is the probability of an event."""
     if events:
         return _over_events(lambda p, _: torch.special.entr(p) + torch.special.entr(1 - p), probs, probs)
     return by_rows(lambda rows: torch.special.entr(probs[rows].to(torch.float64)).sum(dim=1), probs)
 
 
 def weighted_sum(values: Shaped[Tensor, " N"], weights: Float[Tensor, " N"] | None) -> Float[Tensor, ""]:
-    """Sum over the samples; a sample of weight zero does not count, even where its value is infinite."""
+    """Sum over the samples; samples of weight zero are ignored, even if their value is infinite."""
     values = values.to(torch.float64)
     return values.sum() if weights is None else (values.where(weights > 0, 0.0) * weights).sum()
 
 
 def weighted_mean(values: Shaped[Tensor, " N"], weights: Float[Tensor, " N"] | None) -> Float[Tensor, ""]:
-    """Mean over the samples; again one of weight zero does not count."""
     return weighted_sum(values, weights) / (len(values) if weights is None else weights.sum())
 
 
 def by_rows(score: Callable[[slice], Tensor], table: Tensor) -> Float[Tensor, " N"]:
-    """One number per row, a slice of rows at a time."""
     # Filled in place: small results kept between large temporaries would fragment the heap.
     scores = torch.empty(len(table), dtype=torch.float64, device=table.device)
     for rows in row_slices(table):
@@ -95,24 +93,22 @@ def by_rows(score: Callable[[slice], Tensor], table: Tensor) -> Float[Tensor, " 
 
 
 def _over_events(loss: Callable[[Tensor, Tensor], Tensor], probs: Tensor, labels: Tensor) -> Tensor:
-    """Loss of each entry, averaged over the columns where there are several."""
     if probs.ndim == 1:
         return loss(probs.to(torch.float64), labels)
     return by_rows(lambda rows: loss(probs[rows].to(torch.float64), labels[rows]).mean(dim=1), probs)
 
 
 def _class_squares(probs: Tensor, labels: Tensor) -> Tensor:
-    """Squared distances (rows,) between rows of probabilities and the vertices of their classes."""
     distance = probs.to(torch.float64, copy=True)
     distance[torch.arange(len(labels), device=labels.device), labels] -= 1
     return distance.square_().sum(dim=1)
 
 
 def steady_sigmoid(scores: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """The logistic function, equal where scores are: what is tied stays tied.
+    """Logistic function that keeps ties: equal scores get equal values.
 
-    A vectorised loop rounds the last few elements, of each thread's share too, in another way. So blocks are
-    of whole vectors and too small to be shared.
+    A vectorised loop rounds the last few elements, also of each thread's share, differently. So blocks are
+    whole vectors and too small to be shared.
 
     Example:
         >>> steady_sigmoid(torch.tensor([0.0, -torch.inf]))

@@ -1,4 +1,4 @@
-"""Annotations that state shapes, such as ``Float[Tensor, "N C"]``: jaxtyping's notation without jaxtyping.
+"""Shape annotations such as ``Float[Tensor, "N C"]``: jaxtyping's notation without jaxtyping.
 
 A type checker sees the array alone; the tests put jaxtyping's classes in the place of these and check shapes.
 """

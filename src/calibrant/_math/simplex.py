@@ -1,4 +1,4 @@
-"""Logarithms of probabilities and of their complements, accurate where a network is sure of itself.
+"""Logarithms of probabilities and of their complements, accurate for confident networks.
 
 The largest logit of a row is treated apart. The probability that it misses is summed from the other classes,
 never taken as ``1 - p``, so that ``log p`` keeps its digits when ``p`` rounds to one, and ``log(1 - p)`` when
@@ -25,7 +25,7 @@ def working_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def back_to(result: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return to the caller's type; what float16 cannot hold becomes its largest number, not infinity."""
+    """Convert to the caller's type; values beyond float16 become its largest number, not infinity."""
     if result.dtype == dtype:
         return result
     return result.to(dtype).nan_to_num(nan=math.nan)
@@ -35,8 +35,8 @@ def back_to(result: Tensor, dtype: torch.dtype) -> Tensor:
 class TopSplit:
     """Rows of logits seen from their largest entry; all but ``top`` and ``shift`` differentiable."""
 
-    top: Int[Tensor, "*N 1"]  # where the largest logit stands, the first one among equals
-    gaps: Float[Tensor, "*N C"]  # the other logits minus the largest; -inf in the largest one's own place
+    top: Int[Tensor, "*N 1"]  # index of the largest logit, the first among equals
+    gaps: Float[Tensor, "*N C"]  # the other logits minus the largest; -inf at the largest one's index
     shift: Float[Tensor, "*N 1"]  # the largest gap
     ratios: Float[Tensor, "*N C"]  # exp(gaps - shift)
     total: Float[Tensor, "*N 1"]  # their sum, 1 to C - 1
@@ -44,7 +44,7 @@ class TopSplit:
     odds: Float[Tensor, "*N 1"]  # at most C - 1
 
     def probs_of_others(self) -> Float[Tensor, "*N C"]:
-        """Softmax of the row, with 0 in the top one's place."""
+        """Softmax of the row, with 0 for the top class."""
         return self.ratios * (self.shift.exp() / (1 + self.odds))
 
     def shares_of_others(self) -> Float[Tensor, "*N C"]:
@@ -53,21 +53,20 @@ class TopSplit:
 
 
 def top_class(logits: Float[Tensor, "N C"]) -> Int[Tensor, " N"]:
-    """The place of each row's largest logit, the first of equals; never traced."""
+    """Index of each row's largest logit, the first of equals; never traced."""
     if logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64):
         return torch.from_numpy(logits.detach().numpy().argmax(axis=1))  # many times as fast
     return logits.argmax(dim=1)
 
 
 def gaps_to_top(logits: Float[Tensor, "*N C"]) -> tuple[Int[Tensor, "*N 1"], Float[Tensor, "*N C"]]:
-    """The place of each row's largest logit, and the others minus it, with -inf in its own place."""
+    """Index of each row's largest logit, and all logits minus it, with -inf at that index."""
     # Gathered, not reduced by amax: among equals the whole derivative belongs to one entry.
     top = logits.argmax(-1, keepdim=True)
     return top, (logits - logits.gather(-1, top)).scatter(-1, top, -math.inf)
 
 
 def split_gaps(top: Int[Tensor, "*N 1"], gaps: Float[Tensor, "*N C"]) -> TopSplit:
-    """Sum up what stands against the top class."""
     shift = gaps.detach().amax(-1, keepdim=True).clamp(min=LOG_OF_ZERO)
     ratios = (gaps - shift).exp()
     total = ratios.sum(-1, keepdim=True)

@@ -12,7 +12,7 @@ from calibrant._math.arrays import MAY_BE_SHARED, NEAR_EDGE
 from calibrant._math.jit import njit
 from calibrant._math.newton import Expansion
 
-_BLOCK = 12  # binary logarithm of how many samples are added up before what they give is
+_BLOCK = 12  # binary logarithm of the number of samples per partial sum
 
 
 @njit
@@ -24,8 +24,7 @@ def read_narrow_rows(
 ) -> tuple[float, float, float]:
     """Fill in each row's largest value, and with labels whether its first place is the true class.
 
-    Returns the smallest value, the largest and the furthest that a row's sum lies from one; NaN anywhere is
-    in the last.
+    Returns the smallest value, the largest, and the largest deviation of a row's sum from one, NaN if any is.
     """
     num_samples, num_classes = probs.shape
     low, high, furthest = math.inf, -math.inf, 0.0
@@ -57,11 +56,11 @@ def read_wide_rows(
     correct: NDArray[np.bool_],
     shared: int,
 ) -> tuple[int, float]:
-    """:func:`read_narrow_rows` for many columns, in steps that a processor takes for several columns at once.
+    """:func:`read_narrow_rows` for many columns, in steps that a processor vectorises.
 
-    ``bits`` are the same numbers read as integers, which are ordered alike if none has a minus sign; NaN lies
-    beyond infinity. ``highest`` are such integers, and ``shared`` is that of ``MAY_BE_SHARED``. Returns the
-    smallest integer and the furthest that a row's sum lies from one.
+    ``bits`` are the same numbers read as integers, which have the same order if none has a minus sign; NaN is
+    beyond infinity. ``highest`` are such integers, and ``shared`` is ``MAY_BE_SHARED`` as one. Returns the
+    smallest integer and the largest deviation of a row's sum from one.
     """
     lowest, furthest = bits[0, 0], 0.0
     for i in range(len(probs)):
@@ -79,7 +78,7 @@ def read_wide_rows(
 
 @njit
 def _is_first(label: int, row: NDArray[Any], highest: float, shared: float) -> bool:
-    """Whether the label's is the first of the highest entries, which below ``shared`` may be several."""
+    """Return True if the label's entry is the first of the highest, which may tie below ``shared``."""
     if row[label] != highest:
         return False
     if highest < shared:
@@ -91,7 +90,7 @@ def _is_first(label: int, row: NDArray[Any], highest: float, shared: float) -> b
 
 @njit(fastmath={"reassoc", "nsz"})
 def _sum(row: NDArray[np.floating]) -> float:
-    """In the row's own type, in any order: to see whether it is one."""
+    """Sum in the row's own type, in any order: accurate enough to check that it is one."""
     total = row[0]
     for k in range(1, len(row)):
         total += row[k]
@@ -120,7 +119,7 @@ def width_sums(
 ) -> NDArray[np.float64]:
     """Weights, weighted confidences and weighted outcomes ``(3, B)`` of bins of equal width.
 
-    ``weights`` ``(N,)``, or of length one where all are alike.
+    ``weights`` ``(N,)``, or of length one if all are equal.
     """
     sums = np.zeros((3, num_bins))
     alike = len(weights) == 1
@@ -175,8 +174,8 @@ def pool_adjacent(
     """Isotonic regression of each row of outcomes ``(K, N)`` on ascending scores ``(K, N)``.
 
     Fills ``steps`` ``(4, K, N)`` with the lowest and the highest score, the value and the weight of each
-    step. Equal scores enter as one; samples of weight zero do not count. Means are compared multiplied out,
-    where sums of counts are exact, and equal ones are pooled.
+    step. Equal scores enter as one; samples of weight zero are ignored. Comparing means by cross-multiplied
+    sums is exact for counts; equal means are pooled.
     """
     num_rows, num_samples = scores.shape
     for row in range(num_rows):

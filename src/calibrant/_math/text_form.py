@@ -1,4 +1,4 @@
-"""Things written as text: ``focal-temperature(objective="ece")`` on the command line and in recipes."""
+"""Text form of objects: ``focal-temperature(objective="ece")`` on the command line and in recipes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 _CALL = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", flags=re.DOTALL)
-_LONGEST = 2000  # characters; deeper nesting than this allows would exhaust Python's own parser
+_LONGEST = 2000  # characters; longer texts could nest too deeply for Python's parser
 
 _MOST = 5  # names in a message
 
 
 def common_start(texts: Iterable[str]) -> str:
-    """What all texts begin with.
+    """Common prefix of all texts.
 
     Example:
         >>> common_start(["cifar_resnet", "cifar_vgg"])
@@ -65,7 +65,7 @@ def parse_call(text: str) -> tuple[str, dict[str, object]]:
 
 
 def canonical_call(text: str) -> str:
-    """One spelling of ``name(setting=value)``; what lies in other modules stays as it is written.
+    """Canonical spelling of ``name(setting=value)``; names in other modules stay unchanged.
 
     Example:
         >>> canonical_call(" focal( gamma = 3.0 )"), canonical_call("mlp(widths=[8], dropout=0.1)")
@@ -111,13 +111,13 @@ def build_from(
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: what was probably meant, or what there is."""
+    """End of a sentence about an unknown name: the probable match, or the choices."""
     names = list(known)
     return meant(name, names) or (f"; choose {_listed(names)}." if names else "; there is none.")
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name that is close to a known one, or nothing."""
+    """Proposal of a known name close to an unknown one, as the end of a sentence; else empty."""
     alike = {candidate.lower().replace("_", "-"): candidate for candidate in known}
     close = difflib.get_close_matches(name.lower().replace("_", "-"), alike, n=1)
     return f"; did you mean {alike[close[0]]!r}?" if close else ""
@@ -134,15 +134,15 @@ _OF_OTHERS = {
     "random_state": "seed",
     "pos_label": "positive_class",
 }
-"""What other libraries call arguments."""
+"""Names of arguments in other libraries."""
 _ARRAYS = {"probs", "logits", "labels", "weights"}
 WRAP_ARRAYS = "; wrap arrays as `calibrant.Predictions(probs=probs, labels=labels)`."
 
 
 def suggesting(*, unnamed: str = "") -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
-    """Let a function name the argument that was probably meant by an unknown one.
+    """Let a function propose the argument that was probably meant by an unknown one.
 
-    ``unnamed`` says what it takes, and what to do, if too many come without a name; ``{}`` is their number.
+    ``unnamed`` describes the accepted arguments and the remedy for too many positional ones (``{}`` of them).
 
     Example:
         >>> @suggesting()
@@ -174,7 +174,6 @@ def suggesting(*, unnamed: str = "") -> Callable[[Callable[Given, Result]], Call
 
 
 def _remedy(name: str, known: list[str]) -> str:
-    """What to write for an argument that is not known."""
     name = _OF_OTHERS.get(name, name)
     if name in known:
         return f"; did you mean {name!r}?"
@@ -182,12 +181,11 @@ def _remedy(name: str, known: list[str]) -> str:
 
 
 def kind_of(value: object) -> str:
-    """What a message calls a value that is of no use: its type, or the class that it is."""
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
 def named(name: str, known: Mapping[str, Built], what: str, *, place: str = "", remedy: str = "") -> Built:
-    """The entry of that name; the error names the nearest, and says ``what``, ``place`` and ``remedy``."""
+    """Entry of that name; the error proposes the nearest and names ``what``, ``place`` and ``remedy``."""
     if name not in known:
         raise InputError(f"there is no {what} {name!r}{place}{nearest(name, known)}{remedy}")
     return known[name]

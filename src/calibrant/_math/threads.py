@@ -1,4 +1,4 @@
-"""How many threads torch takes, and several pieces of work at once."""
+"""Number of torch threads, and work in parallel threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL = 1 << 20
 
 @contextmanager
 def one_thread() -> Generator[None]:
-    """One thread, afterwards as many as before: sums by several are not the same to the last bit."""
+    """Use one thread, then restore the number: sums by several threads differ in the last bit."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -29,17 +29,17 @@ def one_thread() -> Generator[None]:
 
 
 def threads_for(num_entries: int) -> AbstractContextManager[None]:
-    """One thread for operations on so few entries, afterwards as many as before."""
+    """Use one thread for operations on few entries, then restore the number."""
     return nullcontext() if num_entries >= SMALL or torch.get_num_threads() == 1 else one_thread()
 
 
 def in_threads(
     function: Callable[[Item], Result], items: Iterable[Item], *, most: int | None = None
 ) -> Iterator[Result]:
-    """The results in the order of the items, each as soon as it and those before it are there.
+    """Results in the order of the items, each as soon as it and its predecessors are ready.
 
-    For work that releases the interpreter: what is compiled, NumPy's draws, torch's operations. By default
-    there are as many threads as processors, or ``most``.
+    Use it for work that releases the interpreter lock: compiled code, NumPy's draws, torch's operations.
+    ``most`` limits the threads, by default to the number of processors.
     """
     waiting = list(items)
     workers = min(len(waiting), most or os.cpu_count() or 1)

@@ -1,4 +1,4 @@
-r"""The largest logits of each sample, with the log-sum-exp of the others: what they say of the whole row.
+r"""The largest logits of each sample, with the log-sum-exp of the others.
 
 A temperature T changes that sum from :math:`\sum_j e^{z_j}` to :math:`\sum_j e^{z_j / T}`, which is no
 function of it. None of the others exceeds the last logit that is known, so the new sum has bounds. One is
@@ -21,8 +21,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 
 Spread: TypeAlias = Literal["power-law", "even", "narrow"]
-"""How the others may be spread: a power law that goes on from the last known one, all alike, or in as few as
-possible."""
+"""Spread of the unlisted logits: a power law from the last listed one, all equal, or as few as possible."""
 
 _SLACK = 2e-3  # of sums of rounded probabilities, and of logits
 _STEEPEST = 1e4  # exponent of a power law
@@ -41,36 +40,32 @@ class TopK:
     log_rest: Float[Tensor, " N"]
     num_classes: int | None = None
     label_logits: Float[Tensor, " N"] | None = None
-    """Logit of the true class, also where it is not among the largest; NaN where it is not known."""
+    """Logit of the true class, also where it is not among the largest; NaN if unknown."""
 
     @property
     def predicted(self) -> Int[Tensor, " N"]:
-        """The most probable class."""
         return self.indices[:, 0]
 
     @property
     def log_total(self) -> Float[Tensor, " N"]:
-        """Log-sum-exp of all classes."""
         return torch.logaddexp(self.logits.logsumexp(dim=1), self.log_rest)
 
     @property
     def confidence(self) -> Float[Tensor, " N"]:
-        """Probability of the most probable class; exact."""
         return (self.logits[:, 0] - self.log_total).exp()
 
     def log_probs_of(self, labels: Int[Tensor, " M"]) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
-        """Log-probability of the true class, NaN where it is not known; and the most that it can be."""
+        """Log-probability of the true class, NaN if unknown; and an upper bound on it."""
         total = self.log_total
         known = self.logits_of(labels) - total
         most = torch.minimum(self.logits[:, -1], self.log_rest) - total
         return known, torch.where(known.isnan(), most, known)
 
     def logits_of(self, labels: Int[Tensor, " M"]) -> Float[Tensor, " N"]:
-        """Logit of the true class; NaN where it is not known.
+        """Logit of the true class; NaN if unknown.
 
         Raises:
-            InputError: If there is not one label for each sample, a label is no class, or its own logit is
-                not the one that is listed.
+            InputError: If labels are not one per sample, are no class, or contradict a listed logit.
         """
         if labels.shape != self.log_rest.shape:
             shape, got = tuple(self.log_rest.shape), tuple(labels.shape)
@@ -96,26 +91,24 @@ class TopK:
         return torch.where(found, inside, own)
 
     def rows(self, where: slice | Tensor) -> Self:
-        """Some of the samples."""
         own = None if self.label_logits is None else self.label_logits[where]
         logits, indices = self.logits[where], self.indices[where]
         return replace(self, logits=logits, indices=indices, log_rest=self.log_rest[where], label_logits=own)
 
     def listing(self, number: int) -> Self:
-        """The same with this number of the largest listed, and the others in the rest."""
+        """A copy that lists only the ``number`` largest, with the others in the rest."""
         if number == self.logits.shape[1]:
             return self
         rest = torch.logaddexp(self.log_rest, self.logits[:, number:].logsumexp(dim=1))
         return replace(self, logits=self.logits[:, :number], indices=self.indices[:, :number], log_rest=rest)
 
     def at(self, temperature: float, spread: Spread = "power-law") -> Self:
-        """The logits over a temperature. What the others add up to then depends on how they are spread.
+        """Logits divided by a temperature; the rest then depends on the spread of the unlisted logits.
 
-        The logit of a true class that is not listed is then at most what the others add up to.
+        The logit of an unlisted true class is then at most the rest.
 
         Raises:
-            InputError: If the number of classes is not known, the temperature is not above zero, or the
-                spread is none.
+            InputError: If the number of classes or the spread is unknown, or the temperature not above zero.
         """
         if not 0 < temperature < math.inf:
             raise InputError(f"`temperature` must be above zero and finite; got {temperature}.")
@@ -128,7 +121,7 @@ class TopK:
         return replace(self, logits=logits, log_rest=rest, label_logits=own)
 
     def confidence_bounds(self, temperature: float) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
-        """The least and the greatest that the confidence can be at a temperature.
+        """Lowest and highest possible confidence at a temperature.
 
         Raises:
             InputError: If the number of classes is not known.
@@ -147,7 +140,7 @@ class TopK:
         num_rest = self.num_classes - self.logits.shape[1]
         empty = self.log_rest == -math.inf
         last = self.logits[:, -1]
-        rest = torch.where(empty, last, self.log_rest)  # any number: its row is set below
+        rest = torch.where(empty, last, self.log_rest)  # any number: the code below sets its row
         even = beta * rest + (1 - beta) * math.log(max(num_rest, 1))
         narrow = beta * rest + (1 - beta) * (rest - last).clamp(min=0.0)
         if spread == "power-law" and num_rest > 0:
@@ -162,7 +155,7 @@ class TopK:
 
 
 def joined(parts: Sequence[TopK]) -> TopK:
-    """The samples of all parts, each with the number of classes that the shortest part lists."""
+    """Samples of all parts, each with as many classes as the shortest part lists."""
     known = min(part.logits.shape[1] for part in parts)
     cut = [part.listing(known) for part in parts]
     own = [part.label_logits for part in cut if part.label_logits is not None]
@@ -190,8 +183,8 @@ def top_k_of(
         indices: Their classes, shape ``(N, k)``.
         log_rest: Log-sum-exp of all other logits, shape ``(N,)``. Not needed of log-probabilities, whose sum
             over all classes is one.
-        num_classes: How many classes there are.
-        label_logits: Logit of each sample's true class, shape ``(N,)``; NaN where it is not known.
+        num_classes: Number of classes.
+        label_logits: Logit of each sample's true class, shape ``(N,)``; NaN if unknown.
 
     Raises:
         InputError: If shapes disagree, a class is named twice, or a sum or the logit of a true class cannot
@@ -231,7 +224,7 @@ def top_k_of(
 
 
 def _implied_rest(log_probs: Float[Tensor, "N k"]) -> Float[Tensor, " N"]:
-    """What log-probabilities leave to the others."""
+    """Log of the probability that the listed classes leave to the others."""
     sums = log_probs.exp().sum(dim=1)
     refuse_rows(
         sums > 1 + _SLACK,
@@ -256,7 +249,7 @@ def _stated_rest(given: ArrayLike, values: Float[Tensor, "N k"]) -> Float[Tensor
 
 
 def _checked_own(given: ArrayLike, values: Float[Tensor, "N k"], rest: Float[Tensor, " N"]) -> Tensor:
-    """Logits of true classes: each is one of those listed, or no more than is left to one of the others."""
+    """Check logits of true classes: each is listed, or at most what one other class can have."""
     own = as_float_tensor(given, name="label_logits").cpu().to(torch.float64)
     if own.shape != rest.shape:
         raise InputError(f"`label_logits` must have shape {tuple(rest.shape)}; got {tuple(own.shape)}.")
@@ -275,7 +268,7 @@ def _checked_own(given: ArrayLike, values: Float[Tensor, "N k"], rest: Float[Ten
 
 
 def _slack_of(own: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
-    """By how much two records of one logit may differ, as in numbers of 16 bits."""
+    """Tolerance between two records of one logit, as for 16-bit numbers."""
     return _SLACK * own.abs().clamp(min=1.0)
 
 
@@ -284,7 +277,7 @@ def _is_listed(own: Float[Tensor, " N"], values: Float[Tensor, "N k"]) -> Tensor
 
 
 def _most_of_one(values: Float[Tensor, "N k"], rest: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
-    """The most that the logit of one of the others can be; sums of rounded probabilities leave too little."""
+    """Largest possible logit of one unlisted class; sums of rounded probabilities leave too little."""
     return torch.minimum(values[:, -1], torch.logaddexp(rest, values[:, 0] + math.log(_SLACK)))
 
 
@@ -301,7 +294,7 @@ def _refuse_no_class(labels: Int[Tensor, " N"], num_classes: int | None) -> None
 
 
 def _refuse_too_much(values: Tensor, rest: Tensor, num_classes: int | None) -> None:
-    """None of the others exceeds the last that is known, so they cannot add up to more than so many of it."""
+    """Refuse a rest above the number of unlisted classes times the last listed one."""
     if num_classes is None:
         return
     count = num_classes - values.shape[1]
@@ -318,7 +311,7 @@ def _refuse_too_much(values: Tensor, rest: Tensor, num_classes: int | None) -> N
 
 
 def _exponent(log_ratio: Float[Tensor, " N"], known: int, num_rest: int) -> Float[Tensor, " N"]:
-    r"""Exponents s of which :math:`\sum_{r > k} (r / k)^{-s}` is this, by halving."""
+    r"""Exponents s such that :math:`\sum_{r > k} (r / k)^{-s}` has logarithm ``log_ratio``, by halving."""
     low, high = torch.zeros_like(log_ratio), torch.full_like(log_ratio, _STEEPEST)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -328,7 +321,7 @@ def _exponent(log_ratio: Float[Tensor, " N"], known: int, num_rest: int) -> Floa
 
 
 def _log_power_sum(exponent: Tensor, known: int, num_rest: int) -> Tensor:
-    """Logarithm of the sum of (r / k)^-s over the ranks r above k, as an integral from half to half."""
+    """Logarithm of the sum of (r / k)^-s over ranks r above k, as an integral from half to half."""
     start, stop = (known + 0.5) / known, (known + num_rest + 0.5) / known
     length, q = math.log(stop / start), 1 - exponent
     near = q.abs() < 1e-9

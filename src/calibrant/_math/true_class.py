@@ -17,13 +17,11 @@ from torch.nn import functional
 
 from calibrant._math.shapes import Float, Int
 
-# Log-odds from which on log(1 + exp(-s)) is exp(-s), in float64 too.
+# Log-odds above which log(1 + exp(-s)) is exp(-s), even in float64.
 _SURE = 40.0
 
 
 class TrueClass(NamedTuple):
-    """Rows of logits seen from the true class; every field can carry gradients."""
-
     logit: Float[Tensor, " N"]  # of the true class
     others: Float[Tensor, "N C"]  # the logits, a number near the lowest in place of the true class
     log_sum: Float[Tensor, " N"]  # log-sum-exp of the others
@@ -41,17 +39,16 @@ def see_true_class(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> T
 
 
 def softplus(x: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
-    """``log(1 + exp(x))``; torch's own stops at 20, where float64 still sees the difference."""
+    """``log(1 + exp(x))``; torch's own stops at 20, where float64 still resolves the difference."""
     return functional.softplus(x, threshold=_SURE)
 
 
 def focal_power(log_odds: Float[Tensor, "*N"], gamma: float | Tensor) -> Float[Tensor, "*N"]:
-    r""":math:`(1 - p)^\gamma` of the event whose log-odds are given, in logarithms: no power of zero."""
+    r""":math:`(1 - p)^\gamma` of the event with these log-odds, in logarithms: no power of zero."""
     return (-gamma * softplus(log_odds)).exp()
 
 
 def focal_value(log_odds: Float[Tensor, "*N"], gamma: float) -> Float[Tensor, "*N"]:
-    r""":math:`-(1 - p)^\gamma \log p` of the event whose log-odds are given."""
     surprise = softplus(-log_odds)
     if gamma >= 0:
         return focal_power(log_odds, gamma) * surprise

@@ -1,4 +1,4 @@
-r"""What isotonic regression would say of one sample more, with either outcome, wherever it lies.
+r"""Isotonic regression with one more sample of either outcome, at any score.
 
 With the masses and sums of outcomes at ascending points as steps of a path, isotonic regression gives the
 slopes of the greatest convex minorant of that path. A further event at point j is a step (1, 1) before the
@@ -23,16 +23,14 @@ Vector: TypeAlias = NDArray[np.float64]
 
 
 class VennAbers(NamedTuple):
-    """Two step functions of the score."""
-
     points: Vector  # (k,) distinct, ascending
     lower: Vector  # (k,) from each point on, up to the next; 0 below the first
     upper: Vector  # (k,) above the point before, up to each point; 1 beyond the last
 
     def steps(self) -> tuple[Vector, Vector, Vector]:
-        """Where the steps of either end, and both values there: at each point and between points.
+        """Ends of the steps of both functions, and their values there: at each point and between points.
 
-        The last step has no end. Steps ``(previous, end]`` with equal values are one.
+        The last step has no end. Adjacent steps ``(previous, end]`` with equal values are merged.
         """
         ends = np.empty(2 * len(self.points) + 1)
         ends[0:-1:2], ends[1:-1:2], ends[-1] = (
@@ -47,9 +45,9 @@ class VennAbers(NamedTuple):
 
 
 def venn_abers(scores: Vector, outcomes: Vector, weights: Vector) -> VennAbers:
-    """The probabilities that isotonic regression gives a further sample, taken as no event and as an event.
+    """Probabilities from isotonic regression with one more sample, first without, then with the event.
 
-    A sample of weight k counts like k copies, the further sample counts one.
+    A sample of weight k counts like k copies; the further sample counts once.
     """
     counted = weights > 0
     points, place = np.unique(scores[counted], return_inverse=True)
@@ -61,7 +59,7 @@ def venn_abers(scores: Vector, outcomes: Vector, weights: Vector) -> VennAbers:
 
 
 def _slopes(masses: Vector, sums: Vector) -> Vector:
-    """The slope of a further step (1, 1) before each step ``(k,)``."""
+    """Slope of a further step (1, 1) before each step ``(k,)``."""
     count = len(masses)
     x, y = (np.concatenate([[-1.0, 0.0], np.cumsum(part)]) for part in (masses, sums))
     found = np.empty(count)
@@ -71,7 +69,7 @@ def _slopes(masses: Vector, sums: Vector) -> Vector:
 
 @njit
 def _walk(x: Vector, y: Vector, corners: NDArray[np.int64], found: Vector) -> None:
-    """``corners`` of the minorant from right to left; the last is where the further step's edge begins."""
+    """Fill ``found``; ``corners`` of the minorant run from right to left and end where the edge begins."""
     num = 0
     for i in range(len(x) - 1, -1, -1):
         while num > 1 and _is_above(x, y, corners[num - 1], i, corners[num - 2]):
@@ -94,5 +92,5 @@ def _walk(x: Vector, y: Vector, corners: NDArray[np.int64], found: Vector) -> No
 
 @njit(inner=True)
 def _is_above(x: Vector, y: Vector, point: int, left: int, right: int) -> bool:
-    """Whether a point lies on or above the line between two others, one to each side."""
+    """Return True if a point is on or above the line between two others, one on each side."""
     return (y[point] - y[left]) * (x[right] - x[left]) >= (y[right] - y[left]) * (x[point] - x[left])

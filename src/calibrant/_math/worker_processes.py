@@ -1,4 +1,4 @@
-"""Cores and GPUs that this process may use, and the threads of worker processes."""
+"""Cores and GPUs available to this process, and the threads of worker processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def available_cores() -> int:
-    """Cores that this process may run on, by its affinity and by the quota of its control group."""
+    """Cores available to this process, by its affinity and its control group's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
@@ -25,13 +25,12 @@ def available_gpus() -> int:
 
 
 def pinned_threads(threads: int) -> dict[str, str]:
-    """Environment variables that a worker must be started with, to take no more cores than it was given."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
     return {name: str(threads) for name in names} | {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
 def pin_threads(threads: int) -> None:
-    """Take no more cores than given, from inside a worker, whether or not torch is loaded yet."""
+    """Limit this worker to ``threads`` cores, whether or not torch is loaded yet."""
     os.environ.update(pinned_threads(threads))
     if "torch" in sys.modules:
         import torch
@@ -41,7 +40,6 @@ def pin_threads(threads: int) -> None:
 
 @contextmanager
 def changed_environment(changes: dict[str, str]) -> Generator[None]:
-    """Environment variables for processes that are started meanwhile."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:

@@ -1,4 +1,4 @@
-"""Affine maps of logits, and how the layer that gives the logits takes them up."""
+"""Affine maps of logits, and merging them into the layer before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Affine(NamedTuple):
 
 
 def scaling(count: int, factor: Tensor, shift: Tensor | None = None) -> Affine:
-    """One factor and one shift, for all outputs or for each."""
+    """Affine map with one factor and one shift, for all outputs or for each."""
     factors = factor.expand(count) if factor.ndim == 0 else factor
     shifts = factors.new_zeros(count) if shift is None else shift.expand(count)
     return Affine(factors.diag(), shifts)
@@ -29,7 +29,7 @@ def scaling(count: int, factor: Tensor, shift: Tensor | None = None) -> Affine:
 def folded(
     linear: nn.Linear, affine: Affine | None, kind: Task, count: int, name: str, event: int
 ) -> nn.Linear:
-    """The layer with the map of a calibrator of ``count`` outputs merged into it."""
+    """Layer with the map of a calibrator of ``count`` outputs merged into it."""
     if not isinstance(linear, nn.Linear):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"`linear` must be an nn.Linear; got {type(linear).__name__}.")
     if affine is None:
@@ -48,21 +48,20 @@ def folded(
 
 
 def _of_two_logits(of_log_odds: Affine, event: int) -> Affine:
-    """The map of two logits that changes their difference as the log-odds were changed."""
+    """Map of two logits that transforms their difference like the log-odds."""
     shift = of_log_odds.bias
     shifts = torch.cat([torch.zeros_like(shift), shift])
     return scaling(2, of_log_odds.weight[0, 0], shifts if event else shifts.flip(0))
 
 
 def _merged(linear: nn.Linear, affine: Affine) -> nn.Linear:
-    """The layer, and after it the map, as one layer; the number of outputs must agree."""
     old = linear.weight.detach()
     weight, bias = (part.to(device=old.device, dtype=torch.float64) for part in affine)
     old_bias = dict(linear.named_parameters(recurse=False)).get("bias")
     if old_bias is not None:
         bias = weight @ old_bias.detach().to(torch.float64) + bias
     has_bias = old_bias is not None or bool(bias.any())
-    # Made without memory, so that no random numbers are drawn for weights that are replaced.
+    # Built without memory, to avoid random numbers for weights that are replaced.
     empty = nn.Linear(linear.in_features, len(bias), bias=has_bias, device="meta", dtype=old.dtype)
     layer = empty.to_empty(device=old.device)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What every calibrator is: a module that is fitted on calibration logits and maps logits to better ones."""
+"""Base class of calibrators: modules fitted on calibration logits that map logits to better ones."""
 
 from __future__ import annotations
 
@@ -62,31 +62,31 @@ class Calibrator(Saved, nn.Module):
     it goes into the file. Fitted on log-odds ``(N,)`` it also maps the two logits ``(N, 2)`` of a network by
     their difference, and gives two columns back.
 
-    Parameters are float64 buffers that keep their type under ``.to(dtype)`` and ``.half()``. Subclasses say
-    how to fit one problem (``_solve``) and how to map scores (``_transform``).
+    Parameters are float64 buffers that keep their type under ``.to(dtype)`` and ``.half()``. Subclasses
+    fit one problem (``_solve``) and map scores (``_transform``).
     """
 
     name: ClassVar[str]
-    """What the command line and files call it."""
+    """Name on the command line and in files."""
     title: ClassVar[str]
-    """What people call it."""
+    """Name for people."""
     named_after_person: ClassVar[bool] = False
-    """Whether the title begins with a person's name, which keeps its capital within a sentence."""
+    """True if the title begins with a person's name, which keeps its capital within a sentence."""
     kinds: ClassVar[tuple[Task, ...]] = ("binary", "multiclass", "multilabel")
-    """The kinds of predictions it can be fitted on."""
+    """Kinds of predictions it can be fitted on."""
     parameter_ranges: ClassVar[Mapping[str, tuple[float, float]]]
-    """Names of the fitted parameters, and between which values they lie."""
+    """Names and ranges of the fitted parameters."""
     parameter_shapes: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Dimensions of the parameters that are tables: C is the number of classes, other letters are free."""
 
     tried_unasked: ClassVar[tuple[Task, ...]] = ()
-    """The kinds of predictions for which :func:`select` tries it by default."""
+    """Kinds of predictions for which :func:`select` tries it by default."""
     mends_frequencies: ClassVar[bool] = True
-    """Whether it has shifts of its own, so that its mean probabilities are the class frequencies."""
+    """True if it has its own shifts, so that its mean probabilities are the class frequencies."""
     for_other_kinds: ClassVar[str] = ""
-    """What to use instead, where it is not for all kinds of predictions."""
+    """Alternative, if it does not suit all kinds of predictions."""
     unit_powers: ClassVar[Mapping[str, int]] = {}
-    """With which power of the scores' unit parameters grow; empty if scores must be logits or log-odds."""
+    """Power of the scores' unit in each parameter; empty if scores must be logits or log-odds."""
 
     objective: Objective
     fit_result_: FitResult
@@ -94,25 +94,24 @@ class Calibrator(Saved, nn.Module):
     num_classes_: int
     class_names_: tuple[str, ...] | None
     event_column_: int = 1
-    """Which of a model's two columns is the event that it was fitted on."""
+    """Index of the event among a model's two columns."""
 
     def __init__(self) -> None:
         super().__init__()
         for name in self.parameter_ranges:
             self.register_buffer(name, torch.tensor(math.nan, dtype=torch.float64))
-        self._starts: list[dict[str, Any]] = []  # of each problem, where there was a fit before
+        self._starts: list[dict[str, Any]] = []  # of each problem, if there was an earlier fit
 
     @abstractmethod
-    def _solve(self, samples: Samples) -> Solution:
-        """Fit one multiclass problem, or one binary one."""
+    def _solve(self, samples: Samples) -> Solution: ...
 
     def _solve_near(self, start: Mapping[str, Any], samples: Samples) -> Solution:
-        """``_solve`` where the parameters of a fit to similar data are known."""
+        """``_solve`` with known parameters of a fit to similar data."""
         del start
         return self._solve(samples)
 
     def in_passes(self, some: Samples) -> Search:
-        """A search by passes over scores that are not held; ``some`` of them say where to begin."""
+        """Search by passes over scores that are not in memory; ``some`` of them give the starting point."""
         raise NotImplementedError
 
     @abstractmethod
@@ -145,7 +144,7 @@ class Calibrator(Saved, nn.Module):
             ignore_index: Samples or positions with this label are left out.
 
         Returns:
-            The calibrator itself; ``fit_result_`` tells how the fit went.
+            The calibrator itself; ``fit_result_`` describes the fit.
 
         Raises:
             InputError: If shapes disagree, a label is out of range, a value is NaN, or there are too few
@@ -169,7 +168,7 @@ class Calibrator(Saved, nn.Module):
         return self
 
     def fit_to(self, data: CalibrationData, *, folds: int = 0, seed: int = 0) -> Self:
-        """:meth:`fit` on samples that are checked."""
+        """:meth:`fit` on checked samples."""
         check_kind(self.name, self.kinds, data.kind, remedy=self.for_other_kinds)
         with threads_for(data.scores.numel()):
             solutions = self._solve_all(data)
@@ -190,7 +189,7 @@ class Calibrator(Saved, nn.Module):
     def fit_in_pieces(
         self, source: ScoreRows, labels: ArrayLike, *, weights: ArrayLike | None = None
     ) -> Self:
-        """Fit on scores that are read in pieces, in about six passes; nothing of their size is held.
+        """Fit on scores that are read in pieces, in about six passes, without holding them in memory.
 
         Args:
             source: Predictions of several classes, held or on file.
@@ -228,17 +227,17 @@ class Calibrator(Saved, nn.Module):
 
     @property
     def fits_in_pieces(self) -> bool:
-        """Whether :meth:`fit_in_pieces` is for it, as its settings are."""
+        """Return True if :meth:`fit_in_pieces` supports its settings."""
         return False
 
     def refit(self, logits: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None) -> Self:
-        """Another calibrator of the same settings, fitted to similar data: a fold, a resample, next week's.
+        """Fit a calibrator of equal settings to similar data: a fold, a resample, next week's data.
 
         Returns:
             A new calibrator of what :meth:`fit` takes; this one stays as it is.
 
         Raises:
-            InputError: As :meth:`fit`.
+            InputError: See :meth:`fit`.
             NotFittedError: If ``fit`` was not called.
 
         Note:
@@ -255,16 +254,15 @@ class Calibrator(Saved, nn.Module):
         return self.refit_to(CalibrationData.of(checked).weighted(checked.weights))
 
     def refit_to(self, data: CalibrationData) -> Self:
-        """:meth:`refit` to samples that are checked."""
+        """:meth:`refit` to checked samples."""
         again = self.unfitted()
         if self.fit_result_:
             again._starts = self._solutions()
         again.fit_to(data)
-        again._starts = []  # what it is fitted to next need not be similar
+        again._starts = []  # the next data need not be similar
         return again
 
     def _solutions(self) -> list[dict[str, Any]]:
-        """The parameters of each problem: numbers, or tables of a single one."""
         if self.parameter_shapes:
             return [{name: getattr(self, name) for name in self.parameter_ranges}]
         columns = {name: torch.atleast_1d(getattr(self, name)).tolist() for name in self.parameter_ranges}
@@ -277,7 +275,7 @@ class Calibrator(Saved, nn.Module):
         return [self._solve_in_unit(samples, start) for start, samples in pairs]
 
     def _solve_in_unit(self, samples: Samples, start: Mapping[str, Any] | None) -> Solution:
-        """The solution whatever the unit of the scores, with what is doubtful about the data."""
+        """Solution for scores of any unit, with warnings about the data."""
         in_any_unit = self._in_any_unit(samples)
         powers = self.unit_powers if in_any_unit else {}
 
@@ -294,7 +292,7 @@ class Calibrator(Saved, nn.Module):
         )
 
     def _in_any_unit(self, samples: Samples) -> bool:
-        """Whether logits, divided by whatever number, lead to the same probabilities."""
+        """Return True if rescaled logits lead to the same probabilities."""
         del samples
         return bool(self.unit_powers)
 
@@ -315,7 +313,7 @@ class Calibrator(Saved, nn.Module):
         """Calibrated log-probabilities in the shape of the logits, or log-odds in that of the log-odds.
 
         Args:
-            logits: As :meth:`predict_proba` takes them.
+            logits: See :meth:`predict_proba`.
 
         Returns:
             In the dtype and on the device of ``logits``; differentiable with respect to them.
@@ -354,7 +352,7 @@ class Calibrator(Saved, nn.Module):
         """Calibrated probabilities.
 
         Args:
-            logits: What the model gives, of the kind it was fitted on; any floating dtype, any device. For
+            logits: Outputs of the model, of the kind it was fitted on; any floating dtype, any device. For
                 probabilities use :func:`calibrant.apply`. Log-odds ``(N,)`` are those of
                 ``class_names_[1]``; two columns have the event at ``event_column_``, unless a frame names it.
 
@@ -389,7 +387,7 @@ class Calibrator(Saved, nn.Module):
         return probs
 
     def affine(self) -> Affine | None:
-        """The calibrator as a weight and a bias of logits; None where it is no such map.
+        """The calibrator as a weight and a bias of logits; None if it is no such map.
 
         Returns:
             What :meth:`fold_into` puts into a layer.
@@ -406,7 +404,7 @@ class Calibrator(Saved, nn.Module):
         return None
 
     def fold_into(self, linear: nn.Linear) -> nn.Linear:
-        """The last layer of a network, with the calibrator merged into its weights, at no further cost.
+        """Merge the calibrator into the last layer of a network, at no extra cost in use.
 
         Args:
             linear: The layer that gives the logits (one output, or two, where they were log-odds ``(N,)``).
@@ -442,7 +440,7 @@ class Calibrator(Saved, nn.Module):
         return self._transform(floor_zero_probabilities(scores, self.kind_)[0])
 
     def _difference(self, logits: ArrayLike) -> TwoLogits | None:
-        """The log-odds that two logits make, where it was fitted on log-odds."""
+        """Log-odds of two logits, if the fit was on log-odds."""
         event = column_of_event(self, logits)
         if self.kind_ != "binary" or (odds := difference(logits, event)) is None:
             return None
@@ -451,7 +449,6 @@ class Calibrator(Saved, nn.Module):
         return TwoLogits(odds, event)
 
     def _check(self, logits: ArrayLike) -> Tensor:
-        """The scores, if they are of the kind that was fitted."""
         scores = check_like_fit(self.name, self.kind_, self.num_classes_, logits).scores
         warn_of_probabilities(self, scores)
         return scores
@@ -462,12 +459,12 @@ class Calibrator(Saved, nn.Module):
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def unfitted(self) -> Self:
-        """Another one of the same settings."""
+        """Return an unfitted copy with equal settings."""
         return type(self)(**self.settings)
 
     @property
     def text(self) -> str:
-        """What :func:`build` makes it from: the name, and in brackets what differs from the defaults."""
+        """Text for :func:`build`: the name, with settings that differ from the defaults in brackets."""
         defaults = inspect.signature(type(self)).parameters
         said = [
             f"{name}=" + (f'"{value}"' if isinstance(value, str) else repr(value))
@@ -478,18 +475,18 @@ class Calibrator(Saved, nn.Module):
 
     @property
     def size(self) -> int:
-        """How many numbers are fitted."""
+        """Number of fitted numbers."""
         return sum(getattr(self, name).numel() for name in self.parameter_ranges)
 
     def num_parameters(self, num_classes: int) -> int | None:
-        """How many numbers a fit to this number of classes finds; None if that depends on the samples."""
+        """Number of parameters for a number of classes; None if that depends on the samples."""
         shapes = [self.parameter_shapes.get(name, ()) for name in self.parameter_ranges]
         if any(set(letters) - {"C"} for letters in shapes):
             return None
         return sum(num_classes ** len(letters) for letters in shapes)
 
     def num_outputs(self) -> int:
-        """How many numbers a model gives for each sample; one where they are log-odds ``(N,)``."""
+        """Number of model outputs per sample; one for log-odds ``(N,)``."""
         return 1 if self.kind_ == "binary" else self.num_classes_
 
     def restore(
@@ -501,14 +498,14 @@ class Calibrator(Saved, nn.Module):
         num_classes: int,
         class_names: tuple[str, ...] | None,
     ) -> None:
-        """Take over the parameters and the result of an earlier fit."""
+        """Set the parameters and the result of an earlier fit."""
         for name in self.parameter_ranges:
             self._buffers[name] = parameters[name]
         self.fit_result_, self.kind_ = result, kind
         self.num_classes_, self.class_names_, self.event_column_ = num_classes, class_names, 1
 
     def header(self) -> Header:
-        """What its file says beside the parameters."""
+        """Header of its file, without the parameters."""
         return Header(
             format_version=FORMAT_VERSION,
             calibrant_version=calibrant.__version__,
@@ -530,7 +527,7 @@ class Calibrator(Saved, nn.Module):
         return super().__getattr__(name)
 
     def extra_repr(self) -> str:
-        """The settings, and what was fitted."""
+        """Settings and fitted values."""
         parts = [f"{name}={value!r}" for name, value in self.settings.items()]
         if "fit_result_" in self.__dict__:
             parts += [f"{name}={value}" for name, value in self.fit_result_.parameters.items()]
@@ -546,7 +543,7 @@ class Calibrator(Saved, nn.Module):
         return self
 
     def get_extra_state(self) -> dict[str, Any] | None:
-        """What a ``state_dict`` holds beside the parameters."""
+        """State for a ``state_dict`` besides the parameters."""
         if "fit_result_" not in self.__dict__:
             return None
         return {
@@ -558,7 +555,7 @@ class Calibrator(Saved, nn.Module):
         }
 
     def set_extra_state(self, state: dict[str, Any] | None) -> None:
-        """Restore what ``get_extra_state`` gave."""
+        """Restore the state from ``get_extra_state``."""
         if state is None:
             for name in _SET_BY_FIT:
                 self.__dict__.pop(name, None)
@@ -577,7 +574,7 @@ class Calibrator(Saved, nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Take parameters of any number of labels, not only as many as this has now."""
+        """Accept parameters of any number of labels, not only the present number."""
         for name in self.parameter_ranges:
             if f"{prefix}{name}" in state_dict:
                 self._buffers[name] = torch.empty_like(state_dict[f"{prefix}{name}"])

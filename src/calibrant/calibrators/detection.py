@@ -1,4 +1,4 @@
-"""Calibration of object detectors that depends on where and how large a box is."""
+"""Calibration of object detectors that depends on the position and size of a box."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class DetectionCalibration:
     loss: float
     """Mean log loss on the detections that it was fitted on."""
     covariates: tuple[str, ...] = ()
-    """What the covariates are called, if they have names."""
+    """Names of the covariates, if any."""
 
     def predict_proba(self, confidences: ArrayLike, covariates: ArrayLike | None = None) -> Matrix:
         """Calibrated confidences ``(N,)``.
 
         Args:
             confidences: One for each detection, ``(N,)`` in 0..1.
-            covariates: As many columns as it was fitted on, in the same order.
+            covariates: The columns of the fit, in the same order.
 
         Raises:
             InputError: If there are other columns, or a value lies outside 0..1.
@@ -63,7 +63,7 @@ class DetectionCalibration:
 
     @classmethod
     def from_json(cls, text: str) -> DetectionCalibration:
-        """What :meth:`to_json` wrote.
+        """Read the text from :meth:`to_json`.
 
         Raises:
             InputError: If it is no such text.
@@ -75,7 +75,7 @@ class DetectionCalibration:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> DetectionCalibration:
-        """The contents of a file, by name.
+        """Calibrator from a file's contents, by name.
 
         Raises:
             InputError: If a number is none, or there are not as many weights as terms.
@@ -110,10 +110,10 @@ def fit_detections(
 
     Args:
         confidences: One for each detection, ``(N,)`` in 0..1.
-        correct: Whether each is right, ``(N,)``.
+        correct: Correctness of each, ``(N,)``.
         covariates: Columns ``(N, k)`` in 0..1, as :meth:`Detections.covariates` gives.
         method: The form.
-        names: What the covariates are called, one for each column. ``calibrant apply`` asks for those of
+        names: Names of the covariates, one for each column. ``calibrant apply`` asks for those of
             :meth:`Detections.covariates`.
 
     Returns:
@@ -187,7 +187,7 @@ def as_axes(confidences: ArrayLike, covariates: ArrayLike | None) -> Matrix:
 
 
 def as_correct(correct: ArrayLike, num_detections: int) -> Vector:
-    """What is right as numbers, if each is 0 or 1."""
+    """Correctness as numbers, each 0 or 1."""
     right = np.asarray(correct, np.float64)
     if right.shape != (num_detections,) or not np.isin(right, (0, 1)).all():
         raise InputError(f"`correct` must hold 0 and 1, one for each of {num_detections} detections.")
@@ -225,7 +225,6 @@ def _sigmoid(values: Matrix) -> Matrix:
 
 
 def _fitted(terms: Matrix, right: Matrix, least: Matrix) -> tuple[Matrix, float, float]:
-    """Weights of the terms, bias and mean log loss, on standardised terms and back."""
     from scipy.optimize import minimize
 
     centre = terms.mean(axis=0)
@@ -257,8 +256,8 @@ def save_detection_calibration(calibration: DetectionCalibration, path: str | os
     """Write a calibrator of detections; the file is complete or absent.
 
     Args:
-        calibration: What :func:`fit_detections` made.
-        path: Where to; the name ends in ``.safetensors``.
+        calibration: Calibration from :func:`fit_detections`.
+        path: Output path; the name ends in ``.safetensors``.
 
     Raises:
         InputError: If the name has another ending.
@@ -283,7 +282,7 @@ def save_detection_calibration(calibration: DetectionCalibration, path: str | os
 
 
 def load_detection_calibration(path: str | os.PathLike[str]) -> DetectionCalibration:
-    """Read what :func:`save_detection_calibration` wrote; path and errors as for :func:`load_calibrator`."""
+    """Read a file of :func:`save_detection_calibration`; path and errors as for :func:`load_calibrator`."""
     content, tensors = read_file(path, DETECTION_KEY, "a calibrator of detections")
     kept = {
         name: value for name, value in content.items() if name not in {"format_version", "calibrant_version"}

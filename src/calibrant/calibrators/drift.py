@@ -1,4 +1,4 @@
-"""Other data than those of the fit: class frequencies estimated without labels, and signs of a shift."""
+"""New data that differ from the fit: class frequencies estimated without labels, and signs of a shift."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calibrant.calibrators.fitting.results import Profile, Summary, summary_of
 from calibrant.calibrators.fitting.samples import floor_zero_probabilities
 from calibrant.calibrators.inputs import check_like_fit
 
-_TOLERANCE = 1e-6  # nats of all samples together, by which the likelihood may miss its maximum
+_TOLERANCE = 1e-6  # tolerance of the maximum likelihood, in nats of all samples together
 _MAX_STEPS = 10_000
 _SUM_TOLERANCE = 1e-3
 LARGE_DISTANCE = 0.1  # between histograms, beyond noise
@@ -67,8 +67,8 @@ def estimate_prior(
             (:class:`BiasCorrectedTemperatureScaling`, :class:`PlattScaling` for binary ones). A calibrator
             without shifts of its own leaves a bias that looks like a shift.
         source_prior: The class frequencies of the calibration data, ``(C,)``, or one number for class 1;
-            ``calibrator.fit_result_.profile.class_prior`` tells them.
-        num_source: How many samples the calibrator was fitted on; the standard errors then contain those of
+            ``calibrator.fit_result_.profile.class_prior`` holds them.
+        num_source: Number of samples in the calibrator's fit; the standard errors then contain those of
             its slope and its shifts, by the delta method. Without it they hold for known probabilities.
         weights: Sample weights ``(N,)``.
         max_steps: The most steps of the iteration.
@@ -155,7 +155,7 @@ def adjust_to_prior(probs: ArrayLike, *, prior: ArrayLike | float, source_prior:
     factors = torch.where(source > 0, new / torch.where(source > 0, source, 1), 0)
     adjusted = table * factors
     total = adjusted.sum(dim=1, keepdim=True)
-    # A sample that is certainly of a class that no longer occurs keeps its probabilities.
+    # A sample certain to be of an absent class keeps its probabilities.
     adjusted = torch.where(total > 0, adjusted / torch.where(total > 0, total, 1), table)
     return adjusted[:, 1] if is_event else adjusted
 
@@ -194,7 +194,7 @@ def source_prior_of(calibrator: Calibrator) -> tuple[float, ...]:
 
 
 def _table(probs: ArrayLike) -> tuple[Float[Tensor, "N C"], bool]:
-    """Probabilities of all classes in float64, and whether those of one event were given."""
+    """Probabilities of all classes in float64, and whether the input was of one event."""
     checked = check_probs(probs)
     table = checked.scores.to(torch.float64)
     if table.ndim == 1:
@@ -203,7 +203,7 @@ def _table(probs: ArrayLike) -> tuple[Float[Tensor, "N C"], bool]:
 
 
 def _prior(name: str, values: ArrayLike | float, num_classes: int) -> Float[Tensor, " C"]:
-    """Class frequencies; of one number for class 1, both."""
+    """Class frequencies; a single number is that of class 1."""
     prior = as_float_tensor(torch.as_tensor(values, dtype=torch.float64), name=name)
     if prior.ndim == 0 and num_classes == 2:
         prior = torch.stack([1 - prior, prior])
@@ -220,7 +220,6 @@ def _prior(name: str, values: ArrayLike | float, num_classes: int) -> Float[Tens
 
 
 def _refuse_absent(source: Tensor, table: Tensor) -> None:
-    """Refuse classes that never occurred in the calibration data: their frequency cannot be estimated."""
     absent = (source == 0) & (table > 0).any(dim=0)
     if bool(absent.any()):
         number = int(absent.to(torch.uint8).argmax())
@@ -236,10 +235,10 @@ def _climb(
     total: float,
     max_steps: int,
 ) -> tuple[Float[Tensor, " C"], int, float]:
-    """Frequencies near the maximum, steps, and how far the maximum may be, by EM with leaps (SQUAREM)."""
+    """Frequencies near the maximum, steps, and a bound on the gap to it, by EM with leaps (SQUAREM)."""
 
     def seen(prior: Tensor) -> tuple[float, Tensor]:
-        """Mean log-likelihood, and for each class what its frequency is multiplied by; 1 at the maximum."""
+        """Mean log-likelihood, and the factor of each class's frequency; 1 at the maximum."""
         density = (ratios @ prior).clamp(min=torch.finfo(torch.float64).tiny)
         return float(density.log() @ shares), (shares / density) @ ratios
 
@@ -247,7 +246,7 @@ def _climb(
     while True:
         value, pull = seen(prior)
         steps += 1
-        if value < lowest:  # leapt too far
+        if value < lowest:  # the leap was too far
             prior, lowest = fallback, -math.inf
             continue
         gap = total * max(0.0, float(pull.max()) - 1)
@@ -261,12 +260,12 @@ def _climb(
 
 
 def _leap(prior: Tensor, once: Tensor, twice: Tensor) -> Float[Tensor, " C"]:
-    """Where the steps lead to, were each the same fraction of the one before."""
+    """Limit of the steps, if each were the same fraction of the one before."""
     first, change = once - prior, twice - 2 * once + prior
     length = float(first.norm() / change.norm()) if bool(change.any()) else 1.0
     if length <= 1:
         return twice
-    # No class is given up by a leap: from zero there is no way back.
+    # A leap keeps every class above zero, from which no step returns.
     leapt = (prior + 2 * length * first + length**2 * change).maximum(twice / 10)
     return leapt / leapt.sum()
 
@@ -279,7 +278,7 @@ def _standard_errors(
     total: float,
     num_source: int | None,
 ) -> Float[Tensor, " C"]:
-    """By the observed information on the simplex of the classes that occur, and that of the calibrator."""
+    """Standard errors by the observed information on the simplex of present classes and the calibrator's."""
     present = prior > 1e-12
     found, count = torch.zeros_like(prior), int(present.sum())
     if count < 2:
@@ -292,7 +291,7 @@ def _standard_errors(
     covariance = inverse / total
     if num_source is not None:
         moves, fit = _of_the_calibrator(ratios[:, present] * source[present], shares / density)
-        classes = source[present]  # whose shares are those of the fit, so that its shifts vary less
+        classes = source[present]  # their shares equal those of the fit, so its shifts vary less
         fit[1:, 1:] -= torch.diag(1 / classes[1:]) + 1 / classes[0]
         pulled = (scores * shares[:, None])[:, None, :] * (
             moves - (moves * prior[present] * scores[:, None]).sum(dim=2, keepdim=True)
@@ -306,9 +305,9 @@ def _standard_errors(
 def _of_the_calibrator(
     probs: Float[Tensor, "N K"], source: Float[Tensor, " N"]
 ) -> tuple[Float[Tensor, "N P K"], Float[Tensor, "P P"]]:
-    """How log-probabilities move with a calibrator's slope and shifts, and their covariance by one sample.
+    """Change of log-probabilities with a calibrator's slope and shifts, and its covariance for one sample.
 
-    ``source`` weighs the new samples as those of the calibration data.
+    ``source`` reweights the new samples to the calibration data.
     """
     probs = probs / probs.sum(dim=1, keepdim=True)
     identity = torch.eye(probs.shape[1], dtype=probs.dtype, device=probs.device)[1:]
@@ -327,7 +326,7 @@ class ClassChange:
     before: float
     after: float
     noise: float
-    """By how much chance alone may change it."""
+    """Largest change that noise explains."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,23 +336,23 @@ class Shift:
     distance: float
     """Total variation between the histograms of the confidences, from 0 to 1."""
     noise: float
-    """How much of it chance alone explains, but for one case in a thousand."""
+    """Largest ``distance`` that noise explains, except in one of a thousand cases."""
     class_distance: float
     """Total variation between the mean class probabilities; 0 of several labels, which sum to nothing."""
     class_noise: float
-    """How much of that chance alone explains, likewise."""
+    """Largest ``class_distance`` that noise explains, except in one of a thousand cases."""
     changes: tuple[ClassChange, ...]
     """The classes, or labels, that changed much by themselves, those that changed most first."""
     num_samples: int
 
     @property
     def found(self) -> bool:
-        """Whether anything differs much."""
+        """Return True if anything differs much."""
         return bool(self.sentences)
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What differs much, in words."""
+        """Large differences, in words."""
         told: list[str] = []
         if self.distance - self.noise > LARGE_DISTANCE:
             told.append(
@@ -405,7 +404,7 @@ def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | 
 
     Args:
         calibrator: Fitted, or loaded from a file.
-        logits: What the model gives now, of the kind that the calibrator was fitted on.
+        logits: Present outputs of the model, of the kind that the calibrator was fitted on.
         weights: Sample weights ``(N,)``.
 
     Returns:
@@ -468,10 +467,10 @@ def _numbers(values: tuple[float, ...]) -> Float[Tensor, " K"]:
 
 
 def _between_classes(profile: Profile, seen: Summary) -> tuple[float, float]:
-    """Total variation between mean class probabilities, and what chance explains of it."""
+    """Total variation between mean class probabilities, and the part that noise explains."""
     variances = torch.zeros_like(seen.means)
     for count, spread in ((profile.num_rows, _numbers(profile.spreads)), (seen.num_rows, seen.spreads)):
-        variances += spread.square() / max(1.0, count - 1)  # the spread is that of the rows themselves
+        variances += spread.square() / max(1.0, count - 1)  # the spread of individual rows
     distance = 0.5 * float((seen.means - _numbers(profile.mean_probs)).abs().sum())
     return distance, _bound(variances, 1 / profile.num_rows + 1 / seen.num_rows)
 
@@ -479,7 +478,7 @@ def _between_classes(profile: Profile, seen: Summary) -> tuple[float, float]:
 def _noise(
     before: Float[Tensor, " B"], after: Float[Tensor, " B"], num_before: float, num_after: float
 ) -> float:
-    """What the distance between two samples of the same origin exceeds only once in a thousand cases."""
+    """Distance between two samples of equal origin, exceeded in one of a thousand cases."""
     variance = 1 / num_before + 1 / num_after
     pooled = (before * num_before + after * num_after) / (num_before + num_after)
     return _bound(pooled * (1 - pooled) * variance, variance)
@@ -492,7 +491,7 @@ def _bound(variances: Tensor, variance: float) -> float:
 
 
 def _changes(profile: Profile, seen: Summary, names: tuple[str, ...], kind: Task) -> tuple[ClassChange, ...]:
-    """The classes whose mean probability changed much, largest change first."""
+    """Classes whose mean probability changed much, largest change first."""
     before, after = _numbers(profile.mean_probs), seen.means
     exponent = math.log(4 * len(before) / FALSE_ALARMS)
     noise = torch.zeros_like(before)
@@ -506,6 +505,6 @@ def _changes(profile: Profile, seen: Summary, names: tuple[str, ...], kind: Task
         ClassChange(name=names[k], before=float(before[k]), after=float(after[k]), noise=float(noise[k]))
         for k in large
     ]
-    if kind == "binary":  # what one class gains the other loses
+    if kind == "binary":  # one class gains the other's loss
         found = found[-1:]
     return tuple(sorted(found, key=lambda each: abs(each.before - each.after), reverse=True))

@@ -34,7 +34,7 @@ _ENDING = ".safetensors"
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """What a file says beside the parameters."""
+    """Contents of a file's header."""
 
     format_version: int
     calibrant_version: str
@@ -48,13 +48,13 @@ class Header:
 
 
 class Saved:
-    """What can be written to a file."""
+    """Base of objects that can be saved to a file."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all of it to one file, which is complete or not there.
+        """Write everything to one file, which is complete or absent.
 
         Args:
-            path: Where to; the name ends in ``.safetensors``.
+            path: Output path; the name ends in ``.safetensors``.
 
         Raises:
             InputError: If the name has another ending.
@@ -78,28 +78,28 @@ class Saved:
         write_file(path, *self._content())
 
     def _content(self) -> tuple[str, Mapping[str, Any], Mapping[str, Tensor]]:
-        """The key of the header in its file, the header, and tensors."""
+        """Key of the header in its file, the header, and tensors."""
         raise NotImplementedError
 
 
 def write_file(
     path: str | os.PathLike[str], key: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Write a header under a key, and tensors; the file is complete or not there."""
+    """Write a header under a key, and tensors; the file is complete or absent."""
     if Path(path).suffix != _ENDING:
         raise InputError(f"`path` must end in {_ENDING}; got {os.fspath(path)!r}.")
     content_of_file = file_bytes(key, content, tensors)
     with atomic_write(path) as temporary:
-        temporary.write_bytes(content_of_file)  # a full disk is an OSError so
+        temporary.write_bytes(content_of_file)  # turns a full disk into an OSError
 
 
 def file_bytes(key: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
-    """What a file with this header and these tensors holds."""
+    """Bytes of a file with this header and these tensors."""
     from safetensors.torch import save
 
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     text = json.dumps(content, allow_nan=False)
-    # One entry: several would stand in any order, so that equal calibrators made different files.
+    # One entry: several would have an arbitrary order, so equal calibrators would give different files.
     return save(plain, metadata={key: json.dumps({**content, _CHECKSUM_KEY: _checksum(key, text, plain)})})
 
 
@@ -112,7 +112,7 @@ def _checksum(key: str, text: str, tensors: Mapping[str, Tensor]) -> str:
 
 
 def read_file(path: str | os.PathLike[str], key: str, what: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The entry of a file under a key, and its tensors; errors name ``what`` it should be."""
+    """Entry of a file under a key, and its tensors; errors mention the expected kind, ``what``."""
     from safetensors import SafetensorError, safe_open
     from safetensors.torch import load_file
 
@@ -149,7 +149,7 @@ def read_file(path: str | os.PathLike[str], key: str, what: str) -> tuple[dict[s
 
 
 def holds(path: str | os.PathLike[str], key: str) -> bool:
-    """Whether a file has this key; other kinds of files do not."""
+    """Return True if a file has this key; files of other kinds do not."""
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():
@@ -162,5 +162,5 @@ def holds(path: str | os.PathLike[str], key: str) -> bool:
 
 
 def damaged(path: str | os.PathLike[str], why: str) -> InputError:
-    """The error of a file that cannot be what it should."""
+    """Error about a malformed file."""
     return InputError(f"{os.fspath(path)} is damaged: {why}.")

@@ -57,7 +57,7 @@ def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
 
 
 def restored(path: str | os.PathLike[str], header: Header, tensors: dict[str, Tensor]) -> Calibrator:
-    """The calibrator of a header and its parameters, which are checked."""
+    """Calibrator from a header and its parameters, after checks."""
     maker = CALIBRATORS.get(header.name)
     if maker is None:
         raise InputError(f"{path} holds a calibrator {header.name!r}, which this calibrant does not know.")
@@ -84,7 +84,7 @@ def restored(path: str | os.PathLike[str], header: Header, tensors: dict[str, Te
 
 
 def headers_of(path: str | os.PathLike[str], contents: Sequence[Any]) -> list[Header]:
-    """Headers that have the right form, as far as that can be told without knowing the calibrator."""
+    """Headers in valid form, checked without knowledge of the calibrator."""
     from pydantic import TypeAdapter, ValidationError
 
     try:
@@ -130,13 +130,12 @@ def load_group_calibrator(path: str | os.PathLike[str]) -> GroupCalibrator:
 
 
 def _part(tensors: dict[str, Tensor], place: int) -> dict[str, Tensor]:
-    """The tensors of one calibrator, under their own names."""
     start = f"{place}."
     return {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
 
 
 def load_multicalibrator(path: str | os.PathLike[str]) -> Multicalibrator:
-    """Read what :meth:`Multicalibrator.save` wrote, as :func:`load_calibrator` does.
+    """Read a file of :meth:`Multicalibrator.save`, as :func:`load_calibrator` does.
 
     Its path, errors and device are those of that function.
 
@@ -173,7 +172,7 @@ def load_multicalibrator(path: str | os.PathLike[str]) -> Multicalibrator:
 
 
 def load_either(path: str | os.PathLike[str]) -> Calibrator | GroupCalibrator | Multicalibrator:
-    """A calibrator, those of groups, or a multicalibrator, whichever the file holds.
+    """Load a calibrator, a group calibrator, or a multicalibrator, depending on the file.
 
     Raises:
         InputError: If the file holds neither, is damaged, or was written by a newer version.
@@ -185,7 +184,7 @@ def load_either(path: str | os.PathLike[str]) -> Calibrator | GroupCalibrator | 
 
 
 def _fits_shape(shape: Sequence[int], letters: Sequence[str], sizes: dict[str, int]) -> bool:
-    """Whether every letter stands for one size throughout; letters not yet in ``sizes`` are added."""
+    """Return True if every letter has one size throughout; new letters are added to ``sizes``."""
     return len(shape) == len(letters) and all(
         sizes.setdefault(letter, size) == size for letter, size in zip(letters, shape, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Logits given to a fitted calibrator: of the kind and shape of the fit."""
+"""Checks that logits for a fitted calibrator have the kind and shape of its fit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_NAMED = 5  # classes
 
 
 class Fitted(Protocol):
-    """What the fit of a calibrator says of scores."""
+    """Facts about a calibrator's fit that scores must match."""
 
     name: ClassVar[str]
     kind_: Task
@@ -29,7 +29,7 @@ class Fitted(Protocol):
 
 
 def check_kind(name: str, kinds: Collection[Task], kind: Task, *, remedy: str) -> None:
-    """Refuse data of a kind that the calibrator of that name is not for."""
+    """Refuse data of a kind that the named calibrator does not support."""
     if kind in kinds:
         return
     wanted = "classes, logits (N, C) with `labels` (N,)"
@@ -41,7 +41,7 @@ def check_kind(name: str, kinds: Collection[Task], kind: Task, *, remedy: str) -
 def check_like_fit(
     name: str, kind: Task, num_classes: int, logits: ArrayLike, weights: ArrayLike | None = None
 ) -> Checked:
-    """Shapes and values, of which there may be none; ``name`` is that of the calibrator."""
+    """Check shapes and values; there may be no rows; ``name`` is the calibrator's."""
     given = as_float_tensor(logits, name="logits")
     if given.ndim in {1, 2} and not len(given) and weights is None:
         check_shape_like_fit(name, kind, num_classes, given)
@@ -56,7 +56,7 @@ def check_like_fit(
 
 
 def check_shape_like_fit(name: str, kind: Task, num_classes: int, logits: Tensor) -> None:
-    """The shape alone, for a graph that is traced: no look at values."""
+    """Check only the shape, for a traced graph that cannot read values."""
     wanted = () if kind == "binary" else (num_classes,)
     if logits.shape[1:] != wanted:
         shape = ", ".join(("N", *map(str, wanted))) + ("" if wanted else ",")
@@ -66,13 +66,13 @@ def check_shape_like_fit(name: str, kind: Task, num_classes: int, logits: Tensor
 
 
 def class_columns(logits: ArrayLike) -> tuple[str, ...] | None:
-    """What the columns of a frame call the classes; None of other tables, and of numbers in their order."""
+    """Column names of a frame as class names; None for other tables and for consecutive numbers."""
     named = None if isinstance(logits, Tensor) else frame_names(logits)
     return tuple(named) if named and named != [*map(str, range(len(named)))] else None
 
 
 def column_of_event(calibrator: Fitted, logits: ArrayLike) -> int:
-    """Which of two columns is the event; refuses a table whose columns are called other than the classes."""
+    """Index of the event among two columns; refuses other column names than the classes."""
     known, named = calibrator.class_names_, class_columns(logits)
     if named is None or known is None or len(named) != len(known):
         return calibrator.event_column_
@@ -83,13 +83,13 @@ def column_of_event(calibrator: Fitted, logits: ArrayLike) -> int:
 
 
 def names_of_columns(calibrator: Fitted) -> tuple[str, ...] | None:
-    """The names of the classes in the order of the model's columns."""
+    """Class names in the order of the model's columns."""
     names = calibrator.class_names_
     return names if names is None or calibrator.event_column_ else names[::-1]
 
 
 def refuse_other_columns(calibrator: Fitted, logits: ArrayLike) -> None:
-    """Refuse a table whose columns are in another order than the model's, also of two classes."""
+    """Refuse a table with columns in another order than the model's, also for two classes."""
     if column_of_event(calibrator, logits) != calibrator.event_column_:
         refuse_other_names("`logits`", class_columns(logits), calibrator.name, names_of_columns(calibrator))
 
@@ -97,7 +97,7 @@ def refuse_other_columns(calibrator: Fitted, logits: ArrayLike) -> None:
 def refuse_other_names(
     what: str, named: tuple[str, ...] | None, calibrator: str, known: tuple[str, ...] | None
 ) -> None:
-    """Refuse classes of other names than those of the fit, or in another order."""
+    """Refuse class names that differ from those of the fit, or their order."""
     if known is not None and named is not None and known != named:
         raise InputError(
             f"{what} names its classes {_listed(named)}, {calibrator} was fitted on {_listed(known)}; "
@@ -110,7 +110,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def warn_of_probabilities(calibrator: Fitted, logits: Tensor) -> None:
-    """Warn of logits that look like probabilities, unless the fit was on such, which it said."""
+    """Warn of logits that look like probabilities, unless the fit already warned."""
     seen = seem_probabilities(logits, multiclass=logits.ndim == 2 and calibrator.kind_ != "multilabel")
     if seen and not any(each.startswith(seen) for each in calibrator.fit_result_.warnings):
         warnings.warn(
@@ -122,19 +122,19 @@ def warn_of_probabilities(calibrator: Fitted, logits: Tensor) -> None:
 
 
 class TwoLogits(NamedTuple):
-    """The log-odds of the event, and which of the two columns it is."""
+    """Log-odds of the event, and its index among the two columns."""
 
     odds: Tensor
     event: int
 
 
 def in_columns(event: Tensor, other: Tensor, column: int) -> Tensor:
-    """Two columns, of which one is the event."""
+    """Two columns, one of them the event's."""
     return torch.stack([other, event] if column else [event, other], dim=1)
 
 
 def difference(logits: ArrayLike, event: int = 1) -> Tensor | None:
-    """The log-odds that two logits make; None of anything but ``(N, 2)``."""
+    """Log-odds from two logits; None unless the shape is ``(N, 2)``."""
     given = logits if isinstance(logits, Tensor) else as_float_tensor(logits, name="logits")
     if given.ndim != 2 or given.shape[1] != 2:
         return None
@@ -145,7 +145,7 @@ def difference(logits: ArrayLike, event: int = 1) -> Tensor | None:
 def counted_positions(
     logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None, ignore_index: int | None
 ) -> tuple[ArrayLike, ArrayLike, ArrayLike | None]:
-    """One row per position of ``(N, C, d1, ...)``, without those whose label is ignored; else as it was."""
+    """One row per position of ``(N, C, d1, ...)``, without ignored labels; other shapes stay."""
     scores = logits if isinstance(logits, Tensor) else as_float_tensor(logits, name="logits")
     if scores.ndim < 3 and ignore_index is None:
         return logits, labels, weights
@@ -157,7 +157,7 @@ def counted_positions(
 
 
 def at_positions(logits: ArrayLike, kind: Task, function: Callable[[Tensor], Tensor]) -> Tensor | None:
-    """What a function of ``(M, C)``, or of log-odds ``(M,)``, gives at each position; None of fewer axes."""
+    """Apply a function of ``(M, C)``, or of log-odds ``(M,)``, at each position; None for fewer axes."""
     if not isinstance(logits, Tensor):
         logits = as_float_tensor(logits, name="logits")
     if logits.ndim < 3:

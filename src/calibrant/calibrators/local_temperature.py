@@ -1,4 +1,4 @@
-"""A temperature that depends on where a position lies, or on whatever else is known of a sample."""
+"""A temperature that depends on position, or on other covariates of a sample."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from calibrant.calibrators.fitting.results import on_bounds
 from calibrant.calibrators.fitting.samples import Samples, likelihood_terms
 from calibrant.calibrators.inputs import at_positions, check_like_fit, counted_positions
 
-_FLAT = 1e-8  # the largest derivative at what counts as an optimum
+_FLAT = 1e-8  # largest derivative that counts as an optimum
 _NAME = "local temperature"
-_MOST = 10.0  # of a weight, by a standard deviation of its covariate
+_MOST = 10.0  # of a weight, per standard deviation of its covariate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,20 +37,20 @@ class LocalTemperature:
     intercept: float
     """Logarithm of the temperature where all covariates are zero."""
     weights: tuple[float, ...]
-    """What each covariate adds to that logarithm."""
+    """Weight of each covariate in log T."""
     loss: float
     """Mean negative log-likelihood where it was fitted."""
     loss_of_one: float
-    """The same with one temperature for all."""
+    """Mean negative log-likelihood with one temperature for all."""
     num_classes: int
     """Classes of the logits it was fitted on."""
     converged: bool = True
-    """Whether all derivatives are zero, but for those that a bound holds."""
+    """True if all derivatives are zero, except at bounds."""
     covariates: tuple[str, ...] = ()
-    """What the covariates are called, if they have names."""
+    """Names of the covariates, if any."""
 
     def temperature(self, covariates: ArrayLike) -> Float[Tensor, " N *d"]:
-        """The temperature of each sample or position.
+        """Temperature of each sample or position.
 
         Args:
             covariates: ``(N, k)`` or ``(N, k, d1, ...)``, in the order of the fit.
@@ -93,7 +93,7 @@ class LocalTemperature:
 
     @classmethod
     def from_json(cls, text: str) -> LocalTemperature:
-        """What :meth:`to_json` wrote.
+        """Read the text from :meth:`to_json`.
 
         Raises:
             InputError: If it is no such text.
@@ -120,18 +120,18 @@ def fit_local_temperature(
     .. math:: \hat p = \mathrm{softmax}(z / T(x)), \qquad \log T(x) = c + w^\top x
 
     The predicted class stays. Covariates are what is known of a position beside its logits: how many of its
-    neighbours are predicted alike, how sure the model is of the image, which camera took it.
+    neighbours have equal predictions, the model's confidence in the image, or its camera.
 
     Args:
         logits: ``(N, C)``, or ``(N, C, d1, ...)`` of images.
         labels: Classes ``(N,)`` or ``(N, d1, ...)``.
         covariates: ``(N, k)`` or ``(N, k, d1, ...)``.
         ignore_index: Positions with this label are left out.
-        names: What the covariates are called, one for each.
+        names: Names of the covariates, one for each.
 
     Returns:
-        The calibrator. ``loss`` beside ``loss_of_one`` tells what the covariates bring on the samples of the
-        fit; whether they bring it on others, others tell.
+        The calibrator. ``loss`` minus ``loss_of_one`` is the covariates' effect on the samples of the fit;
+        test it on other samples.
 
     Raises:
         InputError: If shapes disagree, a label is out of range, a value is not finite, no position counts,
@@ -191,7 +191,7 @@ def fit_local_temperature(
 
 
 def _likelihood(samples: Samples, design: Float[Tensor, "N k"]) -> Callable[[NDArray[np.float64]], Expansion]:
-    """Mean negative log-likelihood by the weights of the columns, whose sum is the logarithm of T."""
+    """Mean negative log-likelihood by the weights of the columns, whose sum is log T."""
 
     def expansion(point: NDArray[np.float64]) -> Expansion:
         slope = torch.from_numpy(point).to(design)
@@ -215,7 +215,7 @@ def _likelihood(samples: Samples, design: Float[Tensor, "N k"]) -> Callable[[NDA
 def _doubts(
     samples: Samples, design: Tensor, best: Minimum, names: Sequence[str], *, converged: bool
 ) -> list[str]:
-    """What to say of data without an error, of what lies on a bound, and of a fit that found no optimum."""
+    """Warnings about data without errors, parameters on bounds, and a missing optimum."""
     said = [ALL_RIGHT] if samples.mean_gap == 0 else []
     bounds = {math.log(end): end for end in (LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE)}
     said.extend(on_bounds(bounds.get(best.point[0], 1.0)))
@@ -233,7 +233,6 @@ def _doubts(
 
 
 def _check_parts(given: dict[str, Any]) -> None:
-    """Refuse what a file holds with another type or length."""
     weights, names = given["weights"], given["covariates"]
     if not isinstance(weights, list) or not weights:
         raise InputError("`weights` must be a list with a number for each covariate")
@@ -253,7 +252,6 @@ def _check_parts(given: dict[str, Any]) -> None:
 def _samples(
     logits: ArrayLike, labels: ArrayLike, covariates: ArrayLike, ignore_index: int | None
 ) -> tuple[Samples, Float[Tensor, "N k"]]:
-    """One row for each position that counts, and its covariates."""
     scores = as_float_tensor(logits, name="logits").to(torch.float64)
     if scores.ndim < 2:
         raise InputError(f"`logits` must have shape (N, C) or (N, C, d1, ...); got {tuple(scores.shape)}.")
@@ -273,7 +271,6 @@ def _finite(covariates: ArrayLike) -> Float[Tensor, "N k *d"]:
 
 
 def _check_together(logits: Tensor, covariates: Tensor) -> None:
-    """Covariates stand in the second axis, where the logits have the classes."""
     if covariates.ndim != logits.ndim or (covariates.shape[0], *covariates.shape[2:]) != (
         logits.shape[0],
         *logits.shape[2:],

@@ -1,4 +1,4 @@
-"""Which calibrators there are, by the names that files and the command line use."""
+"""Available calibrators, by their names in files and on the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CALIBRATORS = {
 
 
 def available() -> tuple[str, ...]:
-    """Names that :func:`build` knows.
+    """Names for :func:`build`.
 
     Returns:
         The names, in the order in which they are listed to people.

@@ -1,4 +1,4 @@
-"""Which calibrators to try, and which to use: judged on samples that they were not fitted on."""
+"""Candidate calibrators, and the choice among them by their loss on samples outside their fit."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ class Candidate:
     """A calibrator and its loss on held-out samples."""
 
     text: str
-    """What :func:`build` makes it from, or ``"none"`` for probabilities as they came."""
+    """Text for :func:`build`, or ``"none"`` for unchanged probabilities."""
     size: int
-    """How many numbers it fits."""
+    """Number of fitted parameters."""
     loss: float
     """Mean over all samples, each judged by a calibrator fitted on the other folds."""
     behind: float
-    """By how much the loss exceeds the lowest one."""
+    """Loss minus the lowest one."""
     standard_error: float
     """Standard error of ``behind``, from the differences sample by sample."""
 
     @property
     def level(self) -> bool:
-        """Whether it is within one standard error of the best."""
+        """Return True if it is within one standard error of the best."""
         return self.behind <= self.standard_error
 
 
@@ -69,7 +69,7 @@ class Selection:
     """Result of :func:`select`: the choice and the reason; ``print`` it."""
 
     calibrator: Calibrator | None
-    """Fitted on all samples; None where probabilities are best left as they came."""
+    """Fitted on all samples; None if probabilities are best unchanged."""
     chosen: Candidate
     candidates: tuple[Candidate, ...]
     """From the fewest fitted numbers to the most."""
@@ -140,7 +140,7 @@ def select(
     Every candidate is fitted on all folds but one and judged on that one, in turn. Among those whose mean
     loss is within one standard error of the lowest, the one with the fewest parameters is taken; the
     standard error is that of the paired differences, sample by sample. Changing nothing is always a
-    candidate. Calibration error is not a criterion: a calibrator that says the same of every sample can have
+    candidate. Calibration error is not a criterion: a calibrator with equal output for every sample can have
     none.
 
     Args:
@@ -153,7 +153,7 @@ def select(
             those that suit the predictions, with at least ten samples for each number that they fit; if a
             class does not occur, none with numbers for each class.
         criterion: ``"nll"`` or ``"brier"``, both proper.
-        folds: How many, from 2 to half the number of samples.
+        folds: Number of folds, from 2 to half the number of samples.
         seed: For the division into folds.
         others: Candidates that act on more than the logits, by name: fitted on all samples, with the held-out
             loss of each sample.
@@ -191,7 +191,7 @@ def select(
         wanted = calibrators
     if not wanted and not others:
         raise InputError("`calibrators` must name at least one; got none.")
-    # An unknown one is refused before anything is fitted.
+    # Refuse unknown names before any fit.
     made = {
         each if isinstance(each, str) else each.text: build(each)
         if isinstance(each, str)
@@ -209,7 +209,7 @@ def select(
     fitted: dict[str, Calibrator] = {}
     errors: dict[str, Exception] = {}
     failures: list[str] = []
-    with threads_for(checked.scores.numel()), without_warnings():  # they stand in the results of the fits
+    with threads_for(checked.scores.numel()), without_warnings():  # the results of the fits contain them
         whole = CalibrationData.of(checked).weighted(checked.weights)
         for text, calibrator in made.items():
             try:
@@ -254,7 +254,7 @@ def _codes(clusters: Sequence[str], num_samples: int) -> Int[Tensor, " N"]:
 
 
 def _missing(checked: Checked) -> int:
-    """How many classes do not occur; where only one does, there is nothing to choose by."""
+    """Number of absent classes; refuses labels with only one class."""
     labels = checked.target if checked.task == "multilabel" else checked.target[:, None]
     if bool((labels == labels[:1]).all()):
         raise InputError(
@@ -265,7 +265,7 @@ def _missing(checked: Checked) -> int:
 
 
 def num_wrong(scores: Tensor, labels: Tensor, task: Task) -> int:
-    """How many decisions, by the highest score or the sign of the log-odds, are wrong."""
+    """Number of wrong decisions, by the highest score or the sign of the log-odds."""
     decided = scores.argmax(dim=1) if task == "multiclass" else (scores > 0).to(labels.dtype)
     return int((decided != labels).sum())
 
@@ -273,7 +273,6 @@ def num_wrong(scores: Tensor, labels: Tensor, task: Task) -> int:
 def _ranked(
     losses: dict[str, Tensor], sizes: dict[str, int], weights: Tensor | None, codes: Tensor | None
 ) -> tuple[Candidate, ...]:
-    """The candidates, from the fewest parameters to the most."""
     first = next(iter(losses.values()))
     shares = torch.ones_like(first) if weights is None else weights.to(first)
     shares = shares / shares.sum()
@@ -305,10 +304,10 @@ def _judged_held_out(
     criterion: Criterion,
     errors: dict[str, Exception],
 ) -> tuple[dict[str, Tensor], dict[str, dict[int, Calibrator]]]:
-    """Each sample's losses under calibrators refitted on the other folds, and these by fold.
+    """Losses of each sample under calibrators refitted on the other folds, and these calibrators by fold.
 
-    All candidates are fitted to the samples outside of a fold in turn, as they share much of the work. What
-    failed is added to ``errors``.
+    All candidates are fitted to the samples outside a fold in turn, because they share much of the work.
+    Failures are added to ``errors``.
     """
     on_others: dict[str, dict[int, Calibrator]] = {text: {} for text in tried}
     failed: list[tuple[int, str, Exception]] = []
@@ -348,7 +347,7 @@ def _losses_as_they_came(checked: Checked, criterion: Criterion) -> Float[Tensor
 
 
 def _losses(calibrated: Tensor, labels: Tensor, task: Task, criterion: Criterion) -> Float[Tensor, " n"]:
-    """Log-loss or squared error of each sample, from what is calibrated; of several labels their mean."""
+    """Log-loss or squared error of each sample, from calibrated scores; the mean over several labels."""
     if criterion == "nll":
         return log_losses(calibrated, labels, task)
     if task == "multiclass":
@@ -358,7 +357,6 @@ def _losses(calibrated: Tensor, labels: Tensor, task: Task, criterion: Criterion
 
 
 def _folds_of(checked: Checked, folds: int, seed: int) -> Int[Tensor, " N"]:
-    """Folds alike in confidence and labels."""
     scores = checked.scores
     if checked.task == "multiclass":
         top = by_rows(lambda rows: log_softmax(scores[rows].to(torch.float64)).amax(dim=1), scores)
@@ -372,18 +370,18 @@ def _folds_of(checked: Checked, folds: int, seed: int) -> Int[Tensor, " N"]:
 def usual_candidates(
     task: Task, num_samples: int, num_classes: int = 1, *, missing: int = 0, wrong: int | None = None
 ) -> tuple[str, ...]:
-    """Those of the roster that ask to be tried on such predictions, from the fewest parameters to the most.
+    """Calibrators that are tried by default on such predictions, from the fewest parameters to the most.
 
-    Those with numbers for each class need ten samples for each of them and, as free forms do, samples of
-    every class; free forms need that there are not too many scores. Where nearly every decision is right, the
-    few wrong ones alone say how far to correct: each number needs one of them, and a free form twenty.
+    Calibrators with parameters per class need ten samples for each of them and, like free forms, samples of
+    every class; free forms also need a limited number of scores. If nearly every decision is right, only the
+    few wrong ones inform the correction: each parameter needs one of them, and a free form twenty.
 
     Args:
-        task: The kind of predictions.
-        num_samples: How many samples there are to choose by.
-        num_classes: How many classes or labels.
-        missing: How many classes do not occur among the samples.
-        wrong: How many samples are of another class than the most probable one; None if that is not known.
+        task: Kind of predictions.
+        num_samples: Number of samples to choose by.
+        num_classes: Number of classes or labels.
+        missing: Number of classes absent from the samples.
+        wrong: Number of samples whose class is not the most probable one; None if unknown.
 
     Example:
         >>> usual_candidates("binary", 1000)

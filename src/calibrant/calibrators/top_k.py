@@ -1,4 +1,4 @@
-"""Temperature scaling where only the largest logits of each sample are known."""
+"""Temperature scaling if only the largest logits of each sample are known."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def fit_top_k_temperature(
 
     Args:
         top_k: The largest logits, by :func:`calibrant.predictions.top_k_of`, with ``num_classes``.
-        labels: True classes, shape ``(N,)``; by default what ``top_k.label_logits`` says of them.
+        labels: True classes, shape ``(N,)``; by default ``top_k.label_logits`` gives their logits.
         weights: Sample weights, shape ``(N,)``.
 
     Returns:
@@ -119,7 +119,6 @@ def _said(temperature: float) -> str:
 
 
 def _own(top_k: TopK, labels: ArrayLike | None) -> Float[Tensor, " N"]:
-    """Logits of the true classes; NaN where they are not known."""
     if labels is None:
         if top_k.label_logits is None:
             raise InputError("`labels` must be given to fit a temperature; got None.")
@@ -134,7 +133,7 @@ def _slopes(
     with torch.enable_grad():
         at = torch.tensor(beta, dtype=torch.float64, requires_grad=True)
         rest = top_k.log_rest_at(at, spread)
-        empty = top_k.log_rest == -math.inf  # whose derivative is no number
+        empty = top_k.log_rest == -math.inf  # with a derivative of NaN
         listed = (at * top_k.logits).logsumexp(dim=1)
         total = torch.where(empty, listed, torch.logaddexp(listed, torch.where(empty, listed, rest)))
         known = ~own.isnan()

@@ -99,7 +99,7 @@ def apply(
 
 
 def _refuse_unused(reading: Reading, *, by_group: bool) -> None:
-    """Refuse options that matter to judge, and those of groups if there is one calibrator for all."""
+    """Refuse options for evaluation, and group options for a calibrator of all samples."""
     reading.refuse("cluster", "iou", remedy="apply doesn't evaluate; leave it out.")
     if not by_group:
         of_groups = ("group_column", "bands", "annotations")
@@ -107,10 +107,7 @@ def _refuse_unused(reading: Reading, *, by_group: bool) -> None:
 
 
 def _loaded(fitted: Calibrator, reading: Reading, file: Path) -> tuple[Predictions, ColumnNames | None]:
-    """New predictions, and the columns that they were read by; that of labels need not be there.
-
-    Without labels nothing in a file says that several may hold at once.
-    """
+    """Return new predictions and the columns used; the label column may be missing."""
     reading = replace(reading, kind="multilabel") if fitted.kind_ == "multilabel" else reading
     if reading.label_column is None or is_pipe(file):
         return reading.load(file), reading.columns
@@ -124,7 +121,7 @@ def _loaded(fitted: Calibrator, reading: Reading, file: Path) -> tuple[Predictio
 
 
 def _numbers(text: str) -> list[float] | float:
-    """``0.98,0.02`` as numbers; a single one is the share of class 1."""
+    """Parse ``0.98,0.02``; a single number is the share of class 1."""
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
@@ -134,7 +131,7 @@ def _numbers(text: str) -> list[float] | float:
 
 
 def _refuse_wrong_order(calibrator: Path, file: Path, error: InputError) -> None:
-    """If the second file is a calibrator and the first is not, say which comes first."""
+    """Explain the order of arguments if only the second file is a calibrator."""
     from calibrant.calibrators import load_calibrator
 
     try:

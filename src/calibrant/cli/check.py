@@ -18,7 +18,7 @@ from calibrant.evaluation.quantities import with_gate
 
 
 def _with_limits(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with an option for each quantity that can have a limit, after its first argument."""
+    """Add an option for each quantity that can have a limit, after the first argument."""
     signature = inspect.signature(command, eval_str=True)
     first, *others, _ = signature.parameters.values()
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -131,7 +131,7 @@ def check(
 
 @contextmanager
 def _errors_told(file: Path, json: Path | None, junit: Path | None, markdown: Path | None) -> Generator[None]:
-    """Write an error into the files that are asked for, so that a pipeline sees it in its own format."""
+    """Write an error to the requested files, so that a pipeline reads it in its own format."""
     try:
         yield
     except EXPECTED as error:
@@ -164,7 +164,7 @@ def _groups(text: str | None) -> list[str] | Literal["none"] | None:
 
 
 def _number(option: str, text: str) -> float:
-    """A limit as it was typed; per cent are not guessed at, but their remedy is said."""
+    """Parse a limit; refuse a percentage, with the remedy."""
     with suppress(ValueError):
         return float(text)
     remedy = ""

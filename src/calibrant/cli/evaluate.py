@@ -245,7 +245,7 @@ def _check_images(images: Path | None, inputs: list[Path], *, several: bool, for
 def _one_after_another(
     files: list[Path], judge: Callable[[Path], Evaluation]
 ) -> tuple[dict[str, Evaluation], bool]:
-    """Evaluation of each file, and whether any failed; of several, one failure does not stop the others."""
+    """Evaluate each file, and return whether any failed; one failure does not stop the others."""
     if len(files) == 1:
         return {str(files[0]): judge(files[0])}, False
     found: dict[str, Evaluation] = {}
@@ -264,7 +264,6 @@ def _write_json(json: Path, texts: list[str], *, several: bool, shown: bool) -> 
 
 
 def _table_of(answers: dict[str, Evaluation]) -> None:
-    """Print a row for each file: the finding and the repair."""
     from rich.console import Console
 
     from calibrant.evaluation.quantities import ECE

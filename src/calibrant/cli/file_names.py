@@ -1,4 +1,4 @@
-"""The files that a command line names, and how they are called in tables and pages."""
+"""Files named on a command line, and their names in tables and pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONG = 20  # letters: longer names don't fit a table
 
 
 def expanded(paths: Iterable[Path]) -> list[Path]:
-    """The paths, with patterns such as ``*.npz`` replaced by what they match: not every shell does so."""
+    """Expand patterns such as ``*.npz``, which not every shell does."""
     found: list[Path] = []
     for path in paths:
         pattern = any(mark in path.name for mark in "*?[")
@@ -23,7 +23,7 @@ def expanded(paths: Iterable[Path]) -> list[Path]:
 
 
 def named(paths: Sequence[Path]) -> list[str]:
-    """How files are called in a table: without the folder that they share."""
+    """Return the names of files in a table, without their common folder."""
     if len(paths) < 2:
         return [str(path) for path in paths]
     shared = os.path.commonpath([path.parent.absolute() for path in paths])
@@ -31,7 +31,7 @@ def named(paths: Sequence[Path]) -> list[str]:
 
 
 def stems(paths: Sequence[Path]) -> list[str]:
-    """How pages of files are called, no two alike: as the files, or as the folders that tell them apart.
+    """Return distinct page names: those of the files, or of the folders that differ.
 
     Example:
         >>> stems([Path("a.npz"), Path("b.csv")])
@@ -48,7 +48,7 @@ def stems(paths: Sequence[Path]) -> list[str]:
 
 
 def once(paths: Iterable[Path]) -> list[Path]:
-    """Each file once, by its first name and in the order of these, where patterns or links name it twice.
+    """Return each file once, under its first name and in order, despite patterns or links.
 
     Example:
         >>> [path.as_posix() for path in once([Path("a.npz"), Path("b.npz"), Path("x/../a.npz")])]
@@ -61,7 +61,7 @@ def once(paths: Iterable[Path]) -> list[Path]:
 
 
 def called(paths: list[Path], names: str | None) -> list[str]:
-    """The name of each file: the one given by --names, or its own."""
+    """Return the name of each file: the one given by --names, or its own."""
     if names is None:
         if len(once(paths)) < len(paths):
             raise InputError("a file is given twice; name each model once.")
@@ -76,7 +76,7 @@ def called(paths: list[Path], names: str | None) -> list[str]:
 
 
 def short_names(files: list[Path]) -> list[str]:
-    """File stems (of runs the folders' names) where they differ, whole paths where they do not.
+    """Return file stems (for runs, folder names) if they differ, else whole paths.
 
     If a name is too long for a table, what all begin with is left out, up to a ``_`` or another separator
     before a letter.

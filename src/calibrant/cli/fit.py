@@ -94,7 +94,7 @@ def fit(
 
 
 def _refuse_unused(reading: Reading, *, of_groups: bool, to_choose: bool) -> None:
-    """Refuse groups beside one calibrator for all, and clusters beside a method that was chosen."""
+    """Refuse groups for one calibrator of all samples, and clusters for a chosen method."""
     if not of_groups:
         reading.refuse("group_column", "bands", remedy="one calibrator is for all; give --by-group.")
     elif any(":" not in each for each in reading.bands):
@@ -107,7 +107,7 @@ def _refuse_unused(reading: Reading, *, of_groups: bool, to_choose: bool) -> Non
 
 
 def refuse_to_replace_another_file(out: Path, *, force: bool) -> None:
-    """Predictions may end in .safetensors too; only a calibrator may be replaced by a calibrator."""
+    """Refuse to replace anything but a calibrator; predictions can also end in .safetensors."""
     from calibrant.repair.applying import load_fitted
 
     if force or not out.exists():
@@ -156,7 +156,7 @@ def _lines(found: FitReport, method: str | None, out: Path) -> list[str]:
 
 
 def _course(result: FitResult) -> str:
-    """``Log loss on these samples: 0.445 before, 0.360 after``."""
+    """Return ``Log loss on these samples: 0.445 before, 0.360 after``."""
     from calibrant.evaluation.phrases import decimals_apart, number
     from calibrant.evaluation.quantities import QUANTITIES
 
@@ -186,7 +186,7 @@ def _rest(number: int) -> list[str]:
 
 
 def _described(calibrator: Calibrator) -> str:
-    """``temperature = 1.31, gamma = 0.25``; long lists are cut, and tables only counted."""
+    """Return ``temperature = 1.31, gamma = 0.25``; long lists are cut, and tables only counted."""
     if calibrator.parameter_shapes:
         return f"{calibrator.size} numbers"
     parts: list[str] = []

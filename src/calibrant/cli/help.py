@@ -1,4 +1,4 @@
-"""The text of ``--help``, old names of options, and errors of typing in the words of all other errors."""
+"""Format ``--help``, accept old names of options, and report typing errors like all others."""
 
 from __future__ import annotations
 
@@ -38,12 +38,11 @@ OLD_NAMES = {
         "--workers": ("--jobs", "0.4"),
     },
 }
-"""By command, old names of options, each with the new one and the version that removes the old one."""
+"""Old names of options by command, each with its replacement and the version that removes it."""
 
 
 class _Plain:
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """What it does, examples, arguments, options, and commands by what they are for."""
         formatter.write(_help_of(self, ctx))
 
 
@@ -51,15 +50,15 @@ class Command(_Plain, TyperCommand):
     """A command with a plain help, which understands its options' old names."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments, under the names that options have now."""
+        """Parse arguments under the current names of options."""
         return super().parse_args(ctx, renamed(self.name or "", args))
 
 
 class Commands(_Plain, TyperGroup):
-    """A group of commands; whatever is typed wrongly is an :class:`InputError`."""
+    """A group of commands; every typing error is an :class:`InputError`."""
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        """What was typed, understood."""
+        """Parse the command line."""
         try:
             return super().make_context(*args, **options)
         except Exception as error:
@@ -74,7 +73,7 @@ class Commands(_Plain, TyperGroup):
 
 
 def renamed(command: str, words: Iterable[str]) -> list[str]:
-    """Arguments with the new names of options.
+    """Return arguments with the new names of options.
 
     Example:
         >>> renamed("fit", ["p.npz", "--method=platt"])
@@ -94,7 +93,7 @@ def renamed(command: str, words: Iterable[str]) -> list[str]:
 
 
 def _in_our_words(error: Exception) -> Exception:
-    """An error of typing as an :class:`InputError`; any other as it is."""
+    """Return a typing error as an :class:`InputError`; leave others unchanged."""
     told = getattr(error, "format_message", None)
     if told is None or type(error).__name__ == "NoArgsIsHelpError":
         return error
@@ -125,7 +124,7 @@ def _in_our_words(error: Exception) -> Exception:
 
 
 def _rule(text: str, typed: str = "") -> str:
-    """What a value must be, from what it was not, in the words of click and of pydantic.
+    """Return the rule that a value broke, from a message of click or pydantic.
 
     Example:
         >>> _rule("0 is not in the range 1<=x<=1000."), _rule("'x' is not a valid int.", "x")
@@ -165,7 +164,7 @@ def _bound(sign: str, limit: str) -> str:
 
 
 def _meant(name: str, known: Iterable[str], ctx: Any) -> str:
-    """The option or command that was probably meant; dashes make none alike."""
+    """Return the option or command that was probably meant, ignoring leading dashes."""
     bare = {each.lstrip("-"): each for each in known}
     short = name.lstrip("-")
     near = [each for each in bare if f"{short}-".startswith(f"{each}-")]
@@ -178,7 +177,7 @@ def _see(ctx: Any) -> str:
 
 
 def alternatives(names: Iterable[str]) -> str:
-    """Names for a help text.
+    """Join names for a help text.
 
     Example:
         >>> alternatives(["ece", "nll", "brier"])
@@ -209,7 +208,7 @@ def _help_of(command: Any, ctx: Any) -> str:
 
 
 def input_help(command: Any, ctx: Any) -> str:
-    """The options by which every command reads predictions."""
+    """Return the help on the input options of every command."""
     found = [each for each in command.get_params(ctx) if getattr(each, "rich_help_panel", None) == INPUT]
     return _table(INPUT, [(_typed(each), _said(each, ctx)) for each in found])
 
@@ -231,7 +230,7 @@ def _bold(text: str) -> str:
 
 
 def _wrapped(text: str) -> str:
-    """Paragraphs at the width of the page; what is indented, such as examples, keeps its lines."""
+    """Wrap paragraphs to the page; indented lines, such as examples, stay."""
     blocks = text.replace("\f", "").strip().split("\n\n")
     found: list[str] = []
     for block in blocks:
@@ -262,7 +261,7 @@ def _piece(argument: Any) -> str:
 
 
 def _typed(option: Any) -> str:
-    """How an option is typed: its short name, its first long one, and what its value is called."""
+    """Return an option as typed: its short name, its first long name, and its value."""
     short = [each for each in option.opts if not each.startswith("--")]
     long = next((each for each in option.opts if each.startswith("--")), "")
     negative = [each for each in option.secondary_opts if each.startswith("--")]
@@ -272,7 +271,7 @@ def _typed(option: Any) -> str:
 
 
 def metavar(annotation: Any) -> str:
-    """What the value of an option of this type is called: one word in capitals.
+    """Return the placeholder of an option's value: one word in capitals.
 
     Example:
         >>> metavar(int | None), metavar(list[Path]), metavar(bool)
@@ -285,7 +284,6 @@ def metavar(annotation: Any) -> str:
 
 
 def _said(option: Any, ctx: Any) -> str:
-    """What an option does, and its default."""
     said = str(option.help or "").replace("\\[", "[")
     default = option.get_default(ctx, call=False)
     if option.required:

@@ -1,4 +1,4 @@
-"""Ctrl-C while modules are imported, which some of them swallow, misread or die of."""
+"""Delay Ctrl-C during imports, some of which swallow it, misread it or crash."""
 
 from __future__ import annotations
 
@@ -15,17 +15,14 @@ _IMPORTING = "<frozen importlib._bootstrap>"
 
 
 def hold_while_importing() -> None:
-    """From now on, let the first Ctrl-C that meets an import wait for its end; a second one ends it there.
-
-    A program that calls the command under a handler of its own keeps that.
-    """
+    """Let the first Ctrl-C during an import wait for its end, unless the program has its own handler."""
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _Hold())
 
 
 def heed() -> None:
-    """Stop at once where a Ctrl-C still waits, however little there is left to do."""
+    """Stop at once if a Ctrl-C is waiting."""
     handler = signal.getsignal(signal.SIGINT)
     if isinstance(handler, _Hold) and handler.is_taken():
         raise KeyboardInterrupt
@@ -43,7 +40,7 @@ class _Hold:
         _thread.start_new_thread(self._wait, (held,))  # `threading` would take a lock that an import may hold
 
     def is_taken(self) -> bool:
-        """Whether a Ctrl-C waited; forgets it."""
+        """Return True if a Ctrl-C waited, and forget it."""
         try:
             self._held.pop()
         except IndexError:
@@ -51,10 +48,7 @@ class _Hold:
         return True
 
     def _wait(self, held: object) -> None:
-        """Interrupt again where the import has ended, by a signal, which also wakes what sleeps.
-
-        Not where the command has stopped since: another one would meet it while it says goodbye.
-        """
+        """Interrupt again by a signal after the import, unless the command has stopped since."""
         main = threading.main_thread().ident or 0
         frames = sys._current_frames  # pyright: ignore[reportPrivateUsage]
         while held in self._held and _is_importing(frames().get(main)):

@@ -1,4 +1,4 @@
-"""The ``calibrant`` command: its subcommands, and how errors and warnings are shown."""
+"""The ``calibrant`` command: its subcommands, and the display of errors and warnings."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def about(
 
 
 def _interrupted(end: BaseException) -> bool:
-    """Whether the user pressed Ctrl-C, which typer turns into a silent exit."""
+    """Return True if the user pressed Ctrl-C, which typer turns into a silent exit."""
     cause: BaseException | None = end
     while cause is not None and not isinstance(cause, KeyboardInterrupt):
         cause = cause.__context__
@@ -133,7 +133,7 @@ def run(program: typer.Typer = app, name: str = "calibrant") -> None:
 
 
 def _defaults(folder: Path) -> dict[str, Any]:
-    """The defaults of every command, by the names of its parameters, from the nearest pyproject.toml."""
+    """Return every command's defaults by parameter name, from the nearest pyproject.toml."""
     file, table = _settings(folder)
     if file is None:
         return {}
@@ -141,7 +141,7 @@ def _defaults(folder: Path) -> dict[str, Any]:
     options = {name: _options(command) for name, command in commands.items()}
     found: dict[str, dict[str, Any]] = {name: {} for name in commands}
     for key, value in sorted(table.items(), key=lambda item: isinstance(item[1], dict)):
-        if not isinstance(value, dict):  # of every command that takes it
+        if not isinstance(value, dict):  # for every command that takes it
             takers = [name for name in options if key in options[name]]
             if not takers:
                 raise _unknown(
@@ -173,7 +173,7 @@ def _settings(folder: Path) -> tuple[Path | None, dict[str, Any]]:
 
 
 def _options(command: Any) -> dict[str, Any]:
-    """Options of a command by their names without dashes before, old names included."""
+    """Return a command's options without leading dashes, old names included."""
     found = {
         option.removeprefix("--"): each
         for each in command.params
@@ -211,7 +211,7 @@ def _report_fault(error: Exception) -> int:
 
 
 def _versions() -> str:
-    """Versions without importing anything: what failed may be an import."""
+    """Return versions without imports, since an import may be the failure."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = [f"calibrant {calibrant.__version__}", f"Python {platform.python_version()}"]

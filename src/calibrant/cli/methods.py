@@ -39,7 +39,7 @@ def methods() -> None:
 
 
 def parameters(kind: type[Calibrator]) -> str:
-    """How many numbers a method fits, for one problem.
+    """Return the number of parameters that a method fits, for one problem.
 
     Example:
         >>> from calibrant.calibrators import TemperatureScaling, VectorScaling
@@ -57,7 +57,7 @@ def parameters(kind: type[Calibrator]) -> str:
 
 
 def needs(kind: type[Calibrator]) -> str:
-    """The predictions that a method is for."""
+    """Return the predictions that a method suits."""
     return (
         "all predictions"
         if len(kind.kinds) == len(SHORT)

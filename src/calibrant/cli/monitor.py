@@ -120,7 +120,7 @@ def _length(text: str) -> str | float:
 
 
 def _show(found: Monitoring, *, quiet: bool) -> None:
-    """The tests, the one that decides first, and the last windows."""
+    """Print the tests, the decisive one first, and the last windows."""
     from rich.console import Console
 
     for test in sorted(found.tests, key=lambda test: not test.decides):

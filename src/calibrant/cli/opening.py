@@ -1,4 +1,4 @@
-"""What a file named on the command line holds: samples in memory, a table in parts, or images."""
+"""Open a file from the command line: samples in memory, a table in parts, or images."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _OTHERWISE = "samples in memory beside it"
 def opened_parts(
     path: Path, reading: Reading, engine: str | None, *, whole: str = ""
 ) -> PartitionedPredictions | None:
-    """The table to be read part by part: many files, an address, a large file, or what an engine reads.
+    """Open a table in parts: many files, an address, a large file, or one for an engine.
 
-    It is read whole if an option needs that (``whole`` names it), or if sums cannot judge what it holds, such
-    as several labels. Without an engine, a table with groups that is not large is read whole as well.
+    It is read whole if an option (named by ``whole``) or its kind, such as several labels, needs that.
+    Without an engine, a small table with groups is also read whole.
     """
     if is_pipe(path):
         return None
@@ -65,7 +65,7 @@ def opened_parts(
 
 
 def _needs_whole(path: Path, reading: Reading) -> str:
-    """The first option given that needs all samples in memory, as parts do not heed it; else empty."""
+    """Return the first option given that needs all samples in memory, else an empty text."""
     if reading.format is not None and reading.format.lower().removeprefix(".") != "parquet":
         raise InputError(f"{path} holds Parquet; leave out --format {reading.format}.")
     if reading.lm_score != Reading.lm_score:
@@ -78,7 +78,7 @@ def _needs_whole(path: Path, reading: Reading) -> str:
 
 
 def _say_read_whole(path: Path, reason: str) -> None:
-    """Say that no engine shares out a table that must be in memory; refuse one that is large."""
+    """Warn that an engine cannot split a table in memory; refuse a large one."""
     from calibrant.predictions.formats.parquet_files import Files, restored
     from calibrant.repair import opening
 
@@ -105,7 +105,7 @@ def _refuse_images_options(place: Path | str, ignore_index: int | None, images: 
 def opened_to_fit(
     path: Path | None, reading: Reading, engine: str | None
 ) -> Predictions | PartitionedPredictions | None:
-    """Samples to fit on, if there is such a file; one that is read whole is shared out by no engine."""
+    """Open the samples to fit on, if any; engines do not split those read whole."""
     if path is None:
         return None
     from calibrant.predictions.formats.parquet_files import is_partitioned
@@ -125,10 +125,10 @@ def opened_large(
     others: bool = False,
     whole: str = "",
 ) -> DensePredictions | PartitionedPredictions | None:
-    """A table to be read part by part, or images; None where all is held.
+    """Open a table in parts, or images; return None if all samples are in memory.
 
-    A table of the images goes to ``images``; ``others`` allows options for images with other files, and
-    ``whole`` names what needs all samples in memory.
+    A table of the images is written to ``images``; ``others`` allows options for images with other files, and
+    ``whole`` names the option that needs all samples in memory.
     """
     from calibrant.predictions import load_dense
     from calibrant.predictions.dense import is_dense
@@ -161,7 +161,7 @@ def opened_alike(
     ignore_index: int | None,
     whole: str = "",
 ) -> list[DensePredictions | PartitionedPredictions | None]:
-    """Several to be compared: all in parts and with clusters, or none."""
+    """Open several predictions to compare: all in parts and with clusters, or none."""
     from calibrant.predictions import DensePredictions
     from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -179,7 +179,7 @@ def opened_alike(
 
 @contextmanager
 def shared_out(engine: str | None, jobs: int | None) -> Generator[Spread]:
-    """What shares out the parts."""
+    """Yield the engine for the parts."""
     from calibrant.evaluation.spread import spreading
 
     if jobs is not None and engine is None:

@@ -1,4 +1,4 @@
-"""Options by which every command reads predictions, and what is done before anything heavy is imported."""
+"""Options for reading predictions, and checks before slow imports."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ STDIN = frozenset({"-", "/dev/stdin", "/proc/self/fd/0", "/dev/fd/0"})
 AnyKind = Literal["binary", "multiclass", "multilabel", "top_label"]
 
 COMMAS = "; columns have commas between, as --prob-columns cat,dog, and options that need a value have one"
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # what fsspec knows
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # addresses for fsspec
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading(ReadOptions):
-    """How files are read."""
+    """Options for reading files."""
 
     APART = frozenset({"positive_class"})
 
@@ -67,7 +67,7 @@ class Reading(ReadOptions):
     """An option of the command itself."""
 
     def open(self, path: Path, *, labels: Path | None = None, stream: bool | None = None) -> Predictions:
-        """Predictions of a file, or of what comes through a pipe."""
+        """Open predictions from a file or a pipe."""
         from calibrant.predictions import load_detections, open_predictions
         from calibrant.predictions.scale import scale_of
         from calibrant.predictions.top_k import by_frequency
@@ -98,7 +98,7 @@ class Reading(ReadOptions):
         return self._in_clusters(found, path)
 
     def _refuse_columns(self) -> None:
-        """Boxes have no columns: images are their clusters, classes or bands of the boxes their groups."""
+        """Refuse columns for boxes: images are clusters, classes or bands are groups."""
         plain = replace(self, logit_columns=self.logit_columns or self.score_columns)
         for name in (
             "label_column",
@@ -113,7 +113,7 @@ class Reading(ReadOptions):
                 raise InputError(f"--{option} is for tables; leave it out with --annotations.")
 
     def _in_clusters(self, found: Predictions, path: Path) -> Predictions:
-        """The predictions, whose groups may be their clusters."""
+        """Return the predictions, with their groups as clusters if requested."""
         if not self.clusters_are_groups:
             return found
         if found.groups is None:
@@ -121,7 +121,7 @@ class Reading(ReadOptions):
         return found.with_clusters(found.groups)
 
     def refuse(self, *names: str, remedy: str) -> None:
-        """Refuse options that a command does nothing with; groups may name its clusters."""
+        """Refuse options that a command ignores; groups may name its clusters."""
         for name in names:
             if name == "group_column" and "cluster" not in names and self.clusters_are_groups:
                 continue
@@ -130,7 +130,7 @@ class Reading(ReadOptions):
 
     @property
     def columns(self) -> ColumnNames | None:
-        """The names of columns that were given."""
+        """Names of columns that were given."""
         from calibrant.predictions import ColumnNames
 
         if self.score_columns:
@@ -143,27 +143,27 @@ class Reading(ReadOptions):
         return replace(super().columns or ColumnNames(), bands=bands) or None
 
     def load(self, path: Path) -> Predictions:
-        """Predictions of a file, read whole."""
+        """Read the predictions of a file whole."""
         return self.open(path, stream=False)
 
     def of_new(self, *, groups: bool) -> Reading:
-        """The options for new predictions, whose annotations only name classes."""
+        """Return the options for new predictions, whose annotations only name classes."""
         found = replace(self.of_fit(groups=groups), iou=0.5, label_column=None, weight_column=None)
         return found if groups else replace(found, annotations=None)
 
     def of_scores(self) -> Reading:
-        """The options for fitting and applying, which take any scores: those without a scale as logits."""
+        """Return the options for fitting and applying; scores without a scale are logits."""
         if self.score_columns and (self.prob_columns or self.logit_columns):
             raise InputError("--score-columns excludes --prob-columns and --logit-columns; name one kind.")
         return replace(self, logit_columns=self.logit_columns or self.score_columns, score_columns=())
 
     def of_fit(self, *, groups: bool) -> Reading:
-        """The options for fitting a calibrator that was chosen: no clusters, and groups if it needs them."""
+        """Return the options for fitting a chosen calibrator: no clusters, groups only if needed."""
         found = replace(self, cluster=None)
         return found if groups else replace(found, group_column=(), bands=())
 
     def load_other(self, path: Path) -> Predictions:
-        """Predictions read whole, from a file that may have the column names that ``apply`` writes."""
+        """Read predictions whole, accepting the column names that ``apply`` writes."""
         try:
             return self.load(path)
         except InputError:
@@ -174,7 +174,7 @@ class Reading(ReadOptions):
             raise
 
     def load_timed(self, path: Path, time: str) -> TimedPredictions:
-        """Predictions with a column of times, in which labels may be missing."""
+        """Read predictions with a column of times; labels may be missing."""
         from calibrant.predictions.over_time import load_timed
 
         others = ("bands", "annotations", "iou", "percent", "scale", "kind", "lm_score")
@@ -187,7 +187,7 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def options_of(kind: Any, *first: str, panel: str | None = None) -> list[inspect.Parameter]:
-    """The fields of a dataclass that are :func:`told`, as options; ``first`` come first."""
+    """Return the :func:`told` fields of a dataclass as options, after ``first``."""
     kinds, told_of = get_type_hints(kind), {each.name: each for each in fields(kind) if each.metadata}
     options: list[inspect.Parameter] = []
     for name in dict.fromkeys((*first, *told_of)):
@@ -205,7 +205,7 @@ def options_of(kind: Any, *first: str, panel: str | None = None) -> list[inspect
 def with_options(
     command: Callable[..., None], name: str, options: list[inspect.Parameter]
 ) -> inspect.Signature:
-    """The signature of a command with options in place of the parameter of that name."""
+    """Return a command's signature with options in place of the named parameter."""
     signature = inspect.signature(command, eval_str=True)
     parameters: list[inspect.Parameter] = []
     for each in signature.parameters.values():
@@ -220,7 +220,7 @@ _OPTIONS = options_of(
 
 
 def reads(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with these options in place of its parameter ``reading``."""
+    """Replace the parameter ``reading`` of a command by these options."""
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
@@ -236,7 +236,7 @@ def reads(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def check_inputs(*paths: Path | None) -> None:
-    """Refuse a file that is not there, before the seconds that imports take."""
+    """Refuse missing files before slow imports."""
     missing: dict[Path, None] = {}  # each once, however often it is named
     for path in paths:
         if path is None or is_pipe(path) or _ADDRESS.match(str(path)):
@@ -253,7 +253,7 @@ def check_inputs(*paths: Path | None) -> None:
 
 
 def _how_to_type(missing: Sequence[Path]) -> str:
-    """What may have parted a name or a list into several words."""
+    """Explain what may have split a name or a list into several words."""
     commas = COMMAS if any(not path.suffix for path in missing) else ""
     if len(missing) == 1:
         return commas
@@ -261,7 +261,7 @@ def _how_to_type(missing: Sequence[Path]) -> str:
 
 
 def is_pipe(path: Path) -> bool:
-    """Whether it is the standard input, or another pipe."""
+    """Return True for standard input or another pipe."""
     if str(path) in STDIN:
         return True
     try:
@@ -275,7 +275,7 @@ _FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def _kept_of(path: Path, form: str | None) -> tuple[Path, str, str]:
-    """What comes through a pipe, as a file that lasts as long as the process; its format, and its name."""
+    """Save a pipe to a temporary file of this process; return it with its format and name."""
     folder = tempfile.TemporaryDirectory(prefix="calibrant-")
     _FOLDERS.append(folder)
     file = Path(folder.name) / "stdin"

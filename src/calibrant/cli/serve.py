@@ -97,7 +97,7 @@ def serve(
 
 
 def _loaded(settings: ModelSettings, limits: Limits) -> Model:
-    """The network, loaded in a process of its own and described."""
+    """Load the network in its own process and describe it."""
     from calibrant.web.predicting import Model, call
     from calibrant.web.workers import Workers
 

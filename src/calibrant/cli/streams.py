@@ -1,4 +1,4 @@
-"""Where the commands write: streams whose reader may leave, and the console for errors and notes."""
+"""Output streams whose reader may leave, and the console for errors and notes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Stream = TypeVar("Stream", TextIO, None)
 
 
 def outlet(stream: Stream) -> Stream:
-    """The stream; where nobody reads it any more, what is left goes nowhere.
+    """Return a stream that drops its output once its reader has left.
 
-    Otherwise a reader that has seen enough ends the command with the exit code 1, which says that a check
-    failed. A stream that was closed before the command began is None, and stays so.
+    Otherwise a reader that stops ends the command with exit code 1, which means a failed check. A stream that
+    was closed before the start is None, and stays so.
     """
     if stream is None:
         return stream
@@ -51,10 +51,9 @@ class _Outlet:
 
 
 class _Escaping(Console):
-    """A console on which no name in a file can move the cursor or change a colour."""
+    """A console that escapes control characters in names."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print, with control characters as Python writes them."""
         super().print(*(_escaped(each) if isinstance(each, str) else each for each in objects), **options)
 
 
@@ -65,5 +64,5 @@ def _escaped(text: str) -> str:
 
 
 def errors() -> Console:
-    """The console for errors, notes and progress, printed as they are; results go to stdout."""
+    """Return the stderr console for errors, notes and progress; results go to stdout."""
     return _Escaping(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)

@@ -1,4 +1,4 @@
-"""What the commands share: consoles, a progress bar, checks on where output goes."""
+"""Consoles, a progress bar and checks of output paths for all commands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Report = Callable[[str, float], None]
 
 
 def share(text: str | float) -> float:
-    """A level as people type it: 0.95, 95 or 95%.
+    """Parse a level in any common form: 0.95, 95 or 95%.
 
     Example:
         >>> share("0.95"), share("95"), share("95 %")
@@ -88,7 +88,7 @@ IgnoreIndex = Annotated[
 
 
 def command_line() -> str:
-    """The command as it was typed, for reports."""
+    """Return the typed command, for reports."""
     return shlex.join(["calibrant", *sys.argv[1:]])
 
 
@@ -113,12 +113,12 @@ def check_output(
 
 
 def to_stdout(path: Path | None) -> bool:
-    """Whether an output is to be printed."""
+    """Return True if an output goes to stdout."""
     return path is not None and str(path) == "-"
 
 
 def check_outputs(inputs: Sequence[Path], *, force: bool, **outputs: Path | None) -> None:
-    """Refuse outputs, by their options, that cannot be written or that would replace other files."""
+    """Refuse outputs, named by option, that are not writable or would replace other files."""
     for name, path in outputs.items():
         if name == "json" and to_stdout(path):
             continue
@@ -132,7 +132,7 @@ def check_outputs(inputs: Sequence[Path], *, force: bool, **outputs: Path | None
 
 
 def deliver_json(path: Path | None, text: str) -> None:
-    """Write the numbers, or print them; nothing where none are wanted."""
+    """Write or print the numbers, if requested."""
     from calibrant._math.files import write_text
 
     if to_stdout(path):
@@ -144,7 +144,7 @@ def deliver_json(path: Path | None, text: str) -> None:
 def deliver_markdown(
     path: Path | None, *found: Evaluation | Comparison | GateResult | GateError, **files: Path | None
 ) -> None:
-    """Write short summaries, which name the other files that were written; nothing where none are wanted."""
+    """Write short summaries that name the other output files, if requested."""
     if path is None or not found:
         return
     from calibrant._math.files import write_text
@@ -162,14 +162,14 @@ def refuse_to_replace(
     may: Callable[[Path], bool],
     what: str = "by another command",
 ) -> None:
-    """Refuse to write over a file, unless it is forced or ``may`` says that nothing is lost by it."""
+    """Refuse to replace a file, unless forced or ``may`` finds it safe."""
     if path is None or force or not path.is_file() or may(path):
         return
     raise InputError(f"{option} {path} already exists {what}; use --force to overwrite it.")
 
 
 def refuse_to_replace_report(path: Path | None, files: Sequence[Path], *, force: bool) -> None:
-    """Refuse to write a report over anything but an earlier one of the same files, whatever its options."""
+    """Refuse to replace anything but an earlier report of these files."""
 
     def made_from_them(page: Path) -> bool:
         from calibrant.reports.commands import mark_of_files  # a second, of no use where nothing is replaced
@@ -182,7 +182,7 @@ def refuse_to_replace_report(path: Path | None, files: Sequence[Path], *, force:
 
 
 def is_our_json(path: Path) -> bool:
-    """Whether the file holds numbers that calibrant wrote, which a new measurement may replace."""
+    """Return True if the file holds calibrant's numbers, which a new measurement may replace."""
     text = path.read_bytes()
     if not text.strip():
         return True
@@ -195,7 +195,7 @@ def is_our_json(path: Path) -> bool:
 
 
 def _is_answer(content: dict[str, Any]) -> bool:
-    """Whether these are the keys of an answer of calibrant's, or of measurements of curvature."""
+    """Return True for the keys of calibrant's results, or of curvature measurements."""
     versions, found = content.get("versions"), content.get("measurements")
     if isinstance(versions, dict) and "schema_version" in content:
         return "calibrant" in versions
@@ -207,7 +207,7 @@ def _is_answer(content: dict[str, Any]) -> bool:
 
 
 def starts_with(*words: bytes) -> Callable[[Path], bool]:
-    """Whether a file has any of these words in its first lines, by which calibrant knows what it wrote."""
+    """Return a test for files with any of these words in their first lines."""
 
     def found(path: Path) -> bool:
         with path.open("rb") as file:
@@ -225,11 +225,11 @@ _OUTPUTS: dict[str, tuple[str, Callable[[Path], bool]]] = {
     "prometheus": (".prom", starts_with(b"calibrant_monitor_")),
     "images": (".csv", lambda _: False),
 }
-"""By option: the ending, and whether calibrant wrote a file, which may then be replaced without --force."""
+"""Endings by option, with a test for calibrant's own files, which need no --force to be replaced."""
 
 
 def refuse_folder_of_others(folder: Path, mark: str, *, option: str, what: str, force: bool) -> None:
-    """Refuse to write into a folder that has files, but not the one by which such folders are known.
+    """Refuse to write into a folder with files, unless it has the given mark.
 
     ``force`` lets the folder pass, but no file of its name.
     """
@@ -270,7 +270,7 @@ def progress(title: str, *, quiet: bool = False) -> Generator[Report]:
 
 
 def _told(title: str) -> Report:
-    """A reporter that prints stages as lines with the seconds since the beginning."""
+    """Return a reporter that prints each stage with the seconds since the start."""
     began, last = perf_counter(), [""]
 
     def report(stage: str, fraction: float) -> None:

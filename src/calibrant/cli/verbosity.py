@@ -1,4 +1,4 @@
-"""What every command understands: ``--quiet``, ``--verbose``, ``--version``; and errors that name options."""
+"""Options of every command: ``--quiet``, ``--verbose``, ``--version``; and errors with option names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from calibrant._math.errors import InputError
 from calibrant.cli.help import metavar
 
 VERBOSE: ContextVar[bool] = ContextVar("VERBOSE", default=False)
-"""Whether to print stages with their times, and tracebacks of errors."""
+"""Print stages with their times, and tracebacks of errors."""
 QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)
 
 DATA = frozenset(
@@ -36,7 +36,7 @@ OTHER_NAMES = {
     "baseline_metrics": "baseline_metric",
     "lm_score": "lm_score",
 }
-"""What the library calls the values of options that are called otherwise."""
+"""The library's names of values that differ from those of options."""
 
 
 def print_version(wanted: bool) -> None:
@@ -56,7 +56,7 @@ Version = Annotated[
 
 
 def with_common_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with ``--quiet``, ``--verbose`` and ``--version``, and errors that name options."""
+    """Add ``--quiet``, ``--verbose`` and ``--version``, and put option names in errors."""
     signature = inspect.signature(command, eval_str=True)
     own_quiet = "quiet" in signature.parameters
     for name, each in _declared(signature):
@@ -103,7 +103,7 @@ def _declared(signature: inspect.Signature) -> list[tuple[str, typer.models.Opti
 
 
 def option_names(signature: inspect.Signature) -> dict[str, str]:
-    """How each parameter is typed, by its name in Python."""
+    """Return the option of each parameter by its Python name."""
     found: dict[str, str] = {}
     for name, each in _declared(signature):
         # Within Annotated, typer takes the first declaration for a default at first.
@@ -114,7 +114,7 @@ def option_names(signature: inspect.Signature) -> dict[str, str]:
 
 
 def in_options(message: str, options: dict[str, str]) -> str:
-    """A message of the library with options in place of the arguments of its functions.
+    """Replace the library's argument names in a message by options.
 
     Names listed beside others that are no options are names in a file.
 
@@ -146,7 +146,7 @@ def in_options(message: str, options: dict[str, str]) -> str:
 
 
 def _refuse_options_as_values(values: dict[str, Any], options: dict[str, str]) -> None:
-    """An option that was left without its value takes the next one for it."""
+    """Refuse an option as the value of another, which lacks its own."""
     for name, value in values.items():
         if name in options and isinstance(value, Path | str) and str(value).startswith("--"):
             raise InputError(f"{options[name]} must have a value; got {value}, which is an option.")
@@ -154,7 +154,7 @@ def _refuse_options_as_values(values: dict[str, Any], options: dict[str, str]) -
 
 @contextlib.contextmanager
 def verbosity(*, quiet: bool, verbose: bool) -> Generator[None]:
-    """Within it, commands are quiet, or tell more."""
+    """Set quiet or verbose output in this context."""
     first, second = QUIET.set(quiet), VERBOSE.set(verbose)
     try:
         yield

@@ -127,7 +127,6 @@ def spectral_density(
 
 
 def _step_together(runs: list[Lanczos], operator: CurvatureOperator) -> None:
-    """One step of each, by one product with several columns."""
     ways = [(run, run.direction) for run in runs]
     going = [(run, way) for run, way in ways if way is not None]
     images = operator @ torch.stack([way for _, way in going], dim=1)

@@ -1,4 +1,4 @@
-"""Gradients that can be differentiated again, and what they require of a loss."""
+"""Gradients that can be differentiated again, and their requirements on a loss."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def gradient(
     along: tuple[Tensor, ...] | None = None,
     create_graph: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Like :func:`torch.autograd.grad`: zero where nothing depends, the graph kept for the next product."""
+    """Like :func:`torch.autograd.grad`, but zero for independent inputs, and the graph stays."""
     outputs = of if isinstance(of, tuple) else (of,)
     weights = along or tuple(torch.ones_like(output) for output in outputs)
     pairs = [(out, way) for out, way in zip(outputs, weights, strict=True) if out.requires_grad]
-    if not pairs:  # linear in the parameters: nothing left to differentiate
+    if not pairs:  # linear in the parameters: no further derivative
         return tuple(torch.zeros_like(value) for value in by)
     return torch.autograd.grad(
         [out for out, _ in pairs],
@@ -49,16 +49,16 @@ class Together:
         self._fewest, self._refused = fewest, False
 
     def __call__(self, function: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
-        """From rows of vectors to rows of results."""
+        """Map rows of vectors to rows of results."""
         if len(rows) == 1:
             return function(rows[0])[None]
         if len(rows) >= self._fewest and not self._refused:
             try:
                 with warnings.catch_warnings():
-                    # Operations without a batching rule are done one by one, as all would be anyway.
+                    # Operations without a batching rule run one by one, as all would without batching.
                     warnings.simplefilter("ignore")
                     return torch.vmap(function)(rows)
-            except Exception:  # whatever it is: one by one, a real error shows again
+            except Exception:  # any error: a real one appears again one by one
                 self._refused = True
         return torch.stack([function(row) for row in rows])
 
@@ -75,5 +75,5 @@ def check_mean_loss(loss: object) -> None:
 
 
 def wide(tensor: Tensor) -> torch.dtype:
-    """The type for sums: float64, or float32 on a device that has nothing wider."""
+    """Type for sums: float64, or float32 on a device without it."""
     return torch.float32 if tensor.device.type == "mps" else torch.float64

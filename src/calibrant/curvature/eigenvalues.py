@@ -38,7 +38,7 @@ class Eigenvalues:
     num_products: int
     """Products with the matrix that were spent."""
     converged: bool
-    """Whether every estimated error is within the tolerance."""
+    """True if every estimated error is within the tolerance."""
 
 
 def top_eigenvalues(
@@ -67,7 +67,7 @@ def top_eigenvalues(
         model: Any network; left as it is.
         loss: Logits and labels to the mean loss of a batch.
         data: Pairs of inputs and labels, iterable many times.
-        k: How many eigenvalues.
+        k: Number of eigenvalues.
         which: "largest" (algebraically), "smallest" (the most negative first), or "magnitude".
         tolerance: Estimated error at which to stop, relative to the largest magnitude found.
         max_products: Products after which to stop in any case.
@@ -133,8 +133,6 @@ def top_eigenvalues(
 
 
 class _Ritz(NamedTuple):
-    """The wanted Ritz values of a Krylov space."""
-
     values: Vector
     residuals: Vector
     errors: Vector

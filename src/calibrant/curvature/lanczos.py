@@ -20,7 +20,7 @@ class Tridiagonal:
     basis: Tensor  # orthonormal rows, ``(m, P)``
     diagonal: list[float]
     below: list[float]  # off-diagonal entries; one fewer than the diagonal
-    residual: float  # length of the part of the last product that the basis does not hold
+    residual: float  # length of the last product's component outside the basis
 
     def eigen(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Ritz values, ascending, and the tridiagonal matrix's eigenvectors as columns."""
@@ -35,7 +35,7 @@ class Tridiagonal:
 class Lanczos:
     """Grows a :class:`Tridiagonal` by one product at a time.
 
-    Where the Krylov space closes (the starting vector lies in an invariant subspace) it goes on with a fresh
+    If the Krylov space closes (the starting vector is in an invariant subspace), it continues with a fresh
     random direction, and ``below`` is 0. So repeated eigenvalues are found as often as they occur.
     """
 
@@ -50,18 +50,18 @@ class Lanczos:
 
     @property
     def direction(self) -> Tensor | None:
-        """Unit vector whose product is wanted next; None if the basis spans the whole space."""
+        """Unit vector for the next product; None if the basis spans the whole space."""
         return self._next
 
     def step(self) -> bool:
-        """One product more; False, and none made, if the basis spans the whole space."""
+        """Make one more product; return False, without one, if the basis spans the whole space."""
         if self._next is None:
             return False
         self.take(self._next, self.product(self._next))
         return True
 
     def take(self, vector: Tensor, image: Tensor) -> None:
-        """Go on with a product that was made elsewhere: that of ``direction``."""
+        """Continue with a product of ``direction`` that was made elsewhere."""
         self._keep(vector)
         self._diagonal.append(float(vector @ image))
         image = self._away(image)
@@ -76,7 +76,7 @@ class Lanczos:
 
     @property
     def result(self) -> Tridiagonal:
-        """The space of all products so far."""
+        """Krylov space of all products so far."""
         used = len(self._diagonal)
         return Tridiagonal(
             basis=self._rows[:used],
@@ -86,7 +86,6 @@ class Lanczos:
         )
 
     def _keep(self, vector: Tensor) -> None:
-        """Add a row, in storage that doubles."""
         used = len(self._diagonal)
         if used == len(self._rows):
             size = min(max(8, 2 * used), vector.numel())
@@ -96,14 +95,14 @@ class Lanczos:
         self._rows[used] = vector
 
     def _away(self, vector: Tensor) -> Tensor:
-        """What of a vector is orthogonal to the basis; twice is enough (Parlett 1998, section 6.9)."""
+        """Component of a vector orthogonal to the basis; two passes suffice (Parlett 1998, section 6.9)."""
         rows = self._rows[: len(self._diagonal)]
         for _ in range(2):
             vector = vector - rows.T @ (rows @ vector)
         return vector
 
     def _fresh(self) -> Tensor | None:
-        """A random direction orthogonal to the basis; None if there is none left."""
+        """A random direction orthogonal to the basis; None if none remains."""
         size = self._rows.shape[1]
         if len(self._diagonal) >= size:
             return None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Matrix: TypeAlias = Literal["hessian", "gauss-newton"]
 _Product: TypeAlias = Callable[[Tensor], Tensor]
-# For directions taken together, with what the network keeps for each: on a CPU about what its cache holds.
+# Memory for directions taken together: on a CPU about its cache.
 _MOST_NUMBERS, _MOST_ELSEWHERE = 2**21, 2**24
 
 
@@ -62,12 +62,12 @@ class CurvatureOperator(ABC):
 
     @property
     def size(self) -> int:
-        """Rows, and columns, of the matrix."""
+        """Number of rows, and columns, of the matrix."""
         return self.model.size
 
     @property
     def dtype(self) -> torch.dtype:
-        """float64, or float32 on a device that has nothing wider."""
+        """float64, or float32 on a device without it."""
         return torch.float32 if self.model.device.type == "mps" else torch.float64
 
     def __matmul__(self, vectors: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ class CurvatureOperator(ABC):
 
     @property
     def block(self) -> int:
-        """How many columns go through the network at a time with the first batch."""
+        """Number of columns that go through the network together, for the first batch."""
         return self._most_at_once(self._first_batch[1])
 
     def dense(self) -> Tensor:
@@ -105,7 +105,7 @@ class CurvatureOperator(ABC):
         return (matrix + matrix.T) / 2
 
     def to_scipy(self) -> LinearOperator:
-        """The same as a SciPy ``LinearOperator`` on float64 arrays."""
+        """The operator as a SciPy ``LinearOperator`` on float64 arrays."""
         from scipy.sparse.linalg import LinearOperator
 
         def product(array: Any) -> Any:
@@ -116,12 +116,12 @@ class CurvatureOperator(ABC):
         return make(shape, matvec=lambda x: product(x.reshape(-1)), matmat=product, dtype="float64")
 
     def signs(self, count: int, generator: torch.Generator) -> Tensor:
-        """Random signs, ``(P, count)``, where the parameters are."""
+        """Random signs, ``(P, count)``, on the parameters' device."""
         signs = torch.randint(0, 2, (self.size, count), generator=generator, dtype=torch.int8)
         return (2 * signs.to(self.dtype) - 1).to(self.model.device)
 
     def krylov(self, generator: torch.Generator) -> Lanczos:
-        """Lanczos from a random direction; no step is made yet."""
+        """Lanczos from a random direction, before any step."""
         start = torch.randn(self.size, generator=generator, dtype=self.dtype).to(self.model.device)
         return Lanczos(lambda vector: self @ vector, start, generator)
 
@@ -131,7 +131,7 @@ class CurvatureOperator(ABC):
         return max(1, int(most / (self.size + kept * count / samples)))
 
     def _step(self, columns: int, count: int) -> int:
-        """The most that a batch of so many samples allows, or a little less, to have equal parts."""
+        """Columns per part: at most the limit for such a batch, for parts of equal size."""
         if columns < 2:
             return 1
         parts = math.ceil(columns / self._most_at_once(count))
@@ -139,7 +139,7 @@ class CurvatureOperator(ABC):
 
     @cached_property
     def _first_batch(self) -> tuple[float, int]:
-        """Numbers that the network keeps of the first batch that is not empty, and that batch's samples."""
+        """Numbers that the network keeps of the first non-empty batch, and its samples."""
         for batch in self.data:
             inputs, labels = self.model.to_device(batch)
             if labels.numel() > 0:
@@ -147,7 +147,7 @@ class CurvatureOperator(ABC):
         return 0, 1
 
     def _products(self) -> Iterator[tuple[_Product, int]]:
-        """One product and its number of samples per batch; that of a single batch is kept."""
+        """One product and its number of samples per batch; a single batch's product is cached."""
         if self._kept is not None:
             yield self._kept
             return
@@ -166,8 +166,7 @@ class CurvatureOperator(ABC):
             self._kept = only
 
     @abstractmethod
-    def _batch_product(self, inputs: Any, labels: Tensor) -> _Product:
-        """The product of the matrix of one batch with a flat vector."""
+    def _batch_product(self, inputs: Any, labels: Tensor) -> _Product: ...
 
     def _flat(self, pieces: Iterable[Tensor]) -> Tensor:
         return torch.cat([piece.detach().reshape(-1).to(self.dtype) for piece in pieces])
@@ -270,7 +269,7 @@ def curvature_operator(
     parameters: str | Iterable[str] | None = None,
     mode: Mode = "eval",
 ) -> CurvatureOperator:
-    """The operator that ``matrix`` names."""
+    """Operator for the name ``matrix``."""
     check_choice("matrix", matrix, ("hessian", "gauss-newton"))
     make = HessianOperator if matrix == "hessian" else GaussNewtonOperator
     return make(model, loss, data, parameters=parameters, mode=mode)

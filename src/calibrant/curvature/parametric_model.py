@@ -1,4 +1,4 @@
-"""A network as a function of some of its parameters, set up so that second derivatives are right."""
+"""A network as a function of some of its parameters, with correct second derivatives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOISE = (
     nn.Dropout3d,
     nn.AlphaDropout,
     nn.FeatureAlphaDropout,
-    nn.MultiheadAttention,  # these two apply dropout themselves, and nothing else differs in training
+    nn.MultiheadAttention,  # these two apply dropout themselves, their only difference in training
     nn.RNNBase,
 )
 
@@ -55,11 +55,11 @@ class ParametricModel:
 
     @property
     def size(self) -> int:
-        """How many numbers the chosen parameters hold."""
+        """Number of chosen parameters."""
         return sum(value.numel() for value in self.values)
 
     def logits(self, inputs: Any) -> Tensor:
-        """The network's output; its mode, buffers and gradients are afterwards what they were."""
+        """Output of the network, whose mode, buffers and gradients stay unchanged."""
         state: dict[str, Tensor] = dict(zip(self.names, self.values, strict=True))
         state |= {name: buffer.clone() for name, buffer in self.model.named_buffers()}
         arguments, keywords = _call_form(inputs)
@@ -72,7 +72,7 @@ class ParametricModel:
         return _AffineNorms() if self._normalises else nullcontext()
 
     def to_device(self, batch: Any) -> tuple[Any, Tensor]:
-        """Inputs and labels where the parameters are.
+        """Inputs and labels on the parameters' device.
 
         Raises:
             InputError: If the batch is not a pair of inputs and labels.
@@ -85,21 +85,19 @@ class ParametricModel:
         return _moved(batch[0], self.device), batch[1].to(self.device)
 
     def numbers_kept(self, inputs: Any) -> float:
-        """How many numbers a forward pass keeps for the backward pass; infinite if they cannot be counted."""
+        """Numbers that a forward pass keeps for the backward pass; infinite if they cannot be counted."""
         count = 0
 
         def note(tensor: Tensor) -> Tensor:
             nonlocal count
             count += tensor.numel()
-            return tensor.detach()  # the output itself would hold the graph that holds it
+            return tensor.detach()  # the output itself would keep its own graph alive
 
         try:
-            # a network that differentiates in its forward pass uses what is kept
+            # a network that differentiates in its forward pass uses the saved tensors
             with torch.autograd.graph.saved_tensors_hooks(note, lambda kept: kept):
                 self.logits(inputs)
-        except (
-            Exception
-        ):  # such as inside torch.func; an error of the network itself will show in the product
+        except Exception:  # such as inside torch.func; an error of the network itself appears in the product
             return math.inf
         return count
 
@@ -111,7 +109,7 @@ class ParametricModel:
         )
 
     def layers(self) -> dict[str, list[slice]]:
-        """Where in a flat vector the parameters of each module lie."""
+        """Slices of a flat vector for the parameters of each module."""
         places: dict[str, list[slice]] = {}
         start = 0
         for name, value in zip(self.names, self.values, strict=True):
@@ -131,13 +129,12 @@ def check_batches(data: Batches) -> None:
 
 
 def trained_parameters(model: nn.Module, parameters: Iterable[str] | None) -> tuple[Tensor, ...]:
-    """The model's parameters of the given names that are not frozen at the moment; tied ones once."""
+    """Model parameters of the given names that are not frozen at the moment; tied ones once."""
     named = dict(model.named_parameters())
     return tuple(named[name] for name in _chosen(model, parameters))
 
 
 def _chosen(model: nn.Module, wanted: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Names of the chosen parameters: all that are trained, or those under the given names."""
     trained = [name for name, value in model.named_parameters() if value.requires_grad]
     if not trained:
         raise InputError("`model` must have parameters that require a gradient; all are frozen.")
@@ -162,7 +159,7 @@ def _under(name: str, prefix: str) -> bool:
 
 
 def _call_form(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """How a network is called with these inputs: one tensor, several in a tuple, or by name."""
+    """Arguments of a network for these inputs: one tensor, several in a tuple, or by name."""
     if isinstance(inputs, Mapping):
         return (), dict(inputs)
     return (tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)), {}
@@ -179,7 +176,7 @@ def _moved(inputs: Any, device: torch.device) -> Any:
 
 
 class _AffineNorms(TorchFunctionMode):
-    """Batch normalisation by running statistics as the affine map it is: its second derivatives cost half."""
+    """Batch normalisation by running statistics as an affine map: second derivatives at half the cost."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -200,7 +197,7 @@ def _affine_norm(
     bias: Tensor | None = None,
     **settings: Any,
 ) -> Tensor | None:
-    """The normalised inputs; None where the map is not affine, or the types differ."""
+    """Normalised inputs; None if the map is not affine, or the types differ."""
     if settings.get("training", False) or mean is None or variance is None:
         return None
     given = [each for each in (mean, variance, weight, bias) if each is not None]
@@ -215,7 +212,7 @@ def _affine_norm(
 
 @contextmanager
 def _in_mode(model: nn.Module, mode: Mode) -> Generator[None]:
-    """The network in evaluation mode, or in training mode without the noise of dropout."""
+    """Put the network in evaluation mode, or in training mode without dropout noise."""
     before = [(module, module.training) for module in model.modules()]
     for module, _ in before:
         module.training = mode == "train" and not isinstance(module, _NOISE)
@@ -228,7 +225,7 @@ def _in_mode(model: nn.Module, mode: Mode) -> Generator[None]:
 
 @contextmanager
 def _no_fast_path() -> Generator[None]:
-    """Without the fused inference kernels of ``nn.MultiheadAttention``, which cannot be differentiated."""
+    """Disable the fused inference kernels of ``nn.MultiheadAttention``, which have no derivative."""
     mha: Any = torch.backends.mha
     before = mha.get_fastpath_enabled()
     mha.set_fastpath_enabled(False)

@@ -1,4 +1,4 @@
-"""Estimates of a Hessian's trace that can be differentiated, from the graph that a batch's loss came with."""
+"""Differentiable estimates of a Hessian's trace, from the graph of a batch's loss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.curvature.differentiation import Together, gradient, wide
 
-_MOST_NUMBERS = 2**22  # in the directions that go through the loss at a time
+_MOST_NUMBERS = 2**22  # in the directions that go through the loss together
 ROOT_COST = 64
 """Parameters for each number of a root's K^3 operations from which a root costs less than another pass."""
 
@@ -27,7 +27,7 @@ class Seen(NamedTuple):
     """The parameters that are penalised."""
 
     def slope(self) -> Float[Tensor, "N ..."]:
-        """The loss's gradient by the logits, to be differentiated again."""
+        """Gradient of the loss by the logits, differentiable again."""
         return gradient(self.loss, (self.logits,), create_graph=True)[0]
 
 
@@ -45,7 +45,7 @@ def hutchinson_trace(seen: Seen, generator: torch.Generator, num_probes: int) ->
 def gauss_newton_trace(
     seen: Seen, generator: torch.Generator, num_probes: int, *, coupled: bool
 ) -> Float[Tensor, ""]:
-    """|J^T B^(1/2) v|^2, or (J^T v)^T (J^T B v) where roots of B do not exist or cost more."""
+    """|J^T B^(1/2) v|^2, or (J^T v)^T (J^T B v) if roots of B do not exist or cost more."""
     slope = seen.slope()
     size = seen.logits.numel() // len(seen.logits)
     rooted = not coupled and ROOT_COST * size**3 <= sum(value.numel() for value in seen.values)
@@ -72,28 +72,28 @@ def gauss_newton_trace(
 
 
 def _balanced(signs: Tensor, bent: Tensor) -> tuple[Tensor, Tensor]:
-    """The vectors v and B v, each sample's multiplied and divided by a number that makes them equally long.
+    """Vectors v and B v, scaled per sample by inverse factors to equal length.
 
     Otherwise samples without curvature would add noise, by the products of their v with others' B v. The
-    numbers do not change with the sign of a sample's v, so the mean of those products stays zero.
+    factors do not change with the sign of a sample's v, so the mean of those products stays zero.
     """
     lengths = torch.linalg.vector_norm(bent.detach().reshape(len(bent), -1), dim=1)
     limits = torch.finfo(lengths.dtype)
     least = (limits.eps**0.5 * lengths.amax()).clamp(
         min=limits.tiny
-    )  # what is shorter may be nothing but rounding
+    )  # shorter vectors may be rounding errors
     scale = lengths.maximum(least).sqrt().reshape(-1, *[1] * (bent.ndim - 1))
     return signs * scale, bent / scale
 
 
 def last_layer_trace(seen: Seen, lengths: Float[Tensor, " N"]) -> Float[Tensor, ""]:
-    """The sum of the traces of the samples' own matrices, each times the squared length of its features."""
+    """Sum over samples of the trace of the sample's own matrix times its features' squared length."""
     return (output_traces(seen.slope(), seen.logits) * lengths).sum(dtype=wide(lengths))
 
 
 def random_signs(like: Tensor, generator: torch.Generator) -> Tensor:
     """Signs in the shape, type and device of ``like``, drawn on the generator's device."""
-    place = generator.device  # whole bytes are the fastest to draw
+    place = generator.device  # whole bytes are fastest to draw
     bits = torch.randint(0, 2, like.shape, generator=generator, dtype=torch.int8, device=place)
     return bits.to(device=like.device, dtype=like.dtype).mul_(2).sub_(1)
 
@@ -111,9 +111,9 @@ def _mean(once: Callable[[], Tensor], count: int) -> Tensor:
 
 
 def samples_coupled(seen: Seen) -> bool:
-    """Whether one sample's slopes depend on another's logits, as in losses of a whole batch.
+    """Return True if one sample's slopes depend on another's logits, as in losses of a whole batch.
 
-    A change of half of the samples must leave the slopes of the others alone.
+    The test: a change of half of the samples must not change the slopes of the others.
     """
     logits, generator = seen.logits, torch.Generator().manual_seed(0)
     moved = torch.randperm(len(logits), generator=generator) < len(logits) // 2
@@ -125,12 +125,12 @@ def samples_coupled(seen: Seen) -> bool:
 
 
 def output_blocks(slope: Float[Tensor, "N ..."], logits: Float[Tensor, "N ..."]) -> Float[Tensor, "N K K"]:
-    """Each sample's own Hessian by its K logits; right where samples are not coupled."""
+    """Hessian of each sample by its K logits; right if samples are not coupled."""
     return torch.cat(list(_columns(slope, logits))).permute(1, 2, 0)
 
 
 def output_traces(slope: Float[Tensor, "N ..."], logits: Float[Tensor, "N ..."]) -> Float[Tensor, " N"]:
-    """The traces of these matrices, which are never all in memory."""
+    """Traces of :func:`output_blocks`, which are never all in memory."""
     total, start = torch.zeros_like(logits.detach().reshape(len(logits), -1)[:, 0]), 0
     for columns in _columns(slope, logits):
         end = start + len(columns)
@@ -175,12 +175,12 @@ def signed_roots(blocks: Float[Tensor, "N K K"]) -> tuple[Tensor, Tensor | None]
 
 
 class _Root(torch.autograd.Function):
-    """Square root of the positive part of symmetric matrices, whose eigenvalues are known.
+    """Square root of the positive part of symmetric matrices with known eigenvalues.
 
     A function f of a matrix has the derivative V (D * (V^T dB V)) V^T with the divided differences
     D_ij = (f(l_i) - f(l_j)) / (l_i - l_j), which stay finite at repeated eigenvalues, unlike the derivatives
-    of the eigenvectors (Daleckii and Krein). Where both are zero D is taken as zero: in the directions in
-    which a softmax's matrix is singular it stays so.
+    of the eigenvectors (Daleckii and Krein). If both eigenvalues are zero, so is D: a softmax's matrix stays
+    singular in its singular directions.
     """
 
     @staticmethod
@@ -202,7 +202,7 @@ class _Root(torch.autograd.Function):
 
 
 class LastLayer:
-    """Watches the linear layer that gives the logits, for as long as this object lives.
+    """Watches the linear layer that produces the logits, during this object's lifetime.
 
     Args:
         model: The network.
@@ -231,7 +231,7 @@ class LastLayer:
         weakref.finalize(self, handle.remove)
 
     def lengths(self, logits: Float[Tensor, "N C"]) -> Float[Tensor, " N"]:
-        """Squared length of each sample's input to the layer, and one more for its bias.
+        """Squared length of each sample's input to the layer, plus one for its bias.
 
         Raises:
             InputError: If the layer did not give these logits.
@@ -255,14 +255,14 @@ class LastLayer:
         self._seen.forget()
 
     def _gave(self, made: Tensor, logits: Tensor) -> bool:
-        """Shapes are compared every time, values only the first time, because that makes a GPU wait."""
+        """Return True if the layer produced the logits; values are compared once, which makes a GPU wait."""
         if made.numel() != logits.numel() or len(made) != len(logits) or made.ndim != 2:
             return False
         return self._compared or torch.equal(made.detach().to(logits.dtype).reshape(logits.shape), logits)
 
 
 class _Seen:
-    """A forward hook that records input and output; its copies, in a copied network, begin empty."""
+    """Forward hook that records input and output; its copies, in a copied network, start empty."""
 
     def __init__(self) -> None:
         self._given: Tensor | None = None
@@ -279,7 +279,7 @@ class _Seen:
         self._given = self._made = None
 
     def take(self) -> tuple[Tensor | None, Tensor | None]:
-        """The last recording, which is then forgotten, because it keeps the batch's graph alive."""
+        """Return and forget the last recording, which keeps the batch's graph alive."""
         given, made = self._given, self._made
         self.forget()
         return given, made

@@ -1,4 +1,4 @@
-"""Training that lowers the curvature of the loss: any loss plus a multiple of its Hessian's trace."""
+"""Training with low curvature: any loss plus a multiple of its Hessian's trace."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Penalised(NamedTuple):
     """A batch's objective and its parts."""
 
     total: Tensor
-    """What to call ``backward`` on."""
+    """Objective for ``backward``."""
     loss: Tensor
     """The loss alone."""
     trace: Tensor | None
@@ -76,7 +76,7 @@ class CurvatureRegularizer(nn.Module):
         every: Penalise the first of each ``every`` batches, ``every`` times as strongly: the mean objective,
             and with it the meaning of ``weight``, stays the same at a fraction of the cost.
         num_probes: Number of random vectors that are averaged, for "hutchinson" and "gauss-newton".
-        negative: Where the Hessian is indefinite an estimate, like the trace itself, may be negative.
+        negative: If the Hessian is indefinite, an estimate can be negative, like the trace itself.
             "keep" leaves it, which is unbiased and rewards negative curvature; "clip" counts it as zero
             for value and gradient, which biases the penalty upward.
         parameters: Names of parameters or modules whose block counts; default all that are not frozen.
@@ -152,14 +152,14 @@ class CurvatureRegularizer(nn.Module):
         self.calls = 0
         """Batches so far."""
         self._names = (parameters,) if isinstance(parameters, str) else parameters and tuple(parameters)
-        self._model = (model,)  # in a tuple: its parameters are not this module's
+        self._model = (model,)  # in a tuple, so that its parameters are not this module's
         self._depends = False
         self._coupled: bool | None = None
         trained_parameters(model, self._names)
         self._last = LastLayer(model, self._names) if estimator == "last-layer" else None
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The objective of a batch; call ``backward`` on it.
+        """Objective of a batch; call ``backward`` on it.
 
         Raises:
             InputError: See the class.
@@ -167,7 +167,7 @@ class CurvatureRegularizer(nn.Module):
         return self.penalised(logits, labels).total
 
     def penalised(self, logits: Tensor, labels: Tensor) -> Penalised:
-        """The objective of a batch, with loss and trace separately.
+        """Objective of a batch, with loss and trace separately.
 
         Raises:
             InputError: See the class.
@@ -220,13 +220,12 @@ class CurvatureRegularizer(nn.Module):
         return last_layer_trace(seen, last.lengths(seen.logits))
 
     def _samples_are_coupled(self, seen: Seen) -> bool:
-        """Checked once, on the first batch with at least two samples."""
+        """Check once, on the first batch with at least two samples."""
         if self._coupled is None and len(seen.logits) > 1:
             self._coupled = samples_coupled(seen)
         return bool(self._coupled)
 
     def _check_dependence(self, seen: Seen) -> None:
-        """Check once that the logits depend on the parameters."""
         if self._depends:
             return
         ones = torch.ones_like(seen.logits)
@@ -242,7 +241,7 @@ class CurvatureRegularizer(nn.Module):
 
 
 def _explained(estimator: str, error: RuntimeError) -> Exception:
-    """An error with the remedy where torch has no further derivative; other errors unchanged."""
+    """Error with a remedy if torch has no further derivative; other errors unchanged."""
     said = str(error).splitlines()[0].rstrip(".")
     if not any(word in said.lower() for word in ("derivative for", "double backward", "differentiable once")):
         return error

@@ -60,7 +60,7 @@ class SAM:
         self.model, self.optimiser, self.rho = model, optimiser, rho
 
     def step(self, loss: Callable[[], Tensor]) -> Tensor:
-        """One whole step, after which gradients are cleared.
+        """Make one whole step, then clear the gradients.
 
         Args:
             loss: Runs the network on the batch and returns the loss; called twice.
@@ -80,7 +80,7 @@ class SAM:
         return first
 
     def gradients(self, backward: Callable[[], Tensor]) -> Tensor:
-        """Leave the gradient at the worst nearby point, for a loop that clips and steps by itself.
+        """Set the gradient at the worst nearby point, for a loop that clips and steps by itself.
 
         Args:
             backward: Runs the network on the batch, calls ``backward`` on the loss and returns it; called
@@ -106,7 +106,7 @@ class SAM:
 
     @contextmanager
     def _climbed(self) -> Generator[None]:
-        """Move to the worst nearby point; afterwards back to where it was, to the bit."""
+        """Move to the worst nearby point; afterwards restore the exact values."""
         found = [value for group in self.optimiser.param_groups for value in group["params"]]
         values: list[Tensor] = [value for value in found if value.grad is not None]
         with torch.no_grad():
@@ -125,7 +125,6 @@ class SAM:
 
 
 def _length(tensors: list[Tensor]) -> Tensor:
-    """Norm of all tensors together."""
     place, dtype = tensors[0].device, wide(tensors[0])
     each = [torch.linalg.vector_norm(tensor, dtype=dtype).to(place) for tensor in tensors]
     return torch.linalg.vector_norm(torch.stack(each))
@@ -142,7 +141,6 @@ def _put_buffers(model: nn.Module, saved: list[Tensor]) -> None:
 
 
 def _random_states(model: nn.Module) -> dict[torch.device, Tensor]:
-    """The state of torch's generator on the CPU and on the GPUs that hold parameters."""
     places = {value.device for value in model.parameters()}
     states = {place: torch.cuda.get_rng_state(place) for place in places if place.type == "cuda"}
     return {torch.device("cpu"): torch.get_rng_state(), **states}

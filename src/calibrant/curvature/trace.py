@@ -1,4 +1,4 @@
-"""The trace of the Hessian, and those of its layers, with their standard errors."""
+"""Trace of the Hessian and of its layers' blocks, with standard errors."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class CurvatureSizes:
     """Traces of the diagonal blocks, and the Frobenius norm, all from the same products."""
 
     layer_traces: dict[str, Trace]
-    """By module: the trace of the block of its own parameters; they add up to the whole trace."""
+    """Trace of the block of each module's own parameters; they add up to the whole trace."""
     frobenius_norm: float
     frobenius_standard_error: float
     num_products: int
@@ -229,7 +229,6 @@ class _Estimate(NamedTuple):
 
 
 def _combined(parts: list[_Estimate]) -> _Estimate:
-    """Mean of independent estimates, weighted by the products that went into each."""
     spent = sum(part.products for part in parts)
     value = sum(part.value * part.products for part in parts) / spent
     error = math.sqrt(sum((part.error * part.products) ** 2 for part in parts)) / spent
@@ -237,7 +236,7 @@ def _combined(parts: list[_Estimate]) -> _Estimate:
 
 
 def _reporting(operator: CurvatureOperator, progress: Progress | None, budget: int) -> _Product:
-    """Products with the operator, which are told to ``progress`` block by block."""
+    """Products with the operator, reported to ``progress`` block by block."""
     if progress is None:
         return lambda vectors: operator @ vectors
 
@@ -252,7 +251,6 @@ def _reporting(operator: CurvatureOperator, progress: Progress | None, budget: i
 
 
 def _exact(operator: CurvatureOperator, progress: Progress | None) -> Trace:
-    """The sum over unit vectors; a block of them at a time."""
     total, block = 0.0, operator.block
     for start in range(0, operator.size, block):
         columns = torch.zeros(
@@ -281,7 +279,7 @@ def _hutch_plus_plus(
     sketched = products // 3
     basis, upper = torch.linalg.qr(times(operator.signs(sketched, generator)))
     diagonal = upper.diagonal().abs()
-    basis = basis[:, diagonal > 1e-12 * diagonal.max()]  # fewer columns where the images are dependent
+    basis = basis[:, diagonal > 1e-12 * diagonal.max()]  # fewer columns if the images are dependent
     inside = float((basis * times(basis)).sum())
     probes = operator.signs(products - sketched - basis.shape[1], generator)
     probes = probes - basis @ (basis.T @ probes)
@@ -305,7 +303,6 @@ def _xtrace(
 
 
 def _mean(values: Tensor) -> tuple[float, float]:
-    """Mean and standard error of independent values; the error of a single one is infinite."""
     error = float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.inf
     return float(values.mean()), error
 
@@ -328,24 +325,24 @@ class Sketch(NamedTuple):
     """w^T A w of each probe w."""
 
     def values(self) -> Float[Tensor, "*S m"]:
-        """Each probe's estimate: the trace in the range that the others span, and the probe's on the rest.
+        """Estimate of each probe: the trace in the range of the others, and the probe's on the rest.
 
         That range is Q (I - s s^T) Q^T with s the normalised column of R^-T (Epperly et al. 2024, section 2);
         R must be square and regular.
         """
         out = torch.linalg.inv(self.upper).mT
         out = out / out.norm(dim=-2, keepdim=True)  # columns s
-        # coordinates of the probe's part in the others' range
+        # coordinates of the probe's projection on the others' range
         shadow = self.inner - out * (out * self.inner).sum(-2, keepdim=True)
         whole = self.core.diagonal(dim1=-2, dim2=-1).sum(-1, keepdim=True)
         inside = whole - (out * (self.core @ out)).sum(-2)
         outside = self.quadratic - (shadow * (2 * self.upper - self.core @ shadow)).sum(-2)
-        # a probe's part outside is as long as that of a random vector of that space is to be
+        # scales a probe's outer part to the length expected of a random vector there
         num_probes = self.upper.shape[-1]
         return inside + outside * (self.size - num_probes + 1) / (self.size - shadow.square().sum(-2))
 
     def without(self, left_out: Int[Tensor, "S g"]) -> Sketch:
-        """The sketches without these probes."""
+        """Sketches without these probes."""
         groups, few = left_out.shape
         num_probes = self.upper.shape[-1]
         kept = torch.ones((groups, num_probes), dtype=torch.bool, device=self.upper.device)

@@ -1,1 +1,1 @@
-"""The demo: ten losses on real digits, where they matter and where not."""
+"""The demo: ten losses on real digits, with little data and with all."""

@@ -1,4 +1,4 @@
-"""The demo's two halves in numbers: every loss, before and after repair, over several seeds."""
+"""The demo's numbers: every loss, before and after repair, over several seeds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CHANCE_DRAWS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What one network shows on its test samples in one state."""
+    """Results of one network on its test samples in one state."""
 
     gap: float
     """Mean confidence minus accuracy: above zero if it is overconfident."""
@@ -69,7 +69,7 @@ class Half:
     setting: Setting
     num_test: int
     networks: Mapping[str, tuple[Trained, ...]]
-    """By loss, one for each seed."""
+    """Networks by loss, one for each seed."""
     chance: float
     """Mean ECE of networks as sure as cross-entropy's after temperature scaling that were calibrated."""
     logits: Float[Tensor, "N C"]
@@ -78,26 +78,26 @@ class Half:
 
     @property
     def num_seeds(self) -> int:
-        """How many networks each mean is over."""
+        """Number of networks per mean."""
         return len(next(iter(self.networks.values())))
 
     def mean(self, loss: str, quantity: Literal["gap", "ece", "nll"], state: State) -> Mean:
-        """A quantity over the seeds."""
+        """Return the mean of a quantity over the seeds."""
         return mean_of([getattr(each.seen[state], quantity) for each in self.networks[loss]])
 
     def change(self, loss: str, quantity: Literal["gap", "ece", "nll"], state: State) -> Mean:
-        """The same less cross-entropy's of the same seed."""
+        """Return the mean difference to cross-entropy, paired by seed."""
         pairs = zip(self.networks[loss], self.networks["cross-entropy"], strict=True)
         return mean_of(
             [getattr(a.seen[state], quantity) - getattr(b.seen[state], quantity) for a, b in pairs]
         )
 
     def ordered(self, quantity: Literal["gap", "ece", "nll"], state: State) -> list[str]:
-        """The losses, the one with the lowest mean first."""
+        """Return the losses in ascending order of their means."""
         return sorted(self.networks, key=lambda loss: self.mean(loss, quantity, state).value)
 
     def changed(self, quantity: Literal["gap", "ece", "nll"], state: State) -> tuple[list[str], list[str]]:
-        """The losses that are lower and those that are higher than cross-entropy, beyond noise."""
+        """Return the losses that are lower and higher than cross-entropy, beyond noise."""
         changes = {LOSSES[loss]: self.change(loss, quantity, state) for loss in self.networks}
         lower = [title for title, change in changes.items() if change.high < 0]
         return lower, [title for title, change in changes.items() if change.low > 0]
@@ -106,7 +106,7 @@ class Half:
 def carry_out(
     setting: Setting, seeds: Sequence[int], *, progress: Callable[[float], None] | None = None
 ) -> Half:
-    """Train every loss with every seed, repair, judge on the test samples."""
+    """Train every loss with every seed, repair, and evaluate on the test samples."""
     tell = progress or (lambda _fraction: None)
     data = digits(setting, seeds)
     logits = train_together(
@@ -132,7 +132,7 @@ def carry_out(
 
 
 def judged(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"], num_calibration: int) -> Trained:
-    """Fit both repairs on the first samples; judge on the others."""
+    """Fit both repairs on the first samples; evaluate on the others."""
     fitted = Labelled(logits[:num_calibration], labels[:num_calibration], None)
     logits, labels = logits[num_calibration:], labels[num_calibration:]
     temperature = fit_quietly(build("temperature"), fitted)
@@ -158,7 +158,7 @@ def _seen(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> Seen:
 
 
 def _chance(logits: Float[Tensor, "S N C"], labels: Int[Tensor, "S N"], num_calibration: int) -> float:
-    """ECE where every label is drawn from the stated probabilities: it is not zero in a finite sample."""
+    """Return the ECE of labels drawn from the predicted probabilities: the noise floor."""
     found: list[float] = []
     for seed, (mine, right) in enumerate(zip(logits, labels, strict=True)):
         fitted = Labelled(mine[:num_calibration], right[:num_calibration], None)

@@ -1,4 +1,4 @@
-"""The one data set that comes with calibrant."""
+"""The dataset bundled with calibrant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from calibrant._math.shapes import Float, Int
 
 
 def read_digits() -> tuple[Float[np.ndarray, "N P"], Int[np.ndarray, " N"]]:
-    """Handwritten digits, 1797 images of 64 pixels from 0 to 16, and what they show.
+    """Return 1797 images of handwritten digits, 64 pixels from 0 to 16, and their digits.
 
     References:
         Alpaydin and Kaynak, "Optical Recognition of Handwritten Digits", UCI ML Repository 1998,

@@ -1,4 +1,4 @@
-"""Many small networks trained at once: every loss with every seed is a slice of the same batched products."""
+"""Train many small networks at once: every loss and seed is a slice of batched products."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NUM_CLASSES = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """How much a network gets to see, and how long."""
+    """Amount of data and length of training."""
 
     side: int
     """Side of the square images, in pixels."""
@@ -36,7 +36,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Digits:
-    """For each seed its own cut of the same images."""
+    """One split of the images per seed."""
 
     images: Float[Tensor, "N P"]
     labels: Int[Tensor, " N"]
@@ -46,7 +46,7 @@ class Digits:
 
 
 def digits(setting: Setting, seeds: Sequence[int]) -> Digits:
-    """The bundled 1797 digits as floats in [0, 1], averaged over squares of pixels, cut for each seed."""
+    """Return the 1797 digits in [0, 1], averaged over squares of pixels, split for each seed."""
     pixels, answers = read_digits()
     side, factor = setting.side, 8 // setting.side
     images = pixels.reshape(-1, side, factor, side, factor).mean(axis=(2, 4)).reshape(-1, side * side) / 16
@@ -71,10 +71,10 @@ def train_together(
     *,
     progress: Callable[[float], None] | None = None,
 ) -> Float[Tensor, "L S k C"]:
-    """Train a network with two hidden layers for every loss and every seed; logits on what was held out.
+    """Train a network with two hidden layers for every loss and seed; return held-out logits.
 
-    Networks of one seed see the same samples in the same order and start from the same weights, whatever the
-    loss. AdaFocal looks at the calibration samples after each epoch, as its authors have it.
+    For one seed, all losses start from equal weights and see equal samples in equal order. AdaFocal uses the
+    calibration samples after each epoch, as its authors do.
 
     Returns:
         Logits, first on the calibration and then on the test samples.
@@ -113,7 +113,7 @@ Layer = tuple[Tensor, Tensor]
 
 
 def _layers(num_inputs: int, seeds: Sequence[int], num_losses: int) -> list[Layer]:
-    """As ``nn.Linear`` begins: uniform within one over the root of the number of inputs."""
+    """Initialise layers like ``nn.Linear``: uniform within one over the root of the number of inputs."""
     generators = [torch.Generator().manual_seed(2**32 + seed) for seed in seeds]
     made: list[Layer] = []
     sizes = (num_inputs, *WIDTHS, NUM_CLASSES)
@@ -133,13 +133,13 @@ def _logits(layers: Sequence[Layer], images: Float[Tensor, "S B P"], num_losses:
 
 
 def _modules(text: str, num_seeds: int) -> list[nn.Module]:
-    """One loss for all seeds, or, where it has a state, one for each."""
+    """Return one loss for all seeds, or one per seed if it has a state."""
     first = losses.build(text)
     return [losses.build(text) for _ in range(num_seeds)] if isinstance(first, AdaFocalLoss) else [first]
 
 
 def _loss(modules: Sequence[nn.Module], logits: Float[Tensor, "S B C"], labels: Int[Tensor, "S B"]) -> Tensor:
-    """The sum over the seeds of each one's mean, so that no seed's gradient feels another's."""
+    """Return the sum over seeds of each mean, which keeps their gradients apart."""
     if len(modules) == 1:
         return modules[0](logits.flatten(0, 1), labels.flatten()) * len(labels)
     pairs = zip(modules, logits, labels, strict=True)
@@ -147,7 +147,7 @@ def _loss(modules: Sequence[nn.Module], logits: Float[Tensor, "S B C"], labels: 
 
 
 def _let_follow(modules: Sequence[Sequence[nn.Module]], layers: Sequence[Layer], data: Digits) -> None:
-    """Show losses that adapt how sure and how right their networks are on the calibration samples."""
+    """Update adaptive losses with confidence and accuracy on the calibration samples."""
     num_seeds = len(data.training)
     images, labels = data.images[data.calibration], data.labels[data.calibration]
     for place, each in enumerate(modules):

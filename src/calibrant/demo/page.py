@@ -1,4 +1,4 @@
-"""The demo's two halves as sections of its page: pictures and tables; the words are in ``words.j2``."""
+"""Sections of the demo's page: pictures and tables; the text is in ``words.j2``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _said(macro: str, *of: object) -> tuple[str, ...]:
 
 
 def sections(few: Half, everything: Half) -> tuple[Section, ...]:
-    """Both halves, and what to make of them."""
+    """Return both halves and the conclusions."""
     points = _said("conclusions", few, everything)
     with drawing_style():
         return (
@@ -49,7 +49,7 @@ def sections(few: Half, everything: Half) -> tuple[Section, ...]:
 
 
 def direction(gap: Mean) -> str:
-    """Overconfident, underconfident, or neither beyond the noise between seeds."""
+    """Return overconfident, underconfident, or neither if the noise between seeds covers the gap."""
     if gap.low > 0:
         return "overconfident"
     return "underconfident" if gap.high < 0 else "neither"
@@ -94,7 +94,7 @@ def _shown(mean: Mean, *, digits: int = 3) -> Markup:
 
 
 def _marked(gap: Mean) -> Markup:
-    """The gap with its sign, and a colour and an arrow if it is more than noise."""
+    """Format the gap with its sign, and a colour and an arrow if it exceeds noise."""
     kind = direction(gap)
     if kind == "neither":
         return _shown(gap)
@@ -120,7 +120,6 @@ def _gaps(half: Half, name: str) -> Picture:
 
 
 def _errors(half: Half, name: str) -> Picture:
-    """Calibration error of every loss in every state, with the noise floor."""
     figure, ax = _figure()
     ax.axvline(half.chance, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     for place, (state, title) in enumerate(STATES.items()):
@@ -156,7 +155,7 @@ def _figure() -> tuple[Figure, Axes]:
 
 
 def summary(*halves: Half) -> str:
-    """The findings as text for a terminal."""
+    """Return the findings as text for a terminal."""
     return "\n\n".join(
         "\n".join((title, *(f"  {each}" for each in _said("findings", half))))
         for title, half in zip(TITLES, halves, strict=True)

@@ -30,7 +30,7 @@ MARK = "demo.json"
 
 @dataclass(frozen=True, kw_only=True)
 class DemoResult:
-    """What the demo found and where it wrote."""
+    """Findings of the demo, and its output paths."""
 
     repair: str
     evaluation: Evaluation
@@ -91,7 +91,7 @@ def run_demo(
 
 
 def repair_sentences(before: Arm, after: Arm, num_test: int) -> str:
-    """What the repair did to one network, beside what noise alone would give."""
+    """Describe the repair of one network next to the noise floor."""
     errors = [arm.metrics["ece"].value or 0.0 for arm in (before, after)]
     floor = next(null.mean for null in before.null if null.metric == "ece")
     done = "lowered" if errors[1] < errors[0] else "raised"
@@ -103,7 +103,7 @@ def repair_sentences(before: Arm, after: Arm, num_test: int) -> str:
 
 
 def train_on_digits(*, seed: int, progress: Callable[[float], None] | None = None) -> Predictions:
-    """Only the network that the demo evaluates: cross-entropy on little data."""
+    """Train the network that the demo evaluates: cross-entropy on little data."""
     data = digits(FEW, [seed])
     logits = train_together(FEW, data, ["cross-entropy"], [seed], progress=progress)[0, 0]
     return _predictions(logits, data.labels[torch.cat([data.calibration, data.test], dim=1)[0]])

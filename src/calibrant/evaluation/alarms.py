@@ -19,7 +19,7 @@ SURE = 3.5  # standard errors; honest predictions reach that once in 4000
 RARE = 1 / 4000  # as seldom
 FEWEST_RIGHT = 50
 FEWEST_WRONG = 20
-MANY_TIMES = 2  # as often as the label itself is the label beside it predicted
+MANY_TIMES = 2  # ratio of neighbouring labels to right labels among predictions
 
 
 SEEN_IN_FIT = (
@@ -31,7 +31,7 @@ FEWEST_OF_OTHERS = 200  # samples outside the most frequent class: enough for an
 
 
 def alarms(predictions: Predictions | None, reduced: ArmStatistics) -> tuple[str, ...]:
-    """Warnings of numbers with wrong names and of labels that don't belong to the scores."""
+    """Warnings about misnamed numbers and labels that don't match the scores."""
     if predictions is None:
         return tuple(_of_labels(reduced))
     found = tuple(_of_labels(reduced)) or tuple(_of_accuracy(predictions.kind, reduced))
@@ -119,7 +119,7 @@ def _of_classes(found: Agreement, num_samples: float) -> Iterator[str]:
     beside = found.share(offset)
     if (
         found.num_classes > 2
-        and int((found.occurred > 0).sum()) > 1  # of one class everything is beside it
+        and int((found.occurred > 0).sum()) > 1  # with a single class, all others are neighbours
         and beside > MANY_TIMES * right
         and beside - right > SURE * math.sqrt((beside + right) / num_samples)
         and beside > chance + SURE * math.sqrt(chance * (1 - chance) / num_samples)

@@ -1,4 +1,4 @@
-"""Arguments that cannot be judged and what to pass instead, and what is noted of those that can."""
+"""Checks of arguments, with the remedy in each error, and notes about arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from calibrant.predictions.partitioned import PartitionedPredictions
 
 
 def no_labels(predictions: Predictions) -> InputError:
-    """The error for predictions without labels; it names what was not read in the file."""
+    """Error for predictions without labels; it names the unused columns of the file."""
     unused = [note for note in predictions.notes if note.startswith("Not used:")]
     source, top_label = predictions.source, predictions.kind == "top_label"
     if source is None:
@@ -36,12 +36,11 @@ GROUPS_NOTE = (
     "Samples are treated as independent, even within a group. If a group is a person or a scene seen many "
     "times, the intervals are too narrow. Pass the clusters with `cluster` (--cluster)."
 )
-Cluster: TypeAlias = ArrayLike | Literal["groups"] | None
-"""The clusters of the samples: a name for each ``(N,)``, or the groups."""
+Cluster: TypeAlias = ArrayLike | Literal["groups"] | None  # one name per sample, or the groups
 
 
 def in_clusters(predictions: Predictions, cluster: Cluster) -> Predictions:
-    """The predictions with these clusters; without any, with their own."""
+    """Set the clusters; ``None`` keeps those of the predictions."""
     if cluster is None:
         return predictions
     if not isinstance(cluster, str):
@@ -74,7 +73,6 @@ LEAST_RESAMPLES = 100
 
 
 def few_resamples_note(num_resamples: int, level: float) -> tuple[str, ...]:
-    """A note where too few resamples lie beyond the ends of the intervals."""
     least = max(LEAST_RESAMPLES, math.ceil(round(2 / (1 - level), 6)))  # one beyond each end
     if num_resamples >= least:
         return ()
@@ -82,7 +80,7 @@ def few_resamples_note(num_resamples: int, level: float) -> tuple[str, ...]:
 
 
 def few_draws_note(num_draws: int, level: float) -> tuple[str, ...]:
-    """A note where so few draws under calibration cannot halve the error level, which differences need."""
+    """A note if the draws are too few for tests at half the error level, which differences need."""
     if beyond_chance(1 / (1 + num_draws), (1 + level) / 2):
         return ()
     remedy = f"Set `null_draws` to {draws_for(level)} or more, or lower `level`."
@@ -96,7 +94,7 @@ NAME_ARRAYS = (
 
 
 def from_arrays(predictions: Any, positive_class: int | str | None, **arrays: Any) -> Any:
-    """The predictions, or those that the arrays make; not both."""
+    """Make predictions of the arrays unless there are some; refuse to combine them."""
     given = {name: each for name, each in arrays.items() if each is not None}
     if predictions is None:
         return Predictions(**given, positive_class=positive_class)
@@ -113,7 +111,7 @@ def from_arrays(predictions: Any, positive_class: int | str | None, **arrays: An
 
 
 def check_predictions(value: object, name: str, wrapping: str = NAME_ARRAYS) -> None:
-    """Refuse a path, an array or anything else that is not predictions; ``wrapping`` is for arrays."""
+    """Refuse anything but predictions; ``wrapping`` is the remedy for arrays."""
     if isinstance(value, Predictions):
         return
     remedy = wrapping if _are_samples(value) else "to read a file use `calibrant.load_predictions(path)`."
@@ -121,7 +119,6 @@ def check_predictions(value: object, name: str, wrapping: str = NAME_ARRAYS) -> 
 
 
 def _are_samples(value: object) -> bool:
-    """Whether it is an array, a frame or a list."""
     return hasattr(value, "__array__") or (isinstance(value, Sequence) and not isinstance(value, str))
 
 
@@ -142,7 +139,7 @@ def refuse_with_sums(predictions: object, **given: object) -> None:
 
 
 def as_judged(predictions: Predictions, positive_class: int | str | None = None) -> Predictions:
-    """Predictions as every evaluation judges them: two classes as one event, all others as they are."""
+    """Predictions in the form that is evaluated: two classes become one event."""
     two_columns = predictions.kind == "multiclass" and predictions.num_classes == 2
     return predictions.as_binary(positive_class) if two_columns or positive_class is not None else predictions
 
@@ -160,7 +157,7 @@ def check_pairs(models: object) -> None:
 
 
 def test_of(predictions: Predictions) -> Predictions:
-    """The test split; all samples where there is none."""
+    """The test split; all samples if there is none."""
     has_test = predictions.split is not None and bool((predictions.split == 1).any())
     return predictions.test if has_test else predictions
 
@@ -181,17 +178,13 @@ def same_samples(first: Predictions, other: Predictions) -> bool:
 
 
 def are_telling(num_samples: int, hits: int) -> bool:
-    """True if a million patterns, or more, of right and wrong have this number of hits."""
+    """True if at least a million patterns of right and wrong have this number of hits."""
     patterns = math.lgamma(num_samples + 1) - math.lgamma(hits + 1) - math.lgamma(num_samples - hits + 1)
     return patterns > math.log(1e6)
 
 
 def refuse_other_classes(models: Sequence[tuple[str, tuple[str, ...] | None]]) -> None:
-    """Refuse models that name other classes than the first, or the same in another order.
-
-    They are not put into one order here: which column is which class is for the files to say, and where they
-    disagree one of them may be wrong.
-    """
+    """Refuse models whose class names or their order differ; one of the files may be wrong."""
     known = [(name, classes) for name, classes in models if classes is not None]
     for name, classes in known[1:]:
         first, expected = known[0]

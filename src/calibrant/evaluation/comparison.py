@@ -15,6 +15,7 @@ from calibrant.evaluation.arguments import (
     refuse_other_classes,
 )
 from calibrant.evaluation.fitting.split import is_cross_fitted
+from calibrant.evaluation.judging.at_limit import at_limit, error_models
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.measured_coverage import coverage_of
@@ -22,7 +23,6 @@ from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.procedure import Procedure, Progress, versions
 from calibrant.evaluation.quantities import ACCURACY, ECE, NLL, check_metrics
 from calibrant.evaluation.quantity import EVENT
-from calibrant.evaluation.resampling.at_limit import at_limit, error_models
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
 from calibrant.evaluation.source import DEALT_OTHERWISE, Judgeable, ModelSamples, in_same_clusters, samples_of
 from calibrant.evaluation.spread import Spread, here
@@ -48,12 +48,12 @@ def compare(
     progress: Progress | None = None,
     spread: Spread = here,
 ) -> Comparison:
-    """Compare several models as they are, each on its test samples, and test which is better.
+    """Compare several models on their test samples, and test which is better.
 
     If all models have the same samples, every resample draws the same samples for all of them, and
     differences are paired. Samples count as the same if labels and weights agree in every row. Top-label
     predictions without labels count as the same samples if they are right in the same rows, unless so few
-    are right (or wrong) that this could be chance. So files of one model before and after a repair are
+    are right (or wrong) that this could be coincidence. So files of one model before and after a repair are
     paired, and files of two models are not. Nothing is calibrated: pass calibrated predictions to compare
     those.
 
@@ -195,7 +195,7 @@ def _notes(names: list[str], subjects: list[ModelSamples]) -> tuple[str, ...]:
     said = [(name, note) for name, subject in named for note in subject.notes]
     said += [(name, note) for name, subject in named for note in subject.clusters_note]
     alike = _same_repaired(named)
-    if alike:  # they say by what each is calibrated
+    if alike:  # these sentences name the calibrators
         said = [(name, note) for name, note in said if mark_in([note]) is None]
     notes = [*said_once(said, len(names)), *alike]
     halved = [
@@ -239,7 +239,7 @@ def _verdict(
     level: float,
     apart: tuple[list[ArmStatistics], Procedure] | None,
 ) -> tuple[str, str]:
-    """The verdict, in full and in short: the smallest errors, and whether noise could explain them.
+    """Full and short verdict: the smallest errors, and whether noise could explain the differences.
 
     Models with samples of their own (``apart``) have their own noise, the more the fewer samples they have.
     One is worse only if a model as good as the best seldom shows as much error there.
@@ -292,16 +292,10 @@ def _less_accurate(found: list[ComparedModel], best: int, lower: list[int]) -> l
 def _by_chance(
     apart: tuple[list[ArmStatistics], Procedure], metric: str, place: int, best: float, value: float
 ) -> bool:
-    """Noise as an explanation of one model's error, if its true error is that of the best."""
+    """True if noise could explain one model's error, were its true error that of the best."""
     seen, procedure = apart
-    models = error_models(
-        "width l1",
-        seen[place].events[EVENT if metric == ECE.event_key else ""],
-        value,
-        num_bins=procedure.num_bins,
-        num_draws=procedure.num_draws,
-        seed=procedure.seed,
-    )
+    events = seen[place].events[EVENT if metric == ECE.event_key else ""]
+    models = error_models("width l1", events, value, procedure)
     drawn = at_limit(models, best, confidence=procedure.level)
     return not beyond_chance(drawn.p_value, procedure.level)
 
@@ -326,12 +320,12 @@ def _ranked(
 def comparison_in_short(
     names: Sequence[str], least_error: Sequence[int], most_accurate: Sequence[int]
 ) -> str:
-    """Who leads in calibration error and in accuracy.
+    """Name the models that lead in calibration error and in accuracy.
 
     Args:
         names: The models.
         least_error: The places of the model with the lowest error, and of those that noise could explain.
-        most_accurate: The same of the accuracy.
+        most_accurate: Likewise for the accuracy.
 
     Example:
         >>> comparison_in_short(["a", "b"], [1], [0])

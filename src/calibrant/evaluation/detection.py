@@ -30,9 +30,9 @@ class DetectionError:
     low: float
     high: float
     expected: float
-    """The mean error of calibrated detectors that state the same."""
+    """Mean error of calibrated detectors with these confidences."""
     p_value: float
-    """The share of calibrated detectors with an error as large."""
+    """Share of calibrated detectors with an error at least as large."""
     num_bins: int
     """Bins that hold enough detections to count."""
 
@@ -57,7 +57,7 @@ def detection_calibration_error(
 
     Args:
         confidences: One for each detection, ``(N,)`` in 0..1.
-        correct: Whether each is right, ``(N,)``.
+        correct: 1 or True for each correct detection, ``(N,)``.
         covariates: Further axes ``(N, k)`` in 0..1, as :meth:`Detections.covariates` gives; none for
             the confidence alone.
         num_bins: Bins on each axis, the confidence's first; or one number for all.
@@ -73,9 +73,9 @@ def detection_calibration_error(
     Raises:
         InputError: If shapes disagree or a value lies outside 0..1.
 
-    Note: Without ``images``, chance is outcomes drawn from the confidences. With them it is the signs of the
-        residuals of whole images, and never less than for independent detections. If bins hold a handful of
-        detections or images, p-values are then too large and intervals too wide.
+    Note: Without ``images``, noise comes from outcomes drawn from the confidences, with them from
+        random signs of the residuals of whole images, and never less than for independent detections. If bins
+        hold a handful of detections or images, p-values are then too large and intervals too wide.
 
     References:
         Küppers, Kronenberger, Shantia and Haselhoff, "Multivariate Confidence Calibration for Object
@@ -131,7 +131,7 @@ def _cells(
     num_draws: int,
     seed: int,
 ) -> tuple[ResidualSums, NDArray[np.float64]]:
-    """The bins that count, and noise in their residual sums: drawn outcomes, or the signs of whole images."""
+    """Bins with enough detections, and noise in their residual sums: drawn outcomes, or signs of images."""
     _, index, sizes = np.unique(place, return_inverse=True, return_counts=True)
     enough = np.flatnonzero(sizes >= least)
     kept = np.flatnonzero(np.isin(index, enough))
@@ -176,7 +176,7 @@ def _cells(
 
 
 def _drawn(stated: Vector, of_bins: Any, num_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Residual sums ``(M, D)`` of outcomes that are drawn from what is stated."""
+    """Residual sums ``(M, D)`` of outcomes drawn from the stated probabilities."""
     found = np.empty((of_bins.shape[1], num_draws))
     for start, stop in block_bounds(num_draws, SMALL_BLOCK // len(stated)):
         outcomes = rng.random((len(stated), stop - start)) < stated[:, None]

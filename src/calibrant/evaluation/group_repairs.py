@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError, without_warnings
+from calibrant._math.scores import FLOOR, negative_log_likelihoods, top_label
 from calibrant._math.simplex import log_softmax
 from calibrant.calibrators import build, fit_groups, multicalibrate
 from calibrant.calibrators.cohorts.multicalibration import EVERYONE, memberships
@@ -49,7 +51,7 @@ class ByGroup:
 
 
 def usual_by_group(kind: Kind) -> str | None:
-    """The calibrator of each group, where none is named: of an event Platt scaling, else the best for all.
+    """The default calibrator of each group: Platt scaling for an event, else ``None``.
 
     Groups differ in their base rates, which a temperature cannot move, and such errors can cancel out over
     all samples.
@@ -127,7 +129,6 @@ def group_repairs(
 
 
 def _parts(predictions: Predictions, seed: int) -> tuple[Predictions, Predictions]:
-    """Samples to fit on, and others to test on."""
     given = to_repair(predictions)
     if has_both_parts(given):
         return given.calibration, given.test
@@ -137,20 +138,15 @@ def _parts(predictions: Predictions, seed: int) -> tuple[Predictions, Prediction
 
 
 def _residuals(probs: Tensor, labels: Tensor) -> Vector:
-    """Probability minus outcome of each sample."""
     if probs.ndim == 1:
         return (probs - labels).numpy()
-    confidence, predicted = probs.max(dim=1)
-    return (confidence - (predicted == labels).to(torch.float64)).numpy()
+    top = top_label(probs, labels)
+    return (top.confidence - top.correct.to(torch.float64)).numpy()
 
 
 def _losses(probs: Tensor, labels: Tensor) -> Vector:
     """The negative log-likelihood of each sample; probabilities of zero count as 1e-12."""
-    if probs.ndim == 1:
-        right = torch.where(labels == 1, probs, 1 - probs)
-    else:
-        right = probs[torch.arange(len(probs)), labels.long()]
-    return -np.log(right.numpy().clip(1e-12))
+    return negative_log_likelihoods(probs, labels).clamp(max=-math.log(FLOOR)).numpy()
 
 
 def _mean(values: Vector, weights: Vector, level: float) -> Estimate:
@@ -164,7 +160,7 @@ def _mean(values: Vector, weights: Vector, level: float) -> Estimate:
 
 
 def title_of(repairs: ByGroup) -> str:
-    """What was fitted and tested, on which samples."""
+    """Title: the methods, and the numbers of fitted and tested samples."""
     fitted, tested = f"{repairs.num_fitted:,} samples", f"{repairs.rows[0].count:,}"
     methods = _title(repairs.method)
     if repairs.for_all != repairs.method:
@@ -180,7 +176,7 @@ def _title(method: str) -> str:
 
 
 def said_of(repairs: ByGroup, evaluation: Evaluation) -> str:
-    """The number of groups that are off under each repair, and why it differs from that of the verdict."""
+    """Sentences: how many groups are off under each repair, and why the verdict counts others."""
     groups = [row for row in repairs.rows if row.name != EVERYONE]
     off = [sum(clearly(row.gaps[k]) != 0 for row in groups) for k in range(len(ARMS))]
     counts = ", ".join(f"{arm} {count}" for count, arm in zip(off, ARMS, strict=True))
@@ -199,7 +195,7 @@ def said_of(repairs: ByGroup, evaluation: Evaluation) -> str:
 def with_repairs_by_group(
     evaluation: Evaluation, predictions: Predictions, *, level: float, seed: int
 ) -> tuple[Evaluation, ByGroup]:
-    """The evaluation with what repairs by group do, and these repairs."""
+    """Fit repairs by group, and adapt the evaluation's advice to them."""
     chosen = evaluation.verdict.repair
     for_all = None if chosen is None else chosen.method
     method = usual_by_group(to_repair(predictions).kind) or for_all or "temperature"

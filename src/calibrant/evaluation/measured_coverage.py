@@ -31,7 +31,7 @@ def coverage_of(procedure: Procedure, keys: Iterable[str]) -> Coverages | None:
 
 
 def _measured_as(key: str, kind: Kind, measured: Mapping[str, Any]) -> str | None:
-    """The key under which a quantity's interval was measured; that of a debiased error is the plain one's."""
+    """Key of the measured interval; a debiased error has that of the plain error."""
     plain = key.removeprefix(EVENT)
     quantity = find(key, kind)
     if plain in measured:

@@ -48,10 +48,10 @@ def detect(
     repaired: Sequence[FittedCalibrator],
     procedure: Procedure,
 ) -> OutOfDistribution:
-    """Score both kinds of samples, as they came and after each calibrator where that leaves a score.
+    """Score both kinds of samples, uncalibrated and after each calibrator that leaves a score.
 
     The AUROC has DeLong's interval, the other numbers bootstrap intervals from resamples of each kind apart;
-    all arms are resampled alike, so changes are paired. A kind that has clusters is resampled by them, and
+    all arms share the resamples, so changes are paired. A kind that has clusters is resampled by them, and
     influences on the AUROC are summed over them.
     """
     foreign = foreign.test if has_both_parts(foreign) else foreign
@@ -131,8 +131,6 @@ def _masses(predictions: Predictions) -> Vector:
 
 @dataclass(frozen=True)
 class _Judged:
-    """Values of one arm."""
-
     values: dict[str, float]
     spread: dict[str, Vector]  # resampled values; of the AUROC the influence of each sample
     roc: RocCurve
@@ -170,7 +168,7 @@ def _judge(
 def _estimates(
     arm: _Judged, first: _Judged | None, weights: Vector, clusters: Indices | None, level: float
 ) -> dict[str, Estimate]:
-    """The values with intervals, or what they are above those of the first arm."""
+    """Estimates of the values, or of their differences from the first arm."""
     bounds = (0.0 if first is None else -1.0, 1.0)
     found: dict[str, Estimate] = {}
     for name, value in arm.values.items():
@@ -186,7 +184,7 @@ def _estimates(
 
 
 def _resampled(masses: Masses, clusters: Clusters, rng: np.random.Generator) -> Masses:
-    """Weights of a resample of each kind; one that would leave a kind without weight is drawn again."""
+    """Weights of a resample of each kind; draws again if a kind is left without weight."""
     while True:
         inside, outside = (
             mass * resampled_counts(rng, num_units(len(mass), codes), codes)
@@ -201,7 +199,7 @@ def _clusters(predictions: Predictions) -> Indices | None:
 
 
 def _together(clusters: Clusters, masses: Masses) -> Indices | None:
-    """Cluster codes of both kinds, each unclustered sample alone."""
+    """Cluster codes of both kinds; unclustered samples are clusters of their own."""
     if clusters[0] is None and clusters[1] is None:
         return None
     inside, outside = (
@@ -211,7 +209,7 @@ def _together(clusters: Clusters, masses: Masses) -> Indices | None:
 
 
 def _padded(inside: Vector, outside: Vector) -> Masses:
-    """Both, with zeros for the samples of the other kind."""
+    """Pad the weights of each kind with zeros for the samples of the other kind."""
     return np.append(inside, np.zeros(len(outside))), np.append(np.zeros(len(inside)), outside)
 
 

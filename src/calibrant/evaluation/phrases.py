@@ -14,7 +14,7 @@ _MOST_DECIMALS = 6
 
 
 def percent(share: float) -> str:
-    """``82.9%``; more digits where few would say 0 or 100.
+    """``82.9%``, with more digits if it would round to 0 or 100.
 
     Example:
         >>> percent(0.829), percent(1.0), percent(0.99991), percent(0.0002), percent(1e-16)
@@ -43,8 +43,8 @@ def points(share: float) -> str:
 def number(value: float, digits: int | None = None, *, table: bool = False, signed: bool = False) -> str:
     """Three significant digits, two below 0.01, or the requested decimals; in a table four decimals.
 
-    A zero has no decimals in a sentence; in a table what rounds to zero has no sign. From ten million on
-    numbers have an exponent.
+    A zero has no decimals in a sentence, and no sign in a table. From ten million on, numbers have an
+    exponent.
 
     Example:
         >>> number(0.07512), number(0.00123), number(-0.0751), number(0.0), number(12.345)
@@ -72,9 +72,7 @@ def _digits(value: float) -> int:
 
 
 def decimals_apart(first: float, second: float) -> int | None:
-    """Decimals it takes to read which of two numbers is larger; ``None`` where the usual ones will do.
-
-    Also where the numbers are equal, but for rounding.
+    """Decimals needed to tell two numbers apart; ``None`` if the usual ones do, or if they are equal.
 
     Example:
         >>> decimals_apart(0.0521, 0.0534), decimals_apart(0.05211, 0.05214), decimals_apart(0.1, 0.1)
@@ -114,20 +112,20 @@ def p_value(null: NullError) -> str:
 
 
 def p_number(null: NullError) -> str:
-    """``0.031``; ``≤ 0.001`` where no draw reached the error, so that more draws could lower it."""
+    """``0.031``; ``≤ 0.001`` if no draw reached the error, so that more draws could lower it."""
     bound = "≤ " if null.p_value <= 1 / (1 + null.num_draws) else ""
     return f"{bound}{null.p_value:.2g}"
 
 
 def part_p_value(part: Part) -> str:
-    """``p = 0.031``, adjusted; ``p ≤ 0.003`` where no draw was as far off."""
+    """``p = 0.031``, adjusted; ``p ≤ 0.003`` if no draw was as far off."""
     value = f"{part.adjusted_p:.2g}" if part.adjusted_p >= SMALLEST_P else f"{SMALLEST_P:g}"
     bound = part.num_draws is not None and part.p_value <= 1 / (1 + part.num_draws)
     return f"p {'≤' if bound else '<' if part.adjusted_p < SMALLEST_P else '='} {value}"
 
 
 def settings(parameters: Mapping[str, float | tuple[float, ...]]) -> str:
-    """``(T = 1.31, γ = 0.25)``, or that there is one set for each label.
+    """``(T = 1.31, γ = 0.25)``, or a note on one set per label.
 
     Example:
         >>> settings({"temperature": 1.3071, "gamma": 0.25})
@@ -160,7 +158,7 @@ def settings(parameters: Mapping[str, float | tuple[float, ...]]) -> str:
 
 
 def clearly(change: Estimate) -> int:
-    """−1 or 1 where the interval of a change lies below or above zero, else 0."""
+    """−1 or 1 if the interval of a change lies below or above zero, else 0."""
     if change.low is None or change.high is None:
         return 0
     return -1 if change.high < 0 else 1 if change.low > 0 else 0

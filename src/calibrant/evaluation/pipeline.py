@@ -1,4 +1,4 @@
-"""The whole answer for one set of predictions: prepare, fit, judge, conclude."""
+"""Evaluation of one set of predictions: prepare, fit, measure, conclude."""
 
 from __future__ import annotations
 
@@ -78,36 +78,34 @@ def evaluate(
 ) -> Evaluation:
     r"""Test whether predictions are calibrated, and recommend a fix.
 
-    Every metric is computed for the predictions as they came and after each calibrator. Calibrators are
-    fitted on some samples and judged on others:
+    Every metric is computed before calibration and after each calibrator. Calibrators are fitted on some
+    samples and evaluated on others:
 
     - those of the split that the predictions have, or of ``calibration``;
-    - without a split, all samples: the model as it is on every one, repairs by 5-fold cross-fitting, each
-      sample with calibrators that were fitted on the other four fifths. The same folds choose the recommended
-      repair, which flatters its gain in log loss by 0.004 at most (three binary worlds and one of ten
-      classes, 300 to 3000 samples);
+    - without a split, all samples: repairs by 5-fold cross-fitting, each sample with calibrators fitted on
+      the other four fifths. The same folds choose the recommended repair, which inflates its gain in log loss
+      by 0.004 at most (three binary simulations and one of ten classes, 300 to 3000 samples);
     - without a split and with more than a million scores (samples times classes), halves drawn at random
       within each class.
 
     The choice is in ``settings.calibration``, and in ``notes`` if it was ours.
 
-    **Intervals** come from ``bootstrap`` resamples of the test samples, which keep their weights; every arm
-    is judged on the same resamples, so ``change`` (arm minus uncalibrated) is paired. A calibration error
-    grows with every layer of noise, so resamples say little about a small one. A 95% bootstrap interval of a
-    calibrated model's ECE holds its true value, 0, almost never. Its interval is therefore an inverted test,
-    the true errors under which the one found is no surprise (see
+    **Intervals** come from ``bootstrap`` resamples of the test samples, which keep their weights. All arms
+    share the resamples, so ``change`` (arm minus uncalibrated) is paired. Resampling inflates calibration
+    errors: a 95% bootstrap interval of a calibrated model's ECE almost never contains its true value, 0. The
+    interval of an error is therefore an inverted test: all true errors that the samples do not reject (see
     :mod:`calibrant.evaluation.resampling.inversion`). It excludes zero exactly if the p-value of ``null`` is
     at most one minus the level. It need not be symmetric about the value, nor contain it. ``without_chance``
-    is the estimate that goes with it. The interval of a ``change`` of two errors is made from those of both
-    and the correlation of the resampled errors, which is an approximation. ``intervals`` takes bootstrap
-    intervals for calibration errors instead: centred on the value, plain percentiles, or BCa ones. The AUROC
-    has DeLong's interval, or for several classes the same with the influences averaged; calibration slope and
+    is the matching bias-corrected estimate. The interval of a ``change`` of two errors is an approximation
+    from their intervals and the correlation of the resampled errors. ``intervals`` takes bootstrap intervals
+    for calibration errors instead: centred on the value, plain percentiles, or BCa ones. The AUROC has
+    DeLong's interval, or for several classes the same with the influences averaged; calibration slope and
     intercept have normal ones from their influences. If all samples that count are right (or none is),
     resamples are equal, and the share has Clopper and Pearson's interval. There is none if a single sample
-    decides, nor for a change on fewer than six samples (at 95%), which noise explains even if all change the
-    same way.
+    decides, nor for a change on fewer than six samples (at 95%), which noise could explain even if all change
+    the same way.
 
-    **Chance**: a finite sample shows an error even where every probability is true. ``null`` holds the errors
+    **Noise**: a finite sample shows an error even if every probability is true. ``null`` holds the errors
     when outcomes are drawn from the stated probabilities, the share :math:`(1 + k)/(1 + D)` of :math:`D`
     draws (:math:`k` of which reach the error observed) as the p-value, and the ``level`` quantile.
 
@@ -121,22 +119,21 @@ def evaluate(
     size of what the test finds.
 
     **The recommendation** is the simplest calibrator whose negative log-likelihood, cross-validated on the
-    calibration samples, is within one standard error of the best (see
-    :func:`calibrant.calibrators.select`): never the one with the lowest calibration error. By default it is
-    looked for among all that suit the predictions, and the one that is chosen is judged beside the usual
-    ones. Where the NLL of that arm is clearly worse on the test samples, none is recommended; nor is any
-    with fewer than 20 calibration samples, which are too few to choose by.
+    calibration samples, is within one standard error of the best (see :func:`calibrant.calibrators.select`):
+    never the one with the lowest calibration error. By default all suitable calibrators are candidates, and
+    the chosen one is evaluated next to the default ones. None is recommended if its NLL is clearly worse on
+    the test samples, or if there are fewer than 20 calibration samples.
 
     Args:
-        predictions: What to judge; labels are needed. Without it, give arrays by the names that
+        predictions: The predictions to evaluate, with labels. Without it, give arrays by the names that
             :class:`Predictions` has for them. Segmentation (:class:`DensePredictions`) is read one image at a
             time, and images are the clusters; calibrators are fitted on some positions of each image of the
             calibration split. Tables of any size (:class:`PartitionedPredictions`) are read part by part and
-            judged by sums over batches of samples.
+            evaluated by sums over batches of samples.
         probs: Probabilities ``(N, C)``, or of class 1 ``(N,)``.
         logits: Instead, scores before the softmax ``(N, C)``, or log-odds of class 1 ``(N,)``.
         confidence: Instead, the probability of the predicted class ``(N,)``.
-        correct: Whether that class was right ``(N,)``.
+        correct: 1 or True if that class was right ``(N,)``.
         labels: True classes ``(N,)``, by number or by a name in ``class_names``; or 0 and 1 ``(N, C)`` for
             several labels per sample.
         split: 0 for samples to fit on, 1 for test samples ``(N,)``.
@@ -145,18 +142,19 @@ def evaluate(
         groups: Group of each sample ``(N,)``.
         clusters: Cluster of each sample ``(N,)``.
         calibration: Other predictions of the same model to fit on: their calibration split, or all of them
-            where they have none; of a table that is read part by part, random rows. The calibration split of
+            if they have none; of a table that is read part by part, random rows. The calibration split of
             ``predictions`` is then left out, which is noted.
         calibrators: Names such as ``"temperature"`` or ``'focal-temperature(objective="ece")'``, or
-            calibrators, which are fitted anew; no two alike; with an empty list none is, and all samples are
-            judged, or the whole test split. By default ``"temperature"``,
-            ``"focal-temperature"`` and what else is recommended.
-        positive_class: With two classes the one, by number or name, whose probability is judged; by default
-            class 1. Two columns ``(N, 2)`` are judged as its one number ``(N,)`` would be.
-        cluster: The patient, document or image of each sample ``(N,)``, or ``"groups"`` where the groups are
-            that; by default the ``clusters`` of the predictions. Samples of one cluster are not independent:
-            intervals, p-values and the choice of a calibrator then are by whole clusters, and where a split
-            is made, no cluster is on both sides (see :mod:`calibrant.evaluation.resampling.clusters`).
+            calibrators, which are fitted anew; no two alike; with an empty list none is fitted, and all
+            samples are evaluated, or the whole test split. By default ``"temperature"``,
+            ``"focal-temperature"`` and the recommended one.
+        positive_class: With two classes the one, by number or name, whose probability is evaluated; by
+            default class 1. Two columns ``(N, 2)`` count as its one number ``(N,)`` would.
+        cluster: The patient, document or image of each sample ``(N,)``, or ``"groups"`` if the groups are
+            clusters; by default the ``clusters`` of the predictions. Samples of one cluster are not
+            independent: intervals, p-values and the choice of a calibrator then are by whole clusters, and if
+            a split is made, no cluster is on both sides (see
+            :mod:`calibrant.evaluation.resampling.clusters`).
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration, of which the bands of reliability diagrams take 200 at
@@ -167,21 +165,21 @@ def evaluate(
         intervals: For calibration errors, ``"inverted"`` tests, or bootstrap intervals: ``"centred"``,
             ``"percentile"`` or ``"bca"`` (bias-corrected and accelerated; for means, it leaves calibration
             errors near zero without an interval).
-        tolerance: The calibration error that does not matter. If an error is beyond chance, but its whole
+        tolerance: The calibration error that does not matter. If an error is above noise, but its whole
             interval is below this, the verdict is "calibrated within" it; the log loss still shows what a
             repair would gain. By default half a point, or less if a tenth of the rate is less: that of the
             rarer of two classes, the mean rate of labels, or 1 / C. 0 tolerates nothing.
-        metrics: Quantities to measure beside the usual ones, such as ``"smooth_ece"``; ``calibrant evaluate
+        metrics: Quantities to measure in addition, such as ``"smooth_ece"``; ``calibrant evaluate
             --help`` lists them. Each takes a call of its function for every resample and draw of every arm.
-        ood: What the same model said of samples of another kind (their test split, where they have one): how
-            well are they told from the test samples? Labels are not needed and not looked at.
-        ood_score: By what: ``"entropy"`` (the default), ``"max_probability"`` (the default where only
-            confidences are known), ``"max_logit"`` or ``"energy"`` (these need logits, and have no value
+        ood: Predictions of the same model for out-of-distribution samples (their test split, if any), to
+            measure how well they are detected. Labels are not used.
+        ood_score: The detection score: ``"entropy"`` (the default), ``"max_probability"`` (the default if
+            only confidences are known), ``"max_logit"`` or ``"energy"`` (these need logits, and have no value
             after a calibrator).
         seed: Random seed; the same seed gives the same bits.
         command: The command line to record, if there was one.
         progress: Called with a few words and the share that is done.
-        spread: What shares out the parts of tables, or images, as ``calibrant evaluate --engine`` does.
+        spread: Spreads the parts of tables, or images, as ``calibrant evaluate --engine`` does.
 
     Returns:
         Frozen data with ``to_json``, ``rows`` and ``arm``. Metrics are fractions, not per cent; NLL and

@@ -1,4 +1,4 @@
-"""The settings by which every arm is judged: bins, resamples, draws, level and seed."""
+"""Settings of the evaluation of every arm: bins, resamples, draws, level and seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from calibrant.predictions import Predictions
 
 @dataclass(frozen=True, kw_only=True)
 class Procedure:
-    """The settings by which every arm is judged."""
+    """Settings of the evaluation of every arm."""
 
     kind: Kind
     num_bins: int
@@ -29,8 +29,8 @@ class Procedure:
     level: float
     seed: int
     intervals: Intervals = "inverted"
-    metrics: tuple[str, ...] = ()  # what is measured beside the usual quantities
-    clusters: int | None = None  # how many are resampled, if not samples
+    metrics: tuple[str, ...] = ()  # keys of additional quantities
+    clusters: int | None = None  # number of resampled clusters; None: samples
     _resamples: dict[tuple[int, ...], Resamples] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -73,7 +73,7 @@ def _smooth_error(confidences: Vector, outcomes: Vector, weights: Vector | None,
 def largest_cumulative_difference(
     confidences: Vector, outcomes: Vector, weights: Vector | None, _num_bins: int
 ) -> float:
-    """The statistic; its p-value comes from draws, as that of the other errors."""
+    """The statistic; draws give its p-value, as for the other errors."""
     from calibrant.metrics import kolmogorov_smirnov_test
 
     test = kolmogorov_smirnov_test(confidences, outcomes, weights=weights, p_value="asymptotic")
@@ -392,7 +392,7 @@ NET_BENEFIT = "net_benefit_"  # before the threshold
 
 @cache
 def at_threshold(key: str) -> tuple[Quantity, ...]:
-    """Net benefit of the model and of treating everyone, of a key such as ``net_benefit_0.1``; else none.
+    """Net benefit of the model and of treating everyone, for a key such as ``net_benefit_0.1``; else empty.
 
     Example:
         >>> [each.title for each in at_threshold("net_benefit_0.1")], at_threshold("ece")

@@ -32,7 +32,7 @@ class Samples:
 
     confidence: Matrix
     correct: Matrix
-    entropy: Matrix  # empty, as are the following, where only the top label is known
+    entropy: Matrix  # empty, like the following, if only the top label is known
     nll: Vector
     brier: Vector
     stated: Vector  # mean probability of a positive; empty, as is the next, for classes
@@ -61,11 +61,10 @@ class Samples:
 class Computed:
     """Computation of a quantity: one of the five below."""
 
-    kernel: Kernel | None = None  # what computes it from residual sums
-    null: bool = False  # whether it is set against what a calibrated model shows by chance
+    kernel: Kernel | None = None  # computes it from residual sums
+    null: bool = False  # whether it is compared with its null distribution
     is_error: ClassVar[bool] = False  # whether it is an error of events or of classes
-    of_events: ClassVar[bool] = False
-    """Whether it is about yes/no events, so that a binary model has it for the positive class too."""
+    of_events: ClassVar[bool] = False  # of yes/no events: also for the positive class
 
     @property
     def target(self) -> Kernel | None:
@@ -77,20 +76,17 @@ class Computed:
 class Ratio(Computed):
     """One weighted sum over samples divided by another."""
 
-    parts: Callable[[Samples], tuple[Matrix, Matrix]]
-    """What is summed above and below, of each sample ``(N,)`` or decision ``(N, D)``, without weights."""
-    column: int = 1_000
-    """Its place among the columns that are summed together, where a move can change the last bit of a sum."""
+    parts: Callable[[Samples], tuple[Matrix, Matrix]]  # unweighted numerators and denominators
+    column: int = 1_000  # its place among columns summed together, which decides the last bit
 
 
 @dataclass(frozen=True)
 class EventError(Computed):
-    """An error of yes/no events, averaged over the labels where there are several."""
+    """An error of yes/no events, averaged over labels."""
 
     value: Error  # a function of confidences, outcomes, weights and the number of bins
     kernel: Kernel | None = None
-    estimates: Kernel | None = None
-    """What it estimates, where that is another error: both have the same true value and the same interval."""
+    estimates: Kernel | None = None  # another error with the same true value and interval
     null: bool = False
     is_error: ClassVar[bool] = True
     of_events: ClassVar[bool] = True
@@ -107,8 +103,7 @@ class EventInfluence(Computed):
 
     of_events: ClassVar[bool] = True
 
-    value: Callable[[Events], tuple[float, Vector] | str]
-    """The value and its influences ``(N,)``, or why there is none."""
+    value: Callable[[Events], tuple[float, Vector] | str]  # with influences ``(N,)``, or a reason
 
 
 @dataclass(frozen=True)
@@ -136,7 +131,7 @@ class Shown:
 
     terminal: bool = False
     comparison: int | None = None  # its place in the terminal's table of models, which shows as many as fit
-    drawn: bool = False  # whether a report draws it against chance
+    drawn: bool = False  # whether a report draws it against noise
 
 
 @dataclass(frozen=True)
@@ -144,34 +139,30 @@ class Gate:
     """Words for a quantity in a gate."""
 
     name: str  # the name in its sentences
-    help: str | None = None
-    """The help text of the option that sets a limit; ``None`` where only a baseline can be held."""
+    help: str | None = None  # of the option that sets a limit; None: compared with a baseline only
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """One number that says how good predictions are, and all that is done with it."""
+    """One measure of predictions, with all declarations about it."""
 
     key: str  # the name in the data: lower case, with underscores
     title: str
     meaning: str  # a sentence or two for a reader who meets it for the first time
     section: Section  # the part of the table
-    better: Better | None = None  # which values are good; `None` where neither end of the scale is
+    better: Better | None = None  # good values; None if neither end of the scale is good
     bounds: tuple[float, float] = (0.0, 1.0)
     computed: Ratio | EventError | EventInfluence | ClassErrors | ClassRanks
-    kinds: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")
-    """The predictions in whose table it stands."""
-    needs_all_classes: bool = False  # whether it has no value where only the top label is known
-    share: bool = False  # whether it is the share of what is so or not, whose chance is binomial
+    kinds: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")  # that have it
+    needs_all_classes: bool = False  # whether it is undefined if only the top label is known
+    share: bool = False  # whether it is a proportion with binomial noise
     undefined: str | None = None  # why it may have no value
-    when_streamed: str | None = None  # what it lacks where the scores are read in pieces
-    default: bool = True  # whether it is computed without being asked for
+    when_streamed: str | None = None  # its gap if scores are read in pieces
+    default: bool = True  # whether it is computed by default
     shown: Shown = Shown()
-    event: Shown | None = None
-    """Where its form for the positive class of a binary model stands; ``None`` where it has no such form."""
+    event: Shown | None = None  # places of its form for the positive class; None: no such form
     gate: Gate | None = None
-    prefix: Literal["", "event_"] = ""
-    """Names the events it is about: ``"event_"`` in the form for the positive class."""
+    prefix: Literal["", "event_"] = ""  # of its events: "event_" in the form for the positive class
 
     @property
     def event_key(self) -> str:
@@ -180,7 +171,7 @@ class Quantity:
 
     @property
     def sign(self) -> Literal[1, -1]:
-        """1 where less is better, −1 where more is."""
+        """1 if lower is better, −1 if higher is."""
         return -1 if self.better == "higher" else 1
 
     @property
@@ -189,7 +180,7 @@ class Quantity:
         return f"--{'max' if self.sign > 0 else 'min'}-{self.key.replace('_', '-')}"
 
     def forms(self, kind: Kind) -> tuple[Quantity, ...]:
-        """Its forms in the table of such predictions: none, itself, or first the positive class's."""
+        """Its forms for a kind of predictions: none, itself, or the positive class's and its own."""
         if kind not in self.kinds:
             return ()
         if kind != "binary" or not self.computed.of_events:

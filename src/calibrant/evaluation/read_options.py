@@ -17,7 +17,7 @@ def told(
     metavar: str | None = None,
     **limits: int,
 ) -> Any:
-    """A field with what the command line's help says of it, calls its value and takes (``min``, ``max``)."""
+    """A field with the command line's help text, metavar and limits (``min``, ``max``)."""
     return field(default=default, metadata={"help": help, "metavar": metavar, **limits})
 
 
@@ -46,12 +46,12 @@ class ReadOptions:
 
     @property
     def clusters_are_groups(self) -> bool:
-        """Whether the column of clusters is that of groups, which is read as such."""
+        """True if the clusters are the column of groups."""
         return self.cluster is not None and self.cluster in {",".join(self.group_column), "group", "groups"}
 
     @property
     def columns(self) -> ColumnNames | None:
-        """The names of columns that were given."""
+        """The given column names; ``None`` without any."""
         from calibrant.predictions import ColumnNames
 
         names = ColumnNames(
@@ -66,7 +66,7 @@ class ReadOptions:
         return names or None
 
     def words(self, *without: str) -> str:
-        """The options, as they are typed.
+        """The options as typed on the command line.
 
         Example:
             >>> ReadOptions(label_column="y", prob_columns=("no", "a b")).words()

@@ -25,7 +25,7 @@ SCHEMA_VERSION = 3
 
 @cache
 def adapter_of(form: Any) -> TypeAdapter[Any]:
-    """Reads and writes the JSON of a result."""
+    """Adapter that reads and writes the JSON of a result."""
     return TypeAdapter(form)
 
 
@@ -33,12 +33,12 @@ class AsJson:
     """Results with a JSON form."""
 
     def to_json(self, *, indent: int | None = 2) -> str:
-        """The result as JSON text; what is infinite or undefined is ``null`` beside its reason."""
+        """The result as JSON text; infinite or undefined values are ``null`` with a reason."""
         return adapter_of(type(self)).dump_json(self, indent=indent).decode()
 
 
 def _reports(module: str) -> Any:
-    """What draws results, of the package above: found by name, and only when a result is shown."""
+    """A module of ``calibrant.reports``, imported by name only when a result is shown."""
     return import_module(f"calibrant.reports.{module}")
 
 
@@ -50,7 +50,7 @@ class AsRows:
         raise NotImplementedError
 
     def to_frame(self, *, library: Library | None = None) -> Any:
-        """:meth:`rows` as a data frame of pandas or, where that alone is installed or asked for, polars.
+        """:meth:`rows` as a data frame of pandas, or of polars if requested or installed alone.
 
         Raises:
             InputError: If ``library`` is another.
@@ -78,7 +78,7 @@ PartName = Literal["top label", "positive class", "labels", "classes", "groups",
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """A range of probabilities, with what was predicted there on average and how often it occurred."""
+    """A range of probabilities, with the average prediction and the actual rate in it."""
 
     low: float
     high: float
@@ -88,14 +88,14 @@ class Range:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One part of being calibrated, against what a calibrated model of this size shows by chance."""
+    """A test of one aspect of calibration against the noise of a calibrated model."""
 
     name: PartName
-    holds: bool  # whether what is found can be chance, after adjustment
+    holds: bool  # whether noise could explain the error, after adjustment
     p_value: float  # of the part alone
-    adjusted_p: float  # Holm's, for as many looks as there are parts
+    adjusted_p: float  # Holm's, for the number of parts
     num_draws: int | None  # that the p-value comes from; None: from the normal distribution
-    where: Range | None = None  # where on the scale the error of an event stands out most
+    where: Range | None = None  # range in which the error of an event stands out most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,15 +114,15 @@ class ChoiceRow:
 
     name: str  # as the arm's
     title: str
-    size: int  # how many numbers it fits
+    size: int  # number of fitted parameters
     nll: float  # of every sample under a calibrator fitted on the other folds
-    behind: float  # how far its NLL lies above the best one's
+    behind: float  # its NLL minus the best one's
     standard_error: float  # of that difference, over the samples
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The candidates, from the fewest parameters to the most, and the one that was taken."""
+    """The candidates, from the fewest parameters to the most, and the chosen one."""
 
     chosen: str  # the name of a candidate: the first within one standard error of the best
     candidates: tuple[ChoiceRow, ...]
@@ -146,13 +146,13 @@ Kind = Literal["binary", "multiclass", "multilabel", "top_label"]
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A number and its interval; ``reason`` says why a part of it is missing."""
+    """A number and its interval; ``reason`` explains a missing part."""
 
     value: float | None
     low: float | None = None
     high: float | None = None
     reason: str | None = None
-    without_chance: float | None = None  # a calibration error less what a sample of this size adds to it
+    without_chance: float | None = None  # the bias-corrected calibration error
 
     @property
     def outside(self) -> bool:
@@ -163,7 +163,7 @@ class Estimate:
 
 
 def between(value: float, ends: tuple[float, float] | None, reason: str | None = None) -> Estimate:
-    """A value with the ends of its interval; without these it has a reason."""
+    """An estimate with the ends of its interval, or with the reason that it has none."""
     if ends is None:
         return Estimate(value=value, reason=reason)
     return Estimate(value=value, low=ends[0], high=ends[1])
@@ -171,7 +171,7 @@ def between(value: float, ends: tuple[float, float] | None, reason: str | None =
 
 @dataclass(frozen=True, kw_only=True)
 class NullError:
-    """The error that a perfectly calibrated model of this size shows by chance, and where ours lies in it."""
+    """Null distribution of an error under perfect calibration, and the p-value of the measured error."""
 
     metric: str
     mean: float
@@ -182,7 +182,7 @@ class NullError:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """A reliability diagram as numbers; one entry per bin, ``None`` where a bin is empty."""
+    """A reliability diagram as numbers; one entry per bin, ``None`` for an empty bin."""
 
     name: str  # "top label", the event's own name or "positive class", or the name of a label
     edges: tuple[float, ...]  # num_bins + 1
@@ -191,7 +191,7 @@ class Curve:
     accuracy: tuple[float | None, ...]  # share that was right, or positive
     low: tuple[float | None, ...]  # interval of the share
     high: tuple[float | None, ...]
-    expected_low: tuple[float | None, ...]  # where the share would lie if the model were calibrated
+    expected_low: tuple[float | None, ...]  # range of the share under calibration
     expected_high: tuple[float | None, ...]
     histogram_edges: tuple[float, ...]  # finer, for the histogram below the diagram
     histogram_correct: tuple[int, ...]  # right, or positive
@@ -246,9 +246,9 @@ class ClassRow:
     mean_probability: float
     prevalence: float
     ece: float
-    auroc: float | None  # None where the class never, or always, occurs
-    accuracy: float | None  # recall; None where the class never occurs
-    adjusted_p: float | None = None  # of mean probability against prevalence, for as many looks as classes
+    auroc: float | None  # None if the class never, or always, occurs
+    accuracy: float | None  # recall; None if the class never occurs
+    adjusted_p: float | None = None  # of mean probability against prevalence, for the number of classes
     noise_floor: float | None = None  # of the distance between the two, with the same correction
 
 
@@ -264,7 +264,7 @@ class GroupRow:
     ece: Estimate
     null: NullError  # of the ECE
     p_value: float  # of the test for errors anywhere on the scale
-    adjusted_p: float  # Holm's, for as many looks as there are rows
+    adjusted_p: float  # Holm's, for the number of rows
     vague: bool  # too few samples to tell a gap of 5 points
 
 
@@ -283,7 +283,7 @@ class Fit:
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """The predictions as they came (``uncalibrated``) or after one calibrator."""
+    """The predictions before calibration (``uncalibrated``) or after one calibrator."""
 
     name: str
     title: str
@@ -329,7 +329,7 @@ class Detection:
 
 @dataclass(frozen=True, kw_only=True)
 class OutOfDistribution:
-    """The test samples against samples of another kind."""
+    """Detection of out-of-distribution samples among the test samples."""
 
     score: OutOfDistributionScore
     num_in: int
@@ -359,32 +359,32 @@ class Verdict:
     headline: str
     sentences: tuple[str, ...]
     recommended: str  # the name of an arm
-    reason: str | None = None  # the sentence that says why that arm, or why none
-    condition: str | None = None  # on what the recommendation depends: "if the lower log loss matters"
-    caution: str | None = None  # the sentence that says what else the recommended arm changes
-    repair: Repair | None = None  # None where nothing is to be repaired
+    reason: str | None = None  # a sentence with the reason for that arm, or for none
+    condition: str | None = None  # of the recommendation, such as "if the lower log loss matters"
+    caution: str | None = None  # a sentence on side effects of the recommended arm
+    repair: Repair | None = None  # None if no repair is recommended
     commands: tuple[str, ...] = ()  # that fit and apply the recommended arm; filled in by the command line
-    warnings: tuple[str, ...] = ()  # what looks wrong with the data, to be read before anything else
+    warnings: tuple[str, ...] = ()  # likely mistakes in the data, to be read first
     short: str = ""  # the headline, in at most twelve words
-    line: str = ""  # what the best repair does and leaves, or how large the error is
+    line: str = ""  # effect of the best repair and the remaining error, or the size of the error
     about: str | None = None  # the metric that the line names
-    checks: tuple[Check, ...] = ()  # what was tested, before any repair
+    checks: tuple[Check, ...] = ()  # the tests before any repair
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything that decides the numbers beside the data."""
+    """Everything besides the data that determines the numbers."""
 
     num_bins: int
     bootstrap: int
     level: float  # of every interval, 0.95
     seed: int
     null_draws: int
-    calibration: str  # how the calibration samples came about, in words
+    calibration: str  # origin of the calibration samples, in words
     calibrators: tuple[str, ...]
     intervals: Intervals = "inverted"
-    metrics: tuple[str, ...] = ()  # those that were asked for beside the usual ones
-    clusters: int | None = None  # how many clusters were resampled; None where samples were
+    metrics: tuple[str, ...] = ()  # those requested in addition to the default ones
+    clusters: int | None = None  # number of resampled clusters; None: samples were resampled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -392,7 +392,7 @@ class Coverage:
     """Measured coverage of an interval in simulated test sets, from the study `coverage`."""
 
     average: float  # of the cells' shares of sets, each cell counting alike
-    lowest: float | None  # share of the sets of a cell (a size and a model); None where cells hold few sets
+    lowest: float | None  # share of the sets of a cell (a size and a model); None if cells hold few sets
     highest: float | None
     cells: int
     sets: int  # in all cells together
@@ -409,7 +409,7 @@ class Coverages:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(AsRows, AsJson):
-    """Everything found about one set of predictions.
+    """Results for one set of predictions.
 
     Drawn by ``calibrant.reports``, written by :meth:`to_json`, read back by :meth:`from_json`.
     """
@@ -428,8 +428,8 @@ class Evaluation(AsRows, AsJson):
     versions: Mapping[str, str]
     command: str | None
     out_of_distribution: OutOfDistribution | None = None
-    coverage: Coverages | None = None  # None where intervals of another kind or level were asked for
-    choice: Choice | None = None  # None where none was made
+    coverage: Coverages | None = None  # None for intervals of another kind or level
+    choice: Choice | None = None  # None without one
 
     def arm(self, name: str) -> Arm:
         """The arm called ``name``.
@@ -461,7 +461,7 @@ class Evaluation(AsRows, AsJson):
 
     @classmethod
     def from_json(cls, text: str) -> Evaluation:
-        """Read what :meth:`to_json` wrote, of this schema version or of version 2.
+        """Read the output of :meth:`to_json`, of this schema version or of version 2.
 
         Raises:
             InputError: If the text is not such JSON, or of another schema version.
@@ -481,13 +481,13 @@ class Evaluation(AsRows, AsJson):
 
     @staticmethod
     def json_schema() -> dict[str, Any]:
-        """The JSON Schema that every ``to_json`` text obeys."""
+        """The JSON Schema of the output of ``to_json``."""
         return adapter_of(Evaluation).json_schema()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedModel:
-    """One of several models judged side by side."""
+    """One of several models in a comparison."""
 
     name: str
     source: Source | None
@@ -512,8 +512,8 @@ class Comparison(AsRows, AsJson):
     notes: tuple[str, ...]
     versions: Mapping[str, str]
     command: str | None
-    warnings: tuple[str, ...] = ()  # what looks wrong with the data, to be read before anything else
-    coverage: Coverages | None = None  # None where intervals of another kind or level were asked for
+    warnings: tuple[str, ...] = ()  # likely mistakes in the data, to be read first
+    coverage: Coverages | None = None  # None for intervals of another kind or level
     short: str = ""  # the verdict in at most twelve words
 
     def rows(self) -> list[dict[str, Any]]:
@@ -530,7 +530,7 @@ class Comparison(AsRows, AsJson):
 
 
 def upgraded(text: str) -> str:
-    """An evaluation of schema version 2 in the words of version 3; any other text as it is.
+    """Convert an evaluation of schema version 2 to version 3; leave any other text unchanged.
 
     In version 2 the rows of groups called the rate ``accuracy`` and the mean prediction ``mean_confidence``,
     and their p-value was that of the calibration error.

@@ -1,4 +1,4 @@
-"""Sources of samples, and the samples of one arm: what evaluation, comparison and gate are written over."""
+"""Interfaces of sources of samples, and of the samples of one arm."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ArmSamples(ABC):
 
     @property
     def fingerprint(self) -> tuple[object, object] | None:
-        """Equal for the same samples and labels; and then, for the same batches. None in memory."""
+        """Hashes of samples and labels, and of batches; ``None`` in memory."""
         return None
 
     @property
@@ -47,7 +47,7 @@ class ArmSamples(ABC):
 
     @abstractmethod
     def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
-        """What an evaluation keeps of these samples."""
+        """Statistics of the samples for an evaluation."""
 
     def group_rows(self, reduced: ArmStatistics, procedure: Procedure) -> tuple[GroupRow, ...]:  # noqa: ARG002
         """A row for each group of samples, if there are any."""
@@ -56,7 +56,7 @@ class ArmSamples(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Source(ABC):
-    """Predictions to evaluate, of which some samples may be fitted on."""
+    """Predictions to evaluate and to fit on."""
 
     given: Judgeable
     calibration: Predictions | None = None  # samples to fit on, if they are no part of those given
@@ -64,7 +64,7 @@ class Source(ABC):
     seed: int
     fits: bool  # whether anything is to be fitted
 
-    reads: ClassVar[str] = ""  # what is read in one pass for all arms; empty for samples in memory
+    reads: ClassVar[str] = ""  # noun for the data read in one pass for all arms; empty in memory
 
     @property
     def has_groups(self) -> bool:
@@ -76,7 +76,7 @@ class Source(ABC):
 
     @abstractmethod
     def split(self) -> Split:
-        """Samples to fit on and samples to test on, or a few that show what is odd about them."""
+        """Samples to fit on and test samples, or a few of these for warnings."""
 
     @abstractmethod
     def read(
@@ -88,7 +88,7 @@ class Source(ABC):
         """The test samples for each calibrator, and notes on them."""
 
     def familiar(self, split: Split) -> tuple[Predictions, Predictions, tuple[str, ...]]:
-        """Test samples to compare others with, as given and with two classes as one event; and notes."""
+        """Test samples to compare others with, as given and in the form to evaluate, and notes."""
         return split.test_as_given, split.test, ()
 
     def with_groups(self) -> tuple[Predictions, tuple[str, ...]]:
@@ -103,4 +103,4 @@ class Drawn:
     predictions: Predictions
     words: str
     marked: bool  # whether the table marks rows to fit on
-    announce: bool  # whether the reader must be told which were taken
+    announce: bool  # whether a note must name the rows taken

@@ -1,6 +1,6 @@
 """Predictions to evaluate, wherever they are stored: in memory, as images, or as a table in parts.
 
-Evaluation, comparison and gate are written over sources, and know none of the three.
+Evaluation, comparison and gate use sources, and depend on none of the three.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SamplesInMemory(ArmSamples):
 
 @dataclass(frozen=True, kw_only=True)
 class MemorySource(Source):
-    """Predictions in memory, or of which only the scores stay in their file."""
+    """Predictions in memory, or with only the scores left in their file."""
 
     given: Predictions
     positive_class: int | str | None
@@ -95,7 +95,6 @@ class MemorySource(Source):
         split: Split | None = None,
         tell: Callable[[float], None] = lambda _: None,  # noqa: ARG002
     ) -> tuple[Sequence[SamplesInMemory], tuple[str, ...]]:
-        """The test samples for each calibrator: nothing is computed yet."""
         test = self._test if split is None else split.test
         return [samples_after(test, self.num_bins, each) for each in calibrators], ()
 
@@ -108,7 +107,7 @@ class MemorySource(Source):
 
 
 def samples_after(test: Predictions, num_bins: int, fitted: FittedCalibrator | None) -> SamplesInMemory:
-    """The test samples after a calibrator, or by those that were fitted on others in turn."""
+    """The test samples after a calibrator, or after cross-fitting."""
     samples = SamplesInMemory(predictions=test, num_bins=num_bins)
     if fitted is None:
         return samples
@@ -165,7 +164,7 @@ def source_of(
 def calibration_in_memory(
     calibration: Predictions | PartitionedPredictions | None, judged: Judgeable, seed: int, *, spread: Spread
 ) -> tuple[Predictions | None, Drawn | None]:
-    """Samples to fit on: those given, or random rows of a table with what these are."""
+    """Samples to fit on: the given ones, or random rows of a table with their description."""
     if isinstance(calibration, PartitionedPredictions):
         drawn = sampled_to_fit(calibration, judged.source, seed, spread=spread)
         return drawn.predictions, drawn
@@ -174,7 +173,7 @@ def calibration_in_memory(
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSamples:
-    """One model's test samples as they are, for a comparison or a gate."""
+    """One model's test samples, uncalibrated, for a comparison or a gate."""
 
     kind: Kind
     num_classes: int | None
@@ -219,7 +218,6 @@ class ModelSamples:
         return mine[0] == theirs[0] and mine[1] != theirs[1]
 
     def of(self, predictions: Predictions, num_bins: int) -> ModelSamples:
-        """This model with other predictions, which are in memory."""
         return replace(self, samples=SamplesInMemory(predictions=predictions, num_bins=num_bins))
 
 

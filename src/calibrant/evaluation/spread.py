@@ -26,7 +26,7 @@ from calibrant._math.worker_processes import (
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
-AHEAD = 2  # parts for each worker that are in work or wait to be added up: what memory holds
+AHEAD = 2  # parts per worker that are in work or wait to be added up; memory limits it
 STORE_BYTES = 2**30  # object store of a local Ray, through which the sums of tables go
 RETRIES = 5  # attempts of Ray at a part whose worker died
 

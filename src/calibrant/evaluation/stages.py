@@ -1,4 +1,4 @@
-"""The stages of an evaluation: notes on the samples, fits, judgement of every arm, and the verdict."""
+"""The stages of an evaluation: notes on the samples, fits, evaluation of every arm, verdict."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ IN_PIECES = (
 
 
 def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
-    """The procedure with fewer resamples where they would take hours; chance is small in large files."""
+    """The procedure with fewer resamples if they would take hours; noise is small in large files."""
     if not split.test_as_given.streamed:
         return procedure
     most = max(FEWEST_RESAMPLES, MOST_DRAWN // split.test.num_samples)
@@ -71,7 +71,7 @@ def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
 def notes_on(
     split: Split, procedure: Procedure, calibration: Predictions | None, drawn: Drawn | None, asked: int
 ) -> tuple[str, ...]:
-    """What a reader must know of the samples beside the numbers; ``asked`` is the number of resamples."""
+    """Notes on the samples for the reader; ``asked`` is the requested number of resamples."""
     held = split.calibration
     notes = other_notes(split.test)
     if calibration is not None:
@@ -140,7 +140,7 @@ class Fitted:
 
 
 def fit(split: Split, wanted: Sequence[Template], seed: int, steps: Steps, *, more: bool) -> Fitted:
-    """Choose a calibrator by cross-validation, among ``more`` than those wanted, and fit it and those."""
+    """Fit the wanted calibrators and the one chosen by cross-validation, from ``more`` candidates if set."""
     steps.next("choosing among the calibrators")
     held, wanted, recommendation = split.calibration, list(wanted), None
     enough = split.effective_calibration >= LEAST_TO_CHOOSE and not one_class_only(held)
@@ -166,7 +166,7 @@ def fit(split: Split, wanted: Sequence[Template], seed: int, steps: Steps, *, mo
 def _fit(
     template: Template, split: Split, chosen: Recommendation | None, tell: Callable[[float], None]
 ) -> FittedCalibrator:
-    """A calibrator fitted on all calibration samples, and on folds; the fits of the choice are taken over."""
+    """Fit a calibrator on all calibration samples, and on folds; reuse the fits of the choice."""
     if split.calibration is None:
         raise InputError("there are no samples to fit on.")
     if has_row_temperature(template.name, split.calibration):
@@ -192,7 +192,7 @@ class Judged:
 
     procedure: Procedure  # with the number of clusters
     arms: tuple[Arm, ...]
-    uncalibrated: Measured  # what the verdict needs of the first arm
+    uncalibrated: Measured  # the first arm, for the verdict
     num_test: int  # samples, or positions of images
     notes: tuple[str, ...]
 
@@ -235,7 +235,7 @@ def arm_of(
     names: tuple[str, ...],
     procedure: Procedure,
 ) -> Arm:
-    """One arm; without a calibrator the first, against which the others change."""
+    """One arm; without a calibrator, the first one, which the others are compared with."""
     chance = against_chance(measured.noise, names)
     changes = {} if uncalibrated is None else change(measured, uncalibrated, procedure.level)
     if fitted is not None and fitted.cross_fitted is not None:
@@ -265,7 +265,7 @@ def judged_as_it_is(
     level: float = 0.95,
     seed: int = 0,
 ) -> tuple[Kind, int, Arm]:
-    """Kind, number of samples judged, and curves, classes and shapes; the test split where there is one."""
+    """Kind, number of samples, and arm of uncalibrated predictions, on their test split if any."""
     test = test_of(as_judged(predictions, positive_class))
     procedure = Procedure(
         kind=test.kind,
@@ -288,12 +288,12 @@ def widened(
     number: float,
     level: float,
 ) -> dict[str, Estimate]:
-    r"""The changes with wider intervals, if samples were judged by calibrators fitted on the other folds.
+    r"""The changes with wider intervals, as cross-fitting correlates the losses of samples.
 
-    Each sample takes part in the fits that judge the other ones, so their losses are correlated. The
-    variance that this adds to the change of the log loss is about :math:`2 \omega / n`, with the optimism
-    :math:`\omega`: the cross-fitted loss minus that of the samples of the fit. It is worth most where the
-    calibrator changes little. All changes of an arm are widened alike, by 2.8 times the variance at most.
+    Each sample takes part in the fits that evaluate the other ones. The variance that this adds to the change
+    of the log loss is about :math:`2\omega/n`, with the optimism :math:`\omega`: the cross-fitted loss minus
+    that of the samples of the fit. It matters most if the calibrator changes little. All changes of an arm
+    are widened by one factor, by 2.8 times the variance at most.
 
     In simulations of Platt scaling by five folds (600 sets each), intervals contained the change in 78 to 94%
     of sets without this, and in 93 to 97% with it: ``benchmarks/cross_fitted_changes.py``.
@@ -302,8 +302,8 @@ def widened(
         changes: The changes of an arm.
         after: The arm's own values.
         fit: Its calibrator's fit to all samples.
-        number: How many samples there are, or clusters.
-        level: That of the intervals.
+        number: Number of samples, or of clusters.
+        level: Level of the intervals.
 
     References:
         Bayle, Bayle, Janson and Mackey, "Cross-validation confidence intervals for test error", NeurIPS 2020
@@ -328,7 +328,7 @@ def _wider(estimate: Estimate, factor: float) -> Estimate:
 
 
 def furthest_classes(arms: tuple[Arm, ...]) -> tuple[tuple[Arm, ...], tuple[str, ...]]:
-    """Classes furthest off if there are very many, with a note; a table of all would be no use."""
+    """Keep only the classes furthest off if there are very many, with a note."""
     rows = arms[0].classes
     if len(rows) <= WIDE:
         return arms, ()
@@ -352,7 +352,7 @@ def verdict_of(
     calibration: Predictions | None,
     tolerance: float | None,
 ) -> Verdict:
-    """The verdict; ``calibration`` are predictions that were given to fit on."""
+    """The verdict; ``calibration`` are the predictions given to fit on."""
     warnings = alarms(split.test, judged.uncalibrated.reduced)
     useless = any(warning.startswith(NO_BETTER) for warning in warnings)
     case = Case(
@@ -377,7 +377,6 @@ def verdict_of(
 
 
 def _repair(method: str, split: Split, calibration: Predictions | None) -> Repair:
-    """The repair to recommend, with its file; all rows if the file has no split."""
     given = split.test_as_given
     source = (given if calibration is None else calibration).source
     marked = not (split.announce or split.drawn)

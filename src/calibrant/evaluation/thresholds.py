@@ -1,4 +1,4 @@
-"""Thresholds: which p-values count, which gaps are tolerable, and how many classes are very many."""
+"""Thresholds: significant p-values, tolerable gaps, and very many classes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 
 WIDE = 10_000  # classes; of more, none is ranked or drawn, and few are listed
-TOLERABLE_GAP = 0.05  # where a larger one cannot be excluded, nothing is decided
+TOLERABLE_GAP = 0.05  # if a larger one cannot be excluded, nothing is decided
 
 FEW_SAMPLES = 30  # a verdict on fewer says so in its first words
 
 
 def significance(level: float, num_tests: int) -> float:
-    """Below it a p-value counts, where the smallest of several decides."""
+    """Bound below which the smallest of ``num_tests`` p-values is significant."""
     return round(1 - level, 12) / num_tests  # 1 - 0.95 is not quite 0.05
 
 

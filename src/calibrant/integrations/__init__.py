@@ -1,7 +1,4 @@
-"""Calibration in other libraries: scikit-learn, Lightning, transformers, ONNX, experiment trackers.
-
-Each module imports what it needs, no more.
-"""
+"""Calibration in scikit-learn, Lightning, transformers, ONNX and experiment trackers, imported on demand."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What the callbacks of training libraries share: the calibration of an epoch's predictions."""
+"""Calibration of an epoch's predictions, for the callbacks of training libraries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class EpochCalibration:
         self.calibrator: Calibrator | None = None
 
     def _measured(self, logits: Tensor, labels: Tensor, *, fit: bool) -> dict[str, float]:
-        """Metrics by their full names; with ``fit`` the temperature is fitted to these samples first."""
+        """Return metrics by full names; with ``fit``, first fit the temperature on these samples."""
         if fit:
             self.calibrator = None
         finite = bool((logits < math.inf).all())  # not so if NaN

@@ -79,11 +79,11 @@ class CalibrationCallback(EpochCalibration, TrainerCallback):
         return self._measured(logits, labels, fit=self._training)
 
     def on_train_begin(self, *_given: Any, **_more: Any) -> None:
-        """From here on, temperatures are fitted."""
+        """Start fitting temperatures."""
         self._training = True
 
     def on_evaluate(self, _args: Any, state: Any, *_control: Any, **_more: Any) -> None:
-        """Remember for which weights the temperature is."""
+        """Remember the weights of the temperature."""
         self._evaluated_at = state.global_step
 
     def on_save(self, args: Any, state: Any, *_control: Any, **_more: Any) -> None:
@@ -132,5 +132,5 @@ def trainer_loss(loss: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tens
 
 
 def _rows(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Tokens as samples; several labels for each sample stay as they are."""
+    """Treat tokens as samples; keep several labels for each sample."""
     return (logits, labels) if logits.shape == labels.shape else (logits.flatten(0, -2), labels.flatten())

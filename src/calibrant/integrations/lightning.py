@@ -61,7 +61,7 @@ class CalibrationCallback(EpochCalibration, Callback):
         self._batches: list[tuple[Tensor, Tensor]] = []
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {} if self.calibrator is None else dict(self.calibrator.state_dict())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -90,7 +90,7 @@ class CalibrationCallback(EpochCalibration, Callback):
             self.on_validation_batch_end(trainer, pl_module, outputs)
 
     def on_test_epoch_end(self, _trainer: Any, pl_module: Any) -> None:
-        """Log, with the temperature as it is."""
+        """Log with the current temperature."""
         self._log(pl_module, fit=False, before="test_")
 
     def _log(self, pl_module: Any, *, fit: bool, before: str = "") -> None:

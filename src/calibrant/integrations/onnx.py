@@ -34,7 +34,7 @@ _NUM_ROWS = 7  # of the example; a number that no graph would take for a constan
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """What :func:`export_onnx` wrote."""
+    """Result of :func:`export_onnx`."""
 
     path: Path
     inputs: tuple[str, ...]
@@ -138,7 +138,7 @@ def export_onnx(
 
 
 class _Graph(nn.Module):
-    """The module to export: the calibrator in float64, with its output in the dtype of the logits."""
+    """Module to export: the calibrator in float64, with output in the dtype of the logits."""
 
     def __init__(self, source: Calibrator | CalibratedModel, *, probs: bool) -> None:
         super().__init__()
@@ -146,7 +146,6 @@ class _Graph(nn.Module):
         self.probs = probs
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Probabilities, log-probabilities or log-odds."""
         if isinstance(self.source, CalibratedModel):
             logits, calibrator = self.source.logits(*inputs), self.source.calibrator
         else:
@@ -162,7 +161,6 @@ class _Graph(nn.Module):
 def _inputs(
     source: Calibrator | CalibratedModel, example: Tensor | tuple[Tensor, ...] | None, dtype: torch.dtype
 ) -> tuple[Tensor, ...]:
-    """What to trace with."""
     if isinstance(source, CalibratedModel):
         source.calibrator.kind_  # noqa: B018 (an unfitted calibrator is refused first)
         if example is None:
@@ -182,7 +180,6 @@ def _inputs(
 def _program(
     graph: nn.Module, inputs: tuple[Tensor, ...], names: Sequence[str], out: str, opset: int | None
 ) -> ONNXProgram:
-    """The graph in ONNX's operators."""
     batch = torch.export.Dim.DYNAMIC
     try:
         with _quiet_exporter():
@@ -209,7 +206,7 @@ def _program(
 
 
 def _name_axes(program: ONNXProgram) -> None:
-    """Call the first axis ``batch``, which torch numbers; the others have a fixed length."""
+    """Name the first axis ``batch``; the others have a fixed length."""
     graph: Any = program.model.graph
     numbered = {str(value.shape[0]) for value in graph.inputs if not isinstance(value.shape[0], int)}
     for value in (*graph.inputs, *(output for node in graph.all_nodes() for output in node.outputs)):
@@ -220,7 +217,7 @@ def _name_axes(program: ONNXProgram) -> None:
 
 @contextmanager
 def _quiet_exporter() -> Generator[None]:
-    """Silence torch's exporter, which warns about itself and about packages that are not needed."""
+    """Silence the warnings of torch's exporter about itself and optional packages."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -235,7 +232,6 @@ def _quiet_exporter() -> Generator[None]:
 def _difference(
     path: Path, graph: nn.Module, inputs: tuple[Tensor, ...], names: Sequence[str]
 ) -> float | None:
-    """The largest difference between onnxruntime's output for the example and ours."""
     if importlib.util.find_spec("onnxruntime") is None:
         return None
     from onnxruntime import InferenceSession
@@ -249,7 +245,6 @@ def _difference(
 
 
 def _metadata(calibrator: Calibrator) -> dict[str, str]:
-    """The metadata of the file."""
     told: dict[str, Any] = {
         "version": calibrant.__version__,
         "name": calibrator.name,

@@ -61,7 +61,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         estimator_: The fitted estimator.
         calibrator_: The fitted calibrator, which can be saved; None where ``"auto"`` chose to change nothing.
         selection_: With ``"auto"`` why; print it.
-        n_features_in_: Number of features, where the estimator tells it.
+        n_features_in_: Number of features, if the estimator has it.
         feature_names_in_: Their names, likewise.
 
     Note:
@@ -220,7 +220,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return isinstance(self.cv, str) or type(self.estimator).__name__ == "FrozenEstimator"
 
     def _targets_of_prefit(self, estimator: Any, labels: NDArray[Any]) -> NDArray[np.int64]:
-        """Classes by number, among those that the estimator knows."""
         if self.estimator is None:
             raise InputError('`estimator` must be a fitted one with cv="prefit"; got None.')
         check_is_fitted(estimator)
@@ -236,7 +235,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         weights: NDArray[np.float64] | None,
         groups: Any,
     ) -> tuple[NDArray[np.int64], Scores]:
-        """Rows, and their scores by clones that were not fitted on them."""
+        """Return rows, and their scores by clones fitted on other rows."""
         splitter: Any = check_cv(self.cv, labels, classifier=True)
         if isinstance(self.cv, int):
             fewest = int(np.bincount(targets).min())
@@ -261,7 +260,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return np.concatenate([test for _, test in splits]), np.concatenate(found)
 
     def _scores(self, estimator: Any, X: Any) -> Scores:
-        """Logits, or the log-odds of the second of two classes."""
+        """Return logits, or the log-odds of the second of two classes."""
         name, given = scores_of(estimator, X, self.response, len(self.classes_), margins_first=True)
         if name == "decision_function":
             return given
@@ -270,13 +269,12 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return given[:, 1] - given[:, 0] if given.shape[1] == 2 else given
 
     def _within_limit(self, scores: Scores) -> Scores:
-        """The scores, with a number for those of probabilities of exactly zero and one."""
+        """Replace the scores of probabilities of exactly zero and one by finite ones."""
         return np.where(np.isinf(scores), np.sign(scores) * self._limit, scores)
 
     def _fit_calibrator(
         self, scores: Scores, targets: NDArray[np.int64], weights: NDArray[np.float64] | None
     ) -> None:
-        """Fit the calibrator that ``method`` names."""
         logits, labels = torch.from_numpy(np.ascontiguousarray(scores)), torch.from_numpy(targets)
         if self.method == "auto":
             self.selection_: Selection = select(logits, labels, weights=weights)
@@ -291,14 +289,14 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 
 def _rows(X: Any, index: NDArray[np.int64]) -> Any:
-    """Some rows of a frame, an array, a sparse matrix or a list."""
+    """Return some rows of a frame, an array, a sparse matrix or a list."""
     if hasattr(X, "iloc"):
         return X.iloc[index]
     return X[index] if hasattr(X, "shape") else [X[k] for k in index.tolist()]
 
 
 def _weights(given: Any, count: int) -> NDArray[np.float64]:
-    """One weight per sample; a single number is that of all."""
+    """Return one weight per sample; a single number applies to all."""
     if isinstance(given, Real):
         return np.full(count, float(given))
     refuse_masked(given, name="sample_weight")
@@ -311,13 +309,12 @@ def _weights(given: Any, count: int) -> NDArray[np.float64]:
 
 
 def _fitted(estimator: Any, X: Any, labels: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:
-    """The estimator, fitted with weights if it takes them."""
     name = None if weights is None else _weight_name(estimator)
     return estimator.fit(X, labels, **({} if name is None else {name: weights}))
 
 
 def _weight_name(estimator: Any) -> str | None:
-    """What ``fit`` calls sample weights: in pipelines they are the last step's; None if it takes none."""
+    """Return the name of sample weights in ``fit`` (in pipelines, of the last step), or None."""
     if has_fit_parameter(estimator, "sample_weight"):
         return "sample_weight"
     if get_config()["enable_metadata_routing"]:
@@ -333,15 +330,12 @@ def _weight_name(estimator: Any) -> str | None:
 
 
 def _last_step(estimator: Any) -> Any:
-    """The classifier of a pipeline; anything else as it is."""
+    """Return the classifier of a pipeline; leave anything else unchanged."""
     return _last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
 
 
 def _limit(scores: Scores) -> float:
-    """What stands for an infinite score: a probability of half the smallest one that is not zero.
-
-    Votes of trees or neighbours have no digits below one vote; without any other value it is one of the rows.
-    """
+    """Return the size of infinite scores: half the smallest non-zero probability, or half of one per row."""
     finite = scores[np.isfinite(scores)]
     sizes = np.abs(finite) if scores.ndim == 1 else -finite[finite < 0]  # logarithms; that of one is zero
     return float(max(sizes, default=np.log(len(scores)))) + float(np.log(2))

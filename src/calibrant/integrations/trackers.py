@@ -25,7 +25,7 @@ from calibrant.reports.exports import markdown_text
 
 @dataclass(frozen=True, kw_only=True)
 class _Content:
-    """What is logged, in the same way for every tracker; metrics have their full names."""
+    """Content to log, for every tracker; metrics have their full names."""
 
     prefix: str
     step: int | None
@@ -56,14 +56,14 @@ def log_evaluation(
     report, the evaluation as JSON, reliability diagrams, a summary in Markdown and the calibrator.
 
     Args:
-        evaluation: What :func:`calibrant.evaluate` returned.
+        evaluation: Result of :func:`calibrant.evaluate`.
         to: The module ``mlflow``, a run of wandb or Neptune, or a ``SummaryWriter`` of TensorBoard; anything
             that takes ``to["name"] = value`` works as Neptune's does. Or a name: ``"mlflow"`` and ``"wandb"``
             for the active run, ``"tensorboard"`` for a new writer in the folder ``runs``.
         calibrator: The fitted calibrator to keep, such as one that :func:`calibrant.fit` returned; by default
             the recommended one, if the evaluation has it.
         files: Whether to log files; they take seconds, which is much for every epoch.
-        prefix: What names of metrics and files begin with.
+        prefix: Prefix of the names of metrics and files.
         step: The epoch or step; files of an earlier one are replaced.
 
     Raises:
@@ -113,7 +113,6 @@ def log_evaluation(
 
 
 def _numbers(evaluation: Evaluation) -> Iterator[tuple[str, float]]:
-    """Every finite number with its name, before and after the recommended repair."""
     for when, arm in zip(("before", "after"), tables.before_and_after(evaluation), strict=False):
         found: dict[str, float | None] = {f"{null.metric}_noise_floor": null.upper for null in arm.null}
         for key, each in arm.metrics.items():
@@ -173,7 +172,7 @@ def _to_wandb(run: Any, content: _Content) -> None:
 
 
 def _to_fields(run: Any, content: _Content) -> None:
-    """Neptune's fields know ``append`` and ``upload``; any other mapping takes numbers, text and bytes."""
+    """Log to Neptune by ``append`` and ``upload``, or to any mapping as numbers, text and bytes."""
     for name, value in content.metrics.items():
         append = None if content.step is None else getattr(_field(run, name), "append", None)
         if append is None:
@@ -206,7 +205,7 @@ _TRACKERS: tuple[tuple[Callable[[object], bool], Callable[[Any, _Content], None]
     (_with("log", "save", "summary", "dir"), _to_wandb),
     (_with("__setitem__", "__getitem__"), _to_fields),
 )
-"""What an object must have to be sent to in this way; the first that fits is taken."""
+"""Attributes that identify each tracker; the first match is used."""
 
 
 def _active_run() -> object:

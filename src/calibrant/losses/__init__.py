@@ -1,4 +1,4 @@
-"""What to train with: functions of ``logits`` and ``labels``, and modules like ``CrossEntropyLoss``.
+"""Training losses: functions of ``logits`` and ``labels``, and modules like ``CrossEntropyLoss``.
 
 Every loss takes what cross-entropy takes (``weight``, ``ignore_index``, ``reduction``, logits of shape
 ``(N, C, d1, ...)``, any floating-point type, autocast), and looks at shapes and types only, never at values.
@@ -33,7 +33,7 @@ _LOSSES = subclasses(globals(), nn.Module)
 
 
 def available() -> tuple[str, ...]:
-    """The names that :func:`build` knows.
+    """Names for :func:`build`.
 
     Example:
         >>> available()[:3]
@@ -43,7 +43,7 @@ def available() -> tuple[str, ...]:
 
 
 def build(text: str) -> nn.Module:
-    """The loss that ``text`` describes, as recipes and the command line write it.
+    """Loss from its text in recipes or on the command line.
 
     Args:
         text: A name from :func:`available`, with settings in brackets where wanted: the module's own

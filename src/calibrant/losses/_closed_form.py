@@ -1,4 +1,4 @@
-"""A loss with its gradient in closed form, and the plain form where that does not reach."""
+"""A loss with its gradient in closed form, and the plain form for the remaining cases."""
 
 from __future__ import annotations
 
@@ -18,41 +18,39 @@ BLOCK = 1 << 16
 """Numbers of a block on a CPU: small enough for the cache, large enough to pay for the calls."""
 
 FEW = 1 << 13
-"""Numbers of which operations on a CPU take no longer than their calls."""
+"""Size up to which operations on a CPU take no longer than their calls."""
 
 
 def by_closed_form(logits: Tensor, closed: Closed, plain: Plain) -> Tensor:
-    """The loss of the logits; of ``plain`` where it is compiled, transformed or differentiated twice.
+    """Loss of the logits; by ``plain`` if compiled, transformed or differentiated twice.
 
-    Args:
-        logits: What is differentiated; neither form may hold another tensor that is.
-        closed: Gives the loss and how its gradient is pulled back.
-        plain: Gives the loss by operations that can be differentiated any number of times.
+    No form may hold another differentiated tensor. ``closed`` gives the loss and its gradient's pull-back,
+    ``plain`` the loss by operations that are differentiable any number of times.
     """
     if torch.compiler.is_compiling():
         return plain(logits)
     try:
         return _ClosedForm.apply(logits, closed, plain)
     except (RuntimeError, IndexError):
-        # The transforms of torch.func and forward-mode differentiation take no closed form; they take the
-        # plain one, which also repeats the complaint if other arguments are to blame.
+        # Transforms of torch.func and forward-mode differentiation take no closed form; the plain form also
+        # repeats the error if other arguments caused it.
         return plain(logits)
 
 
 def is_traced() -> bool:
-    """Whether someone follows the operations, and would take what is looked at for what always is."""
+    """Return True while a tracer records operations, which would take values for constants."""
     return torch._C._len_torch_dispatch_stack() > 0  # pyright: ignore[reportPrivateUsage]
 
 
 def can_look(*tensors: Tensor | None) -> bool:
-    """Whether the values of all of them may be looked at: nothing waits for them, and nobody traces."""
+    """Return True if all values can be read: on the CPU, and without a tracer."""
     if torch.compiler.is_compiling() or is_traced():
         return False
     return all(each is None or each.is_cpu for each in tensors)
 
 
 def scaled(gradient: Tensor, grad: Tensor) -> Tensor:
-    """The gradient times that of the loss, in its place; nearly always times one."""
+    """Gradient times the loss's own gradient, in place; the factor is nearly always one."""
     try:
         if grad.ndim == 0 and can_look(grad) and grad.item() == 1:
             return gradient
@@ -62,9 +60,9 @@ def scaled(gradient: Tensor, grad: Tensor) -> Tensor:
 
 
 class _ClosedForm(torch.autograd.Function):
-    """A second backward pass computes anew what the first one used up.
+    """A second backward pass recomputes the values that the first one overwrote.
 
-    Where the gradient is to be differentiated, the plain form takes over.
+    If the gradient is differentiated, the plain form takes over.
     """
 
     @staticmethod
@@ -85,7 +83,6 @@ class _ClosedForm(torch.autograd.Function):
 
 
 def times_rows(matrix: Tensor, factor: Tensor) -> Tensor:
-    """The matrix with each row times its factor, in its place."""
     try:
         return matrix.mul_(factor)
     except RuntimeError:  # many gradients at once (is_grads_batched) do not fit into its place

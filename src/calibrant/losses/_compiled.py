@@ -35,16 +35,14 @@ from calibrant.losses._closed_form import BLOCK, FEW, Closed, Pull, scaled
 from calibrant.losses._rows import Rows
 
 _NOTHING = np.empty(0)
-_TINY = 1e-300  # under which a probability's logarithm comes from the logits
+_TINY = 1e-300  # below it, a probability's logarithm comes from the logits
 
 
 def row_losses(rows: Rows, form: tuple[Any, ...]) -> Closed:
-    """The closed form of the loss with the terms of ``_row_loss.Form``, for logits on a CPU."""
     return lambda logits: _loss_and_pull(rows, logits, _row_losses, form)
 
 
 def proper_focal(rows: Rows, gamma: float) -> Closed:
-    """The closed form of properized focal loss, for logits on a CPU."""
     cells = 8 if rows.logits.dtype == torch.float32 else 64  # per unit of the logits
     settings = _inverse_table(gamma, cells), float(cells), float(gamma)
     return lambda logits: _loss_and_pull(rows, logits, _proper_rows, settings)
@@ -86,7 +84,6 @@ def _loss_and_pull(
 def _exponentials(
     scores: NDArray[np.floating], largest: NDArray[np.floating], odds: NDArray[np.floating]
 ) -> None:
-    """Fill in the largest logit of each row, and the odds of all against it."""
     for i in range(len(scores)):
         row, top = scores[i], scores[i, 0]
         for k in range(1, len(row)):
@@ -97,7 +94,7 @@ def _exponentials(
 
 
 def weighed(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
-    """Each row's class, -1 where it does not count, and its share of the loss; the sum of the weights."""
+    """Class of each row, -1 if ignored, and its share of the loss; the sum of the weights."""
     labels, weight = np.ascontiguousarray(rows.labels.numpy()), rows.weight
     per_class = _NOTHING if weight is None else weight.detach().double().contiguous().numpy()
     classes, shares = np.empty_like(labels), np.empty(len(labels))
@@ -116,7 +113,6 @@ def _weigh(
     classes: NDArray[np.int64],
     shares: NDArray[np.float64],
 ) -> float:
-    """Fill in classes and shares."""
     total = 0.0
     for i in range(len(labels)):
         label = labels[i]
@@ -134,7 +130,6 @@ def _weigh(
 
 @njit(inner=True, fastmath={"reassoc", "nsz"})
 def _sums(numbers: NDArray[np.floating]) -> tuple[float, float]:
-    """Of the numbers and of their squares."""
     total, squares = 0.0, 0.0
     for k in range(len(numbers)):
         number = float(numbers[k])
@@ -154,7 +149,7 @@ def _largest_below(row: NDArray[np.floating], limit: float) -> Any:
 
 @njit(inner=True, fastmath={"reassoc", "nsz"})
 def _below(row: NDArray[np.floating], limit: float, origin: float) -> tuple[float, float]:
-    """How many logits are below the limit and not masked, and how far below ``origin`` together."""
+    """Number of unmasked logits below the limit, and their total distance below ``origin``."""
     count, distance, highest, lowest = 0, 0.0, row.dtype.type(limit), row.dtype.type(LOG_OF_ZERO)
     for k in range(len(row)):
         taken = (row[k] < highest) & (row[k] > lowest)
@@ -165,7 +160,6 @@ def _below(row: NDArray[np.floating], limit: float, origin: float) -> tuple[floa
 
 @njit(inner=True)
 def _scale(odds: NDArray[np.floating], slope: float, curve: float) -> None:
-    """In the type of the odds."""
     steep, flat = odds.dtype.type(curve), odds.dtype.type(slope)
     for k in range(len(odds)):
         odds[k] *= flat + steep * odds[k]
@@ -181,7 +175,7 @@ def _take_below(row: NDArray[np.floating], slopes: NDArray[np.floating], limit: 
 
 @njit(inner=True)
 def _share_out(row: NDArray[np.floating], slopes: NDArray[np.floating], at: float, amount: float) -> None:
-    """Add the amount to the slope of the logit ``at``; equal ones share it."""
+    """Add the amount to the slope of the logit ``at``; equal logits share it."""
     count, same = 0, row.dtype.type(at)
     for k in range(len(row)):
         count += row[k] == same
@@ -214,7 +208,7 @@ def _row_losses(
     margin: float,
     penalty: float,
 ) -> None:
-    """Fill in values, and gradients in place of the exponentials; the settings are ``_row_loss.Form``."""
+    """Fill in values, and overwrite the exponentials with gradients; the settings are ``_row_loss.Form``."""
     for i in range(len(scores)):
         row, slopes, label, share, top = scores[i], gradient[i], classes[i], shares[i], float(largest[i])
         if label < 0:
@@ -238,7 +232,7 @@ def _row_losses(
         gamma = gammas[at]
         base = 1 + prob if gamma < 0 else miss + second
         power = base ** abs(gamma)
-        # The value is infinite where p_t is zero, and of the factors none is a number at a vertex.
+        # The value is infinite if p_t is zero, and the factors are NaN at a vertex.
         pulled = focal * gamma * surprise * power / base if prob > 0 and base > 0 else 0.0
         value = focal * power * surprise + 2 * l1 * miss + l2 * (miss * miss + squares)
         slope = focal * power + pulled * (prob - second) + 2 * l1 * prob + 2 * l2 * (prob * miss - squares)
@@ -264,15 +258,15 @@ def _row_losses(
 
 _LOWEST, _DEGREE = -45.0, 4  # of what is in the table, and of its polynomials
 _HIGHEST = 0.6  # probability in the table; two classes cannot both have more than a half
-_STEPS = 50  # far more than were seen to be needed, which were 5
+_STEPS = 50  # tests needed at most 5
 
 
 @lru_cache(maxsize=16)
 def _inverse_table(gamma: float, cells_per_unit: int) -> NDArray[np.float64]:
-    r"""The focal map's inverse for one class: q and dq/de by e, where :math:`\log q - \log g(q) = \log e`.
+    r"""Table of the focal map's inverse: q and dq/de by e, where :math:`\log q - \log g(q) = \log e`.
 
-    Polynomials of :math:`\log e` for q / e and for dq / de, ``(cells, 2, 5)``, from -45 on: right to 1e-9
-    with 8 cells, to 1e-14 with 64. Below, q is e.
+    Polynomials of :math:`\log e` for q / e and for dq / de, ``(cells, 2, 5)``, from -45 on: accurate to 1e-9
+    with 8 cells, to 1e-14 with 64. Below -45, q is e.
     """
 
     def value(log_prob: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -301,7 +295,6 @@ def _polynomial(c: NDArray[np.float64], x: float) -> float:
 
 @njit(inner=True)
 def _inverse(log_odds: float, table: NDArray[np.float64], cells_per_unit: float) -> tuple[float, float]:
-    """The inverse q / e, and dq / de."""
     place = (log_odds - _LOWEST) * cells_per_unit
     place = place if place > 0 else 0.0
     cell = min(int(place), len(table) - 1)
@@ -317,7 +310,7 @@ def _sums_of_inverse(
     table: NDArray[np.float64],
     cells_per_unit: float,
 ) -> tuple[float, float]:
-    """Of q and of its derivative by log e, up to a factor."""
+    """Sums of q and of its derivative by log e, up to a factor."""
     total, by_value = 0.0, 0.0
     for k in range(len(row)):
         found, slope = _inverse(row[k] + shift, table, cells_per_unit)
@@ -335,7 +328,7 @@ def _set_weights(
     cells_per_unit: float,
     scale: float,
 ) -> float:
-    """Put the derivatives by log e in place of the odds; their sum."""
+    """Overwrite the odds with derivatives by log e; return their sum."""
     total = 0.0
     for k in range(len(row)):
         weight = odds[k] * scale * _inverse(row[k] + shift, table, cells_per_unit)[1]
@@ -346,7 +339,7 @@ def _set_weights(
 
 @njit(inner=True)
 def _see_top(y: float, gamma: float) -> tuple[float, float, float, float]:
-    """Of the top class, with the others' log-odds y: p, log(1 - p), log(p / g(p)) and its slope by -y."""
+    """For the top class, from the others' log-odds y: p, log(1 - p), log(p / g(p)) and its slope by -y."""
     odds = math.exp(y)
     surprise, prob = math.log1p(odds), 1 / (1 + odds)
     ratio = surprise / odds if odds > 1e-8 else 1 - odds / 2
@@ -357,7 +350,7 @@ def _see_top(y: float, gamma: float) -> tuple[float, float, float, float]:
 
 @njit(inner=True)
 def _see_largest(row: NDArray[np.floating], highest: float) -> tuple[int, float]:
-    """The place of the first one, and the largest of the others less it."""
+    """Index of the first largest logit, and the largest of the others minus it."""
     top, second = 0, -math.inf
     while row[top] < highest:
         top += 1
@@ -369,7 +362,6 @@ def _see_largest(row: NDArray[np.floating], highest: float) -> tuple[int, float]
 
 @njit(inner=True)
 def _focal(log_odds: float, gamma: float) -> tuple[float, float]:
-    """Focal loss, and minus its slope by the log-odds."""
     if log_odds < -40:  # the probability and its powers are lost
         return -log_odds, 1.0
     surprise = math.log1p(math.exp(-log_odds))
@@ -390,10 +382,10 @@ def _proper_rows(
     cells_per_unit: float,
     gamma: float,
 ) -> None:
-    r"""As :func:`_row_losses`, with q the inverse focal map of a row.
+    r""":func:`_row_losses` of properized focal loss, with q the inverse focal map of a row.
 
     With :math:`v = \log q - \log g(q)`, each class has :math:`v_j = z_j + c`, and c makes the row sum to one:
-    Newton's method on the logarithms of what the top class misses and of what the others have. So
+    Newton's method on the logarithms of the top class's complement and of the others' sum. So
 
     .. math:: \frac{\partial}{\partial z_j} \log \frac{q_t}{1 - q_t}
               = \frac{1[j = t] - w_j}{(1 - q_t) \, dv_t / d \log q_t}, \qquad w_j \propto \frac{dq_j}{dv_j}
@@ -406,13 +398,13 @@ def _proper_rows(
             slopes[:] = values[i]
             continue
         top, origin = _see_largest(row, highest)
-        if origin == -math.inf:  # no other class is left
+        if origin == -math.inf:  # no other class remains
             values[i] = 0.0 if label == top else math.inf
             slopes[:] = 0
             continue
         if origin > -20:
             origin = 0.0
-        else:  # where the type has lost the smaller ones
+        else:  # if the type rounds the smaller ones away
             for k in range(len(row)):
                 slopes[k] = math.exp(row[k] - highest - origin)
         slopes[top] = 0
@@ -421,7 +413,7 @@ def _proper_rows(
         for _ in range(_STEPS):
             prob, log_miss, value, slope = _see_top(y, gamma)
             total, by_value = _sums_of_inverse(row, slopes, value - highest, table, cells_per_unit)
-            # Relative to what the top class misses.
+            # Relative to the top class's complement.
             scale = math.exp(origin + value - log_miss)
             step = math.log(total * scale) / (prob + by_value / total * slope)
             y += step
@@ -450,7 +442,6 @@ def _proper_rows(
 
 
 def softmax(logits: Tensor) -> Tensor:
-    """As torch's, whose call takes longer than the work where there are few logits."""
     if logits.numel() > FEW:
         return torch.softmax(logits.detach(), 1)
     scores = np.ascontiguousarray(logits.detach().numpy())
@@ -475,7 +466,7 @@ def add_mean_difference(
     gradient: NDArray[np.floating],
     difference: NDArray[np.float64],
 ) -> float:
-    """MDCA's penalty; its gradient is added, and ``difference`` ``(C,)``, zeros, is used up."""
+    """MDCA's penalty; adds its gradient, and overwrites ``difference`` ``(C,)``, initially zeros."""
     num_samples, num_classes = probs.shape
     count, size = 0, 0.0
     for i in range(num_samples):
@@ -515,7 +506,7 @@ def find_tops(
     confidences: NDArray[np.floating],
     right: NDArray[np.bool_],
 ) -> bool:
-    """Fill in what the losses of confidences take, 0 where a row does not count; whether no tops are tied."""
+    """Fill in top classes, confidences (0 if ignored) and correctness; return True if no tops are tied."""
     unique = True
     for i in range(len(scores)):
         row, top, ties = scores[i], 0, 0
@@ -537,7 +528,7 @@ def set_slopes(
     places: NDArray[np.int64],
     by_log_confidence: NDArray[np.floating],
 ) -> None:
-    """Put gradients in place of the probabilities; rows that do not count may hold NaN, and get zeros."""
+    """Overwrite probabilities with gradients; ignored rows may hold NaN, and get zeros."""
     for i in range(len(probs)):
         if classes[i] < 0:
             probs[i] = 0

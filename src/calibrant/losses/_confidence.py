@@ -19,12 +19,11 @@ ConfidenceError: TypeAlias = Callable[[Tensor, Tensor, Tensor], "tuple[Tensor, T
 """From confidences, whether they are right, and which of them count, to the error and its gradient."""
 
 
-class _TiesError(RuntimeError):
-    """Largest logits that are equal share the gradient: the plain form takes over."""
+class _TiesError(RuntimeError): ...
 
 
 def confidence_loss(rows: Rows, penalty: float, error: ConfidenceError, plain: Plain) -> Tensor:
-    """Cross-entropy plus ``penalty`` times the error; ``plain`` gives the same from the logits."""
+    """Cross-entropy plus ``penalty`` times the error; ``plain`` computes it from the logits."""
     if rows.soft or not can_look(rows.logits, rows.labels, rows.weight):
         return rows.layout.finish(plain(rows.logits))
     return rows.layout.finish(by_closed_form(rows.logits, partial(_closed_form, rows, penalty, error), plain))
@@ -33,7 +32,7 @@ def confidence_loss(rows: Rows, penalty: float, error: ConfidenceError, plain: P
 def _closed_form(
     rows: Rows, penalty: float, error: ConfidenceError, logits: Float[Tensor, "R C"]
 ) -> tuple[Tensor, Pull]:
-    """The loss and its gradient; that of the confidence r by logit j is r (1[j = top] - p_j)."""
+    """Loss and gradient; the gradient of the confidence r by logit j is r (1[j = top] - p_j)."""
     from calibrant.losses import _compiled  # numba: imported where it is first needed
 
     scores, log_probs = np.ascontiguousarray(logits.detach().numpy()), torch.log_softmax(logits.detach(), 1)
@@ -51,8 +50,8 @@ def _closed_form(
 
 
 def right_and_counted(rows: Rows) -> tuple[Float[Tensor, " R"], Bool[Tensor, " R"], Bool[Tensor, " R"]]:
-    """Confidences, 0 where a row does not count; which are right; which count."""
+    """Confidences (0 if a row is ignored), correctness, and the mask of counted rows."""
     counted = ~rows.ignored()
     right = (rows.logits.argmax(-1) == rows.labels) & counted
-    # Where the logits of an ignored row are NaN, so is its confidence: the sum must not see it.
+    # An ignored row may hold NaN, which must not enter the sum.
     return torch.softmax(rows.logits, -1).amax(-1).masked_fill(~counted, 0), right, counted

@@ -20,7 +20,7 @@ from calibrant.losses._rows import Layout, Reduction, check_is_tensor, check_sco
 
 
 class Entries(NamedTuple):
-    """Log-odds in the type that is computed in, with their labels as they came."""
+    """Log-odds in the working precision, with their original labels."""
 
     logits: Float[Tensor, "*N"]
     labels: Shaped[Tensor, "*N"]
@@ -29,7 +29,6 @@ class Entries(NamedTuple):
     layout: Layout
 
     def reduce(self, values: Float[Tensor, "*N"]) -> Tensor:
-        """The result, from a value per entry that is not yet weighted."""
         ignored = self.labels == self.ignore_index
         values = values.masked_fill(ignored, 0)
         if self.weight is not None:
@@ -44,7 +43,7 @@ class Entries(NamedTuple):
 
 
 class EntryTerms(NamedTuple):
-    """What a loss is made of: focal loss, and the squared difference of probability and outcome."""
+    """Terms of a loss: focal loss, and the squared difference of probability and outcome."""
 
     gamma: float
     alpha: float | None = None  # the share of what happened; the rest is that of what did not
@@ -52,7 +51,6 @@ class EntryTerms(NamedTuple):
 
 
 def entry_loss(entries: Entries, terms: EntryTerms) -> Tensor:
-    """The loss described by ``terms``, with everything that the multilabel losses take."""
     logits, labels, _, weight, layout = entries
 
     def plain(logits: Tensor) -> Tensor:
@@ -80,12 +78,11 @@ def _plain_values(entries: Entries, terms: EntryTerms) -> Float[Tensor, "*N"]:
     return values + terms.distance * missed.square() if terms.distance else values
 
 
-class _FractionsError(RuntimeError):
-    """Floating-point labels other than 0 and 1: the plain form takes over."""
+class _FractionsError(RuntimeError): ...
 
 
 def _closed_form(entries: Entries, terms: EntryTerms, logits: Tensor) -> tuple[Tensor, Pull]:
-    """The reduced loss and its gradient, block by block, by NumPy, which is faster here than torch."""
+    """Reduced loss and its gradient, block by block, in NumPy, which is faster here than torch."""
     _, labels, ignore_index, weight, layout = entries
     scores, known = logits.detach().numpy(), labels.numpy()
     per_entry = None if weight is None else np.broadcast_to(weight.detach().numpy(), scores.shape)
@@ -93,7 +90,6 @@ def _closed_form(entries: Entries, terms: EntryTerms, logits: Tensor) -> tuple[T
     size = max(1, BLOCK // max(1, scores[:1].size))
 
     def fill(start: int) -> float:
-        """How much counts in a block."""
         at = slice(start, start + size)
         with np.errstate(all="ignore"):  # the caller may have set them to raise
             outcomes, ignored = _outcomes(known[at], scores.dtype, ignore_index)
@@ -123,7 +119,7 @@ def _closed_form(entries: Entries, terms: EntryTerms, logits: Tensor) -> tuple[T
 def _outcomes(
     labels: NDArray[Any], dtype: np.dtype[Any], ignore_index: int
 ) -> tuple[NDArray[np.floating], NDArray[np.bool_] | None]:
-    """The labels as numbers, and which entries are ignored, if there are any."""
+    """Labels as numbers, and the mask of ignored entries, or None."""
     outcomes = labels.astype(dtype)
     if not 0 <= ignore_index <= 1 and (outcomes * outcomes == outcomes).all():
         return outcomes, None
@@ -142,7 +138,7 @@ def _fill_block(
 ) -> None:
     r"""Fill in the values of a block and their derivatives.
 
-    With the log-odds t of what did not happen, :math:`u = \sigma(t)` and :math:`m = \log(1 + e^t)`,
+    With the log-odds t of the absent outcome, :math:`u = \sigma(t)` and :math:`m = \log(1 + e^t)`,
 
     .. math:: \ell = u^\gamma m + \lambda u^2, \qquad
               \frac{d\ell}{dt} = u^\gamma (u + \gamma (1 - u) m) + 2 \lambda u^2 (1 - u)
@@ -170,7 +166,7 @@ def _fill_block(
 def as_entries(
     logits: Tensor, labels: Tensor, *, weight: Tensor | None, ignore_index: int, reduction: Reduction
 ) -> Entries:
-    """Check shapes and types, never values."""
+    """Check shapes and types, but no values."""
     check_scores(logits, reduction)
     check_is_tensor(labels, "labels")
     if labels.shape != logits.shape:

@@ -33,7 +33,6 @@ OF_TRUE_CLASS = (cross_entropy_loss, focal_loss, sample_focal_loss)
 
 
 def check_fused(loss: Any, device: torch.device) -> None:
-    """Refuse a loss, a device or an installation with which the kernels cannot be used."""
     if getattr(loss, "func", loss) not in OF_TRUE_CLASS:
         names = ", ".join(each.__name__ for each in OF_TRUE_CLASS)
         raise InputError(f"`kernel` must be 'torch' for this loss; 'triton' has {names}.")
@@ -55,7 +54,7 @@ def fused_values(
 ) -> Float[Tensor, " R"]:
     """One value per row; with ``slope`` the gradient of their sum, by ``upstream``, replaces the logits.
 
-    ``weight`` is that of the classes; labels of no class stop the device, as torch's do.
+    ``weight`` is per class; labels outside the classes stop the device, as torch's do.
     """
     from calibrant.losses._triton_kernels import log_sums, slopes
 
@@ -65,16 +64,16 @@ def fused_values(
     others = torch.empty_like(true)
     if len(logits):
         log_sums(logits, place, others)
-    others.clamp_(min=torch.finfo(dtype).min)  # where no other class has any probability
+    others.clamp_(min=torch.finfo(dtype).min)  # if no other class has any probability
     counted = weights_of(labels.long(), None if weight is None else weight.to(dtype), ignore_index, dtype)
     with torch.enable_grad():
         others.requires_grad_(slope)
-        # Of the two logits the first is the true class's: all labels are 0, and none is ignored here.
+        # The first of the two logits is the true class's: all labels are 0, and none is ignored here.
         pairs, first = torch.stack((true, others), 1), torch.zeros_like(place)
         values = loss(pairs, first, weight=None, ignore_index=-100, reduction="none")
     if slope and len(logits):
         outer = counted if upstream is None else counted * upstream
         (factor,) = torch.autograd.grad(values, others, outer)
         slopes(logits, place, others.detach(), factor.masked_fill(counted == 0, 0))
-    # Filled, not only multiplied by zero: a row that does not count may hold NaN.
+    # Filled, not multiplied by zero: an ignored row may hold NaN.
     return (values.detach() * counted).masked_fill(counted == 0, 0)

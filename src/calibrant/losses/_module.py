@@ -1,4 +1,4 @@
-"""The modules of the losses: a function with its settings, as ``torch.nn.CrossEntropyLoss`` holds them.
+"""Modules of the losses: a function with its settings, as in ``torch.nn.CrossEntropyLoss``.
 
 A class names its function, the check of the settings if there is one, and each setting with type and default;
 ``__init__``, ``forward`` and the printed form follow from these.
@@ -20,7 +20,7 @@ _COMMON = ("weight", "ignore_index", "reduction")
 
 
 def properness(statement: str) -> Callable[[Function], Function]:
-    """State whether a loss is proper, and why; :func:`calibrant.theory.properness` passes it on."""
+    """State whether a loss is proper, and why; :func:`calibrant.theory.properness` reports it."""
 
     def state(function: Function) -> Function:
         vars(function)["properness"] = statement
@@ -30,7 +30,7 @@ def properness(statement: str) -> Callable[[Function], Function]:
 
 
 def _accept(**_settings: object) -> None:
-    """For a loss none of whose settings can be wrong."""
+    """Check of a loss whose settings are always valid."""
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
@@ -39,12 +39,12 @@ class _Bound(nn.Module):
 
     function: ClassVar[Callable[..., Tensor]]
     properness: ClassVar[str]
-    shown: ClassVar[tuple[str, ...]] = ()  # what the printed form names, if not the settings
+    shown: ClassVar[tuple[str, ...]] = ()  # names in the printed form, if not the settings
     _check: ClassVar[Callable[..., None]] = staticmethod(_accept)
     _checked: ClassVar[tuple[str, ...]] = ()  # settings that the check takes
     _settings: ClassVar[dict[str, Parameter]] = {}
     _passed: ClassVar[tuple[str, ...]] = ()  # attributes that the function takes as keywords
-    _soft: ClassVar[bool] = False  # whether the function takes distributions for labels
+    _soft: ClassVar[bool] = False  # True if the function takes distributions as labels
     _instead: ClassVar[str] = (
         "pass one class per sample as `labels`, or choose a loss of soft targets, such as `FocalLoss`"
     )
@@ -67,7 +67,6 @@ class _Bound(nn.Module):
 
     @classmethod
     def _make_init(cls) -> None:
-        """Give a class the ``__init__`` that its settings ask for."""
         own = {
             name: Parameter(name, Parameter.KEYWORD_ONLY, default=vars(cls)[name], annotation=annotation)
             for name, annotation in get_annotations(cls).items()
@@ -100,12 +99,12 @@ class _Bound(nn.Module):
         cls._settings = settings
 
     def _start(self) -> None:
-        """Make what follows from the settings, which have been checked."""
+        """Derive attributes from the checked settings."""
 
     def forward(
         self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
     ) -> Tensor:
-        """The loss; see the function of that name."""
+        """Compute the loss; see the function it wraps."""
         settings = {name: getattr(self, name) for name in self._passed}
         if targets is None:
             return self.function(logits, labels, **settings)
@@ -114,7 +113,6 @@ class _Bound(nn.Module):
         return self.function(logits, labels, targets=targets, **settings)
 
     def extra_repr(self) -> str:
-        """The settings, as ``print`` shows them."""
         names = self.shown or [name for name in self._settings if name not in _COMMON]
         settings = {name: vars(self)[name] for name in names}
         usual = {"ignore_index": -100, "reduction": "mean"}

@@ -44,17 +44,13 @@ _LOST = 16  # times the smallest normal number; below, a probability has few dig
 
 
 class Steps(NamedTuple):
-    """An exponent for each range of p_t."""
-
     rule: Callable[[Tensor], Tensor]  # from p_t to the exponent
     gammas: Tensor | Sequence[float]
     edges: Tensor | Sequence[float]  # between the ranges
-    right: bool = False  # whether an edge belongs to the range below
+    right: bool = False  # True if an edge belongs to the range below
 
 
 class Terms(NamedTuple):
-    """What a loss is made of."""
-
     gamma: float | Steps | None  # None: no focal term
     l1: float = 0.0
     l2: float = 0.0
@@ -64,7 +60,6 @@ _CROSS_ENTROPY = Terms(0)
 
 
 def row_loss(rows: Rows, terms: Terms) -> Tensor:
-    """The loss described by ``terms``, with everything that cross-entropy takes."""
     if terms == _CROSS_ENTROPY:
         return rows.layout.finish(rows.cross_entropy())
 
@@ -78,7 +73,7 @@ def row_loss(rows: Rows, terms: Terms) -> Tensor:
 
 
 def closed_form(rows: Rows, terms: Terms) -> Closed:
-    """The one that is faster: compiled where there are few logits that can be looked at, else torch's."""
+    """The faster closed form: compiled for few readable logits, else torch's."""
     gamma, l1, l2 = terms
     if rows.logits.numel() > FEW or not can_look(rows.logits, rows.labels, rows.weight):
         return partial(_closed_form, rows[1:], terms)
@@ -98,12 +93,12 @@ class Form(NamedTuple):
 
     gammas: Any = (0.0,)  # one, or one for each range of p_t
     edges: Any = ()  # between the ranges
-    right: bool = False  # whether p_t at an edge is in the range below
+    right: bool = False  # True if p_t at an edge is in the range below
     focal: float = 1.0
     l1: float = 0.0
     l2: float = 0.0
-    dual: bool = False  # whether the runner-up's probability is added to the base of the power
-    smoothing: float = 0.0  # the part of the label that is given away
+    dual: bool = False  # True adds the runner-up's probability to the base of the power
+    smoothing: float = 0.0  # share of the label given to all classes
     spread_to_all: bool = True
     margin: float = 0.0
     penalty: float = 0.0  # of logits further than the margin below the largest
@@ -111,7 +106,6 @@ class Form(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _form(**terms: Any) -> Form:
-    """The form with these terms, in the types that are compiled."""
     form = Form(**terms)
     gammas, edges = (np.array(each, dtype=np.float64) for each in form[:2])
     numbers: Any = (each if isinstance(each, bool) else float(each) for each in form[2:])
@@ -125,17 +119,17 @@ def _compiled_form(rows: Rows, **terms: Any) -> Closed:
 
 
 def compiled_loss(rows: Rows, plain: Callable[[Rows], Tensor], **terms: Any) -> Tensor:
-    """The loss with the terms of :class:`Form` where rows can be looked at, else by the plain form."""
+    """Loss with the terms of :class:`Form` if rows can be read, else by the plain form."""
     if rows.soft or not can_look(rows.logits, rows.labels, rows.weight):
         return plain(rows)
     return loss_of_rows(rows, _compiled_form(rows, **terms), plain)
 
 
 def loss_of_rows(rows: Rows, closed: Closed, plain: Callable[[Rows], Tensor]) -> Tensor:
-    """The loss by its closed form, or by the plain one where that does not reach."""
+    """Loss by its closed form, or by the plain one if autograd needs it."""
 
     def as_closed(logits: Tensor) -> Tensor:
-        # As the closed form leaves it: in the type that is computed in.
+        # Like the closed form's result: in the working precision.
         layout = Layout(rows.layout.reduction, rows.labels.shape, logits.dtype)
         return plain(rows._replace(logits=logits, layout=layout))
 
@@ -143,7 +137,7 @@ def loss_of_rows(rows: Rows, closed: Closed, plain: Callable[[Rows], Tensor]) ->
 
 
 def row_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
-    """The plain form: can be differentiated any number of times, transformed and compiled."""
+    """Plain form: differentiable any number of times, transformable and compilable."""
     if rows.soft:
         return _soft_values(rows, terms)
     seen = rows.true_class()
@@ -169,7 +163,6 @@ def _focal(log_odds: Float[Tensor, "*R"], gamma: float | Steps) -> Float[Tensor,
 
 
 def _soft_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
-    """Expected loss under the targets; the distances are to the targets themselves."""
     targets = rows.weighted_targets()
     values = rows.logits.new_zeros(rows.logits.shape[0])
     log_probs = log_softmax(rows.logits)
@@ -191,18 +184,18 @@ _CODES: dict[Reduction, int] = {"none": 0, "mean": 1, "sum": 2}
 def _split(
     logits: Float[Tensor, "R C"], place: Int[Tensor, "R 1"]
 ) -> tuple[Float[Tensor, "R C"], Float[Tensor, "R 1"], Float[Tensor, "R 1"], Float[Tensor, "R 1"]]:
-    """New probabilities without the true class; that one's, the sum of the others, and -log p_t."""
+    """Probabilities with the true class zeroed; its probability, the sum of the others, and -log p_t."""
     probs = torch.softmax(logits, 1)
     true = probs.gather(1, place)
     lost = true < _LOST * torch.finfo(true.dtype).tiny
-    # Where p_t underflows, its logarithm comes from the largest probability. Whether there is such a row can
-    # be asked without waiting on a CPU only.
+    # If p_t underflows, its logarithm comes from the largest probability. Only on a CPU can this be
+    # checked without waiting.
     needed = logits.device.type != "cpu" or is_traced() or bool(lost.any())
     exact = None
     if needed:
         top = logits.argmax(1, keepdim=True)
         exact = logits.gather(1, top).sub_(logits.gather(1, place)).sub_(probs.gather(1, top).log())
-    # A tiny number in place of the true class keeps the sum from being zero.
+    # A tiny number for the true class keeps the sum above zero.
     others = probs.scatter_(1, place, torch.finfo(true.dtype).tiny).sum(1, keepdim=True)
     misfit = (others / true).log1p_()  # u + p_t = 1
     return probs, true, others, misfit if exact is None else torch.where(lost, exact, misfit)
@@ -213,7 +206,7 @@ _Request: TypeAlias = tuple[Tensor, Tensor | None, int, Layout]
 
 
 class _Scratch(NamedTuple):
-    """What the backward pass takes: grad_j = p_j (slope + curve p_j), and the true class apart."""
+    """Data of the backward pass: grad_j = p_j (slope + curve p_j), with the true class separate."""
 
     probs: Float[Tensor, "R C"]
     slope: Float[Tensor, "R 1"]
@@ -223,7 +216,7 @@ class _Scratch(NamedTuple):
 
 
 def _closed_form(request: _Request, terms: Terms, logits: Float[Tensor, "R C"]) -> tuple[Tensor, Pull]:
-    """The reduced loss, and how its gradient is pulled back; on any device."""
+    """Reduced loss, and the pull-back of its gradient; on any device."""
     labels, weight, ignore_index, layout = request
     gamma, l1, l2 = terms
     column = labels.unsqueeze(1)
@@ -241,7 +234,7 @@ def _closed_form(request: _Request, terms: Terms, logits: Float[Tensor, "R C"]) 
         power = base ** abs(gamma)
         values = misfit * power
         factor = power + gamma * (values * true) / base
-        factor = torch.where(true == 0, 1, factor)  # the value is infinite there, and 0 * inf no number
+        factor = torch.where(true == 0, 1, factor)  # the value is infinite there, and 0 * inf is NaN
     if l1:
         values = values + 2 * l1 * others
         factor = factor + 2 * l1 * true
@@ -249,8 +242,8 @@ def _closed_form(request: _Request, terms: Terms, logits: Float[Tensor, "R C"]) 
     if l2:
         squares = torch.linalg.vector_norm(probs, dim=1, keepdim=True).square()  # Q
         values = values + l2 * (others.square() + squares)
-    # nll_loss reads the entries of the true classes only; weights, ignored rows and the mean are so
-    # cross-entropy's own, and it also tells the weight that was counted.
+    # nll_loss reads only the entries of the true classes; its weights, ignored rows and mean are
+    # cross-entropy's own, and it also returns the total weight.
     reduction = layout.reduction
     loss, counted = _NLL(probs.scatter_(1, place, -values), labels, weight, _CODES[reduction], ignore_index)
 
@@ -262,7 +255,7 @@ def _closed_form(request: _Request, terms: Terms, logits: Float[Tensor, "R C"]) 
         return part.masked_fill_(ignored, 0)
 
     if squares is None:
-        # In its place minus the others times the slope is the true class's gradient: the row sums to zero.
+        # The true class's gradient is minus the sum of the others, times the slope: the row sums to zero.
         scratch = _Scratch(probs.scatter_(1, place, others.neg_()), scaled(factor))
         return loss, partial(_pull_back, scratch)
     at_true = -others * factor - 2 * l2 * true * (others.square() + squares)
@@ -273,7 +266,7 @@ def _closed_form(request: _Request, terms: Terms, logits: Float[Tensor, "R C"]) 
 
 
 def _times_itself(probs: Tensor, curve: Tensor, slope: Tensor) -> Float[Tensor, "R C"]:
-    """The probabilities times curve times themselves plus slope, in their place."""
+    """Overwrite probabilities p with p (curve p + slope)."""
     size = max(1, BLOCK // probs.shape[1]) if probs.device.type == "cpu" else max(1, len(probs))
     try:
         for block, steep, flat in zip(*(each.split(size) for each in (probs, curve, slope)), strict=True):
@@ -284,7 +277,6 @@ def _times_itself(probs: Tensor, curve: Tensor, slope: Tensor) -> Float[Tensor, 
 
 
 def _pull_back(scratch: _Scratch, grad: Tensor) -> Float[Tensor, "R C"]:
-    """The gradient, in place of the probabilities."""
     probs, slope, curve, at_true, place = scratch
     if grad.ndim:
         grad = grad.unsqueeze(1)

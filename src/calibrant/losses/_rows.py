@@ -1,6 +1,6 @@
-"""From the arguments of a loss to rows, and from one value per row to the result.
+"""Conversion of a loss's arguments to rows, and of one value per row to the result.
 
-Only shapes and types are looked at, never values: looking at a value would make the device wait.
+Only shapes and types are read, never values: reading a value would make the device wait.
 """
 
 from __future__ import annotations
@@ -24,47 +24,42 @@ RowLoss: TypeAlias = Callable[..., Tensor]
 
 
 class Layout(NamedTuple):
-    """What is needed to turn values per row into the result that cross-entropy would give."""
+    """Data for turning values per row into the result that cross-entropy would give."""
 
     reduction: Reduction
     shape: tuple[int, ...]  # without the classes
     dtype: torch.dtype
 
     def finish(self, result: Tensor) -> Tensor:
-        """The result in the caller's type and shape."""
         if self.reduction == "none":
             result = result.reshape(self.shape)
         return result if result.dtype == self.dtype else result.to(self.dtype)
 
 
 class Rows(NamedTuple):
-    """One row per sample and position, in the type that is computed in."""
+    """One row per sample and position, in the working precision."""
 
     logits: Float[Tensor, "R C"]
-    labels: Int[Tensor, " R"] | Float[Tensor, "R C"]  # int64, as they came; or distributions over the classes
+    labels: Int[Tensor, " R"] | Float[Tensor, "R C"]  # int64, unchanged; or distributions over the classes
     weight: Float[Tensor, " C"] | None
     ignore_index: int
     layout: Layout
 
     @property
     def soft(self) -> bool:
-        """Whether the labels are distributions, all of which count."""
+        """Return True if the labels are distributions, which all count."""
         return self.labels.ndim == 2
 
     def ignored(self) -> Bool[Tensor, " R"]:
-        """Which rows do not count."""
         return self.labels == self.ignore_index
 
     def classes(self) -> Int[Tensor, " R"]:
-        """The labels, 0 where a row does not count."""
         return self.labels.masked_fill(self.ignored(), 0)
 
     def weights(self) -> Float[Tensor, " R"]:
-        """The weight of each row: that of its class, 0 where it does not count."""
         return weights_of(self.labels, self.weight, self.ignore_index, self.logits.dtype)
 
     def true_class(self) -> TrueClass:
-        """What the plain forms of the losses are made of."""
         try:
             return see_true_class(self.logits, self.classes())
         except (RuntimeError, IndexError):
@@ -72,7 +67,6 @@ class Rows(NamedTuple):
             raise
 
     def cross_entropy(self) -> Tensor:
-        """Torch's own, reduced, in the type that is computed in."""
         try:
             return functional.cross_entropy(
                 self.logits,
@@ -86,7 +80,7 @@ class Rows(NamedTuple):
             raise
 
     def of_true_class(self, scores: Float[Tensor, "R C"]) -> Float[Tensor, " R"]:
-        """The entry of each row's label, of class 0 where a row does not count."""
+        """Entry of each row's label, or of class 0 if ignored."""
         try:
             return scores.gather(-1, self.classes().unsqueeze(-1)).squeeze(-1)
         except (RuntimeError, IndexError):
@@ -94,23 +88,22 @@ class Rows(NamedTuple):
             raise
 
     def weighted_targets(self) -> Float[Tensor, "R C"]:
-        """The distributions, each times the weight of its class."""
         return self.labels if self.weight is None else self.labels * self.weight
 
     def cross_entropies(self) -> Float[Tensor, " R"]:
-        """One per row; not yet weighted unless the labels are distributions."""
+        """One value per row; weighted only if the labels are distributions."""
         each = self._replace(layout=self.layout._replace(reduction="none"))
         return (each if self.soft else each._replace(labels=self.classes(), weight=None)).cross_entropy()
 
     def reduce(self, values: Float[Tensor, " R"], *, weighted: bool = False) -> Tensor:
-        """The result, from a value per row that is not yet weighted, or is, as with distributions."""
+        """Result from a value per row; distributions are weighted already, as are rows with ``weighted``."""
         if self.soft:
             how = self.layout.reduction
             return self.layout.finish(
                 values if how == "none" else values.mean() if how == "mean" else values.sum()
             )
         weights = self.weights()
-        # Filled, not only multiplied by zero: a row that does not count may hold NaN.
+        # Filled, not multiplied by zero: an ignored row may hold NaN.
         counted = values.masked_fill(self.ignored(), 0)
         if not weighted:
             counted = counted * weights
@@ -120,9 +113,9 @@ class Rows(NamedTuple):
         return self.layout.finish(total / weights.sum() if self.layout.reduction == "mean" else total)
 
     def name_wrong_label(self) -> None:
-        """After torch has refused: if a label is that of no class, say which classes there are.
+        """After torch's refusal: if a label is outside the classes, raise an error that names them.
 
-        Labels are read on a CPU only, where nothing waits and torch has not stopped for good.
+        Labels are read only on a CPU, where nothing waits and torch still works after the error.
         """
         if self.labels.device.type != "cpu":
             return
@@ -130,7 +123,7 @@ class Rows(NamedTuple):
         wrong = ~self.ignored() & ((self.labels < 0) | (self.labels >= num_classes))
         try:
             found = self.labels[wrong].tolist()
-        except RuntimeError:  # within torch.func.vmap, which shows no values
+        except RuntimeError:  # inside torch.func.vmap, which hides values
             return
         if found:
             raise LabelError(
@@ -140,14 +133,13 @@ class Rows(NamedTuple):
 
 
 def allowed_classes(logits: Float[Tensor, "R C"]) -> Bool[Tensor, "R C"]:
-    """Which classes of each row are not masked by a logit of -inf."""
     return logits > LOG_OF_ZERO
 
 
 def weights_of(
     labels: Int[Tensor, " R"], weight: Float[Tensor, " C"] | None, ignore_index: int, dtype: torch.dtype
 ) -> Float[Tensor, " R"]:
-    """The weight of each label: that of its class, 0 where it does not count."""
+    """Weight of each label: its class's, or 0 if ignored."""
     ignored = labels == ignore_index
     if weight is None:
         return (~ignored).to(dtype)
@@ -173,7 +165,7 @@ def as_rows(
         return Rows(wide, labels, _class_weight(weight, wide), ignore_index, layout)
     _check_targets(targets, labels, logits)
     shares = _rows_of(targets).to(wide.dtype)
-    # A class that is masked and has no share of the label counts for nothing: 0 times infinity is 0.
+    # A masked class without a share of the label adds nothing: 0 times infinity is 0.
     wide = wide.masked_fill((wide == -math.inf) & (shares == 0), LOG_OF_ZERO)
     return Rows(wide, shares, _class_weight(weight, wide), -100, layout)
 
@@ -197,7 +189,7 @@ def _check_labels(labels: object, logits: Tensor, shape: tuple[int, ...]) -> Ten
 
 
 def _of_one_logit(logits: Tensor, labels: Tensor) -> str:
-    """What to do with one logit for each sample, which would be one sample of many classes."""
+    """Remedy for one logit per sample, which would be read as one sample of many classes."""
     if logits.ndim != 1 or labels.shape != logits.shape:
         return ""
     return (
@@ -223,14 +215,13 @@ def _check_targets(targets: Tensor, labels: object, logits: Tensor) -> None:
 
 
 def check_gamma(gamma: object) -> None:
-    """Refuse an exponent with which focal loss would not fall as the probability rises."""
+    """Refuse an exponent for which focal loss does not fall as the probability rises."""
     check_is_number("gamma", gamma)
     if not -1 < cast("float", gamma) < math.inf:
         raise InputError(f"`gamma` must be finite and greater than -1; got {gamma}.")
 
 
 def check_number(name: str, value: object, *, at_most: float = math.inf) -> None:
-    """Refuse a setting that is not a finite number between 0 and ``at_most``."""
     check_is_number(name, value)
     number = cast("float", value)
     if not (0 <= number <= at_most and number < math.inf):
@@ -239,19 +230,17 @@ def check_number(name: str, value: object, *, at_most: float = math.inf) -> None
 
 
 def check_not_negative(**settings: object) -> None:
-    """Refuse settings that are not finite numbers from zero on."""
     for name, value in settings.items():
         check_number(name, value)
 
 
 def check_mean(loss: str, reduction: str) -> None:
-    """Refuse another reduction than the mean where the loss is one of the whole batch."""
     if reduction != "mean":
         raise InputError(f"`reduction` must be 'mean': {loss} has no value per sample; got {reduction!r}.")
 
 
 def dtypes_of(scores: Tensor) -> tuple[torch.dtype, torch.dtype]:
-    """The types to compute in and to answer in: cross-entropy's, which autocast runs in float32."""
+    """Types for computation and result: cross-entropy's, which autocast runs in float32."""
     computed = working_dtype(scores.dtype)
     if computed == scores.dtype or torch.is_autocast_enabled(scores.device.type):
         return computed, computed
@@ -259,13 +248,11 @@ def dtypes_of(scores: Tensor) -> tuple[torch.dtype, torch.dtype]:
 
 
 def check_reduction(reduction: object) -> None:
-    """Refuse an unknown one."""
     if reduction not in ("mean", "sum", "none"):
         raise InputError(f"`reduction` must be 'mean', 'sum' or 'none'; got {reduction!r}.")
 
 
 def check_scores(logits: Tensor, reduction: Reduction) -> None:
-    """Refuse what is not a floating-point tensor, and an unknown reduction."""
     check_is_tensor(logits, "logits")
     if not logits.is_floating_point():
         raise TypeError(f"`logits` must be floating-point; got {logits.dtype}.")
@@ -309,7 +296,6 @@ def _class_weight(weight: Tensor | None, logits: Float[Tensor, "R C"]) -> Float[
 
 
 def check_is_tensor(value: object, name: str) -> None:
-    """Refuse a list, an array or anything else that is not a tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(f"`{name}` must be a torch.Tensor; got {type(value).__name__}.")
 

@@ -1,5 +1,5 @@
 """The Triton kernels of :mod:`calibrant.losses._fused`, imported when used: Triton may not be installed."""
-# Triton compiles what follows the annotations too, and knows none but its own.
+# Triton also compiles the annotations, and accepts only its own.
 # pyright: reportInvalidTypeForm=false, reportUnknownParameterType=false, reportMissingParameterType=false
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BLOCK = 2048  # logits that a program holds at a time
 
 
 def log_sums(logits: Float[Tensor, "R V"], labels: Int[Tensor, " R"], sums: Float[Tensor, " R"]) -> None:
-    """Into ``sums`` the logarithm of the sum of each row's exponentials without that of its label."""
+    """Write into ``sums`` the log-sum-exp of each row without its label's logit."""
     rows, classes = logits.shape
     _jit(_log_sums)[(rows,)](logits, labels, sums, classes, logits.stride(0), block=_BLOCK)
 
@@ -34,7 +34,7 @@ def slopes(
     sums: Float[Tensor, " R"],
     factors: Float[Tensor, " R"],
 ) -> None:
-    """In place of the logits: the row's factor times the shares of the others; minus it at the label."""
+    """Overwrite the logits: the row's factor times the others' shares; minus the factor at the label."""
     rows, classes = logits.shape
     grid = (rows, triton.cdiv(classes, _BLOCK))
     _jit(_slopes)[grid](logits, labels, sums, factors, classes, logits.stride(0), block=_BLOCK)
@@ -46,7 +46,6 @@ def _jit(kernel: Any) -> Any:
 
 
 def _log_sums(logits, labels, sums, classes, stride, block: tl.constexpr):
-    """For each row the logarithm of the sum of all exponentials but the true class's."""
     row = tl.program_id(0).to(tl.int64)
     label = tl.load(labels + row)
     dtype: tl.constexpr = sums.dtype.element_ty
@@ -57,14 +56,13 @@ def _log_sums(logits, labels, sums, classes, stride, block: tl.constexpr):
         wanted = (column < classes) & (column != label)
         scores = tl.load(logits + row * stride + column, mask=wanted, other=float("-inf")).to(dtype)
         higher = tl.maximum(top, tl.max(scores, 0))
-        shift = tl.where(higher == float("-inf"), 0.0, higher)  # no difference of infinities
+        shift = tl.where(higher == float("-inf"), 0.0, higher)  # avoids a difference of infinities
         total = total * tl.exp(top - shift) + tl.sum(tl.exp(scores - shift), 0)
         top = higher
     tl.store(sums + row, top + tl.log(tl.where(total == 0, 1.0, total)))  # -inf where nothing was added
 
 
 def _slopes(logits, labels, sums, factors, classes, stride, block: tl.constexpr):
-    """The gradient of each row in place of its logits."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * block + tl.arange(0, block)
     label, log_sum, factor = tl.load(labels + row), tl.load(sums + row), tl.load(factors + row)
@@ -72,5 +70,5 @@ def _slopes(logits, labels, sums, factors, classes, stride, block: tl.constexpr)
     inside = column < classes
     scores = tl.load(place, mask=inside & (column != label), other=float("-inf")).to(sums.dtype.element_ty)
     slope = factor * tl.where(column == label, -1.0, tl.exp(scores - log_sum))
-    slope = tl.where(factor == 0, 0.0, slope)  # a row that does not count may hold NaN
+    slope = tl.where(factor == 0, 0.0, slope)  # an ignored row may hold NaN
     tl.store(place, slope.to(logits.dtype.element_ty), mask=inside)

@@ -1,4 +1,4 @@
-"""AdaFocal: an exponent per confidence bin, moved by the miscalibration that validation data show."""
+"""AdaFocal: an exponent per confidence bin, adapted to the miscalibration on validation data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def adafocal_loss(
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Float[Tensor, ""] | Float[Tensor, " N *d"]:
-    r"""AdaFocal's loss for given bins: focal where the exponent is positive, inverse focal where negative.
+    r"""AdaFocal's loss for given bins: focal if the exponent is positive, inverse focal if negative.
 
     .. math:: \ell = -(1 - p_t)^{\gamma} \log p_t \ \text{ if } \gamma \ge 0, \qquad
               \ell = -(1 + p_t)^{|\gamma|} \log p_t \ \text{ if } \gamma < 0, \qquad \gamma = \gamma_b(p_t)
@@ -47,7 +47,7 @@ def adafocal_loss(
         targets: Distributions over the classes in place of ``labels``; the loss is then its expectation.
         weight: Weight of each class, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
-        reduction: As in :func:`focal_loss`.
+        reduction: See :func:`focal_loss`.
 
     Returns:
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
@@ -84,7 +84,6 @@ def adafocal_loss(
 def _gamma_of(
     probs: Float[Tensor, "*R"], *, gammas: Float[Tensor, " B"], inner: Float[Tensor, " B-1"]
 ) -> Float[Tensor, "*R"]:
-    """The exponent of each probability: that of the bin after the last inner edge it reaches."""
     return gammas.to(probs.dtype)[(probs.unsqueeze(-1) >= inner).sum(-1)]
 
 
@@ -107,7 +106,7 @@ def updated_gammas(
 
     Args:
         gammas: Exponent of each bin, shape ``(B,)``.
-        gaps: Mean confidence minus accuracy of each bin, 0 where it is empty, shape ``(B,)``.
+        gaps: Mean confidence minus accuracy of each bin, 0 if empty, shape ``(B,)``.
         rate: :math:`\lambda`.
         switch: Size below which an exponent changes sides.
         lowest: Lower bound.
@@ -130,8 +129,6 @@ def updated_gammas(
 
 
 class _Bins(nn.Module):
-    """The buffers of AdaFocal."""
-
     gammas: Tensor
     edges: Tensor
 
@@ -152,13 +149,13 @@ class AdaFocalLoss(_Bins, LossModule, function=adafocal_loss, check=_check):
     Args:
         num_bins: Number of bins.
         initial_gamma: Exponent of every bin before the first update, of either sign.
-        rate: How fast exponents follow the gaps; see :func:`updated_gammas`.
+        rate: Speed at which exponents follow the gaps; see :func:`updated_gammas`.
         switch: Size below which an exponent changes sides.
         lowest: Lower bound of the exponents.
         highest: Upper bound of the exponents.
         weight: Weight of each class, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
-        reduction: As in :func:`adafocal_loss`.
+        reduction: See :func:`adafocal_loss`.
     """
 
     num_bins: int = 15
@@ -175,11 +172,11 @@ class AdaFocalLoss(_Bins, LossModule, function=adafocal_loss, check=_check):
 
     @torch.no_grad()
     def update(self, confidences: Float[Tensor, " N"], correct: Shaped[Tensor, " N"]) -> None:
-        """Move the exponents by what a validation set shows, and the edges to its quantiles.
+        """Update the exponents by a validation set's gaps, and the edges to its quantiles.
 
         Args:
             confidences: Probability of the predicted class for each sample, shape ``(N,)``.
-            correct: Whether the prediction was right, shape ``(N,)``, booleans or 0 and 1.
+            correct: Correctness of the predictions, shape ``(N,)``, booleans or 0 and 1.
 
         Raises:
             InputError: If the shapes disagree or there are no samples.

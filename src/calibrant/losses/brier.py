@@ -33,7 +33,7 @@ def brier_loss(
             is then :math:`\sum_k (p_k - y_k)^2`.
         weight: Weight of each class, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
-        reduction: As in :func:`focal_loss`.
+        reduction: See :func:`focal_loss`.
 
     Returns:
         Scalar in ``[0, 2]``, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.

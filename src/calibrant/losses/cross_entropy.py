@@ -1,4 +1,4 @@
-"""Cross-entropy: torch's own, behind the arguments that all losses here have."""
+"""Cross-entropy: torch's own, with the arguments common to all losses here."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cross_entropy_loss(
         float32 under autocast.
 
     Raises:
-        InputError: If shapes disagree; values are not looked at.
+        InputError: If shapes disagree; values are not read.
         TypeError: If ``labels`` are not integers.
         IndexError: If a label is that of no class. Torch finds it; on a CPU the message names the classes.
 

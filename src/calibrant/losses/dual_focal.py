@@ -1,4 +1,4 @@
-"""Dual focal loss: the runner-up below the true class counts too."""
+"""Dual focal loss, which also counts the runner-up below the true class."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def dual_focal_loss(
     .. math:: \ell = -(1 - p_t + p_r)^\gamma \log p_t, \qquad p_r = \max \{ p_k : p_k < p_t \}
 
     :math:`p_r` is the largest probability strictly below the true class's, 0 if there is none; so it is the
-    runner-up where the prediction is right, and where it is wrong not the predicted class. It carries a
+    runner-up if the prediction is right, and not the predicted class if it is wrong. It carries a
     gradient.
 
     Args:
@@ -40,7 +40,7 @@ def dual_focal_loss(
         gamma: Exponent, not negative; 0 is cross-entropy.
         weight: Weight of each class, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
-        reduction: As in :func:`focal_loss`.
+        reduction: See :func:`focal_loss`.
 
     Returns:
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
@@ -72,7 +72,7 @@ def dual_focal_loss(
 
 def _plain(gamma: float, rows: Rows) -> Tensor:
     true = rows.true_class()
-    # Compared as logits: the true class cannot be below itself by a rounding error.
+    # Compared as logits: rounding cannot put the true class below itself.
     runner_up = true.others.masked_fill(true.others >= true.logit.unsqueeze(-1), -math.inf).amax(-1)
     # 1 - p_t + p_r = (1 - p_t) (1 + p_r's share of the others): no difference of probabilities.
     share = (runner_up - true.log_sum).exp()

@@ -47,7 +47,7 @@ def focal_calibration_loss(
             the distance to the targets.
         weight: Weight of each class, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
-        reduction: As in :func:`focal_loss`.
+        reduction: See :func:`focal_loss`.
 
     Returns:
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.

@@ -36,7 +36,7 @@ def label_smoothing_loss(
 
     .. math:: \ell = -\sum_k y_k \log p_k
 
-    With ``spread="all"`` (Szegedy et al., torch) the part goes to all classes alike,
+    With ``spread="all"`` (Szegedy et al., torch) the part goes to all classes equally,
     :math:`y = (1 - \alpha) 1[k = t] + \alpha / C`; with ``"others"`` to the wrong ones only,
     :math:`y_t = 1 - \alpha` and :math:`\alpha / (C - 1)` elsewhere. Classes masked by a logit of -inf get no
     part of it, and C counts the others.
@@ -47,10 +47,10 @@ def label_smoothing_loss(
         smoothing: The part given away, in ``[0, 1]`` (for ``"others"`` at most ``(C - 1) / C``); 0 is
             cross-entropy.
         spread: To which classes.
-        targets: Distributions over the classes in place of ``labels``, smoothed alike.
+        targets: Distributions over the classes in place of ``labels``, smoothed equally.
         weight: Weight of each class, shape ``(C,)``; it applies to each class's part of the label.
         ignore_index: Label of samples that do not count.
-        reduction: As in :func:`focal_loss`.
+        reduction: See :func:`focal_loss`.
 
     Returns:
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.

@@ -66,14 +66,14 @@ def linear_focal_loss(
     Equals ``focal_loss(functional.linear(hidden, weight, bias), labels)`` to rounding, gradients too.
 
     Args:
-        hidden: What the last layer is given, shape ``(N, H)`` or ``(..., H)``.
+        hidden: Input of the last layer, shape ``(N, H)`` or ``(..., H)``.
         weight: Weights of the last layer, shape ``(V, H)``, V the number of classes.
         labels: True classes, integers of shape ``(N,)`` or ``(...)``.
         gamma: Exponent, greater than -1; 0 is cross-entropy.
         bias: Bias of the last layer, shape ``(V,)``.
         class_weight: Weight of each class in the loss, shape ``(V,)``.
         ignore_index: Label of rows that do not count; on a CPU they cost nothing.
-        reduction: As in :func:`focal_loss`.
+        reduction: See :func:`focal_loss`.
         chunk_rows: Rows at a time; by default as many as have 2^25 logits.
         kernel: ``"torch"``, on any device; or ``"triton"``, on a GPU (see :func:`linear_loss`).
 
@@ -130,7 +130,7 @@ def linear_loss(
     """Any row-wise loss of ``hidden @ weight.T + bias``, with only one chunk of rows in memory.
 
     Args:
-        hidden: What the last layer is given, shape ``(N, H)`` or ``(..., H)``.
+        hidden: Input of the last layer, shape ``(N, H)`` or ``(..., H)``.
         weight: Weights of the last layer, shape ``(V, H)``, V the number of classes.
         labels: True classes, integers of shape ``(N,)`` or ``(...)``.
         loss: A function of this package with a value per row, such as :func:`cross_entropy_loss`,
@@ -188,7 +188,7 @@ def linear_loss(
         fused=kernel == "triton",
     )
     rows, classes = hidden.reshape(-1, hidden.shape[-1]), labels.reshape(-1)
-    if reduction != "none" and labels.device.type == "cpu":  # elsewhere looking would make the device wait
+    if reduction != "none" and labels.device.type == "cpu":  # elsewhere reading would make the device wait
         kept = (classes != ignore_index).nonzero().squeeze(1)
         if len(kept) < len(classes):
             rows, classes = rows[kept], classes[kept]
@@ -208,7 +208,7 @@ def linear_loss(
     if reduction == "mean":
         wide = None if class_weight is None else class_weight.to(values.dtype)
         total = weights_of(classes.long(), wide, ignore_index, values.dtype).sum()
-        # The mean of nothing is NaN, its gradient zero: not the quotient's infinity times the sum's zero.
+        # An empty mean is NaN, but its gradient is zero, not the quotient's infinity times the sum's zero.
         values = torch.where(total == 0, torch.nan, values / torch.where(total == 0, 1, total))
     return values.to(answered)
 
@@ -216,7 +216,6 @@ def linear_loss(
 def _check_layer(
     hidden: Tensor, weight: Tensor, labels: Tensor, bias: Tensor | None, class_weight: Tensor | None
 ) -> None:
-    """Refuse shapes, types and devices that do not go together."""
     floating = {"hidden": hidden, "weight": weight, "bias": bias, "class_weight": class_weight}
     given = {name: value for name, value in floating.items() if value is not None}
     for name, value in (*given.items(), ("labels", labels)):
@@ -254,7 +253,6 @@ def _check_shape(name: str, value: Tensor, shape: Sequence[int], other_name: str
 
 
 def _check_row_loss(loss: RowLoss, ignore_index: int) -> None:
-    """Refuse what has no value per row, by trying it on one row."""
     row, label = torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)
     try:
         loss(row, label, weight=None, ignore_index=ignore_index, reduction="sum")
@@ -266,8 +264,6 @@ def _check_row_loss(loss: RowLoss, ignore_index: int) -> None:
 
 
 class _Plan(NamedTuple):
-    """What is done with the logits of a chunk."""
-
     loss: RowLoss
     weight: Float[Tensor, " V"] | None  # of each class
     ignore_index: int
@@ -276,7 +272,6 @@ class _Plan(NamedTuple):
     fused: bool
 
     def values(self, logits: Float[Tensor, "R V"], labels: Integer[Tensor, " R"]) -> Tensor:
-        """The values of a chunk, or their sum."""
         if self.fused and not logits.requires_grad:
             return self._fused(logits, labels, None, slope=False)
         wide, how = logits.to(working_dtype(logits.dtype)), "none" if self.each else "sum"
@@ -285,7 +280,7 @@ class _Plan(NamedTuple):
     def with_slope(
         self, logits: Float[Tensor, "R V"], labels: Integer[Tensor, " R"], outer: Float[Tensor, " R"] | None
     ) -> tuple[Tensor, Float[Tensor, "R V"]]:
-        """The values, or their sum, and its gradient, weighted by ``outer``; the logits are used up."""
+        """Values, or their sum, and its gradient, weighted by ``outer``; the logits are overwritten."""
         if self.fused:
             return self._fused(logits, labels, outer, slope=True), logits
         with torch.enable_grad():
@@ -347,7 +342,7 @@ class _Chunked(torch.autograd.Function):
 
 
 def _parts(hidden: Float[Tensor, "R H"], plan: _Plan) -> list[slice]:
-    """The rows of each chunk; no rows are one chunk."""
+    """Rows of each chunk; no rows are one chunk."""
     starts = range(0, max(1, len(hidden)), plan.chunk_rows)
     return [slice(start, start + plan.chunk_rows) for start in starts]
 
@@ -359,7 +354,7 @@ def _with_gradients(
     wanted: tuple[bool, ...],
     upstream: Float[Tensor, " R"] | None = None,
 ) -> tuple[Tensor, _Gradients]:
-    """The values, and the gradients of their sum, or of their sum weighted by ``upstream``."""
+    """Values, and the gradients of their sum, weighted by ``upstream`` if given."""
     hidden, weight, bias = layer
     sums: _Gradients = [
         torch.zeros_like(each, dtype=working_dtype(each.dtype)) if want and each is not None else None
@@ -380,14 +375,14 @@ def _with_gradients(
             for_weight += slope.T @ hidden[part]
         if for_bias is not None:
             for_bias += slope.sum(0, dtype=for_bias.dtype)
-        del slope  # before there are the next logits
+        del slope  # before the next logits exist
     return torch.cat(values) if plan.each else torch.stack(values).sum(), sums
 
 
 def _differentiable(
     layer: _Layer, labels: Integer[Tensor, " R"], plan: _Plan, wanted: tuple[bool, ...], grad: Tensor
 ) -> _Gradients:
-    """The gradients as functions of the layer; holds all logits."""
+    """Gradients as functions of the layer; keeps all logits in memory."""
     hidden, weight, bias = layer
     values = plan.values(functional.linear(hidden, weight, bias), labels)
     asked = [each for want, each in zip(wanted, layer, strict=True) if want and each is not None]

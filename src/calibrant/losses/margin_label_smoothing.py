@@ -42,7 +42,7 @@ def margin_label_smoothing_loss(
         targets: Distributions over the classes in place of ``labels``, for the cross-entropy.
         weight: Weight of each class, shape ``(C,)``; it applies to both terms.
         ignore_index: Label of samples that do not count.
-        reduction: As in :func:`focal_loss`.
+        reduction: See :func:`focal_loss`.
 
     Returns:
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.

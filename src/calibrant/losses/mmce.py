@@ -70,8 +70,8 @@ def mmce_loss(
         logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
         labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         penalty: Weight of the calibration error, not negative; 0 is cross-entropy.
-        weighted: Whether right and wrong predictions are each averaged among themselves.
-        as_published: Whether to compute what the published code does, or the definition.
+        weighted: Average right and wrong predictions separately.
+        as_published: Compute the published code's value instead of the definition.
         bandwidth: Width of the kernel, at least 0.02; confidences are within 1 of each other.
         weight: Weight of each class in the cross-entropy, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
@@ -156,7 +156,7 @@ def _error_and_gradient(
     as_published: bool,
     bandwidth: float,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, " R"]]:
-    r"""As :func:`_error`, :math:`\sum_{ab} F_{ab} w_a^T K w_b` or its root, with the derivative."""
+    r""":func:`_error`, :math:`\sum_{ab} F_{ab} w_a^T K w_b` or its root, with the derivative."""
     order = np.argsort(confidences.numpy())
     points, hits, known = (each.numpy()[order].astype(float) for each in (confidences, right, counted))
     misses = known - hits
@@ -192,7 +192,7 @@ def laplacian_products(points: Vector, weights: Matrix, *, bandwidth: float) -> 
     growth = np.exp((points - points[:1]) / bandwidth)
     nothing = np.zeros((len(weights), 1))
     below = np.hstack([nothing, (weights * growth).cumsum(1)])[:, first] / growth
-    # Summed from the other end: no difference of sums that are far larger.
+    # Summed from the other end, to avoid differences of large sums.
     above = np.hstack([(weights / growth)[:, ::-1].cumsum(1)[:, ::-1], nothing])[:, last] * growth
     sums = np.hstack([nothing, weights.cumsum(1)])
     return below + above + sums[:, last] - sums[:, first], (above - below) / bandwidth
@@ -216,7 +216,7 @@ def laplacian_pair_sum(
     points, order = points.sort()
     left = left[order]
     place = torch.arange(len(points), device=points.device)
-    # Where the run of equal points begins that a point is in: what is before that is at a distance.
+    # Start of each point's run of equal points: earlier points are at a distance.
     begins = torch.cat([place[:1] == 0, points[1:] > points[:-1]])
     start = torch.where(begins, place, 0).cummax(0).values
     growth = ((points - points[:1].detach()) / bandwidth).exp()
@@ -233,12 +233,11 @@ def laplacian_pair_sum(
 
 
 def _before(values: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
-    """The sum of all earlier values, at each place."""
     return values.cumsum(0) - values
 
 
 def _root(square: Float[Tensor, ""]) -> Float[Tensor, ""]:
-    # The sum is not negative but for rounding.
+    # The sum is negative only by rounding.
     return (square.clamp(min=0) + _UNDER_ROOT).sqrt()
 
 

@@ -1,4 +1,4 @@
-"""Focal loss where every class is a question of its own."""
+"""Focal loss for multilabel classification."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def multilabel_focal_loss(
         Scalar, not negative, or the shape of ``logits`` for ``"none"``; type as in :func:`focal_loss`.
 
     Raises:
-        InputError: If shapes disagree or ``gamma`` is out of range; values of tensors are not looked at.
+        InputError: If shapes disagree or ``gamma`` is out of range; values of tensors are not read.
         TypeError: If ``logits`` are not floating-point.
 
     Note:

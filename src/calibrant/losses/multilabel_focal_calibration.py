@@ -1,4 +1,4 @@
-"""Focal calibration loss where every class is a question of its own."""
+"""Focal calibration loss for multilabel classification."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def multilabel_focal_calibration_loss(
         calibration_weight: Weight of the squared distance, not negative; 0 is focal loss.
         weight: Weight of each label, shape ``(C,)``.
         ignore_index: Value of entries that do not count.
-        reduction: As in :func:`multilabel_focal_loss`.
+        reduction: See :func:`multilabel_focal_loss`.
 
     Returns:
         Scalar, not negative, or the shape of ``logits`` for ``"none"``; type as in :func:`focal_loss`.
 
     Raises:
-        InputError: If shapes disagree or an option is out of range; values of tensors are not looked at.
+        InputError: If shapes disagree or an option is out of range; values of tensors are not read.
         TypeError: If ``logits`` are not floating-point.
 
     Note:

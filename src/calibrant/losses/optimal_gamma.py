@@ -1,4 +1,4 @@
-"""Which exponent makes focal loss's gradient equal cross-entropy's at a given probability."""
+"""Exponent that makes focal loss's gradient equal cross-entropy's at a given probability."""
 
 from __future__ import annotations
 

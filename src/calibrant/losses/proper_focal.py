@@ -41,7 +41,7 @@ def proper_focal_loss(
         targets: Distributions over the classes in place of ``labels``; the loss is then its expectation.
         weight: Weight of each class, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
-        reduction: As in :func:`focal_loss`.
+        reduction: See :func:`focal_loss`.
 
     Returns:
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.

@@ -1,4 +1,4 @@
-"""Focal loss whose exponent depends on the sample's own probability."""
+"""Focal loss with an exponent that depends on the sample's own probability."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def sample_focal_loss(
         targets: Distributions over the classes in place of ``labels``; the loss is then its expectation.
         weight: Weight of each class, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
-        reduction: As in :func:`focal_loss`.
+        reduction: See :func:`focal_loss`.
 
     Returns:
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
@@ -90,7 +90,6 @@ def sample_focal_loss(
 def _gamma_of(
     probs: Float[Tensor, "*R"], *, thresholds: tuple[float, ...], gammas: tuple[float, ...], closed: Closed
 ) -> Float[Tensor, "*R"]:
-    """The exponent of each probability."""
     gamma = torch.full_like(probs, gammas[-1])
     for threshold, value in zip(reversed(thresholds[:-1]), reversed(gammas[:-1]), strict=True):
         below = probs < threshold if closed == "left" else probs <= threshold

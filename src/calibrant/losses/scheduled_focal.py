@@ -89,5 +89,5 @@ class ScheduledFocalLoss(LossModule, function=focal_loss):
         return {"epoch": self.epoch}
 
     def set_extra_state(self, state: Any) -> None:
-        """Go to the epoch that was saved."""
+        """Restore a saved epoch."""
         self.step(int(state["epoch"]))

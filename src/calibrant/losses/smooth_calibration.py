@@ -1,4 +1,4 @@
-"""The smooth calibration error of the batch as a penalty on cross-entropy."""
+"""Smooth calibration error of the batch as a penalty on cross-entropy."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def smooth_calibration_penalty(
     *,
     weights: Float[Tensor, " N"] | None = None,
 ) -> Float[Tensor, ""]:
-    r"""Smooth calibration error, with the gradient that its witness gives.
+    r"""Smooth calibration error, with the gradient from its witness.
 
     .. math:: \mathrm{smCE} = \max_w \frac1N \sum_i w(c_i)(y_i - c_i)
               \quad\text{over } w: [0, 1] \to [-1, 1],\ |w(a) - w(b)| \le |a - b|
 
     Args:
         confidences: Probabilities in ``[0, 1]``, shape ``(N,)``.
-        outcomes: What happened, 0 or 1 or the probability of 1, shape ``(N,)``; no gradient.
+        outcomes: Outcomes, 0 or 1 or the probability of 1, shape ``(N,)``; no gradient.
         weights: Weights of the samples, shape ``(N,)``; no gradient.
 
     Returns:
@@ -53,7 +53,7 @@ def smooth_calibration_penalty(
 
 
 def _solve(confidences: Tensor, outcomes: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The error and its gradient: the programme is solved once, and its witness is the derivative."""
+    """Error and gradient: one solution of the programme gives both, as its witness is the derivative."""
     from calibrant._math.lipschitz import smooth_calibration_gradient  # compiled
 
     scores = confidences.detach().to("cpu", torch.float64)
@@ -82,7 +82,7 @@ def _refuse(ctx: Any, *_: object) -> Any:
 
 
 class _Once(torch.autograd.Function):
-    """A gradient that must not pass for a constant: differentiating it is refused."""
+    """A gradient that refuses further differentiation, instead of passing for a constant."""
 
     generate_vmap_rule = True
 
@@ -91,14 +91,13 @@ class _Once(torch.autograd.Function):
         return gradient.clone()
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        """Nothing is kept."""
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None: ...
 
     backward = jvp = staticmethod(_refuse)
 
 
 class _Solved(torch.autograd.Function):
-    """The error and its gradient, for autograd and the transforms of ``torch.func``."""
+    """Error and gradient, for autograd and the transforms of ``torch.func``."""
 
     @staticmethod
     def forward(confidences: Tensor, outcomes: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -131,7 +130,7 @@ class _Solved(torch.autograd.Function):
 
 @torch.library.custom_op("calibrant::smooth_calibration", mutates_args=())
 def _opaque(confidences: Tensor, outcomes: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-    """For ``torch.compile``, which would trace the solver."""
+    """Hide the solver from ``torch.compile``, which would trace it."""
     return _solve(confidences, outcomes, weights)
 
 

@@ -1,11 +1,11 @@
-"""How good are these probabilities? Functions of ``probs`` and ``labels``.
+"""Metrics of predicted probabilities, as functions of ``probs`` and ``labels``.
 
-The shapes say what is judged: classes (``probs (N, C)``, ``labels (N,)``), an event (both ``(N,)``) or
+The shapes set the task: classes (``probs (N, C)``, ``labels (N,)``), an event (both ``(N,)``) or
 several labels per sample (both ``(N, C)``). In segmentation, ``probs (N, C, d1, ...)`` with ``labels
-(N, d1, ...)``, every position is a sample; leave out those to be ignored by
+(N, d1, ...)``, every position is a sample; drop ignored ones by
 ``probs.movedim(1, -1)[labels != 255], labels[labels != 255]``, or use the streaming classes. NumPy arrays and
-torch tensors of any floating dtype are taken; values are float64 tensors. The classes in CapWords see the
-data batch by batch; they are torchmetrics' and imported, with that package, where one of them is first used.
+torch tensors of any floating dtype are accepted; values are float64 tensors. The classes in CapWords read
+the data batch by batch; they are torchmetrics' and imported, with that package, on first use.
 """
 
 from importlib.util import find_spec

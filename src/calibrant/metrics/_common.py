@@ -1,4 +1,4 @@
-"""What the metrics share: reading the arguments, several labels per sample, one event at a time."""
+"""Shared parts of the metrics: reading arguments, several labels per sample, one event at a time."""
 
 from __future__ import annotations
 
@@ -26,18 +26,16 @@ _BLOCK = 8  # columns copied at a time: reading one by one would fetch every cac
 
 
 def averaged(values: Float[Tensor, "*C"], average: str) -> Float[Tensor, ""] | Float[Tensor, "*C"]:
-    """The mean of the columns' values, or with ``average="none"`` all of them."""
     return values if average == "none" else values.mean()
 
 
 def check_bandwidth(bandwidth: float | None) -> None:
-    """Refuse what is not a width."""
     if bandwidth is not None and not 0 < bandwidth < math.inf:
         raise InputError(f"`bandwidth` must be positive and finite; got {bandwidth}.")
 
 
 def check_average(average: str, checked: Checked, *, per_class: bool = False) -> None:
-    """Refuse ``average="none"`` where there is but one value; ``per_class``: classes have one each."""
+    """Refuse ``average="none"`` if there is only one value; ``per_class``: one value per class."""
     check_choice("average", average, ("macro", "none"))
     if average == "none" and checked.task == "binary":
         raise InputError('`average` must be "macro" for an event (N,): there is only one value.')
@@ -60,7 +58,7 @@ def columns(checked: Checked) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def check_events_average(average: str, checked: Checked, *, classwise: bool) -> None:
-    """The same for measures of events: with ``classwise`` every column is one."""
+    """:func:`check_average` for measures of events: with ``classwise`` every column is one."""
     check_choice("average", average, ("macro", "none"))
     if not classwise:
         check_average(average, checked)
@@ -75,7 +73,6 @@ def events(checked: Checked, *, classwise: bool = False) -> Iterator[tuple[Tenso
 
 
 def top_outcomes(checked: Checked) -> tuple[Float[Tensor, " N"], Bool[Tensor, " N"]]:
-    """The confidence in the most probable class, and whether that class is the true one."""
     if checked.top is not None:
         return checked.top
     found = top_label(checked.scores, checked.target)
@@ -85,7 +82,7 @@ def top_outcomes(checked: Checked) -> tuple[Float[Tensor, " N"], Bool[Tensor, " 
 def mean_score(
     score: Callable[[Tensor, Tensor], Tensor], checked: Checked, average: Average
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    """Mean over the samples of a score of ``calibrant._math.scores``; one per column if asked."""
+    """Mean over the samples of a score of ``calibrant._math.scores``; one per column if requested."""
     check_average(average, checked)
     if average == "macro":
         return weighted_mean(score(checked.scores, checked.target), checked.weights)
@@ -112,7 +109,6 @@ def judged_sums(
     num_bins: int,
     binning: Binning,
 ) -> BinSums:
-    """Sums of each bin of what is judged, of arguments that are checked."""
     checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=True)
     check_average(average, checked)
     return calibration_sums(checked, num_bins, binning)
@@ -149,7 +145,7 @@ def over_events(
     weights: ArrayLike | None,
     ignore_index: int | None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    """The measure of the one event there is, or of every column (several labels, or ``classwise``)."""
+    """Measure of the single event, or of every column (several labels, or ``classwise``)."""
     checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=not classwise)
     check_events_average(average, checked, classwise=classwise)
     mass = None if checked.weights is None else vector(checked.weights)
@@ -175,7 +171,7 @@ def one_event(
 
 
 def checked_events(checked: Checked, *, classwise: bool) -> Iterator[tuple[Vector, Vector, Vector | None]]:
-    """Scores (cut at 1), outcomes and weights of every event; rows without weight are left out."""
+    """Scores (clipped at 1), outcomes and weights of every event, without rows of weight zero."""
     mass = None if checked.weights is None else vector(checked.weights)
     for p, y in events(checked, classwise=classwise):
         scores, outcomes = np.minimum(vector(p), 1.0), vector(y)
@@ -186,12 +182,11 @@ def checked_events(checked: Checked, *, classwise: bool) -> Iterator[tuple[Vecto
 
 
 def vector(values: Tensor) -> Vector:
-    """The same numbers as a contiguous float64 array."""
     return values.to("cpu", torch.float64).contiguous().numpy()
 
 
 def numbers(values: ArrayLike, name: str, *, infinite: bool = False) -> Vector:
-    """Numbers ``(N,)``, at least one, none NaN; infinite ones only where they may be."""
+    """Check numbers ``(N,)``: at least one, no NaN, and infinite only if allowed."""
     tensor = as_float_tensor(values, name=name).to("cpu", torch.float64)
     if tensor.ndim != 1 or len(tensor) == 0:
         raise InputError(

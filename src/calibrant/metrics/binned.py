@@ -1,4 +1,4 @@
-"""Calibration error in bins, of all kinds; none is differentiable."""
+"""Binned calibration errors of all kinds; none is differentiable."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def expected_calibration_error(
         \mathrm{ECE}_2 = \Big( \sum_b \frac{|S_b|}{N} \left( \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right)^2
         \Big)^{1/2}
 
-    What is judged follows from the shapes. Classes, ``probs (N, C)`` and ``labels (N,)``: the confidence is
+    The shapes set the task. Classes, ``probs (N, C)`` and ``labels (N,)``: the confidence is
     the largest probability, the outcome whether that class (the lowest among equals) is the true one. An
     event, both ``(N,)``: the confidence is the probability of label 1, the outcome the label. Several labels
     per sample, both ``(N, C)``: every column is an event.
@@ -86,9 +86,9 @@ def expected_calibration_error(
             taken as they are), of an event ``(N,)``, or of several events ``(N, C)``.
         labels: Classes in ``0..C-1``, shape ``(N,)``; or outcomes in {0, 1} of the shape of ``probs``.
         num_bins: Number of bins.
-        binning: How confidences are sorted into bins.
+        binning: Rule for sorting confidences into bins.
         norm: ``"l1"`` for the weighted mean of the gaps, ``"l2"`` for their weighted root mean square.
-        debias: Whether to take off what noise adds; not for ``binning="mukhoti"``.
+        debias: Subtract the bias from noise; not for ``binning="mukhoti"``.
         average: With several labels per sample: ``"macro"`` for the mean over the labels, ``"none"`` for one
             value per label.
         weights: Weights of the samples, shape ``(N,)``, not negative.
@@ -194,7 +194,7 @@ def maximum_calibration_error(
 
     .. math:: \mathrm{MCE} = \max_b \left| \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right|
 
-    Empty bins count as 0. What is judged, bins, arguments and errors are those of
+    Empty bins count as 0. Task, bins, arguments and errors are those of
     :func:`expected_calibration_error`; the value is in ``[0, 1]``.
 
     Note:
@@ -225,7 +225,7 @@ def over_confidence_error(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""The part of the expected calibration error that comes from bins where confidence exceeds accuracy.
+    r"""Part of the expected calibration error from bins where confidence exceeds accuracy.
 
     .. math:: \sum_b \frac{|S_b|}{N} \max\left( 0, \mathrm{conf}(S_b) - \mathrm{acc}(S_b) \right)
 
@@ -262,7 +262,7 @@ def under_confidence_error(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""The part of the expected calibration error that comes from bins where accuracy exceeds confidence.
+    r"""Part of the expected calibration error from bins where accuracy exceeds confidence.
 
     .. math:: \sum_b \frac{|S_b|}{N} \max\left( 0, \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right)
 
@@ -296,7 +296,7 @@ def sweep_calibration_error(
 
     A better model has outcomes that rise with its confidence; the number of bins is raised from one until
     noise makes them fall. Empty bins are passed over, and there are never more bins than samples (of positive
-    weight). What is judged, bins, arguments and errors are those of :func:`expected_calibration_error`; the
+    weight). Task, bins, arguments and errors are those of :func:`expected_calibration_error`; the
     authors recommend ``binning="mass"``. Each of several labels has its own number of bins. A weight of two
     is not the same as two copies: bins end at whole samples. The value is in
     ``[0, 1]``.
@@ -337,7 +337,7 @@ def monotone_num_bins(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> int:
-    """The number of bins that :func:`sweep_calibration_error` takes; ``probs`` hold classes or one event.
+    """Number of bins that :func:`sweep_calibration_error` uses; ``probs`` hold classes or one event.
 
     Arguments and errors are as there, but several labels per sample are refused (pass one column of each:
     ``probs[:, k], labels[:, k]``).
@@ -435,7 +435,7 @@ def squared_calibration_error(
     .. math::
         \sum_b \frac{|S_b|}{N} \cdot \frac{1}{|S_b| (|S_b| - 1)} \sum_{i \ne j \in S_b} (c_i - y_i)(c_j - y_j)
 
-    c is the confidence, y the outcome; what is judged, bins, arguments and errors are those of
+    c is the confidence, y the outcome; task, bins, arguments and errors are those of
     :func:`~calibrant.metrics.expected_calibration_error`. The plug-in, its ``norm="l2"`` squared, contains
     the products of each residual with itself, and is too large by the variance of the gaps. Here only
     different samples meet, so the mean over many test sets is :math:`\sum_b P_b \left( E[c - y \mid b]
@@ -488,7 +488,7 @@ def debiased_errors(
 
 
 def judged_pairs(checked: Checked, num_bins: int, binning: str, *, classwise: bool = False) -> list[PairSums]:
-    """Sums over pairs in the bins, of everything that is judged."""
+    """Sums over pairs in the bins, of every event."""
     check_num_bins(num_bins)
     check_choice("binning", binning, ("width", "mass"))
     rule = "mass" if binning == "mass" else "width"
@@ -529,7 +529,7 @@ def classwise_calibration_error(
         num_bins: Number of bins.
         binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
         norm: ``"l1"`` or ``"l2"``, within each class.
-        debias: Whether to subtract the bias of each class, as in
+        debias: Subtract the bias of each class, as in
             :func:`~calibrant.metrics.expected_calibration_error`; not for ``binning="mukhoti"``.
         average: ``"macro"`` for the mean over the classes, ``"weighted"`` for the mean by how often (with
             weights, by what weight) each occurs, ``"none"`` for one value per class.

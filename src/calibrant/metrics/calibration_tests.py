@@ -35,8 +35,8 @@ __all__ = [
 
 PValue: TypeAlias = Literal["auto", "asymptotic", "simulation"]
 
-ENOUGH_STEPS = 1000  # distinct probabilities from which on the path counts as a Brownian motion
-_ROUNDING = 1e-12  # a statistic that is equal but for rounding counts as at least as large
+ENOUGH_STEPS = 1000  # distinct probabilities above which the path counts as a Brownian motion
+_ROUNDING = 1e-12  # equal statistics, apart from rounding, count as at least as large
 _BLOCK = 1 << 20  # numbers drawn at a time
 _MEET, _TERMS = 1.8, 12  # of series
 
@@ -78,7 +78,7 @@ def kolmogorov_smirnov_test(
     Args:
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        classwise: Whether every class is tested, not only the top label.
+        classwise: Test every class, not only the top label.
         weights: Weights of the samples, shape ``(N,)``, not negative.
         ignore_index: Samples or positions with this label are left out.
         p_value: ``"asymptotic"`` for the limit law; ``"simulation"`` for ``num_draws`` draws of the outcomes
@@ -176,7 +176,7 @@ def _test(
     num_draws: int,
     seed: int,
 ) -> CumulativeTest:
-    """A test by one number of paths ``(..., n)``, whose limit law has the given tail."""
+    """Test by one number of paths ``(..., n)`` with the given tail of its limit law."""
     check_choice("p_value", p_value, ("auto", "asymptotic", "simulation"))
     check_at_least("num_draws", num_draws, 1)
     checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=not classwise)
@@ -184,12 +184,14 @@ def _test(
     for scores, outcomes, mass in checked_events(checked, classwise=classwise):
         shares = np.ones(len(scores)) if mass is None else mass
         shares = shares / shares.sum()
-        points, place = np.unique(scores, return_inverse=True)  # merged: the order of tied rows cannot matter
+        points, place = np.unique(
+            scores, return_inverse=True
+        )  # merged, so that the order of tied rows is irrelevant
         jumps = np.bincount(place, shares * (outcomes - scores), len(points))
         found = float(statistic(np.cumsum(jumps, dtype=np.float64)))
         spread = math.sqrt(float(shares**2 @ (scores * (1 - scores))))  # of the end of the path
         simulate = p_value == "simulation" or (p_value == "auto" and len(points) < ENOUGH_STEPS)
-        if spread == 0:  # certainties: every one of them true, or one was not
+        if spread == 0:  # certainties: all true, or at least one false
             each.append((found, 0.0, 1.0) if found == 0 else (found, float("inf"), 0.0))
             continue
         if simulate:
@@ -206,7 +208,7 @@ def _test(
 def _paths(
     points: Vector, place: NDArray[np.int64], shares: Vector, num_draws: int, seed: int
 ) -> Iterator[Vector]:
-    """Blocks of paths ``(draws, n)`` where every outcome is drawn from its score."""
+    """Blocks of paths ``(draws, n)`` with every outcome drawn from its score."""
     rng = np.random.default_rng(seed)
     levels, level = np.unique(shares, return_inverse=True)
     kinds, counts = np.unique(place * len(levels) + level, return_counts=True)  # of equal score and weight
@@ -221,12 +223,10 @@ def _paths(
 
 
 def _excursion(paths: Vector) -> Vector:
-    """The largest distance from zero."""
     return np.abs(paths).max(axis=-1)
 
 
 def _range(paths: Vector) -> Vector:
-    """The highest point less the lowest; a path starts at zero."""
     return np.maximum(paths.max(axis=-1), 0) - np.minimum(paths.min(axis=-1), 0)
 
 
@@ -298,7 +298,7 @@ def spiegelhalter_test(
     Args:
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        classwise: Whether every class is tested, not only the top label.
+        classwise: Test every class, not only the top label.
         weights: Weights of the samples, shape ``(N,)``, not negative.
         ignore_index: Samples or positions with this label are left out.
 

@@ -1,4 +1,4 @@
-r"""Canonical calibration error: of the whole vector of probabilities, by a kernel that lives on the simplex.
+r"""Canonical calibration error: of the whole vector of probabilities, by a kernel on the simplex.
 
 The kernel of sample i with bandwidth h is the Dirichlet density of parameters :math:`p_i / h + 1`, whose mode
 is :math:`p_i`:
@@ -32,10 +32,10 @@ _CACHED = 2**17  # entries of the kernel matrix held at a time: 1 MiB
 # Stands for log 0: its product with a zero is zero. For other probabilities no product is below -745.
 _LOG_OF_ZERO = -1e30
 _IMPOSSIBLE = -1e4
-# Densities this far below the largest, on the logarithmic scale, count as nothing. (Smaller ones would be
-# subnormal numbers, with which processors are slow.)
+# Log densities this far below the largest count as zero. (Smaller ones would be
+# subnormal numbers, which are slow.)
 _NEGLIGIBLE = -600.0
-_JUDGES = 2000  # samples at most whose likelihood decides on the bandwidth
+_JUDGES = 2000  # samples at most for choosing the bandwidth
 
 
 @suggesting()
@@ -109,7 +109,7 @@ def canonical_calibration_error(
 
 
 def _tables(checked: Checked) -> Iterator[tuple[Float[Tensor, "N C"], Int[Tensor, " N"], bool]]:
-    """Probabilities of all classes and labels, for every event or the classes; whether it is an event."""
+    """Probabilities of all classes and labels, for every event or the classes; and whether it is an event."""
     if checked.task == "multiclass":
         table = checked.scores.to(torch.float64)
         yield table / table.sum(dim=1, keepdim=True), checked.target, False
@@ -152,7 +152,7 @@ def _regress(
     bandwidth: float,
     weights: Float[Tensor, " N"] | None = None,
 ) -> tuple[Float[Tensor, "N C"], Bool[Tensor, " N"]]:
-    """Mean of the other samples' labels at every sample, by the kernel; whether any has a density there."""
+    """Mean of the other samples' labels at every sample, by the kernel; and the mask of known means."""
     frequencies = torch.zeros_like(probs)
     known = torch.zeros(len(probs), dtype=torch.bool, device=probs.device)
     terms = _own_terms(probs, bandwidth, weights)
@@ -168,9 +168,9 @@ def _regress(
 
 
 def _best_bandwidth(probs: Float[Tensor, "N C"], weights: Float[Tensor, " N"] | None = None) -> float:
-    """The one of ``CANDIDATES`` that maximises the likelihood of each sample given the others.
+    """Bandwidth in ``CANDIDATES`` with the highest likelihood of each sample given the others.
 
-    At most 2000 samples are judged, evenly spaced in the order of their largest probabilities.
+    At most 2000 samples are used, evenly spaced in the order of their largest probabilities.
     """
     judges = torch.arange(len(probs), device=probs.device)
     if len(probs) > _JUDGES:
@@ -188,14 +188,14 @@ def _best_bandwidth(probs: Float[Tensor, "N C"], weights: Float[Tensor, " N"] | 
 
 
 def _has_neighbours(products: Float[Tensor, "n N"]) -> Bool[Tensor, " n"]:
-    """Whether any other sample has a density there; that is so under every bandwidth, or under none."""
+    """Mask of samples where another sample has a density, which no bandwidth changes."""
     return products.amax(dim=1) > _IMPOSSIBLE
 
 
 def _own_terms(
     probs: Float[Tensor, "N C"], bandwidth: float, weights: Float[Tensor, " N"] | None
 ) -> Float[Tensor, " N"]:
-    """What of the logarithm of its kernel belongs to a sample, its weight included."""
+    """Part of the log kernel that depends only on its sample, weight included."""
     constant = torch.lgamma(torch.tensor(1 / bandwidth + probs.shape[1], dtype=torch.float64))
     terms = constant.to(probs.device) - torch.lgamma(probs / bandwidth + 1).sum(dim=1)
     return terms if weights is None else terms + weights.log()
@@ -204,7 +204,7 @@ def _own_terms(
 def _products(
     probs: Float[Tensor, "N C"], judges: Int[Tensor, " M"]
 ) -> Iterator[tuple[slice, Float[Tensor, "n N"]]]:
-    """Slices of ``judges``, and the sums over k of p_ik log p_k there for all i; their own is impossible."""
+    """Slices of ``judges``, and the sums over k of p_ik log p_k there for all i except themselves."""
     step = max(1, _CACHED // len(probs))
     for start in range(0, len(judges), step):
         rows = slice(start, min(start + step, len(judges)))

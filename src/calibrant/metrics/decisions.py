@@ -1,4 +1,4 @@
-"""Net benefit of acting on a predicted probability, by the threshold from which one acts."""
+"""Net benefit of acting on a predicted probability, by the decision threshold."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def decision_curve(
     if at.ndim != 1 or not len(at) or not ((at > 0) & (at < 1)).all():
         raise InputError("`thresholds` must be numbers between 0 and 1, both excluded.")
     ascending, back = np.unique(at, return_inverse=True)
-    place = np.searchsorted(ascending, stated, side="right")  # how many thresholds a sample reaches
+    place = np.searchsorted(ascending, stated, side="right")  # number of thresholds that a sample reaches
 
     def treated(values: Vector) -> Vector:
         sums = np.bincount(place, values, len(ascending) + 1).astype(np.float64)
@@ -121,7 +121,7 @@ def decision_curve(
 
 
 def _earlier(values: Matrix, codes: NDArray[np.int64], place: NDArray[np.int64]) -> Matrix:
-    """Sums ``(2, N)`` over the samples of the same cluster that come earlier, in order of falling place."""
+    """Sums ``(2, N)`` over earlier samples of the same cluster, in order of falling place."""
     order = np.argsort(codes * (place.max() + 1) - place)
     ordered, codes = values[:, order], codes[order]
     sums = np.cumsum(ordered, axis=1) - ordered

@@ -1,4 +1,4 @@
-"""The calibration curve of a logistic regression with splines, and how far it is from the diagonal."""
+"""Calibration curve of a logistic regression with splines, and its distance from the diagonal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Telling samples of another kind from those the model was made for, by how sure it is of them."""
+"""Detection of out-of-distribution samples by the model's confidence."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def out_of_distribution_scores(
     score: OutOfDistributionScore = "entropy",
     multilabel: bool = False,
 ) -> Float[Tensor, " N"]:
-    r"""How unusual each sample looks; higher means more likely out of distribution.
+    r"""Score each sample's unfamiliarity; higher means more likely out of distribution.
 
     - ``"entropy"``: :math:`-\sum_k p_k \log p_k`;
     - ``"max_probability"``: :math:`1 - \max_k p_k`;
@@ -54,8 +54,8 @@ def out_of_distribution_scores(
     Args:
         logits: Logits ``(N, C)``, or log-odds of an event ``(N,)``.
         probs: Probabilities instead, of the same shapes; they have no ``"max_logit"`` and no ``"energy"``.
-        score: Which score.
-        multilabel: Whether the columns are labels of which several may hold.
+        score: Proper score.
+        multilabel: The columns are labels, of which several can apply.
 
     Returns:
         Shape ``(N,)``, float64, on the device of the input.
@@ -143,7 +143,7 @@ def _event_entropy(log_odds: Tensor) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class RocCurve:
-    """The two rates at every threshold, from the highest score down, starting where nothing is flagged."""
+    """The two rates at every threshold, from the highest score down, starting with nothing flagged."""
 
     thresholds: tuple[float | None, ...]
     false_positive_rate: tuple[float, ...]
@@ -152,7 +152,7 @@ class RocCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class OutOfDistributionDetection:
-    """How well one score separates two kinds of samples, by default with unfamiliar ones as positives."""
+    """Separation of two kinds of samples by one score, by default with unfamiliar ones as positives."""
 
     auroc: float
     aupr: float
@@ -276,7 +276,7 @@ def roc_curve(scores: ArrayLike, outcomes: ArrayLike, *, weights: ArrayLike | No
 
 @dataclass(frozen=True)
 class Ranking:
-    """Samples in descending order of their scores, and where each tie ends; the weights may change."""
+    """Samples in descending order of their scores, with the ends of ties; the weights may change."""
 
     order: NDArray[np.int64]
     ends: NDArray[np.int64]
@@ -284,14 +284,14 @@ class Ranking:
 
     @classmethod
     def of(cls, scores: Vector) -> Ranking:
-        """Sort once."""
+        """Sort the scores once."""
         order = np.argsort(-scores)
         ranked = scores[order]
         ends = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
         return cls(order, ends, ranked[ends])
 
     def detection(self, negative: Vector, positive: Vector) -> Detection:
-        """With the weight of every sample as a negative and as a positive; one of them is zero."""
+        """Detection with each sample's weight as a negative and as a positive; one of them is zero."""
         false, true = (np.cumsum(mass[self.order])[self.ends] for mass in (negative, positive))
         return Detection(self.thresholds, false, true)
 
@@ -305,7 +305,7 @@ class Detection:
     true: Vector
 
     def curve(self, places: NDArray[np.int64] | slice = slice(None)) -> RocCurve:
-        """The rates at all thresholds, or at those in some places."""
+        """Rates at all thresholds, or at some indices."""
         false, true = self.false / self.false[-1], self.true / self.true[-1]
         return RocCurve(
             thresholds=(None, *self.thresholds[places].tolist()),
@@ -325,7 +325,7 @@ class Detection:
         return float(np.diff(self.true, prepend=0.0) @ precision / self.true[-1])
 
     def false_positive_rate(self, true_positive_rate: float) -> float:
-        """At the highest threshold that reaches the true positive rate."""
+        """False positive rate at the highest threshold that reaches the true positive rate."""
         reached = self.true >= true_positive_rate * self.true[-1] * REACHED
         return float(self.false[int(np.argmax(reached))] / self.false[-1])
 

@@ -1,4 +1,4 @@
-"""The table behind a reliability diagram."""
+"""Table of a reliability diagram."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ReliabilityTable", "reliability_table"]
 
 @dataclass(frozen=True)
 class ReliabilityTable:
-    """One entry per bin; ``None`` where a bin is empty."""
+    """One entry per bin; ``None`` if a bin is empty."""
 
     edges: tuple[float, ...]
     counts: tuple[float, ...]
@@ -24,7 +24,6 @@ class ReliabilityTable:
     accuracy: tuple[float | None, ...]
 
     def __str__(self) -> str:
-        """One line per bin, as in ``print(table)``."""
         lines = [f"{'bin':>15}  {'count':>9}  {'confidence':>10}  {'accuracy':>8}"]
         for low, high, count, *means in zip(
             self.edges[:-1], self.edges[1:], self.counts, self.confidence, self.accuracy, strict=True
@@ -93,7 +92,7 @@ def reliability_table(
 
 
 def table_of(sums: BinSums) -> ReliabilityTable:
-    """The table of bins whose sums are known."""
+    """Table from the sums of bins."""
     counts = sums.counts.tolist()
     return ReliabilityTable(
         edges=tuple(sums.edges.tolist()),

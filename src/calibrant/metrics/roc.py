@@ -70,7 +70,7 @@ def auroc(
             and negative samples.
 
     Note:
-        Says how well the probabilities rank, nothing about calibration. O(C N log N).
+        Measures only the ranking, not calibration. O(C N log N).
 
     References:
         Hanley and McNeil, "The Meaning and Use of the Area under a Receiver Operating Characteristic (ROC)
@@ -103,15 +103,14 @@ def auroc(
 
 
 def areas(checked: Checked) -> list[Float[Tensor, ""] | None]:
-    """Area of the event there is, or of every column; ``None`` where it is undefined."""
+    """Area of the single event, or of every column; ``None`` if undefined."""
     return [_area(p, y, checked.weights) for p, y in columns(checked)]
 
 
 def _area(
     scores: Float[Tensor, " N"], positive: Bool[Tensor, " N"], weights: Float[Tensor, " N"] | None
 ) -> Float[Tensor, ""] | None:
-    """Weighted share of pairs (positive, negative) in the right order."""
-    if 2 * int(positive.sum()) > len(positive):  # look up the fewer, which also loses fewer digits
+    if 2 * int(positive.sum()) > len(positive):  # look up the smaller group, which also loses fewer digits
         mirrored = _area(scores, ~positive, weights)
         return None if mirrored is None else 1 - mirrored
     chosen = positive.nonzero()[:, 0]
@@ -124,7 +123,7 @@ def _area(
         return None
     values = scores[chosen].to(ranked.dtype)
     worse = below[torch.searchsorted(ranked, values)] + below[torch.searchsorted(ranked, values, right=True)]
-    # Among themselves the positives make up own.sum() ** 2 of the twofold pairs, whatever their order.
+    # Pairs of two positives add own.sum() ** 2 to the doubled count, in any order.
     return ((own * worse).sum() - own.sum().square()) / (2 * pairs)
 
 
@@ -135,7 +134,7 @@ def _ranked(scores: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         return ranked, torch.cat([weights.new_zeros(1), weights[order].cumsum(dim=0)])
     if scores.dtype not in {torch.float32, torch.float64}:
         scores = scores.to(torch.float32)
-    if scores.device.type == "cpu":  # numpy sorts values alone, several times faster than torch does
+    if scores.device.type == "cpu":  # numpy sorts plain values several times faster than torch
         ranked = torch.from_numpy(np.sort(scores.numpy()))
     else:
         ranked = scores.sort().values

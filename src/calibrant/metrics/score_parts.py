@@ -78,7 +78,7 @@ def score_decomposition(
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         score: ``"brier"`` or ``"nll"`` (nats).
-        classwise: Whether every class counts, not only the top label.
+        classwise: Measure every class, not only the top label.
         average: With ``classwise`` or several labels per sample: ``"macro"`` for the means over the columns,
             ``"none"`` for one value per column. (C times the means of the classwise Brier parts are the parts
             of :func:`~calibrant.metrics.brier_score`.)
@@ -121,13 +121,13 @@ def score_decomposition(
         ]
     )  # (columns, 3): score, best score with this order, score of the base rate
     loss, best, base = (each.mean(dim=0) if average == "macro" else each.t()).unbind()
-    # Never negative but for rounding: the identity and the constant keep the order too.
+    # Negative only by rounding: the identity and the constant also keep the order.
     return ScoreDecomposition(loss, (loss - best).clamp(min=0), (base - best).clamp(min=0), base)
 
 
 @dataclass(frozen=True)
 class CorpReliabilityCurve:
-    """The steps of the isotonic recalibration, one entry per step."""
+    """Steps of the isotonic recalibration, one entry per step."""
 
     lower: tuple[float, ...]
     upper: tuple[float, ...]
@@ -260,21 +260,21 @@ def _mean_score(checked: Checked, score: Score) -> Float[Tensor, ""]:
 
 
 def _parts(confidence: Tensor, outcomes: Tensor, weights: Tensor | None, score: Score) -> Float[Tensor, " 3"]:
-    """Mean score of an event's probabilities, of the best with their order, and of the base rate."""
+    """Mean score of an event's probabilities, of the best ones in their order, and of the base rate."""
     probs = confidence.to(torch.float64).clamp(max=1)
     loss = weighted_mean(_SCORES[score](probs, outcomes), weights)
     mass = None if weights is None else vector(weights)
     blocks = _blocks(vector(probs), vector(outcomes), mass)
     shares = blocks.weights / blocks.weights.sum()
-    # Where the share v of the outcomes is 1, the score of saying v is its own expectation.
+    # If a share v of the outcomes is 1, the score of v equals its expectation.
     best = float(shares @ _expected_score(blocks.values, score))
     base = float(_expected_score(np.array([shares @ blocks.values]), score)[0])
     return torch.stack([loss, *torch.tensor([best, base], dtype=torch.float64, device=loss.device)])
 
 
 def _expected_score(values: Vector, score: Score) -> Vector:
-    """Mean score of a probability that is right."""
-    values = np.clip(values, 0.0, 1.0)  # a weighted mean may round to a little more than one
+    """Mean score of a calibrated probability."""
+    values = np.clip(values, 0.0, 1.0)  # a weighted mean may round to slightly above one
     if score == "brier":
         return values * (1 - values)
     both = torch.from_numpy(np.stack([values, 1 - values]))
@@ -301,7 +301,7 @@ def temperature_decomposition(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> TemperatureDecomposition:
-    r"""Split a proper score into what one temperature removes and what is left.
+    r"""Split a proper score into the part that one temperature removes and the rest.
 
     .. math:: S(p) = \underbrace{S(p) - S(p_T)}_{\text{calibration}} + \underbrace{S(p_T)}_{\text{refinement}}
               , \qquad p_T \propto p^{1/T}
@@ -349,7 +349,7 @@ def temperature_decomposition(
 
 
 def _log_table(checked: Checked, rows: slice) -> Tensor:
-    """Floored log-probabilities of some rows: of the classes, or of no and yes for each event."""
+    """Floored log-probabilities of some rows: of the classes, or of absence and occurrence per event."""
     probs = checked.scores[rows].to(torch.float64)
     if checked.task != "multiclass":
         probs = torch.stack([1 - probs, probs], dim=-1)
@@ -357,7 +357,7 @@ def _log_table(checked: Checked, rows: slice) -> Tensor:
 
 
 def _slopes(checked: Checked, beta: float) -> tuple[float, float]:
-    """Derivatives of the mean NLL by 1 / T: expectation less what happened, and variance, of log p."""
+    """Derivatives of the mean NLL by 1 / T: expectation minus observation, and variance, of log p."""
     first = second = total = 0.0
     for rows in row_slices(checked.scores):
         logs, labels = _log_table(checked, rows), checked.target[rows]

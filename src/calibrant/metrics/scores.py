@@ -155,7 +155,7 @@ def accuracy(
     Args:
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        average: Where samples have several labels: ``"macro"`` for the mean over the labels (one minus the
+        average: If samples have several labels: ``"macro"`` for the mean over the labels (one minus the
             Hamming loss, not the share of samples with every label right), ``"none"`` for one value each.
         weights: Weights of the samples, shape ``(N,)``, not negative.
         ignore_index: Samples or positions with this label are left out.
@@ -202,7 +202,7 @@ def error_rate(
 
 @dataclass(frozen=True)
 class HighConfidence:
-    """Share of confident predictions and their accuracy; ``None`` where there are none."""
+    """Share of confident predictions and their accuracy; ``None`` without any."""
 
     share: Float[Tensor, ""]
     accuracy: Float[Tensor, ""] | None
@@ -284,7 +284,7 @@ def predictive_entropy(
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``. Needed to tell correct from
             incorrect, and to tell several labels per sample from classes.
-        among: Which samples to average over: all, or those whose most probable class is the true one
+        among: Samples to average over: all, or those whose most probable class is the true one
             (``"correct"``) or is not (``"incorrect"``).
         weights: Weights of the samples, shape ``(N,)``, not negative.
         ignore_index: Samples or positions with this label are left out.
@@ -325,7 +325,6 @@ def predictive_entropy(
 
 
 def _decisions(checked: Checked) -> tuple[Tensor, Tensor]:
-    """Entropy and correctness of every decision; several labels per sample one after the other."""
     if checked.task != "multilabel":
         values = entropies(checked.scores, events=checked.task == "binary")
         return values, hits(checked.scores, checked.target)

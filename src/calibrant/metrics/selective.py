@@ -1,4 +1,4 @@
-"""Selective prediction: the risk among the samples that are answered, against how many are."""
+"""Selective prediction: risk among the answered samples against their share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class RiskCoverageCurve:
-    """The risk at every threshold of confidence, from the highest down; ties are answered together."""
+    """Risk at every threshold of confidence, from the highest down; ties are answered together."""
 
     thresholds: tuple[float, ...]
     coverage: tuple[float, ...]
@@ -39,12 +39,12 @@ class RiskCoverageCurve:
     excess_area: float
 
     def risk_at(self, coverage: float) -> float:
-        """The risk if at least a share ``coverage`` of the samples is answered, the most confident first."""
+        """Risk if at least a share ``coverage`` is answered, the most confident first."""
         check_share("coverage", coverage)
         return self.risk[next(k for k, share in enumerate(self.coverage) if share >= coverage * (1 - 1e-12))]
 
     def coverage_at(self, risk: float) -> float:
-        """The largest share of samples that can be answered at a risk of at most ``risk``; 0 if none can."""
+        """Largest share of samples answered at a risk of at most ``risk``; 0 if none."""
         check_share("risk", risk)
         kept = zip(self.coverage, self.risk, strict=True)
         return max((share for share, each in kept if each <= risk), default=0.0)
@@ -62,11 +62,11 @@ def selective_risk_curve(
         \mathrm{AURC} = \frac{\sum_i \omega_i \, r(c_i)}{\sum_i \omega_i}
 
     For any measure of confidence, be it a probability or not, and any loss of an answer in [0, 1], such as
-    0 where it is right and 1 where it is wrong.
+    0 if right and 1 if wrong.
 
     Args:
-        confidences: How sure the model is of each sample, shape ``(N,)``; higher is surer.
-        losses: What answering each sample costs, shape ``(N,)``, in ``[0, 1]``.
+        confidences: Confidence in each sample, shape ``(N,)``; higher is more confident.
+        losses: Cost of answering each sample, shape ``(N,)``, in ``[0, 1]``.
         weights: Weights of the samples, shape ``(N,)``, not negative.
 
     Returns:
@@ -107,11 +107,11 @@ def selective_risk_curve(
 def risk_coverage_curve(
     probs: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None, ignore_index: int | None = None
 ) -> RiskCoverageCurve:
-    """The error rate among the samples with the highest confidence, against the share of samples kept.
+    """Error rate among the samples with the highest confidence, against the share of samples kept.
 
     The confidence is the top probability, of an event ``(N,)`` the larger of p and 1 − p; the loss is 1 where
     the prediction is wrong. See :func:`selective_risk_curve`, which takes any confidence and any loss (so
-    also confidences that come with nothing but right or wrong).
+    also confidences with only right or wrong).
 
     Args:
         probs: Probabilities of the classes ``(N, C)`` or of an event ``(N,)``.
@@ -160,14 +160,14 @@ def risk_coverage_area(
         \text{E-AURC} = \mathrm{AURC} - \left( r + (1 - r) \ln(1 - r) \right)
 
     :math:`r(t)` is the error rate of the samples at least as confident as t, and r that of all. With distinct
-    confidences this is the mean risk over the coverages 1/N, 2/N, …, 1. What is subtracted is the area of a
+    confidences this is the mean risk over the coverages 1/N, 2/N, …, 1. The subtracted area is that of a
     confidence that ranks every right answer above every wrong one, in the limit of many samples; so E-AURC
     judges the order alone, AURC the accuracy as well.
 
     Args:
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        excess: Whether to subtract the area of the best order.
+        excess: Subtract the area of the best order.
         average: With several labels per sample: ``"macro"`` for the mean over the labels, ``"none"`` for one
             value per label.
         weights: Weights of the samples, shape ``(N,)``, not negative.
@@ -180,7 +180,7 @@ def risk_coverage_area(
         InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
-        Says how well confidence tells right answers from wrong ones, nothing about calibration: any
+        Measures how well confidence separates right from wrong answers, not calibration: any
         increasing function of the confidence has the same area. Ties as in :func:`selective_risk_curve`: one
         confidence for all samples has the error rate as its area. E-AURC is never negative. O(N log N).
 
@@ -225,7 +225,7 @@ def risk_at_coverage(
         Scalar float64 in ``[0, 1]``.
 
     Raises:
-        InputError: As in :func:`risk_coverage_area`, or ``coverage`` is no share.
+        InputError: See :func:`risk_coverage_area`; also if ``coverage`` is no share.
 
     Note:
         Ties as in :func:`selective_risk_curve`: where the share ends within a tie, all of it is answered.
@@ -263,7 +263,7 @@ def coverage_at_risk(
         Scalar float64 in ``[0, 1]``; 0 if even the most confident samples are wrong more often.
 
     Raises:
-        InputError: As in :func:`risk_coverage_area`, or ``risk`` is no share.
+        InputError: See :func:`risk_coverage_area`; also if ``risk`` is no share.
 
     Example:
         >>> coverage_at_risk([0.95, 0.9, 0.8, 0.7, 0.6], [1, 1, 1, 0, 0], risk=0.05).item()
@@ -274,7 +274,7 @@ def coverage_at_risk(
 
 
 def best_area(risk: float) -> float:
-    """Area of the best order of right and wrong answers, for many samples of which ``risk`` are wrong.
+    """Area of the best order of answers, for many samples with a share ``risk`` of errors.
 
     Example:
         >>> best_area(0.0), best_area(1.0), round(best_area(0.5), 4)
@@ -292,7 +292,7 @@ def _of_curves(
     weights: ArrayLike | None,
     ignore_index: int | None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    """A number of each curve; their mean, or one per label if asked."""
+    """A number of each curve; their mean, or one per label if requested."""
     checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
     check_average(average, checked)
     mass = None if checked.weights is None else checked.weights.cpu().numpy()
@@ -303,7 +303,6 @@ def _of_curves(
 
 
 def _curve_of(scores: Tensor, target: Tensor, weights: Vector | None) -> RiskCoverageCurve:
-    """The curve of the most probable class being wrong."""
     found = top_label(scores, target.to(torch.int64))
     return _curve(
         found.confidence.cpu().numpy(), 1.0 - found.correct.to("cpu", torch.float64).numpy(), weights
@@ -311,7 +310,7 @@ def _curve_of(scores: Tensor, target: Tensor, weights: Vector | None) -> RiskCov
 
 
 def _curve(confidence: Vector, loss: Vector, weights: Vector | None) -> RiskCoverageCurve:
-    """Cumulative sums from the highest confidence down, read at the end of each tie."""
+    """Curve from cumulative sums, highest confidence first, read at the end of each tie."""
     if weights is not None:
         counted = weights > 0
         confidence, loss, weights = confidence[counted], loss[counted], weights[counted]

@@ -31,7 +31,7 @@ LEAST_EFFECTIVE = 10.0
 """With a smaller effective size of weighted samples an interval means nothing."""
 _TOLERANCE = 1e-13  # of derivatives
 _MOST_LEVERAGE = 0.999
-_FAR = 1e6  # no bound of an interval is looked for beyond
+_FAR = 1e6  # search limit for the bounds of an interval
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def calibration_slope(
     .. math:: \mathrm{logit}\, P(y_i = 1) = a + b \, \mathrm{logit}(p_i)
 
     ``slope`` b and ``intercept`` a have the greatest likelihood together: 1 and 0 are perfect. A slope below
-    1 says that probabilities are too extreme (over-confident), above 1 too timid. ``in_the_large`` is the
+    1 says that probabilities are too extreme (overconfident), above 1 too timid. ``in_the_large`` is the
     intercept where the slope is held at 1: below 0 the probabilities are too high on the whole, above 0 too
     low. An event ``(N,)``: itself; classes ``(N, C)``: the top label being right, p its probability.
 
@@ -84,8 +84,8 @@ def calibration_slope(
         ignore_index: Samples or positions with this label are left out.
 
     Returns:
-        Three estimates; ``value`` is ``None``, with the ``reason``, where none exists: all outcomes alike (no
-        intercept), all probabilities alike (no slope), or probabilities that separate the outcomes (an
+        Three estimates; ``value`` is ``None``, with the ``reason``, if none exists: all outcomes equal (no
+        intercept), all probabilities equal (no slope), or probabilities that separate the outcomes (an
         infinite slope). A bound of a profile interval may be infinite.
 
     Raises:
@@ -144,7 +144,7 @@ def calibration_slope(
 
 @dataclass(frozen=True)
 class Sample:
-    """Log-odds ``(N,)``, outcomes 0 or 1, and shares of the weight; no row without weight."""
+    """Log-odds ``(N,)``, outcomes 0 or 1, and shares of the weight; without rows of weight zero."""
 
     log_odds: Vector
     outcomes: Vector
@@ -152,7 +152,7 @@ class Sample:
 
     @classmethod
     def of(cls, scores: Vector, outcomes: Vector, weights: Vector | None = None) -> Sample:
-        """From probabilities ``(N,)``."""
+        """Sample from probabilities ``(N,)``."""
         if weights is None:
             shares = np.full(len(scores), 1 / len(scores))
         else:
@@ -162,7 +162,7 @@ class Sample:
         return cls(np.log(p) - np.log1p(-p), outcomes, shares)
 
     def why_undefined(self, *, slope: bool) -> str | None:
-        """Why there is no estimate: of the slope, or of the intercept where the slope is given."""
+        """Reason for a missing estimate: of the slope, or of the intercept at a given slope."""
         low, high = self.log_odds[self.outcomes == 0], self.log_odds[self.outcomes == 1]
         if not (len(low) and len(high)):
             return ALIKE
@@ -175,13 +175,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class LogisticFit:
-    """The estimate where one exists, and what its uncertainty is made of."""
+    """Estimate, if one exists, and the parts of its uncertainty."""
 
-    parameters: Vector  # free ones: intercept, and slope unless that was given
+    parameters: Vector  # free ones: intercept, and slope unless given
     loss: float  # mean log loss in nats
     influence: Matrix  # (N, parameters) of each row on each
     information: Matrix  # per unit of weight
-    leverage: Vector  # (N,) by how much a row's own fitted probability follows its outcome
+    leverage: Vector  # (N,) leverage: change of a row's fitted probability with its own outcome
     expected_square: Matrix  # (N, parameters) mean square of the influence if the line is right
 
     def weighted_influence(self, shares: Vector) -> Matrix:
@@ -247,7 +247,7 @@ def logistic(design: Matrix, outcomes: Vector, shares: Vector, start: Vector, fr
 
 
 def reach_of(effective: float, level: float) -> float:
-    """Half an interval, in standard errors: Student's quantile by the effective size, less a line's two."""
+    """Half width of an interval in standard errors: Student's quantile for the effective size minus two."""
     from scipy.special import stdtrit
 
     return float(stdtrit(max(1.0, effective - 2), (1 + level) / 2))
@@ -256,10 +256,10 @@ def reach_of(effective: float, level: float) -> float:
 def profile_bounds(
     loss_at: Callable[[float], float], best: float, quantile: float, num_samples: int
 ) -> tuple[float, float]:
-    """Where twice the log-likelihood lost, against the best value, is a quantile of the chi-squared law."""
+    """Bounds where twice the loss of log-likelihood reaches a quantile of the chi-squared law."""
     from scipy.optimize import brentq
 
-    find: Any = brentq  # whose stubs do not tell its forms apart
+    find: Any = brentq  # its stubs do not distinguish its forms
     least = loss_at(best)
 
     def excess(value: float) -> float:

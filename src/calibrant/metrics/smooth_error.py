@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 NARROWEST_CURVE = 1e-3  # a finer curve is finer than a pixel
-EMPTY = 1e-6  # density below which a curve says nothing
+EMPTY = 1e-6  # density below which a curve is undefined
 
 
 @suggesting()
@@ -55,7 +55,7 @@ def smooth_calibration_error(
     Args:
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        classwise: Whether every class counts, not only the top label; an event ``(N,)`` then counts as the
+        classwise: Measure every class, not only the top label; an event ``(N,)`` then counts as the
             two classes ``(1 - p, p)``.
         average: With ``classwise`` or several labels per sample: ``"macro"`` for the mean over the columns,
             ``"none"`` for one value per column.
@@ -93,7 +93,7 @@ def smooth_calibration_error(
 
 @dataclass(frozen=True)
 class SmoothCalibrationWitness:
-    """A function that attains the smooth calibration error, and a bound that shows it cannot be beaten."""
+    """A function that attains the smooth calibration error, and a bound that proves it optimal."""
 
     value: float
     upper_bound: float
@@ -102,7 +102,7 @@ class SmoothCalibrationWitness:
     values: Float[Tensor, " n"]
 
     def __call__(self, scores: ArrayLike) -> Tensor:
-        """The function at any scores: straight between the points, constant beyond them."""
+        """Evaluate the function: linear between the points, constant beyond them."""
         at = as_float_tensor(scores, name="scores")
         values = np.interp(at.to("cpu", torch.float64).numpy(), self.points.numpy(), self.values.numpy())
         return torch.as_tensor(values, dtype=torch.float64).to(at.device)
@@ -114,8 +114,8 @@ def smooth_calibration_witness(
 ) -> SmoothCalibrationWitness:
     r"""The function w that attains the smooth calibration error.
 
-    Where w is positive the model is under-confident (outcomes exceed what was stated), where it is negative,
-    over-confident. The witness proves :math:`\mathrm{smCE} \ge` ``value``: it is 1-Lipschitz with values in
+    If w is positive, the model is underconfident (outcomes exceed the predictions); if it is negative,
+    overconfident. The witness proves :math:`\mathrm{smCE} \ge` ``value``: it is 1-Lipschitz with values in
     [-1, 1], and ``value`` is its sum. ``upper_bound`` proves the other side, by the dual programme
 
     .. math:: \mathrm{smCE} = \min_h \sum_j |h_j - h_{j-1}| + \sum_j (p_{j+1} - p_j) |h_j - C_j| ,
@@ -175,7 +175,7 @@ def post_processing_gap(
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""How much a Lipschitz change of the probabilities could lower squared loss or log loss.
+    r"""Largest reduction of squared loss or log loss by a Lipschitz change of the probabilities.
 
     For the squared loss, ``score="brier"``, by changing the probabilities:
 
@@ -290,7 +290,7 @@ def smooth_ece(
 
 @dataclass(frozen=True)
 class SmoothReliabilityCurve:
-    """One entry per position; ``confidence`` and ``outcome`` are ``None`` where there is hardly a sample."""
+    """One entry per position; ``confidence`` and ``outcome`` are ``None`` where samples are too sparse."""
 
     positions: tuple[float, ...]
     density: tuple[float, ...]
@@ -354,7 +354,7 @@ def smooth_reliability_curve(
     bandwidth = max(bandwidth, NARROWEST_CURVE)
     share = shares(len(scores), mass)
     cells = num_points - 1
-    refined = math.ceil(4 / bandwidth / cells)  # as many times finer as the series needs
+    refined = math.ceil(4 / bandwidth / cells)  # finer by the factor that the series needs
 
     def smoothed(masses: Vector) -> Vector:
         return HeatSeries(np.minimum(scores, 1.0), masses).values(bandwidth, cells * refined)[::refined]

@@ -44,9 +44,9 @@ def top_k_calibration_error(
     Args:
         probs: Class probabilities, shape ``(N, C)``.
         labels: Classes in ``0..C-1``, shape ``(N,)``.
-        k: How many classes, from 1 to ``C``.
-        judge: ``"set"``: does the sum of the k largest say how often the label is among them (calibration of
-            top-k accuracy)? ``"rank"``: does the k-th largest say how often it is the label?
+        k: Number of classes, from 1 to ``C``.
+        judge: With ``"set"`` the sum of the k largest predicts that the label is among them (calibration of
+            top-k accuracy), with ``"rank"`` the k-th largest that it is the label.
         num_bins: Number of bins.
         binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
         norm: ``"l1"`` or ``"l2"``.

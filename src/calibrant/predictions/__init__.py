@@ -1,4 +1,4 @@
-"""What a classifier said: one table of scores and labels, and the files that hold it."""
+"""A classifier's predictions: one table of scores and labels, and the files that hold it."""
 
 from calibrant._math.top_k import TopK, top_k_of
 from calibrant.predictions.bands import bands_of

@@ -1,4 +1,4 @@
-"""Bands of a number that samples come with, such as a token's position, judged as groups."""
+"""Group samples by bands of a number, such as a token's position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_BANDS = 8
 
 
 def named_bands(text: str) -> tuple[str, tuple[float, ...]]:
-    """A column and where its bands begin: ``position``, or ``position:0:128:512``.
+    """Return a column and the starts of its bands: ``position``, or ``position:0:128:512``.
 
     Raises:
         InputError: If these are no rising numbers.
@@ -36,7 +36,7 @@ def named_bands(text: str) -> tuple[str, tuple[float, ...]]:
 def bands_of(
     values: ArrayLike, *, name: str = "values", most: int = MOST_BANDS, starts: Sequence[float] = ()
 ) -> list[str]:
-    """The band of each sample: neighbouring numbers, in groups of roughly equal size.
+    """Return the band of each sample: neighbouring numbers, in groups of roughly equal size.
 
     Args:
         values: A number for each sample, shape ``(N,)``.
@@ -102,7 +102,7 @@ def _number(value: Any) -> float:
 
 
 def _texts(numbers: Sequence[float]) -> dict[float, str]:
-    """Numbers with four digits, or enough to differ."""
+    """Return short labels for numbers: four digits, or enough that all labels differ."""
     distinct = set(numbers)
     for digits in range(4, 18):
         texts = {each: _text(each, digits) for each in distinct}

@@ -1,4 +1,4 @@
-"""What a caller or a file gives, as the tensors and names that predictions hold."""
+"""Check the caller's input and turn it into the tensors and names of predictions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _least_samples: ContextVar[int] = ContextVar("least_samples", default=2)
 
 @contextmanager
 def one_sample_allowed() -> Generator[None]:
-    """Within this, predictions may hold a single sample: one cannot be judged, but can be repaired."""
+    """Allow predictions of a single sample in this context, which can be repaired but not evaluated."""
     token = _least_samples.set(1)
     try:
         yield
@@ -40,7 +40,7 @@ def one_sample_allowed() -> Generator[None]:
 
 
 def refuse_too_few(num_samples: int, name: str, *, judged: bool = True) -> None:
-    """Refuse fewer samples than predictions must hold: two if they can be judged, as they have labels."""
+    """Refuse fewer samples than predictions need: two if they have labels to evaluate."""
     least = _least_samples.get() if judged else 1
     if num_samples < least:
         samples = "one sample" if least == 1 else "two samples"
@@ -48,7 +48,7 @@ def refuse_too_few(num_samples: int, name: str, *, judged: bool = True) -> None:
 
 
 def as_scores(values: ArrayLike, *, name: str, judged: bool = True) -> Tensor:
-    """A float tensor on the CPU; nothing can be said about the calibration of fewer than two samples."""
+    """Return a float tensor on the CPU; refuse too few samples."""
     tensor = as_float_tensor(values, name=name).cpu()
     if tensor.ndim == 0:
         raise InputError(f"`{name}` must have shape (N,) or (N, C); got ().")
@@ -65,7 +65,7 @@ def of_shape(values: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def repair_events(probs: Tensor, *, name: str) -> tuple[Tensor, tuple[str, ...]]:
-    """Probabilities of events, each on its own: what exceeds one by at most 1e-3 is set to one, and noted."""
+    """Set event probabilities at most 1e-3 above one to one, and note it."""
     _refuse_outside(probs, name=name, slack=ROW_SUM_TOLERANCE)
     largest = float(probs.max())
     if largest <= 1:
@@ -76,7 +76,7 @@ def repair_events(probs: Tensor, *, name: str) -> tuple[Tensor, tuple[str, ...]]
 
 
 def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
-    """Rows that miss one by more than rounding explains are divided by their sum; far ones are refused."""
+    """Divide rows whose sum misses one by more than rounding by their sum; refuse larger misses."""
     slack = row_sum_tolerance(probs.dtype)
     _refuse_outside(probs, name="probs", slack=slack)
     num_rows = probs.shape[0]
@@ -106,13 +106,13 @@ def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
 
 
 def rows_divided(count: int, num_rows: int, largest: float) -> str:
-    """The note on rows that were repaired."""
+    """Return the note on rows that were repaired."""
     divided = "was divided by its sum" if count == 1 else "were divided by their sum"
     return f"{count} of {num_rows} rows of `probs` missed one, by up to {largest:.2g}, and {divided}."
 
 
 def as_split(values: ArrayLike, num_samples: int) -> Tensor:
-    """Which split a sample belongs to, as uint8: 0 calibration, 1 test."""
+    """Return each sample's split as uint8: 0 calibration, 1 test."""
     rule = "`split` must be 0, calibration or val, or else 1 or test"
     texts = as_texts(values)
     if texts is not None:
@@ -127,7 +127,7 @@ def as_split(values: ArrayLike, num_samples: int) -> Tensor:
 
 
 def one_number_each(values: ArrayLike, num_samples: int, *, name: str) -> Tensor:
-    """Whole numbers, one per sample, as int64."""
+    """Return whole numbers, one per sample, as int64."""
     tensor = as_label_tensor(values, name=name).cpu()
     if tensor.shape != (num_samples,):
         raise InputError(
@@ -137,7 +137,7 @@ def one_number_each(values: ArrayLike, num_samples: int, *, name: str) -> Tensor
 
 
 def as_names(values: ArrayLike, *, name: str) -> tuple[str, ...]:
-    """Names that every file can hold: no line breaks, no blanks around, nothing beyond UTF-8."""
+    """Return names that every file can hold: stripped, one line, valid UTF-8."""
     listed = _as_array(values)
     listed = listed.tolist() if isinstance(listed, np.ndarray | torch.Tensor) else listed
     if isinstance(listed, str) or not isinstance(listed, Sequence):
@@ -146,7 +146,7 @@ def as_names(values: ArrayLike, *, name: str) -> tuple[str, ...]:
 
 
 def check_class_names(names: tuple[str, ...], num_classes: int) -> tuple[str, ...] | None:
-    """One name per class; the plain numbers 0, 1, ... in order say nothing and count as no names."""
+    """Check one name per class; the plain numbers 0, 1, ... in order count as no names."""
     if len(names) != num_classes:
         raise InputError(f"`class_names` must hold {num_classes} names, one per class; got {len(names)}.")
     if "" in names:
@@ -155,7 +155,7 @@ def check_class_names(names: tuple[str, ...], num_classes: int) -> tuple[str, ..
 
 
 def as_groups(values: ArrayLike | None, num_samples: int, *, name: str = "groups") -> tuple[str, ...] | None:
-    """One name per sample, of its group or cluster, if any."""
+    """Return the group or cluster name of each sample, if any."""
     if values is None:
         return None
     groups = as_names(values, name=name)
@@ -165,7 +165,7 @@ def as_groups(values: ArrayLike | None, num_samples: int, *, name: str = "groups
 
 
 def as_rows(index: slice | ArrayLike, num_samples: int) -> slice | Tensor:
-    """A forward slice, or the numbers of the rows that a mask, row numbers or a backward slice choose."""
+    """Return a forward slice, or the row numbers that a mask, row numbers or a backward slice select."""
     if isinstance(index, slice):
         if (index.step or 1) > 0:
             return index
@@ -186,7 +186,7 @@ def as_rows(index: slice | ArrayLike, num_samples: int) -> slice | Tensor:
 
 
 def as_texts(values: Any) -> list[str] | None:
-    """The values as texts without blanks around, or None where they are not texts."""
+    """Return the values as stripped texts, or None if they are not texts."""
     values = _as_array(values)
     if isinstance(values, np.ndarray) and values.dtype.kind in "USO":
         listed: list[Any] = values.reshape(-1).tolist() if values.ndim == 0 else values.tolist()
@@ -214,35 +214,35 @@ def refuse_other_order(given: Mapping[str, Any]) -> None:
 
 
 def _as_array(values: Any) -> Any:
-    """Columns of pandas, polars and pyarrow as arrays; everything else as it is."""
+    """Return columns of pandas, polars and pyarrow as arrays; leave everything else unchanged."""
     if isinstance(values, Tensor | np.ndarray) or not hasattr(values, "__array__"):
         return values
     return np.asarray(values)
 
 
 def shown(text: str) -> str:
-    """A text for a message: quoted, in one line, not too long."""
+    """Quote a text for a message, in one short line."""
     return repr(text if len(text) <= 60 else text[:60] + "…")
 
 
 def listing(names: Iterable[str], *, most: int = 12) -> str:
-    """Names as they are shown in a message."""
+    """Join names for a message."""
     known = [f"`{name[:60]}`" if name else "(no name)" for name in names]
     return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
 
 
 def is_missing(item: Any) -> bool:
-    """Whether it is what Python, NumPy and pandas put where nothing is known."""
+    """Return True for the missing values of Python, NumPy and pandas."""
     return item is None or str(item) in {"nan", "<NA>", "NaT"}
 
 
 def _name(item: Any, what: str, row: int) -> str:
-    """One name, in the form that every file format gives back unchanged."""
+    """Return a name in the form that every file format preserves."""
     if isinstance(item, bytes):
         item = item.decode(errors="surrogateescape")
     if isinstance(item, int | np.integer | np.bool):  # bool is an int
         item = str(int(item))
-    if isinstance(item, float) and item.is_integer():  # as numpy has numbers of classes
+    if isinstance(item, float) and item.is_integer():  # numpy can give class numbers as floats
         item = str(int(item))
     if not isinstance(item, str):
         got = repr(item) if item is None or isinstance(item, float) else f"a {type(item).__name__}"
@@ -255,7 +255,7 @@ def _name(item: Any, what: str, row: int) -> str:
 
 
 def refuse_beyond_one(tensor: Tensor, rule: str) -> None:
-    """Whole numbers other than 0 and 1 break the rule."""
+    """Refuse whole numbers other than 0 and 1."""
     bad = (tensor < 0) | (tensor > 1)
     if bool(bad.any()):
         row = first_row(bad)
@@ -263,7 +263,6 @@ def refuse_beyond_one(tensor: Tensor, rule: str) -> None:
 
 
 def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
-    """Refuse what is not in [0, 1 + slack], as NaN is not."""
     low, high = torch.aminmax(probs)  # NaN propagates to both
     if float(low) >= 0 and float(high) <= 1 + slack:
         return

@@ -1,4 +1,4 @@
-"""Segmentation outputs, read and repaired image by image: only one image is ever held."""
+"""Segmentation outputs, read and repaired image by image: memory holds one image."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from calibrant.predictions.table import Predictions
 
 SPACES = ("logits", "probs")
 Repair: TypeAlias = Callable[[NDArray[Any], str], NDArray[Any]]
-"""What makes probabilities ``(P, C)`` of the scores ``(P, C)`` of one image, in a space."""
+"""Function from the scores ``(P, C)`` of one image, in a space, to probabilities ``(P, C)``."""
 
 
 class ImageFiles:
-    """Arrays in files of their own, read on demand."""
+    """Arrays in one file each, read on demand."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = [each.absolute() for each in paths]
@@ -46,7 +46,7 @@ class ImageFiles:
 
 
 class MappedImages:
-    """An array in a file, mapped; who else works on it maps it too."""
+    """A memory-mapped array in a file; worker processes map it again."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._array = path.absolute(), np.load(path, mmap_mode="r", allow_pickle=False)
@@ -62,7 +62,7 @@ class MappedImages:
 
 
 class ImagesOfArchive:
-    """The images of an array in an archive; where it is packed, reading them in order costs one pass."""
+    """Images of an array in an archive; a compressed array is read once, in order."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._path, self._name = path.absolute(), name
@@ -98,11 +98,11 @@ class ImagesOfArchive:
 
     @property
     def in_any_order(self) -> bool:
-        """Whether an image can be read without those before it."""
+        """Return True if images can be read in any order."""
         return self._start is not None
 
     def _read_on(self, place: int, size: int) -> bytes:
-        """The bytes of an image after those that were read, or from the start."""
+        """Read ``size`` bytes from ``place``, going on from the last read where possible."""
         if self._stream is None or place < self._next:
             self.__del__()
             with zipfile.ZipFile(self._path) as archive:  # which stays open as long as its member does
@@ -125,7 +125,7 @@ def _start(path: Path, member: zipfile.ZipInfo) -> int | None:
 
 
 def header_of(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Shape, dtype and where the numbers begin."""
+    """Return shape, dtype and offset of the numbers."""
     read: dict[tuple[int, int], Callable[..., Any]] = {
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,
@@ -152,7 +152,7 @@ def damage_named(path: Path) -> Generator[None]:
 
 
 class Images(Protocol):
-    """Arrays by number, one for each image: an array, a memory map, a list, or what reads or makes them."""
+    """Numbered arrays, one per image: an array, a memory map, a list, or a reader."""
 
     def __len__(self) -> int: ...
 
@@ -169,19 +169,19 @@ class Image:
 
 
 class DensePredictions:
-    """Scores ``(C, H, W)`` and labels ``(H, W)`` of many images, or of signals of any other dimensions.
+    """Scores ``(C, H, W)`` and labels ``(H, W)`` of many images, or of signals of any other dimension.
 
-    :func:`calibrant.evaluate` judges them with one image in memory, and by whole images: pixels of one image
-    are not independent. :meth:`sample` takes some pixels of each image, to fit a calibrator on.
+    :func:`calibrant.evaluate` holds one image in memory, and resamples whole images, since pixels of one
+    image are dependent. :meth:`sample` returns some pixels of each image, to fit a calibrator.
 
     Args:
         logits: Scores before the softmax: an array ``(N, C, d1, ...)``, which may be a memory map, or a
             sequence of arrays ``(C, d1, ...)``, which may differ in size. A single channel, or images
             ``(H, W)`` without one, are scores of class 1 of two.
-        probs: The same for probabilities.
+        probs: Probabilities in the same form, instead of ``logits``.
         labels: Classes, ``(N, d1, ...)`` or a sequence of ``(d1, ...)``, with or without a channel.
         ignore_index: Positions with this label are left out.
-        split: 0 or ``"calibration"`` for images to fit on, 1 or ``"test"`` for images to judge, ``(N,)``.
+        split: 0 or ``"calibration"`` for images to fit on, 1 or ``"test"`` for test images, ``(N,)``.
         class_names: One name per class.
         names: One name per image.
         source: The file or folder.
@@ -243,33 +243,33 @@ class DensePredictions:
 
     @property
     def kind(self) -> Literal["binary", "multiclass"]:
-        """Two classes are judged as one event."""
+        """Kind of predictions; two classes are evaluated as one event."""
         return "binary" if self.num_classes == 2 else "multiclass"
 
     @property
     def in_any_order(self) -> bool:
-        """Whether an image can be read without those before it, as of anything but a packed archive."""
+        """True if images can be read in any order, as from anything but a compressed archive."""
         return all(getattr(each, "in_any_order", True) for each in (self._scores, self._labels))
 
     @property
     def has_split(self) -> bool:
-        """Whether some images are marked to fit on, and some to judge."""
+        """True if some images are marked for fitting and others for the test."""
         return self.split is not None and len(np.unique(self.split)) == 2
 
     @property
     def test_images(self) -> list[int]:
-        """The images to judge: those that are marked, or all."""
+        """Numbers of the test images: the marked ones, or all."""
         if self.split is None or not (self.split == 1).any():
             return list(range(self.num_images))
         return np.flatnonzero(self.split == 1).tolist()
 
     @property
     def num_images(self) -> int:
-        """How many images there are."""
+        """Number of images."""
         return len(self.names)
 
     def images(self, which: Iterable[int] | None = None) -> Iterator[Image]:
-        """The images, or some of them, one after the other; positions that are ignored are left out.
+        """Yield all images, or a selection, without ignored positions.
 
         Raises:
             InputError: If a shape does not fit, a label is out of range, or a score is not a number.
@@ -278,7 +278,7 @@ class DensePredictions:
             yield self._image(place)
 
     def sample(self, num_positions: int, which: Iterable[int] | None = None, *, seed: int = 0) -> Predictions:
-        """Random positions of each image as predictions whose clusters are the images.
+        """Return random positions of each image as predictions whose clusters are the images.
 
         Args:
             num_positions: How many of each image; all, where it has fewer.
@@ -354,14 +354,14 @@ class DensePredictions:
 
 
 def of_two_classes(scores: NDArray[Any], space: str) -> NDArray[Any]:
-    """Scores ``(2, d1, ...)`` of the single channel ``(1, d1, ...)`` of class 1."""
+    """Return scores ``(2, d1, ...)`` from the single channel ``(1, d1, ...)`` of class 1."""
     return np.concatenate([np.zeros_like(scores) if space == "logits" else 1 - scores, scores])
 
 
 def load_dense(
     path: str | os.PathLike[str], *, ignore_index: int | None = None, class_names: Sequence[str] | None = None
 ) -> DensePredictions:
-    """Segmentation outputs of a folder or archive, of which one image at a time is read.
+    """Open the segmentation outputs of a folder or archive, which are read image by image.
 
     - A folder with ``logits.npy`` (or ``probs.npy``) of shape ``(N, C, H, W)`` and ``labels.npy`` of shape
       ``(N, H, W)``, which are mapped and not read; scores of one event may do without ``C``.
@@ -394,7 +394,7 @@ def load_dense(
 
 
 def is_dense(path: str | os.PathLike[str]) -> bool:
-    """Whether a file or folder holds segmentation outputs, as far as names and shapes tell."""
+    """Return True if a file or folder holds segmentation outputs, judging by names and shapes."""
     path = Path(path)
     try:
         if path.is_dir():
@@ -412,7 +412,7 @@ def is_dense(path: str | os.PathLike[str]) -> bool:
 
 
 def holds_images(path: Path) -> bool:
-    """Whether a folder, or an archive, holds scores of images, with labels or without."""
+    """Return True if a folder or an archive holds scores of images, with or without labels."""
     if not path.is_dir():
         return is_dense(path)
     found = _scores_in(path)
@@ -420,7 +420,7 @@ def holds_images(path: Path) -> bool:
 
 
 def _scores_in(folder: Path) -> tuple[str, Path] | None:
-    """Logits or probabilities, and the file of all images, or the folder with a file for each."""
+    """Return the space of the scores, and their file or folder."""
     for space in SPACES:
         for place in (folder / f"{space}.npy", folder / space):
             if place.is_file() if place.suffix else place.is_dir():
@@ -440,7 +440,7 @@ def _space_in(archive: zipfile.ZipFile) -> str | None:
 
 
 def _dense_in(path: Path) -> tuple[Images, Images, str, list[str] | None]:
-    """Scores, labels, which scores they are, and the names of images where files have them."""
+    """Return scores, labels, the space of the scores, and image names if files have them."""
     if path.suffix == ".npz":
         with zipfile.ZipFile(path) as archive:
             space = _space_in(archive)
@@ -485,21 +485,21 @@ def _split(split: Sequence[int | str] | NDArray[Any], num_images: int) -> NDArra
 
 
 def marks_in(folder: Path) -> tuple[str, ...]:
-    """The note on images that are calibrated already."""
+    """Return the note on images that are calibrated already."""
     file = folder / f"{MARK}.npy"
     return notes_of_mark(_mapped(file)) if file.is_file() else ()
 
 
 def repair_images(folder: Path, out: Path, repair: Repair, *, num_classes: int | None, mark: str) -> int:
-    """Write a folder of probabilities of the same layout, with one image in memory, whole or not at all.
+    """Write repaired probabilities in a folder of the same layout, one image at a time, whole or not at all.
 
     Args:
         folder: With ``logits.npy`` (or ``probs.npy``) of shape ``(N, C, d1, ...)``, or with a folder
             ``logits`` (or ``probs``) of files ``(C, d1, ...)``. Labels are not needed, and not copied.
         out: The new folder: ``probs.npy``, or ``probs`` with files of the same names.
-        repair: Makes probabilities of scores.
+        repair: Function from scores to probabilities.
         num_classes: C.
-        mark: What says in the new folder that it is calibrated.
+        mark: Mark in the new folder that it is calibrated.
 
     Returns:
         The number of images.

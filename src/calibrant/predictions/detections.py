@@ -1,4 +1,4 @@
-"""Object detections in COCO's files: matched with what was annotated, and right or wrong from there on."""
+"""Object detections in COCO files, matched with annotations and marked right or wrong."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COVARIATES = ("x", "y", "width", "height")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Detections:
-    """Detected boxes: how sure, whether right, of which class, where, and in which image."""
+    """Detected boxes: confidence, correctness, class, position and image."""
 
     confidences: NDArray[np.float64]
     correct: NDArray[np.bool_]
@@ -45,7 +45,7 @@ class Detections:
     """The note on detections whose scores are calibrated already."""
 
     def covariates(self, names: Iterable[str] = COVARIATES) -> NDArray[np.float64]:
-        """Some columns of the boxes ``(N, k)``.
+        """Return some columns of the boxes ``(N, k)``.
 
         Raises:
             InputError: If a name is none of x, y, width and height.
@@ -57,7 +57,7 @@ class Detections:
         return self.boxes[:, [COVARIATES.index(name) for name in wanted]]
 
     def predictions(self, *, bands: Sequence[str] = ()) -> Predictions:
-        """Confidences with what became of them, classes as groups and images as clusters.
+        """Return confidences and correctness, with classes as groups and images as clusters.
 
         Args:
             bands: Which of x, y, width and height make the groups in place of the classes, by bands of
@@ -91,11 +91,11 @@ class Detections:
 def load_detections(
     results: str | os.PathLike[str], annotations: str | os.PathLike[str], *, iou: float = 0.5
 ) -> Detections:
-    """Detections of a COCO results file, matched with its annotations.
+    """Load detections from a COCO results file and match them with its annotations.
 
     In each image and class the most confident detection is matched first, with the box left over that it
-    overlaps most; it is right if that overlap, intersection over union, is ``iou`` or more. What matches only
-    a crowd is left out.
+    overlaps most; it is right if this intersection over union is at least ``iou``. Detections that match only
+    a crowd are omitted.
 
     Args:
         results: A list of ``image_id``, ``category_id``, ``bbox`` (x, y, width, height in pixels), ``score``.
@@ -110,7 +110,7 @@ def load_detections(
         OSError: If a file cannot be opened.
 
     Note:
-        Objects that were not detected do not count: calibration is about what is stated.
+        Objects that were not detected do not count: calibration is about stated confidences.
 
     References:
         Küppers, Kronenberger, Shantia and Haselhoff, "Multivariate Confidence Calibration for Object
@@ -140,7 +140,7 @@ def load_detections(
 
 
 def overlaps(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Intersection over union ``(n, m)`` of boxes by corner and size.
+    """Return the intersection over union ``(n, m)`` of boxes, given by corner and size.
 
     Example:
         >>> overlaps(np.array([[0.0, 0, 2, 2]]), np.array([[1.0, 0, 2, 2], [5, 5, 1, 1]])).round(3)
@@ -203,7 +203,7 @@ def _matched(found: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], iou: 
 def boxes_of(
     entries: Sequence[Mapping[str, Any]], annotations: str | os.PathLike[str]
 ) -> NDArray[np.float64]:
-    """Centres and sizes of detected boxes ``(N, 4)``, as shares of their images' sizes."""
+    """Return centres and sizes of detected boxes ``(N, 4)``, relative to their images."""
     truth = parsed(Path(annotations))
     try:
         return _shares(entries, {each["id"]: each for each in truth["images"]})
@@ -212,7 +212,7 @@ def boxes_of(
 
 
 def scores_of(entries: Sequence[Any]) -> NDArray[np.float64]:
-    """The scores of detections ``(N,)``; refuses what is not a number in 0..1."""
+    """Return the scores of detections ``(N,)``; refuse scores outside 0..1."""
     for place, each in enumerate(entries):
         score = each.get("score") if isinstance(each, dict) else None
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
@@ -221,7 +221,7 @@ def scores_of(entries: Sequence[Any]) -> NDArray[np.float64]:
 
 
 def _classes(entries: Sequence[Mapping[str, Any]], truth: Mapping[str, Any]) -> list[str]:
-    """The names of the classes of detections, or their numbers where the annotations name none."""
+    """Return the class name of each detection, or its number if the annotations have no names."""
     names = {each["id"]: str(each["name"]) for each in truth.get("categories", [])}
     for place, each in enumerate(entries):
         if names and each["category_id"] not in names:
@@ -233,7 +233,7 @@ def _classes(entries: Sequence[Mapping[str, Any]], truth: Mapping[str, Any]) -> 
 
 
 def _refuse_corners(entries: Sequence[Mapping[str, Any]], images: Mapping[Any, Any]) -> None:
-    """Refuse boxes of two corners, most of which would end beyond their images as corners and sizes."""
+    """Refuse boxes that seem to give two corners: most would end outside their images."""
     boxes, sizes = _boxes(entries), _sizes(entries, images)
     beyond = (boxes[:, :2] + boxes[:, 2:] > sizes + 1).any(axis=1)
     are_corners = (boxes[:, 2:] > boxes[:, :2]).all() and (boxes[:, 2:] <= sizes + 1).all()
@@ -266,7 +266,7 @@ def _boxes(entries: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
 
 
 def parsed(path: Path) -> Any:
-    """What a file of JSON holds."""
+    """Parse a JSON file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
@@ -275,13 +275,13 @@ def parsed(path: Path) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DetectionResults:
-    """The entries of a results file, and their scores as confidences."""
+    """Entries of a results file, and their scores as confidences."""
 
     entries: Sequence[Mapping[str, Any]]
     predictions: Predictions
 
     def save(self, path: Path, repaired: Predictions) -> None:
-        """Write the entries again, all fields kept, with other scores, and their mark if they have one."""
+        """Write the entries with repaired scores, and their mark if they have one."""
         scores, mark = repaired.confidence.tolist(), mark_in(repaired.notes)
         marked = {} if mark is None else {MARK: mark.text}
         changed = [
@@ -292,7 +292,7 @@ class DetectionResults:
 
 
 def detection_results(path: Path, *, annotations: Path | None = None) -> DetectionResults | None:
-    """What a file of COCO's results holds, if it is one; ``annotations`` name the classes."""
+    """Read a COCO results file, or return None for another file; ``annotations`` name the classes."""
     if path.suffix.lower() != ".json" or not path.is_file():
         return None
     entries = parsed(path)

@@ -1,4 +1,4 @@
-"""What a fitted classifier of scikit-learn's form says, without importing scikit-learn."""
+"""Scores and classes of a fitted scikit-learn classifier, without importing scikit-learn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Response: TypeAlias = Literal["auto", "decision_function", "predict_proba"]
 def scores_of(
     estimator: Any, X: Any, response: Response, num_classes: int, *, margins_first: bool = False
 ) -> tuple[str, NDArray[np.float64]]:
-    """The method that answered, and its scores: ``(N, C)``, or of a decision between two ``(N,)``.
+    """Return the method used and its scores: ``(N, C)``, or ``(N,)`` for a decision between two classes.
 
     Raises:
         InputError: If the estimator lacks the method, or gives other than one number per class.
@@ -52,7 +52,7 @@ def classes_of(estimator: Any) -> NDArray[Any]:
 
 
 def class_numbers(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
-    """Labels ``(N,)`` by the place of their class."""
+    """Return labels ``(N,)`` as class indices."""
     number = {name: place for place, name in enumerate(classes.tolist())}
     labels = np.asarray(y)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
@@ -64,14 +64,13 @@ def class_numbers(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
 
 
 def _innermost(estimator: Any) -> Any:
-    """The classifier that a pipeline or a search ends in."""
     if hasattr(estimator, "best_estimator_"):
         return _innermost(estimator.best_estimator_)
     return _innermost(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
 
 
 def _check_scores(name: str, given: NDArray[np.float64], estimator: Any, num_classes: int) -> None:
-    """Refuse scores that are not one per class, and NaN."""
+    """Refuse NaN, and anything but one score per class."""
     by_pairs = getattr(_innermost(estimator), "decision_function_shape", "ovr") == "ovo"
     if name == "decision_function" and num_classes > 2 and by_pairs:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Reading predictions: the ending chooses the format; the size decides whether scores stay in the file."""
+"""Read predictions: the ending chooses the format, the size whether scores stay in the file."""
 
 from __future__ import annotations
 
@@ -104,18 +104,18 @@ def load_predictions(
             address that fsspec knows.
         kind: The kind that the file must hold; needed only for ``"multilabel"`` if neither labels nor the
             file say so.
-        columns: What the columns of a table are called, where they have names of their own.
-        percent: Whether probabilities are percentages; by default where all have a ``%`` sign, where those of
-            several classes sum to 100, or where a column goes beyond 50 and holds nothing between 0 and 1.
-        scale: What stands for 0 and for 1 in a column of another scale: ``(1, 5)`` for one to five stars.
-        positive_class: Where labels are two words beside one score: the one whose score it is.
+        columns: Names of a table's columns that differ from the above.
+        percent: Read probabilities as percentages; by default if all have a ``%`` sign, those of several
+            classes sum to 100, or a column goes beyond 50 without values between 0 and 1.
+        scale: Values for 0 and 1 in a column of another scale: ``(1, 5)`` for one to five stars.
+        positive_class: The word whose score is given, if labels are two words with one score.
         lm_score: How answers are scored in samples of lm-evaluation-harness: ``"acc"`` for the softmax of
             their log-likelihoods, ``"acc_norm"`` for that of their log-likelihoods per character,
             ``"acc_bytes"`` per byte. Which confidence is read from logs of inspect-ai: ``"recorded"`` numbers
             of scorers, ``"logprobs"`` of options, ``"stated"`` in answers, ``"agreement"`` of repeats, by
             default the first of these.
-        format: The ending of the format, such as ``"csv"``, where the path has another.
-        name: What the predictions are called, where that is not the file's name.
+        format: The ending of the format, such as ``"csv"``, if the path has another.
+        name: Name of the predictions, by default the file's.
 
     Returns:
         Predictions with the file's name, SHA-256 and format in ``source``; the floats keep the file's dtype
@@ -166,7 +166,7 @@ def open_predictions(
     format: str | None = None,  # noqa: A002
     name: str | None = None,
 ) -> Predictions:
-    """Read predictions, or leave their scores in the file where they are large.
+    """Read predictions; leave large scores in the file.
 
     Multiclass scores can be read in pieces from ``.npy`` (``logits.npy`` or ``probs.npy`` next to
     ``labels.npy``, or a folder of these; C order) and from ``.parquet``. Its row groups should be small:
@@ -255,7 +255,7 @@ def open_predictions(
 
 
 def found_ending(path: Path, stated: str | None) -> str:
-    """The ending of a file that is there and not empty; .npy and .parquet also for a folder of such files."""
+    """Return the ending of an existing file that is not empty; folders may hold .npy or .parquet files."""
     if is_address(path):
         return _agreed(path, ".parquet", stated)
     with said_of(path, "opened"):
@@ -320,7 +320,7 @@ def _agreed_kind(stated: Any, asked: Kind | None) -> Any:
 
 
 def sha256_of(path: Path, paths: Sequence[Path] = ()) -> str:
-    """The digest of a file, of the digests of several, or of many Parquet files' names and footers."""
+    """Return the digest of a file, of several digests, or of many Parquet names and footers."""
     if is_partitioned(path):
         return digest_of(path)
 
@@ -334,7 +334,6 @@ def sha256_of(path: Path, paths: Sequence[Path] = ()) -> str:
 
 
 def _no_file(folder: Path) -> IsADirectoryError:
-    """The error for a folder that is no table; it names files in it that may be meant."""
     files = sorted(
         each for each in folder.iterdir() if any(each.name.lower().endswith(end) for end in WRITERS)
     )

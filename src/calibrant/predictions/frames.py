@@ -1,4 +1,4 @@
-"""Predictions from a data frame, and as one."""
+"""Convert between predictions and data frames."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def predictions_from_frame(
 
     Args:
         frame: The data frame; it is not changed.
-        columns: What columns with names of their own hold.
-        kind: As of :func:`load_predictions`.
-        scale: As of :func:`load_predictions`.
+        columns: Names of columns that differ from these.
+        kind: See :func:`load_predictions`.
+        scale: See :func:`load_predictions`.
 
     Returns:
         Predictions of the same values.
 
     Raises:
         TypeError: If it is not a data frame.
-        InputError: If columns are missing or hold what they should not.
+        InputError: If columns are missing or have wrong content.
 
     Example:
         >>> import pandas
@@ -63,7 +63,7 @@ def predictions_from_frame(
 
 
 def predictions_to_frame(predictions: Predictions, *, library: Library | None = None) -> Any:
-    """Predictions as a data frame that :func:`predictions_from_frame` reads back.
+    """Return predictions as a data frame that :func:`predictions_from_frame` reads back.
 
     Args:
         predictions: Any.
@@ -85,7 +85,7 @@ def predictions_to_frame(predictions: Predictions, *, library: Library | None = 
 
 
 def _cells(column: Any) -> Any:
-    """As the readers of files give them: numbers in float64, or all cells where some are missing."""
+    """Return numbers in float64, or all cells if some are missing, as file readers do."""
     if not isinstance(column, np.ndarray) or column.dtype.kind != "f":
         return column
     cells = column.astype(np.float64)
@@ -93,13 +93,13 @@ def _cells(column: Any) -> Any:
 
 
 def is_frame(value: object) -> bool:
-    """Whether a value is a frame of pandas or of polars; neither is imported to tell."""
+    """Return True for a pandas or polars frame, without importing either."""
     kind = type(value)
     return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] in LIBRARIES
 
 
 def frame_columns(frame: Any) -> dict[str, np.ndarray[Any, np.dtype[Any]] | list[Any]]:
-    """Columns by name: numbers without gaps as arrays, others as lists with ``None``; refuses equal names."""
+    """Return columns: complete numbers as arrays, others as lists with ``None``; refuse equal names."""
     names = [str(name) for name in frame.columns]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:

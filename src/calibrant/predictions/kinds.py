@@ -1,4 +1,4 @@
-"""Scores of each kind of predictions, checked together with what belongs to them."""
+"""Check the scores of each kind of predictions and the fields next to them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check(
     kind: Kind | None,
     positive_class: int | str | None = None,
 ) -> dict[str, Any]:
-    """The fields of ``Predictions`` from scores of any kind, of which exactly one space is given."""
+    """Return the fields of ``Predictions`` from scores in exactly one space."""
     present: list[Space] = [space for space, values in given.items() if values is not None]
     if len(present) != 1:
         got = " and ".join(f"`{space}`" for space in present) or "none of them"
@@ -67,7 +67,6 @@ def check(
 def _confidences(
     given: ArrayLike, correct: ArrayLike | None, labels: ArrayLike | None, weights: ArrayLike | None
 ) -> dict[str, Any]:
-    """Top-label confidences: one probability per sample."""
     judged = labels is not None or correct is not None
     values = checks.as_scores(given, name="confidence", judged=judged)
     if values.ndim != 1:
@@ -92,7 +91,7 @@ def _scores_on_file(
     weights: ArrayLike | None,
     kind: Kind | None,
 ) -> dict[str, Any]:
-    """Scores of several classes that stay in their file; only the first of them are read now."""
+    """Check scores of several classes that stay in their file, reading only the first ones."""
     if kind not in {None, "multiclass"}:
         raise InputError(f"only multiclass predictions are read in pieces; got the kind {kind}.")
     num_samples, num_classes = file.shape
@@ -127,7 +126,7 @@ def classes_of(
     kind: Kind | None,
     positive_class: int | str | None = None,
 ) -> tuple[Checked, tuple[str, ...] | None, tuple[str, ...], tuple[str, ...]]:
-    """Scores with labels, the names of the classes, how labels were read, and what was repaired."""
+    """Return scores with labels, class names, how labels were read, and repairs."""
     names, binary = _names(class_names), values.ndim == 1
     words: tuple[str, ...] = ()
     if binary and names is None and labels is not None:
@@ -144,7 +143,7 @@ def classes_of(
 
 
 def _of_frames(values: Any, labels: Any, class_names: ArrayLike | None) -> tuple[Any, Any, ArrayLike | None]:
-    """Scores, labels and names of classes, which frames may hold; a frame of one column is ``(N,)``."""
+    """Return scores, labels and class names from frames; one column gives ``(N,)``."""
     columns, of_labels = frame_names(values), frame_names(labels)
     if of_labels and len(of_labels) == 1:
         labels = np.asarray(labels)[:, 0]
@@ -170,7 +169,7 @@ def _checked_weights(weights: ArrayLike | None, num_samples: int) -> Tensor | No
 def check_scores(
     space: ClassSpace, values: Tensor, labels: Tensor | None, weights: Tensor | None, kind: Kind | None
 ) -> tuple[Checked, tuple[str, ...]]:
-    """Logits or probabilities with what goes with them, and what had to be repaired."""
+    """Return logits or probabilities with labels and weights, and repairs."""
     task = None if kind == "top_label" else kind
     if space == "logits":
         return check_logits(values, labels, weights, task=task), ()

@@ -1,4 +1,4 @@
-"""True classes as numbers: by their place, by their name, or by words with a plain meaning."""
+"""True classes as numbers: from places, names, or plain words such as yes and no."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROBABILITIES_AS_LABELS = "; these look like probabilities (are --label-column a
 YES_OR_NO = {"yes": "1", "no": "0"}
 OPPOSITES = {"yes": "no", "y": "n", "positive": "negative", "pos": "neg"}  # class 1 and class 0
 OPPOSITE_NAMES = OPPOSITES | {"true": "false"}
-"""The same of names in headers; in cells, these two are numbers."""
+"""Opposites in names of columns; in cells, the two added words are numbers."""
 _NEGATED = re.compile(r"(?:no|non|not)[ _-](.+)", re.IGNORECASE)
 _COUNTED = re.compile(r"(.*?)([0-9]+)")
 _CLASS_0 = re.compile(r"((?:class|label)[ _-]?)0", re.IGNORECASE)
@@ -38,7 +38,7 @@ MISSING_AMONG_NUMBERS = MISSING | {"na", "n/a", "none", "?"}
 
 
 def as_correct(values: ArrayLike, num_samples: int) -> Tensor:
-    """Right or wrong, one per sample, as bool; the words yes and no will do."""
+    """Return correctness per sample as bool; the words yes and no work."""
     texts = as_texts(values)
     if texts is not None:
         values = whole_numbers([YES_OR_NO.get(text.lower(), text) for text in texts], "correct")
@@ -48,10 +48,9 @@ def as_correct(values: ArrayLike, num_samples: int) -> Tensor:
 
 
 def as_labels(values: ArrayLike, class_names: tuple[str, ...] | None, *, binary: bool = False) -> Tensor:
-    """Labels as int64; texts are the names of classes, or whole numbers.
+    """Return labels as int64 from class names or whole numbers.
 
-    Numbers are names where all names are numbers, unless they are no names and can be places, which tensors
-    always hold.
+    If all names are numbers, numbers are names, unless they can only be places; tensors always hold places.
     """
     texts = as_texts(values)
     if texts is None:
@@ -69,7 +68,7 @@ def as_labels(values: ArrayLike, class_names: tuple[str, ...] | None, *, binary:
 
 
 def refuse_other_columns(columns: Sequence[str], class_names: Sequence[str]) -> None:
-    """Refuse names of classes beside columns that say other ones; such as ``p_0``, ``p_1`` say none.
+    """Refuse class names that contradict the columns; ``p_0``, ``p_1`` fit any.
 
     Example:
         >>> refuse_other_columns(["p(ant)", "p(bee)"], ["ant", "bee"])
@@ -91,7 +90,7 @@ def refuse_other_columns(columns: Sequence[str], class_names: Sequence[str]) -> 
 
 
 def _counted_from(columns: Sequence[str]) -> int | None:
-    """The first number of columns that are called by one word, if any, and numbers that go up by one."""
+    """Return the first number of columns with one common word and consecutive numbers, if any."""
     found = [_COUNTED.fullmatch(column) for column in columns]
     numbers = [int(each[2]) for each in found if each and found[0] and each[1] == found[0][1]]
     counted = numbers and numbers == [*range(numbers[0], numbers[0] + len(columns))]
@@ -104,14 +103,14 @@ def _plain(name: str) -> str:
 
 
 def labels_by_name(labels: Tensor, class_names: tuple[str, ...]) -> Tensor:
-    """Labels as arrays hold them, where numbers are names if all names are numbers."""
+    """Return labels as arrays hold them: as names if all names are numbers, else as places."""
     if labels.ndim > 1 or not _all_numbers(class_names):
         return labels
     return torch.tensor([whole_number(name) for name in class_names])[labels]
 
 
 def event_names(labels: ArrayLike, positive: int | str | None) -> tuple[str, str] | None:
-    """The names of class 0 and class 1 if labels are words and one is given as positive."""
+    """Return the names of class 0 and 1 if labels are words and one is given as positive."""
     words = list(dict.fromkeys(as_texts(labels) or ()))
     if not isinstance(positive, str) or len(words) > 2 or (positive not in words and len(words) < 2):
         return None
@@ -127,7 +126,7 @@ def event_names(labels: ArrayLike, positive: int | str | None) -> tuple[str, str
 
 
 def yes_and_no(labels: ArrayLike) -> tuple[str, str] | None:
-    """The names of class 0 and class 1 where all labels are one of two words such as yes and no."""
+    """Return the names of class 0 and 1 if all labels are two words such as yes and no."""
     words = set(as_texts(labels) or ())
     for positive, negative in OPPOSITES.items():
         if words and {word.lower() for word in words} <= {positive, negative}:
@@ -143,7 +142,7 @@ def yes_and_no(labels: ArrayLike) -> tuple[str, str] | None:
 
 
 def as_true_classes(values: ArrayLike, num_samples: int) -> Tensor:
-    """True classes for top-label confidences, int64; names are numbered in alphabetical order."""
+    """Return true classes for top-label confidences, int64; names are numbered alphabetically."""
     texts = as_texts(values)
     if texts is not None:
         numbers = [whole_number(text) for text in texts]
@@ -155,7 +154,7 @@ def as_true_classes(values: ArrayLike, num_samples: int) -> Tensor:
 
 
 def says_class_0(name: str) -> bool:
-    """Whether the name of a column plainly says the class that numbers call 0.
+    """Return True if a column's name plainly means class 0.
 
     Example:
         >>> [says_class_0(name) for name in ("no", "no_churn", "class0", "churn", "class1")]
@@ -166,7 +165,7 @@ def says_class_0(name: str) -> bool:
 
 
 def opposite_of(word: str) -> str | None:
-    """The other of two words such as yes and no, in the same capitals; None where there is none."""
+    """Return the opposite of a word such as yes, in the same capitals, or None."""
     if negated := _NEGATED.fullmatch(word):
         return negated[1]
     if numbered := _CLASS_0.fullmatch(word):
@@ -176,7 +175,7 @@ def opposite_of(word: str) -> str | None:
 
 
 def refuse_missing(texts: Sequence[str], name: str, classes: Sequence[str] = ()) -> None:
-    """Refuse texts of which one says that nothing is known, unless a class is called so."""
+    """Refuse texts that mean a missing value, unless a class has that name."""
     missing = missing_rows(texts, classes)
     if missing:
         row, held = missing[0], len(missing)
@@ -187,7 +186,7 @@ def refuse_missing(texts: Sequence[str], name: str, classes: Sequence[str] = ())
 
 
 def _refuse_missing_words(values: ArrayLike) -> None:
-    """Refuse words of which some are missing; numbers are checked as numbers."""
+    """Refuse words of which some are missing; numbers are checked elsewhere."""
     array = np.empty(0) if isinstance(values, Tensor | list | tuple) else np.asarray(values)
     listed = values if isinstance(values, list | tuple) else array.ravel() if array.dtype.kind == "O" else ()
     if any(isinstance(each, str) for each in listed):
@@ -195,7 +194,7 @@ def _refuse_missing_words(values: ArrayLike) -> None:
 
 
 def missing_rows(texts: Sequence[str], classes: Sequence[str] = ()) -> list[int]:
-    """The rows whose text says that nothing is known, unless a class is called so.
+    """Return the rows whose text means a missing value, unless a class has that name.
 
     Example:
         >>> missing_rows(["1", "N/A", "0", ""]), missing_rows(["ham", "N/A", "spam", ""])
@@ -208,7 +207,7 @@ def missing_rows(texts: Sequence[str], classes: Sequence[str] = ()) -> list[int]
 
 
 def whole_number(text: str) -> int | None:
-    """The whole number that a text says; pandas writes True for 1, and 1.0 where a column has gaps."""
+    """Return the whole number in a text; pandas may write True or 1.0 for 1."""
     if "_" in text:  # which Python allows within numbers
         return None
     word = {"true": 1, "false": 0}.get(text.lower())
@@ -226,7 +225,7 @@ def whole_number(text: str) -> int | None:
 
 
 def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
-    """Texts as whole numbers, one per row; ``remedy`` is for words."""
+    """Return texts as whole numbers, one per row; ``remedy`` is for words."""
     numbers: list[int] = []
     for row, text in enumerate(texts):
         number = whole_number(text)
@@ -240,19 +239,19 @@ def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
 
 
 def _remedy_for(texts: list[str], remedy: str) -> str:
-    """The remedy for words, unless nearly all are numbers: a word then is a total, or not known."""
+    """Return the remedy for words; among numbers a word is a total or a missing value."""
     words = sum(whole_number(text) is None for text in texts)
     return "; if that row is no sample, leave it out" if 10 * words <= len(texts) else remedy
 
 
 def _all_numbers(class_names: tuple[str, ...]) -> bool:
-    """Whether classes are called by numbers, other than their places."""
+    """Return True if class names are numbers other than their places."""
     numbers = [None if name.isalpha() else whole_number(name) for name in class_names]
     return None not in numbers and len({*numbers}) == len(numbers) and numbers != [*range(len(numbers))]
 
 
 def _numbers_as_names(values: ArrayLike, class_names: tuple[str, ...]) -> list[str] | None:
-    """Numbers as the names of classes; None where they are places: in tensors, or if they cannot be names."""
+    """Return numbers as class names; None if they are places, as in tensors."""
     if isinstance(values, Tensor):
         return None
     numbers = as_label_tensor(values, name="labels")
@@ -265,7 +264,7 @@ def _numbers_as_names(values: ArrayLike, class_names: tuple[str, ...]) -> list[s
 
 
 def _bools_as_names(values: ArrayLike, class_names: tuple[str, ...]) -> list[str] | None:
-    """True and False as the classes of that name; None of other values."""
+    """Return True and False as the classes of that name; None for other values."""
     listed = values.tolist() if isinstance(values, Tensor) else np.asarray(values).tolist()
     if not all(isinstance(each, bool) for each in listed):
         return None
@@ -274,7 +273,7 @@ def _bools_as_names(values: ArrayLike, class_names: tuple[str, ...]) -> list[str
 
 
 def is_fraction(text: str) -> bool:
-    """Whether it says a number between 0 and 1."""
+    """Return True for a text with a number between 0 and 1."""
     try:
         return 0 < float(text) < 1
     except ValueError:
@@ -286,7 +285,7 @@ def _in_the_form_of(word: str, model: str | None) -> str:
 
 
 def _indices(texts: list[str], class_names: tuple[str, ...]) -> list[int]:
-    """Names of classes as their numbers; plain numbers will do where no class is called by a number."""
+    """Return class names as indices; plain numbers work if no class name is a number."""
     index = {name: number for number, name in enumerate(class_names)}
     if _all_numbers(class_names):  # 2.0 is 2
         index = {str(whole_number(name)): number for name, number in index.items()}

@@ -1,4 +1,4 @@
-"""What is allowed and yet odd about predictions, in full sentences; each is looked for in small pieces."""
+"""Allowed but odd properties of predictions, in full sentences, found in small pieces."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def oddities(
     labels: Int[Tensor, " N"] | Int[Tensor, "N C"] | None,
     class_names: tuple[str, ...] | None,
 ) -> tuple[str, ...]:
-    """What a reader of the results should know about checked numbers of one kind."""
+    """Return notes for the reader on checked scores of one kind."""
     found = list(_suspicions(kind, space, values))
     if class_names is not None and len(set(class_names)) < len(class_names):
         found.append(_same_name(class_names))
@@ -68,7 +68,7 @@ def oddities(
 def are_one_hot(
     space: str, values: Float[Tensor, " N"] | Float[Tensor, "N C"], labels: Int[Tensor, "N C"] | None
 ) -> bool:
-    """Whether labels are classes written as rows of zeros and a one, beside probabilities of classes."""
+    """Return True if labels next to class probabilities are one-hot rows."""
     if space != "probs" or labels is None or labels.shape != values.shape:
         return False
     return checks.are_one_hot(labels) and checks.sum_to_one(values, logarithms=False)
@@ -100,7 +100,7 @@ def _same_name(class_names: tuple[str, ...]) -> str:
 
 
 def _like_probabilities(logits: Float[Tensor, "N C"]) -> bool:
-    """Whether every row could be one of probabilities; the first rows settle it for most logits."""
+    """Return True if every row could be probabilities; the first rows decide for most logits."""
     slack = checks.row_sum_tolerance(logits.dtype)
     for rows in row_slices(logits):
         low, high = torch.aminmax(logits[rows])
@@ -113,7 +113,7 @@ def _like_probabilities(logits: Float[Tensor, "N C"]) -> bool:
 
 
 def _normalised_twice(probs: Float[Tensor, "N C"]) -> bool:
-    """Whether the logarithms of every row, up to a constant, are probabilities, and often sure ones."""
+    """Return True if all log-rows, up to a constant, are probabilities, often near certainty."""
     slack, num_sure = checks.row_sum_tolerance(probs.dtype), 0
     for rows in row_slices(probs):
         logs = probs[rows].to(torch.float64).log()
@@ -125,7 +125,7 @@ def _normalised_twice(probs: Float[Tensor, "N C"]) -> bool:
 
 
 def _fills_unit_interval(scores: Tensor, of_rows: Callable[[Tensor], Tensor]) -> bool:
-    """Whether all numbers lie in [0, 1], and some near either end, as weak log-odds do not."""
+    """Return True if all scores lie in [0, 1], some near either end, unlike weak log-odds."""
     num_low = num_high = 0
     for rows in row_slices(scores):
         numbers = of_rows(scores[rows].to(torch.float64))

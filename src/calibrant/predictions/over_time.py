@@ -1,4 +1,4 @@
-"""Predictions of a model in use: when each was made, and whether its label is known by now."""
+"""Predictions of a deployed model: the time of each, and whether its label is known."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from calibrant.predictions.table import Predictions
 
 @dataclass(frozen=True, kw_only=True)
 class TimedPredictions:
-    """A stream as :func:`calibrant.evaluation.monitor` takes it."""
+    """Stream of predictions for :func:`calibrant.evaluation.monitor`."""
 
     predictions: Predictions
     times: NDArray[Any]
     """Dates in UTC, or numbers."""
     labelled: NDArray[np.bool_]
-    """Which labels are known; the others are placeholders."""
+    """Mask of known labels; the others are placeholders."""
 
 
 def load_timed(
@@ -45,13 +45,11 @@ def load_timed(
     r"""Read a table of predictions with a column of times, in which labels may be missing.
 
     Args:
-        path: A table as for :func:`calibrant.load_predictions`; a cell of the label (or of ``correct``)
-            that is empty, or holds NA, NaN, null or the like, is a label that is not known yet. There may
-            be no such column.
-        time: The column of times: dates in the form of ISO 8601 (those with an offset are brought to UTC,
-            those without are taken as they are), or numbers.
-        columns: Other names of columns, as of :func:`calibrant.load_predictions`.
-        format: As of :func:`calibrant.load_predictions`.
+        path: A table as for :func:`calibrant.load_predictions`; empty cells of the label (or of ``correct``),
+            and NA, NaN, null etc., are labels that are not known yet. The column can be absent.
+        time: The column of times: ISO 8601 dates (converted to UTC if they have an offset), or numbers.
+        columns: Other names of columns; see :func:`calibrant.load_predictions`.
+        format: See :func:`calibrant.load_predictions`.
 
     Raises:
         InputError: If the file is not a table, has no such column, or a time is none.
@@ -116,7 +114,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _date(value: object) -> datetime | date | None:
-    """The date that a cell holds, in UTC where it has an offset."""
+    """Return the date of a cell, in UTC if it has an offset."""
     found = value
     if isinstance(value, str):
         try:
@@ -125,14 +123,11 @@ def _date(value: object) -> datetime | date | None:
             return None
     if isinstance(found, datetime) and found.tzinfo is not None:
         return found.astimezone(UTC).replace(tzinfo=None)
-    return found if isinstance(found, date) else None  # of which datetime is one
+    return found if isinstance(found, date) else None  # includes datetime
 
 
 def _filled(table: Table, columns: ColumnNames | None, num_samples: int) -> tuple[Table, NDArray[np.bool_]]:
-    """The table with some label in place of those that are missing, and which are known.
-
-    If none is known, the columns of labels are left out.
-    """
+    """Fill missing labels, or drop label columns without any; return the table and the known rows."""
     layout = layout_of_table(with_lists_spread(table, columns), columns)
     wanted = layout.labels or tuple(name for name in ("correct", "true_label") if name in layout.singles)
     told = {layout.given[name]: list(table.column(layout.given[name])) for name in wanted}

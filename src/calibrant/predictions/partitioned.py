@@ -1,4 +1,4 @@
-"""Tables in Parquet files of any number and size, read part by part, wherever the files lie."""
+"""Tables in any number of Parquet files, read part by part, local or remote."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ PART = 1 << 25
 
 @dataclass(frozen=True)
 class Part:
-    """Some consecutive rows: row groups of one file that are read and judged together."""
+    """Consecutive rows: row groups of one file that are read and evaluated together."""
 
     number: int
     file: str
@@ -66,19 +66,19 @@ class Part:
     num_fit: int = 0
     """Rows that the split marks as calibration."""
     keys: tuple[tuple[str, int | str], ...] = ()
-    """What the names of the file's folders say."""
+    """Keys and values in the names of the file's folders."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """Checked rows in memory; what is one number of each, an event or a confidence, has two columns."""
+    """Checked rows in memory; an event or a confidence has two columns."""
 
     first_row: int
     scores: NDArray[np.floating[Any]]
     labels: NDArray[np.int64]
     """True classes ``(n,)``, or several labels ``(n, L)``; of confidences, whether they are right."""
     truth: NDArray[np.int64]
-    """What tells samples apart: the labels, or the true classes where these are not."""
+    """Labels, or the true classes if labels only tell right from wrong; they identify samples."""
     split: NDArray[np.uint8] | None = None
     clusters: tuple[str, ...] | None = None
     weights: NDArray[np.float64] | None = None
@@ -86,24 +86,24 @@ class Piece:
     repairs: tuple[str, ...] = ()
     class_names: tuple[str, ...] | None
     top_k: TopK | None = None
-    """What confidences were computed from, where that are the largest logits."""
+    """Largest logits behind the confidences, if any."""
     notes: tuple[str, ...] = ()
-    """What a reader must know of the whole table."""
+    """Notes for readers on the whole table."""
 
     def at(self, temperature: float) -> Piece:
-        """Confidences with the logits over a temperature; refuses all but those from the largest logits."""
+        """Divide the logits behind confidences by a temperature; refuse other predictions."""
         if self.top_k is None:
             raise InputError("the largest logits of each sample must be known.")
         return replace(self, scores=_two_columns(self.top_k.at(temperature).confidence))
 
     def label(self, place: int, *, logits: bool) -> Piece:
-        """One of several labels, as an event."""
+        """Return one of several labels, as an event."""
         stated = torch.from_numpy(self.scores[:, place])
         scores = columns_of_odds(stated).numpy() if logits else _two_columns(stated)
         return replace(self, scores=scores, labels=self.labels[:, place], truth=self.truth[:, place])
 
     def turned(self) -> Piece:
-        """These rows with the two classes of an event in the other order."""
+        """Swap the two classes of an event."""
         names = ("0", "1") if self.class_names is None else self.class_names
         return replace(
             self,
@@ -115,7 +115,7 @@ class Piece:
 
 
 def columns_of_odds(log_odds: Tensor) -> Tensor:
-    """Logits of two classes; those of what is certain are its log-probabilities.
+    """Return logits of two classes; for certain events, log-probabilities.
 
     Example:
         >>> columns_of_odds(torch.tensor([1.5, float("inf")])).tolist()
@@ -127,7 +127,7 @@ def columns_of_odds(log_odds: Tensor) -> Tensor:
 
 
 def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
-    """The arguments of ``Predictions``, checked; refuses wrong scores or labels, and rows without labels."""
+    """Check the arguments of ``Predictions``; refuse bad scores or labels, and rows without labels."""
     top_k: TopK | None = None
     notes = tuple(fields.get("notes", ()))
     if "top_k" in fields:
@@ -158,7 +158,7 @@ def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
 
 
 def holds_one_hot(fields: Mapping[str, Any]) -> bool:
-    """Whether labels are classes written as rows of zeros and a one."""
+    """Return True if labels are one-hot rows."""
     labels = fields.get("labels")
     if "probs" not in fields or not isinstance(labels, np.ndarray) or labels.ndim != 2:
         return False
@@ -191,10 +191,7 @@ def _confidences(
 
 
 def _largest(fields: Mapping[str, Any]) -> tuple[TopK, NDArray[np.int64], NDArray[np.int64]]:
-    """The largest logits, whether the most probable class is true, and the true class as the table has it.
-
-    Classes that are texts are numbered anew in every piece.
-    """
+    """Return largest logits, correctness and given true classes; each piece numbers text classes anew."""
     top_k, true = fields["top_k"], fields["labels"]
     if true is None:
         raise InputError("`labels` must be given to evaluate predictions; got none.")
@@ -203,13 +200,12 @@ def _largest(fields: Mapping[str, Any]) -> tuple[TopK, NDArray[np.int64], NDArra
 
 
 def _two_columns(probs: Tensor) -> NDArray[np.float64]:
-    """The probabilities that an event does not happen, and that it does."""
     found = probs.to(torch.float64).numpy()
     return np.stack([1 - found, found], axis=1)
 
 
 def _true_numbers(true: Any) -> NDArray[np.int64]:
-    """True classes as numbers, which are the same in every piece."""
+    """Return true classes as numbers that are equal in every piece."""
     texts = checks.as_texts(true)
     if texts is None:
         return labels_of.as_true_classes(true, len(true)).numpy()
@@ -219,7 +215,7 @@ def _true_numbers(true: Any) -> NDArray[np.int64]:
 
 
 class NeedsWholeError(InputError):
-    """A table can only be judged whole: sums of parts do not know what it holds."""
+    """The table must be evaluated whole: sums of parts are not enough."""
 
     def __init__(self, place: str, what: str) -> None:
         super().__init__(
@@ -229,22 +225,22 @@ class NeedsWholeError(InputError):
 
 
 class PartitionedPredictions:
-    """Predictions in one Parquet file or many, of which only pieces are ever in memory.
+    """Predictions in one or many Parquet files, held in memory piece by piece.
 
     The parts are whole row groups and depend on the files alone, so whatever is summed part by part, in their
     order, is the same to the last bit wherever the parts are read. Row groups should be small: memory holds
-    a piece of one at a time, but what is shared out is at least a row group.
+    a piece of one at a time, but an engine distributes whole row groups.
 
     Args:
         address: A Parquet file, a folder of them (also of folders; those named as ``day=1`` are a column,
             ``day``), or any address that fsspec knows, with ``*`` where it is meant:
             ``s3://bucket/predictions/*.parquet``.
-        columns: What the columns are called, where they have names of their own.
-        clusters_are_groups: Whether the samples of a group are a cluster.
+        columns: Names of columns that differ from those of :func:`load_predictions`.
+        clusters_are_groups: Treat the samples of a group as a cluster.
 
     Raises:
-        InputError: If there is no such file, files differ in their columns, labels are missing, or sums of
-            parts do not know what they hold.
+        InputError: If there is no such file, files differ in their columns, labels are missing, or the table
+            cannot be evaluated by sums of parts.
 
     Note:
         ``source.sha256`` is a hash of the files' names and footers, which hold the sizes, least and greatest
@@ -267,7 +263,7 @@ class PartitionedPredictions:
         self, address: str | Path, *, columns: ColumnNames | None = None, clusters_are_groups: bool = False
     ) -> None:
         self.address = restored(str(address))
-        self._footer: tuple[str, Any] = ("", None)  # of the file that was read last
+        self._footer: tuple[str, Any] = ("", None)  # the last file and its footer
         self._turned = False  # whether class 0 is judged as class 1
         root = rooted(self.address)
         files = files_of(root)
@@ -314,7 +310,7 @@ class PartitionedPredictions:
         first_piece = next(iter(self.pieces(self.parts[0])))
         self.class_names = first_piece.class_names
         self.notes = first_piece.notes
-        """What a reader must know of the columns."""
+        """Notes for readers on the columns."""
         self.source = Source(
             name=Path(self.address.rstrip("/*")).name,
             sha256=digest.hexdigest(),
@@ -324,7 +320,7 @@ class PartitionedPredictions:
 
     @property
     def kind(self) -> Kind:
-        """Two classes are judged as one event; confidences also have two columns: wrong and right."""
+        """Kind; two classes are evaluated as one event, and confidences have the columns wrong and right."""
         if self._layout.space == "confidence":
             return "top_label"
         if len(self._layout.labels) > 1:
@@ -332,7 +328,7 @@ class PartitionedPredictions:
         return "binary" if self.num_classes == 2 else "multiclass"
 
     def with_positive(self, positive_class: int | str | None) -> PartitionedPredictions:
-        """The same table with one of its two classes, by number or name, as class 1.
+        """Return the table with one of its two classes, by number or name, as class 1.
 
         Raises:
             InputError: If there are not two classes, or the positive one is none of them.
@@ -356,7 +352,7 @@ class PartitionedPredictions:
         groups: Sequence[str] | None = None,
         top_k: TopK | None = None,
     ) -> Predictions:
-        """Some rows of pieces, as predictions of the table's kind."""
+        """Return rows of pieces as predictions of the table's kind."""
         places = torch.from_numpy(labels)
         values: dict[str, Any] = {self.space: scores, "labels": places}
         if self.kind == "top_label":
@@ -377,21 +373,21 @@ class PartitionedPredictions:
 
     @property
     def event_column(self) -> int:
-        """As of :class:`Predictions`."""
+        """Column of the event, as in :class:`Predictions`."""
         return 0 if self._turned else 1
 
     @property
     def has_labels(self) -> bool:
-        """Whether true classes are known, which of confidences may not be."""
+        """True if true classes are known, which is optional for confidences."""
         return bool(self._layout.labels) or "true_label" in self._layout.singles
 
     @property
     def has_weights(self) -> bool:
-        """Whether there is a column of weights."""
+        """True if there is a column of weights."""
         return bool(self._layout.weights)
 
     def pieces(self, part: Part) -> Iterator[Piece]:
-        """The rows of a part, some at a time.
+        """Yield the rows of a part in pieces.
 
         Raises:
             InputError: If a score or label is wrong; it names file and rows.
@@ -462,7 +458,7 @@ class PartitionedPredictions:
 
 @dataclass(frozen=True)
 class _FileColumns:
-    """Which columns of a file hold what, before any row is read."""
+    """Roles of a file's columns, before any row is read."""
 
     layout: Layout
     lists: str | None  # the one whose cells are lists of scores, if there is one
@@ -494,14 +490,13 @@ class _FileColumns:
 
     @property
     def read(self) -> set[str]:
-        """The columns that are read, as the file calls them."""
         return {
             self.layout.given[each]
             for each in (*self.layout.scores, *self.layout.labels, *self.layout.singles)
         }
 
     def refuse_bands(self, name: str, file: Any) -> None:
-        """Refuse bands of which a piece does not know where they begin, or how they are called."""
+        """Refuse bands without starts, and bands with names, which a piece cannot know."""
         for column in self.layout.singles:
             if column.startswith(BANDS_OF):
                 stated, starts = named_bands(column.removeprefix(BANDS_OF))
@@ -511,7 +506,6 @@ class _FileColumns:
                     raise NeedsWholeError(name, f"bands of `{stated}`, which are no whole numbers")
 
     def marked(self, name: str, file: Any, keys: Keys) -> list[int]:
-        """How many rows of each row group are marked to be fitted on."""
         if "split" not in self.layout.singles:
             return [0] * file.metadata.num_row_groups
         split = self.layout.given["split"]
@@ -542,7 +536,6 @@ def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ..
 
 
 def _weights(given: Column) -> NDArray[np.float64]:
-    """The weights of some rows, which may all be zero."""
     found = np.asarray(given, np.float64)
     return check_weights(found, len(found)).numpy() if found.any() else found
 

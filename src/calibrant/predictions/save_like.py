@@ -1,4 +1,4 @@
-"""Repaired predictions in the form of the file that they came from."""
+"""Write repaired predictions in the form of their source file."""
 
 from __future__ import annotations
 
@@ -51,16 +51,15 @@ def save_in_form_of(
     raw: bool = False,
     added: Mapping[str, Sequence[float]] | None = None,
 ) -> bool:
-    """Write predictions as the table that they came from: all its columns, with these scores in place.
+    """Write predictions as their source table: all its columns, with these scores.
 
     Args:
         source: The table.
-        out: Where to.
-        predictions: With a row for each of the table's, in its order, and probabilities or confidences.
-        columns: As of :func:`load_predictions`, where the table was read by such.
-        format: As of :func:`load_predictions`.
-        raw: Whether texts that a spreadsheet would run as formulas stay as they are; else ``'`` is put before
-            them, with a warning.
+        out: The new file.
+        predictions: Probabilities or confidences for the rows of the table, in order.
+        columns: Names of columns with which :func:`load_predictions` read the table.
+        format: See :func:`load_predictions`.
+        raw: Keep texts that a spreadsheet would run as formulas; else put ``'`` before them, with a warning.
         added: Further columns of probabilities, by name.
 
     Returns:
@@ -97,7 +96,7 @@ def write_in_form_of(
     raw: bool = False,
     added: Mapping[str, Sequence[float]] | None = None,
 ) -> bool:
-    """:func:`save_in_form_of` where the endings are known and the paths need not have them.
+    """Write as :func:`save_in_form_of`, by known endings that the paths can lack.
 
     Columns of logits are called ``prob...`` then, as they hold probabilities; all other names stay.
     """
@@ -127,7 +126,7 @@ def write_in_form_of(
 
 @dataclass(frozen=True, eq=False)
 class _Copy:
-    """A table that is written anew with other scores in place of its own, and with further columns."""
+    """Copy of a table with other scores, and with extra columns."""
 
     source: Path
     ending: str
@@ -171,7 +170,7 @@ class _Copy:
             csv.writer(file, lineterminator="\n", delimiter=delimiter).writerows(rows)
 
     def write_json(self) -> bool:
-        """Write records; nothing where the source holds arrays by name, or is a log."""
+        """Write records; nothing if the source holds named arrays or a log."""
         found = json_file.contents(self.source, whole=self.ending in _WHOLE)
         if isinstance(found, dict) or lm_eval.are_samples(found[0]):
             return False
@@ -199,7 +198,6 @@ class _Copy:
         parquet.write_table(table, self.out, feather=self.new_ending != ".parquet")
 
     def _exchanged(self, table: Table, count: int) -> dict[str, tuple[str, list[Any]]]:
-        """By the names of the columns of scores, their new names and cells."""
         self._check_rows(count)
         rows = self.scores.tolist()
         if (piped := piped_in(table)) is not None:
@@ -216,7 +214,7 @@ class _Copy:
         return {table.names[place]: (title, cells) for (place, title), cells in columns}
 
     def _places(self, given: Sequence[str]) -> dict[int, str]:
-        """The places of the columns of scores, in the order of the classes, and their new names."""
+        """Return the places of the score columns by class, and their new names."""
         if taken := [name for name in self.added if name != MARK and name in given]:
             raise InputError(f"the file has a column `{taken[0]}` already; rename it.")
         header = canonical(given, self.columns)
@@ -239,7 +237,7 @@ class _Copy:
 def _add_samples(
     source: Path, ending: str, out: Path, new_ending: str, notes: Sequence[str], columns: ColumnNames | None
 ) -> None:
-    """Beside the rows of ``out``, say of which sample each is where the source is a log."""
+    """Write the sample id of each row next to ``out``, if the source is a log."""
     found = json_file.contents(source, whole=ending in _WHOLE)
     if inspect_log.is_log(found):
         samples, which = inspect_log.samples_read(found, notes, columns), inspect_log.WHICH_SAMPLE

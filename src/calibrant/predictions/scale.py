@@ -14,10 +14,10 @@ from calibrant._math.arrays import as_float_tensor, first_row
 from calibrant._math.errors import InputError
 
 Scale: TypeAlias = tuple[float, float]
-"""What stands for 0, and what for 1."""
+"""Values that mean 0 and 1."""
 PERCENT = (0.0, 100.0)
 LARGEST_GUESSED = 50.0
-"""What a single column on a scale of stars, words or grades does not reach."""
+"""Value that no single column of stars, words or grades reaches."""
 DIVIDED = "holds percentages and was divided by 100."
 """Said of probabilities that were percentages."""
 _DIVIDED = re.compile(r" holds? percentages and (?:was|were) divided by 100\.$")
@@ -26,7 +26,7 @@ SPACES = ("probs", "confidence")
 
 
 def scale_of(text: str) -> Scale:
-    """What a text such as 1:5 says.
+    """Parse a scale such as 1:5.
 
     Raises:
         InputError: If it is not two different numbers.
@@ -47,10 +47,7 @@ def scale_of(text: str) -> Scale:
 def as_shares(
     fields: dict[str, Any], scale: Scale | None = None, *, percent: bool | None = None
 ) -> dict[str, Any]:
-    """The fields with probabilities between 0 and 1, which a note says where they had another scale.
-
-    By default they are percentages where they can be nothing else. Refuses probabilities beyond the ends.
-    """
+    """Scale probabilities to 0..1 with a note; by default detect percentages; refuse values beyond."""
     if percent:
         if scale is not None:
             raise InputError("percentages have a scale of their own; leave out `scale` (--scale).")
@@ -84,12 +81,12 @@ def as_shares(
 
 
 def holds_percentages(fields: dict[str, Any]) -> bool:
-    """Whether the fields hold what is divided by 100."""
+    """Return True if the probabilities are percentages."""
     return scale_before(as_shares(fields).get("notes", ())) == PERCENT
 
 
 def scale_before(notes: Iterable[str]) -> Scale:
-    """The scale that probabilities had in their file, by the notes on predictions."""
+    """Return the original scale of probabilities, from the notes on predictions."""
     for note in notes:
         if _DIVIDED.search(note):
             return PERCENT
@@ -111,7 +108,7 @@ def _refuse_beyond(values: Any, space: str, scale: Scale) -> None:
 
 
 def _are_percentages(values: np.ndarray[Any, np.dtype[Any]] | Tensor) -> bool:
-    """Whether rows sum to 100, or a column goes far beyond 1 and holds nothing that a share could be."""
+    """Return True if rows sum to 100, or a column goes far beyond 1 without any fraction."""
     try:
         table = as_float_tensor(values, name="probs")
     except TypeError:  # texts; what is wrong with other values is said where they are read

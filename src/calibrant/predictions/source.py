@@ -1,4 +1,4 @@
-"""Where predictions come from."""
+"""Origin of predictions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The file that was read."""
+    """File that was read."""
 
     name: str
     sha256: str
     format: str
     path: str | None = None
-    """As it was given, for commands that can be run again."""
+    """Path as given, for commands that can be run again."""

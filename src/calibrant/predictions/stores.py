@@ -1,4 +1,4 @@
-"""Where the scores of predictions are kept: in memory, or in a file that is read in pieces at every pass."""
+"""Stores of scores: in memory, or in a file that every pass reads in pieces."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class HeldScores:
         return self.values.dtype
 
     def read(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
-        """A view of some rows."""
+        """Return a view of some rows."""
         return self.values[rows]
 
     def select(self, rows: slice | Int[Tensor, " n"]) -> HeldScores:
-        """Some rows, in that order; a slice copies nothing."""
+        """Return some rows in order; a slice copies nothing."""
         return HeldScores(self.values[rows])
 
     def pieces(self) -> Iterator[slice]:
@@ -52,7 +52,7 @@ class HeldScores:
         return row_slices(self.values)
 
     def watched(self, progress: Callable[[float], None]) -> HeldScores:  # noqa: ARG002
-        """These scores; nothing is read that progress could be told of."""
+        """Return these scores; memory needs no progress."""
         return self
 
 
@@ -67,16 +67,16 @@ class ScoreFile(Protocol):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of what is read."""
+        """Dtype of the values read."""
         ...
 
     def read(self, start: int, stop: int) -> Float[Tensor, "n C"]:
-        """Some consecutive rows, in memory of their own."""
+        """Read consecutive rows into their own memory."""
         ...
 
 
 class CheckedFile:
-    """A file whose rows are checked as they are read; a repair is counted once, however often it is made."""
+    """File whose rows are checked when read; each repair counts once."""
 
     def __init__(self, file: ScoreFile, space: Literal["logits", "probs"]) -> None:
         self.shape = file.shape
@@ -87,7 +87,7 @@ class CheckedFile:
         self._largest = 0.0
 
     def read(self, start: int, stop: int, *, keep: NDArray[np.int64]) -> Float[Tensor, "n C"]:
-        """The rows ``start + keep``, all below ``stop``."""
+        """Read the rows ``start + keep``, all below ``stop``."""
         values = self._file.read(start, stop)
         if not np.array_equal(keep, np.arange(stop - start)):  # rows may repeat
             values = values[torch.from_numpy(keep)]
@@ -111,14 +111,14 @@ class CheckedFile:
 
     @property
     def repairs(self) -> tuple[str, ...]:
-        """What was repaired so far, in a sentence."""
+        """Repairs so far, in a sentence."""
         count = int(self._repaired.sum())
         return (checks.rows_divided(count, len(self._repaired), self._largest),) if count else ()
 
 
 @dataclass(frozen=True, eq=False)
 class FileScores:
-    """Some rows of a file of scores, in some order."""
+    """Rows of a file of scores, in some order."""
 
     file: CheckedFile
     index: NDArray[np.int64]
@@ -137,11 +137,11 @@ class FileScores:
 
     @property
     def repairs(self) -> tuple[str, ...]:
-        """What was repaired in the rows of the file that were read so far."""
+        """Repairs in the rows of the file read so far."""
         return self.file.repairs
 
     def read(self, rows: slice) -> Float[Tensor, "n C"]:
-        """Some of these rows, in their order; refuses values that are no scores."""
+        """Read some rows in order; refuse invalid scores."""
         index = self.index[rows]
         order = np.argsort(index, kind="stable")  # quick where it is sorted already
         ranked = index[order]
@@ -160,16 +160,16 @@ class FileScores:
         return values
 
     def select(self, rows: slice | Int[Tensor, " n"]) -> FileScores:
-        """Some of these rows; none is read."""
+        """Select rows without reading them."""
         return replace(self, index=self.index[rows if isinstance(rows, slice) else rows.numpy()])
 
     def pieces(self) -> Iterator[slice]:
-        """Slices of as many rows as are read at a time."""
+        """Yield slices of the rows read at a time."""
         for start in range(0, len(self.index), self._step):
             yield slice(start, min(start + self._step, len(self.index)))
 
     def watched(self, progress: Callable[[float], None]) -> FileScores:
-        """The same rows; ``progress`` is called whenever some of them are read."""
+        """Return the rows with ``progress`` called on every read."""
         return replace(self, progress=progress)
 
     @property

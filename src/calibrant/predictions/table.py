@@ -1,4 +1,4 @@
-"""The table of predictions that flows between the parts."""
+"""The table of predictions that all parts use."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from calibrant.predictions.two_classes import RIGHT_OR_WRONG, class_alone, posit
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Predictions:
-    r"""A classifier's scores for each sample, and the true labels.
+    r"""Scores of a classifier for each sample, and the true labels.
 
-    The shapes say the kind, and the kind decides everything downstream:
+    The shapes determine the kind, on which everything downstream depends:
 
     - ``binary``: ``logits`` (log-odds of class 1) or ``probs`` (of class 1) ``(N,)``, ``labels`` ``(N,)``
       in 0, 1.
@@ -47,7 +47,7 @@ class Predictions:
     - ``top_label``: ``confidence`` (probability of the predicted class) and ``correct`` (was it right)
       ``(N,)``.
 
-    The numbers are kept as they were given, in their space and dtype, and converting them invents nothing.
+    The numbers keep their space and dtype, and conversions add no information.
     ``scores`` of probabilities are their logarithms (zero gives :math:`-\infty`, there is no floor), and
     ``probs`` of probabilities are the given values, so a value on the edge of a bin stays there.
 
@@ -73,19 +73,19 @@ class Predictions:
             no (y and n, positive and negative, pos and neg). With
             ``confidence`` they only tell :func:`calibrant.compare` whether samples are the same.
         confidence: Probability of the predicted class where nothing else is known, shape ``(N,)``.
-        correct: Whether the predicted class was the true one, shape ``(N,)`` in 0, 1; goes with
-            ``confidence``, and may be absent where only a calibrator is applied.
-        kind: Needed only for ``"multilabel"`` without labels; elsewhere the shapes say it.
+        correct: 1 if the predicted class is true, else 0, shape ``(N,)``; goes with ``confidence``, and is
+            optional if only a calibrator is applied.
+        kind: Needed only for ``"multilabel"`` without labels; otherwise the shapes determine it.
         split: 0, ``"calibration"``, ``"val"`` or ``"validation"`` against 1 or ``"test"``, shape ``(N,)``.
         class_names: One name per class (binary: of class 0 and of class 1), such as ``clf.classes_``. Two may
             be equal. The plain numbers 0, 1, … in order count as no names.
         weights: Weight of each sample, not negative, not all zero, shape ``(N,)``.
         groups: Name or number of the group that each sample belongs to, shape ``(N,)``.
         clusters: Name or number of the patient, document or image that each sample is of, shape ``(N,)``,
-            where samples of one are not independent: intervals then are those of whole clusters.
+            if samples of one are dependent: intervals then resample whole clusters.
         source: The file that the numbers come from.
-        notes: What a reader of the results must know about the input.
-        top_k: What ``confidence`` was computed from; see :func:`predictions_of_top_k`.
+        notes: Notes on the input for readers of the results.
+        top_k: Largest logits behind ``confidence``; see :func:`predictions_of_top_k`.
         positive_class: One of two classes, which becomes the event, as by :meth:`as_binary`. If ``labels``
             are two words without ``class_names``, scores ``(N,)`` are those of this one.
 
@@ -108,7 +108,7 @@ class Predictions:
     kind: Kind
     """``"binary"``, ``"multiclass"``, ``"multilabel"`` or ``"top_label"``."""
     space: Space
-    """Which numbers were given: ``"logits"``, ``"probs"`` or ``"confidence"``."""
+    """Space of the given scores: ``"logits"``, ``"probs"`` or ``"confidence"``."""
     labels: Int[Tensor, " N"] | Int[Tensor, "N C"] | None
     """True classes, int64, or None where they are not known."""
     weights: Float[Tensor, " N"] | None
@@ -126,9 +126,9 @@ class Predictions:
     top_k: TopK | None
     """The largest logits, where they are known in place of all."""
     event_column: int
-    """Which of the model's two columns the event is: 1, or 0 if class 0 was made the event."""
+    """Column of the event among the model's two: 1, or 0 if class 0 was made the event."""
     _store: ScoreStore
-    _correct: Bool[Tensor, " N"] | None  # as it was given
+    _correct: Bool[Tensor, " N"] | None  # unchanged input
     _notes: tuple[str, ...]  # but for repairs in rows that are read later
 
     @suggesting(unnamed="no arrays without a name; write `Predictions(probs=probs, labels=labels)`.")
@@ -191,7 +191,7 @@ class Predictions:
         clusters: ArrayLike | None = None,
         response: Response = "auto",
     ) -> Predictions:
-        """What a fitted scikit-learn classifier says of samples.
+        """Return a fitted scikit-learn classifier's predictions for samples.
 
         Args:
             estimator: A fitted classifier, pipeline or search with ``classes_``, and with ``predict_proba``
@@ -234,12 +234,12 @@ class Predictions:
 
     @property
     def values(self) -> Float[Tensor, " N"] | Float[Tensor, "N C"]:
-        """The numbers in the space and dtype they were given in, after repairs."""
+        """The scores in their given space and dtype, after repairs."""
         return self._store.read(slice(None))
 
     @property
     def num_samples(self) -> int:
-        """N."""
+        """Number of samples N."""
         return self._store.shape[0]
 
     @property
@@ -249,7 +249,7 @@ class Predictions:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was repaired, left out or is odd about the input; full sentences."""
+        """Repairs, omissions and odd properties of the input, in full sentences."""
         return (*self._notes, *repairs) if (repairs := self._store.repairs) else self._notes
 
     @property
@@ -265,7 +265,7 @@ class Predictions:
         return self.scores_of(slice(None))
 
     def scores_of(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
-        """``scores`` of some rows, for work in pieces."""
+        """Return ``scores`` of some rows, for work in pieces."""
         self._refuse_top_label("scores")
         values = self._store.read(rows)
         if self.space == "logits":
@@ -275,7 +275,7 @@ class Predictions:
 
     @property
     def probs(self) -> Float[Tensor, " N"] | Float[Tensor, "N C"]:
-        """Probabilities as they were given, or softmax (binary, multilabel: sigmoid) of the logits; float64.
+        """Given probabilities, or softmax (binary, multilabel: sigmoid) of the logits; float64.
 
         Computed at each access; ``probs_of`` spares the float64 copy of a large table.
 
@@ -285,7 +285,7 @@ class Predictions:
         return self.probs_of(slice(None))
 
     def probs_of(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
-        """``probs`` of some rows, for work in pieces."""
+        """Return ``probs`` of some rows, for work in pieces."""
         self._refuse_top_label("probs")
         values = self._store.read(rows).to(torch.float64)
         if self.space == "logits":
@@ -293,7 +293,6 @@ class Predictions:
         return values
 
     def _refuse_top_label(self, what: str) -> None:
-        """The probabilities of all classes cannot be had from the predicted one's alone."""
         if self.kind == "top_label":
             raise InputError(
                 f"`{what}` of all classes are not known: these predictions hold top-label confidences."
@@ -308,7 +307,7 @@ class Predictions:
 
     @property
     def correct(self) -> Bool[Tensor, " N"] | Bool[Tensor, "N C"]:
-        """Whether the most probable class, of equals the first, is true; an event is predicted above a half.
+        """True if the most probable class (the first of ties) is true; an event is predicted above a half.
 
         Raises:
             InputError: If there are no labels.
@@ -321,7 +320,7 @@ class Predictions:
         return self._top_labels()[1]
 
     def _top_labels(self) -> tuple[Tensor, Tensor]:
-        """Confidence and correctness, in pieces; without labels everything counts as wrong."""
+        """Return confidence and correctness, in pieces; without labels everything counts as wrong."""
         shape = self._store.shape if self.kind != "multiclass" else self._store.shape[:1]
         labels = torch.full(shape, -1) if self.labels is None else self.labels
         # Filled in place: a list of small pieces between the freed large ones would leave the heap in holes.
@@ -338,30 +337,30 @@ class Predictions:
 
     @property
     def has_labels(self) -> bool:
-        """Whether it is known what is true, or of confidences which are right."""
+        """True if labels, or the correctness of confidences, are known."""
         return (self._correct if self.kind == "top_label" else self.labels) is not None
 
     @property
     def streamed(self) -> bool:
-        """Whether the scores stay in their file and are read in pieces, again at every pass."""
+        """True if the scores stay in their file, which every pass reads in pieces."""
         return self._store.streamed
 
     def loaded(self) -> Predictions:
-        """The same predictions with their scores in memory."""
+        """Return the predictions with their scores in memory."""
         return self._with(_store=HeldScores(self.values), _notes=self.notes) if self.streamed else self
 
     def watch(self, progress: Callable[[float], None]) -> None:
-        """Call ``progress`` with the share of the rows that a pass has read; in memory it never is."""
+        """Call ``progress`` with the share of rows that a pass has read from a file."""
         vars(self)["_store"] = self._store.watched(progress)
 
     @property
     def has_calibration(self) -> bool:
-        """Whether some samples are marked as the calibration split."""
+        """True if some samples are marked as the calibration split."""
         return self.split is not None and bool((self.split == 0).any())
 
     @property
     def calibration(self) -> Predictions:
-        """The samples of the calibration split.
+        """Return the samples of the calibration split.
 
         Raises:
             InputError: If there is no split, or fewer than two samples are in it.
@@ -370,7 +369,7 @@ class Predictions:
 
     @property
     def test(self) -> Predictions:
-        """The samples of the test split; refused as :attr:`calibration`."""
+        """Return the samples of the test split; refused as :attr:`calibration`."""
         return self._part(1, "test")
 
     def _part(self, code: int, name: str) -> Predictions:
@@ -382,7 +381,7 @@ class Predictions:
         return self._select(where, f"the {name} split")._with(split=None)
 
     def rows(self, index: slice | ArrayLike) -> Predictions:
-        """The samples that a slice, a mask or row numbers choose, in that order; a slice copies nothing.
+        """Return the samples that a slice, mask or row numbers select, in order; a slice copies nothing.
 
         Args:
             index: A slice, ``N`` bools, or numbers in −N … N−1, which may repeat.
@@ -397,7 +396,6 @@ class Predictions:
         return self._select(checks.as_rows(index, self.num_samples), "the chosen rows")
 
     def _select(self, where: slice | Int[Tensor, " n"], what: str) -> Predictions:
-        """The samples of some rows, which messages call ``what``."""
         store = self._store.select(where)
         checks.refuse_too_few(store.shape[0], what, judged=self.has_labels)
 
@@ -419,7 +417,7 @@ class Predictions:
         )
 
     def with_split(self, split: ArrayLike | None) -> Predictions:
-        """The same predictions split in another way; None removes the split.
+        """Return the predictions with another split; None removes it.
 
         Raises:
             InputError: If a value is none of those that name a split, or the shape is wrong.
@@ -427,19 +425,19 @@ class Predictions:
         return self._with(split=None if split is None else checks.as_split(split, self.num_samples))
 
     def without_groups(self) -> Predictions:
-        """The same predictions, of which nothing says that some samples belong together."""
+        """Return the predictions without groups."""
         return self._with(groups=None)
 
     def with_groups(self, groups: ArrayLike) -> Predictions:
-        """The same predictions in other groups."""
+        """Return the predictions with other groups."""
         return self._with(groups=checks.as_groups(groups, self.num_samples))
 
     def with_clusters(self, clusters: ArrayLike | None) -> Predictions:
-        """The same predictions in other clusters; None makes them independent."""
+        """Return the predictions with other clusters; None makes samples independent."""
         return self._with(clusters=checks.as_groups(clusters, self.num_samples, name="clusters"))
 
     def as_binary(self, positive_class: int | str | None = None) -> Predictions:
-        """Two classes as one event, ``(N,)``, or of confidences the event that the prediction is right.
+        """Return two classes as one event ``(N,)``, or confidences as the event of a right prediction.
 
         Args:
             positive_class: The class, by number or name, whose probability is judged; by default class 1.
@@ -473,7 +471,7 @@ class Predictions:
         return turned._with(kind="binary", _store=store, labels=labels, class_names=names, _notes=notes)
 
     def replace_scores(self, scores: ArrayLike) -> Predictions:
-        r"""The same samples with other logits, log-probabilities, or (binary, multilabel) log-odds.
+        r"""Return the samples with other logits, log-probabilities, or (binary, multilabel) log-odds.
 
         Args:
             scores: Finite, or :math:`-\infty` (log-odds: also :math:`+\infty`) for a probability of exactly
@@ -498,7 +496,7 @@ class Predictions:
         return replaced._with(space="probs", _store=HeldScores(replaced.probs))
 
     def replace_probs(self, probs: ArrayLike) -> Predictions:
-        """The same samples with other probabilities, or confidences, of the same shape as before.
+        """Return the samples with other probabilities, or confidences, of unchanged shape.
 
         Returns:
             Predictions with the same labels, split, names, weights, groups and source; a repair is noted.
@@ -531,11 +529,11 @@ class Predictions:
         write(self._arrays(), path)
 
     def to_frame(self, *, library: Library | None = None) -> Any:
-        """The data frame that :func:`predictions_to_frame` makes."""
+        """Return the data frame of :func:`predictions_to_frame`."""
         return frame_of(cells_of(self._arrays()), library)
 
     def _arrays(self) -> dict[str, Any]:
-        """Tensors, and tuples of texts, that together say everything, by the names that files use."""
+        """Return tensors and tuples of texts for the whole state, under the names in files."""
         unsaid_kind = self.kind == "multilabel" and (
             self.labels is None or are_one_hot(self.space, self.values, self.labels)
         )
@@ -584,11 +582,10 @@ class Predictions:
         return f"Predictions({', '.join(parts)})"
 
     def _named(self, rename: Callable[[str], str]) -> Predictions:
-        """The same with notes in other words."""
         return self._with(_notes=tuple(map(rename, self._notes)))
 
     def _with(self, **changes: Any) -> Predictions:
-        """The same with some fields exchanged; nothing is checked and no array copied."""
+        """Return a copy with some fields replaced; nothing is checked and no array copied."""
         other = copy.copy(self)
         vars(other).update(changes)
         return other

@@ -1,4 +1,4 @@
-"""The form of predictions that calibrators are fitted on and applied to, and the way back."""
+"""The form of predictions that calibrators use, and the way back."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from calibrant.predictions.table import Predictions
 
 
 def to_repair(predictions: Predictions, event: int = 1) -> Predictions:
-    """What a calibrator of an event takes: of two columns the log-odds of class 1, of confidences their own.
+    """Return input for a calibrator of an event: log-odds of class 1 for two columns, or of the confidence.
 
-    All else stays as it is, unless the event is class 0 (see :func:`event_column`).
+    Other predictions are unchanged, unless the event is class 0 (see :func:`event_column`).
 
     Example:
         >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0]], labels=[0, 1])
@@ -26,7 +26,7 @@ def to_repair(predictions: Predictions, event: int = 1) -> Predictions:
 
 
 def plain_event(names: tuple[str, ...] | None, column: int) -> tuple[tuple[str, ...] | None, int]:
-    """Names of two classes and the column of the event; classes called 1 and 0 are turned, and have no names.
+    """Return two class names and the event's column; classes called 1 and 0 are swapped, without names.
 
     Example:
         >>> plain_event(("1", "0"), 1), plain_event(("ham", "spam"), 1)
@@ -36,9 +36,9 @@ def plain_event(names: tuple[str, ...] | None, column: int) -> tuple[tuple[str, 
 
 
 def event_column(predictions: Predictions, known: tuple[str, ...] | None, column: int = 1) -> int:
-    """Which of two classes is a calibrator's event: 0 if predictions have it as their class 0.
+    """Return a calibrator's event: 0 if the predictions have it as their class 0, else 1.
 
-    Names tell, of which the calibrator's are ``known``; without those of both, the column that was its event.
+    Names decide if both have them (the calibrator's are ``known``), otherwise the columns of the events.
 
     Example:
         >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0]])
@@ -57,7 +57,7 @@ def event_column(predictions: Predictions, known: tuple[str, ...] | None, column
 
 
 def repaired(predictions: Predictions, probs: ArrayLike, event: int = 1) -> Predictions:
-    """The predictions as they were given, with the probabilities that a calibrator made of their form above.
+    """Return the original predictions with a calibrator's probabilities for the form above.
 
     Example:
         >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0]], labels=[0, 1])
@@ -73,7 +73,7 @@ def repaired(predictions: Predictions, probs: ArrayLike, event: int = 1) -> Pred
 
 
 def marked(predictions: Predictions, method: str, *, seen: bool = False) -> Predictions:
-    """Repaired predictions that say so, also in the files that they are written to.
+    """Mark predictions as repaired, also in the files written from them.
 
     Args:
         predictions: As :func:`repaired` makes them.

@@ -1,4 +1,4 @@
-"""Predictions of which only the largest logits of each sample are known, as LM servers return them."""
+"""Predictions with only the largest logits of each sample, as LM servers return them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def predictions_of_top_k(
     source: Source | None = None,
     notes: Iterable[str] = (),
 ) -> Predictions:
-    """Top-label predictions from the largest logits and the log-sum-exp of the others.
+    """Return top-label predictions from the largest logits and the log-sum-exp of the others.
 
-    The probability of the most probable class is exact, and so is whether it is the true one. What needs the
-    other probabilities, such as the class-wise error, has no value.
+    The probability and the correctness of the most probable class are exact. Quantities that need the other
+    probabilities, such as the classwise error, have no value.
 
     Args:
         top_k: The largest logits or log-probabilities, by :func:`calibrant.predictions.top_k_of`.
-        labels: True classes, shape ``(N,)``; may be absent.
+        labels: True classes, shape ``(N,)``; optional.
         split: As in :class:`Predictions`.
         weights: As in :class:`Predictions`.
         groups: As in :class:`Predictions`.
@@ -44,7 +44,7 @@ def predictions_of_top_k(
         notes: As in :class:`Predictions`.
 
     Returns:
-        Predictions of the kind ``"top_label"``; their ``top_k`` is what they were made of.
+        Predictions of the kind ``"top_label"``, with the largest logits as ``top_k``.
 
     Raises:
         InputError: If shapes disagree, or a label is negative or not among the classes.
@@ -74,7 +74,7 @@ def predictions_of_top_k(
 
 
 def at_temperature(predictions: Predictions, temperature: float) -> Predictions:
-    """Predictions with the largest logits over a temperature; others as :meth:`TopK.at` takes them."""
+    """Divide the largest logits by a temperature, and the other classes as :meth:`TopK.at` does."""
     if predictions.top_k is None:
         raise InputError("`predictions` must be made of the largest logits of each sample.")
     scaled = predictions.top_k.at(temperature)
@@ -84,16 +84,13 @@ def at_temperature(predictions: Predictions, temperature: float) -> Predictions:
 
 
 def has_row_temperature(method: str, predictions: Predictions) -> bool:
-    """Whether a calibrator of this name acts on the logits of whole rows, though only the largest are known.
-
-    Others, and all where the number of classes is not known, act on the confidence.
-    """
+    """Return True if a calibrator acts on whole rows of logits, of which only the largest are known."""
     known = predictions.top_k is not None and predictions.top_k.num_classes is not None
     return known and method == "temperature"
 
 
 def predicted_classes(predictions: Predictions) -> torch.Tensor:
-    """The most probable class of each sample, in one pass; refuses where it is not known."""
+    """Return the most probable class of each sample, in one pass; refuse unknown ones."""
     if predictions.top_k is not None:
         return predictions.top_k.predicted
     if predictions.kind != "multiclass":
@@ -107,7 +104,7 @@ def predicted_classes(predictions: Predictions) -> torch.Tensor:
 
 
 def by_frequency(predictions: Predictions) -> Predictions:
-    """The same samples in groups by how often their predicted class is predicted for any of them.
+    """Group samples by how often their predicted class is predicted.
 
     Further groups are kept: ``site=north; frequency=1–3``. True classes play no part. Among samples known to
     be of a rare class, even a calibrated model is wrong more often than predicted, and if labels are counted,

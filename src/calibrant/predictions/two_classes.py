@@ -1,4 +1,4 @@
-"""Which of two classes is the event, and its scores alone."""
+"""Choose the event of two classes, and its scores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RIGHT_OR_WRONG = ("wrong", "right")
 def positive_number(
     kind: Kind, num_classes: int | None, names: tuple[str, ...] | None, positive_class: int | str | None
 ) -> int:
-    """0 or 1, of a class by number or name; refuses other than two classes, or none of them."""
+    """Return 0 or 1 for a class by number or name; refuse other than two classes, or unknown names."""
     if kind in {"top_label", "multilabel"} or num_classes != 2:
         held = {"top_label": "top-label confidences", "multilabel": f"{num_classes} labels"}
         got = held.get(kind, f"{num_classes} classes")
@@ -37,7 +37,7 @@ def positive_number(
 
 
 def event_title(names: Sequence[str] | None) -> str:
-    """What class 1 is called in sentences: its own name, unless that is a number or a word such as yes.
+    """Return the name of class 1 in sentences: its own, unless that is a number or a word such as yes.
 
     Example:
         >>> event_title(["healthy", "sepsis"]), event_title(["no", "yes"]), event_title(None)
@@ -49,15 +49,12 @@ def event_title(names: Sequence[str] | None) -> str:
 
 
 def the_event(title: str) -> str:
-    """The event within a sentence: its own name, or ``the positive class``."""
+    """Return the event within a sentence: its own name, or ``the positive class``."""
     return f"the {title}" if title == POSITIVE_CLASS else title
 
 
 def class_alone(values: Tensor, number: int, space: str) -> Tensor:
-    """Log-odds or probabilities of class 0 or 1 ``(n,)`` from two columns, or from those of class 1.
-
-    A probability that is given stays as it is.
-    """
+    """Return log-odds or unchanged probabilities of class 0 or 1 ``(n,)``, from two columns or class 1's."""
     wide = values.to(torch.float64)
     if values.ndim == 1:
         return values if number else -wide if space == "logits" else 1 - wide

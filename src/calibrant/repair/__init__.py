@@ -1,4 +1,4 @@
-"""Calibrators fitted to files of predictions, and applied to them."""
+"""Fit calibrators to files of predictions, and apply them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""A fitted calibrator applied to predictions: in memory, in a file, images or boxes."""
+"""Apply a fitted calibrator to predictions: in memory, in a file, images or boxes."""
 
 from __future__ import annotations
 
@@ -71,29 +71,28 @@ def apply(
     force: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> Predictions | None:
-    """Calibrate predictions by a fitted calibrator, as ``calibrant apply`` does.
+    """Calibrate predictions with a fitted calibrator, like ``calibrant apply``.
 
     Args:
-        calibrator: A fitted one, for all samples, by groups, or of boxes; or a file of it.
+        calibrator: A fitted calibrator of all samples, by groups, or of boxes; or its file.
         predictions: Scores ``(N,)`` or ``(N, C)`` of the kind that the calibrator was fitted on; labels are
-            not needed. A file, a folder of images of scores, or what :func:`load_predictions` made.
+            not needed. A file, a folder of images of scores, or predictions in memory.
         out: Where to write them: a file, or for images a folder that is not there yet. A table keeps its
             columns where both are tables of the same kind; COCO's results keep their fields.
         label_shift: ``"em"`` estimates the class frequencies of these samples without labels, and corrects
             for them.
         prior: Known class frequencies ``(C,)``, or that of class 1, to correct for.
-        unknown_groups: What becomes of groups that were not in the fit: ``"error"``, or ``"pooled"`` for the
-            calibrator of all; by default as it was fitted.
+        unknown_groups: Treatment of groups that were not in the fit: ``"error"``, or ``"pooled"`` for the
+            calibrator of all; by default the fit's choice.
         annotations: COCO's, for boxes: the sizes of images and the names of classes.
         form_of: The file that ``predictions`` were read from, whose columns ``out`` keeps.
-        columns: What the columns of that file, or of the one given, are called, where they have names of
-            their own.
-        format: The ending of its format, such as ``"csv"``, where its name has another.
+        columns: Names of that file's columns, or the given file's, that differ from calibrant's.
+        format: The ending of its format, such as ``"csv"``, if its name has another.
         raw: Keep text that a spreadsheet would run as a formula.
         intervals: Also write columns ``lower`` and ``upper``, the two probabilities of Venn-Abers
             calibration (of several classes ``lower_NAME`` and ``upper_NAME``), to a table.
         force: Also calibrate predictions that are calibrated already, and replace a file of other content.
-        say: Is told in sentences what is found on the way, and what is written.
+        say: Function that receives notes and the names of written files, in sentences.
 
     Returns:
         The predictions with probabilities in ``[0, 1]``, marked as calibrated; None of images, which are only
@@ -164,7 +163,6 @@ def apply(
 def _intervals(
     loaded: Fitted | None, called: str, given: Predictions, file: Path | None, out: Path | None
 ) -> dict[str, list[float]]:
-    """Columns of lower and upper probabilities."""
     if file is None or out is None:
         raise InputError(
             "intervals need a table and `out`; in Python use the calibrator's `predict_interval`."
@@ -188,7 +186,7 @@ def _intervals(
 
 
 def _refuse_others(calibrator: object, predictions: object) -> None:
-    """Refuse what is no calibrator, such as an evaluation, and arrays that are not wrapped."""
+    """Refuse objects that are no calibrator, such as an evaluation, and bare arrays."""
     if not isinstance(calibrator, (str, os.PathLike, *get_args(Fitted))):
         raise TypeError(
             "`calibrator` must be a fitted calibrator or a file of one, such as "
@@ -208,7 +206,7 @@ def _lost_columns(
     *,
     force: bool,
 ) -> bool:
-    """Write calibrated predictions, in the form of a file if there is one; whether columns were left out."""
+    """Write calibrated predictions, in the form of any source; return True if columns were lost."""
     kept = False
 
     def write(path: Path) -> None:
@@ -229,7 +227,7 @@ def _nothing(said: str) -> None:
 
 
 def load_fitted(path: str | os.PathLike[str]) -> Fitted:
-    """A calibrator of any kind, whichever the file holds."""
+    """Load a calibrator of any kind."""
     return load_detection_calibration(path) if holds(path, DETECTION_KEY) else load_either(path)
 
 
@@ -240,7 +238,6 @@ def _opened(
     columns: ColumnNames | None,
     format: str | None,  # noqa: A002
 ) -> Predictions | DetectionResults:
-    """The entries of COCO results, or else predictions."""
     of_classes = None if annotations is None or fitted is None else Path(annotations)
     if (detected := detection_results(file, annotations=of_classes)) is not None:
         return detected
@@ -249,7 +246,7 @@ def _opened(
 
 
 def refuse_calibrated(name: str | Path, notes: Sequence[str], *, force: bool) -> None:
-    """Refuse predictions that are calibrated already, as a calibrator is for those of the model itself."""
+    """Refuse calibrated predictions, since a calibrator expects those of the model itself."""
     if (mark := mark_in(notes)) is not None and not force:
         raise InputError(
             f"{name} is calibrated already (by {mark.method}); use the original predictions, or `force=True` "
@@ -258,7 +255,7 @@ def refuse_calibrated(name: str | Path, notes: Sequence[str], *, force: bool) ->
 
 
 def event_of(fitted: Calibrator, predictions: Predictions) -> int:
-    """Which of two classes of predictions is the calibrator's event."""
+    """Return the calibrator's event among two classes."""
     if fitted.kind_ != "binary":
         return 1
     return event_column(predictions, fitted.class_names_, fitted.event_column_)
@@ -267,7 +264,7 @@ def event_of(fitted: Calibrator, predictions: Predictions) -> int:
 def apply_to_samples(
     loaded: OfSamples, given: Predictions, *, calibrator: str, file: str, change: Change | None = None
 ) -> tuple[Predictions, tuple[str, ...]]:
-    """Calibrate predictions, which need no labels, and mark them so; with notes.
+    """Calibrate and mark predictions, which need no labels; return them with notes.
 
     ``calibrator`` and ``file`` are names for errors; ``change`` alters the new probabilities, with notes.
     """
@@ -277,7 +274,7 @@ def apply_to_samples(
     _check_fit(calibrator, fitted, file, given, predictions)
     by_group = isinstance(loaded, GroupCalibrator | Multicalibrator)
     groups = {"groups": _groups_of(predictions, calibrator, file)} if by_group else {}
-    with without_warnings():  # of logits like probabilities, of which the predictions have a note
+    with without_warnings():  # about logits like probabilities, which the predictions note
         probs = loaded.predict_proba(predictions.scores, **groups)
     seen = _notes_on_seen(fitted, predictions)
     if change is None:
@@ -288,7 +285,7 @@ def apply_to_samples(
 
 
 def pooled(loaded: OfSamples, path: str) -> Calibrator:
-    """The calibrator of all samples, which says what it was fitted on."""
+    """Return the calibrator of all samples."""
     if isinstance(loaded, GroupCalibrator):
         return loaded.pooled
     if not isinstance(loaded, Multicalibrator):
@@ -301,7 +298,7 @@ def pooled(loaded: OfSamples, path: str) -> Calibrator:
 def _check_fit(
     calibrator: str, fitted: Calibrator, file: str, given: Predictions, predictions: Predictions
 ) -> None:
-    """Refuse predictions of another form, or of other classes, than the calibrator's."""
+    """Refuse predictions whose form or classes differ from the calibrator's."""
     _refuse_confidences(calibrator, fitted, file, given)
     _refuse_other_classes(predictions.num_classes, fitted, calibrator, file)
     if predictions.kind != fitted.kind_:
@@ -334,7 +331,6 @@ def _groups_of(predictions: Predictions, calibrator: str, file: str) -> Sequence
 
 
 def _refuse_confidences(calibrator: str, fitted: Calibrator, file: str, given: Predictions) -> None:
-    """Refuse a calibrator of confidences for probabilities, and conversely."""
     of_confidences = fitted.kind_ == "binary" and fitted.class_names_ == RIGHT_OR_WRONG
     if (given.kind == "top_label") == of_confidences:
         return
@@ -349,7 +345,6 @@ def _refuse_confidences(calibrator: str, fitted: Calibrator, file: str, given: P
 
 
 def _notes_on_seen(fitted: Calibrator, predictions: Predictions) -> Sequence[str]:
-    """Note that these samples fitted the calibrator."""
     labels = predictions.labels
     if labels is None or len(labels) != fitted.fit_result_.num_samples:
         return ()
@@ -360,8 +355,8 @@ def _notes_on_seen(fitted: Calibrator, predictions: Predictions) -> Sequence[str
 
 
 def notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:
-    """What to say if the file differs much from the data of the fit."""
-    if fitted.fit_result_.profile is None:  # of very many classes, or from a file of an older version
+    """Return notes if the file differs much from the data of the fit."""
+    if fitted.fit_result_.profile is None:  # for very many classes, or from a file of an older version
         return (
             "The calibrator does not tell what it was fitted on, so whether these data differ is not known.",
         )
@@ -371,7 +366,7 @@ def notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:
 def _for_other_frequencies(
     fitted: Calibrator, probs: Tensor, prior: Sequence[float] | float | None
 ) -> tuple[Tensor, Sequence[str]]:
-    """Probabilities for the class frequencies that are stated, or else estimated, and what to say."""
+    """Adapt probabilities to given or estimated class frequencies; return them with notes."""
     source = source_prior_of(fitted)
     if prior is not None:
         adjusted = adjust_to_prior(probs, prior=prior, source_prior=source)
@@ -432,7 +427,7 @@ def _apply_to_images(
 def _of_top_k(
     fitted: Calibrator | None, calibrator: str, given: Predictions, name: str, out: Path | None
 ) -> tuple[Predictions, list[str]]:
-    """The largest logits of each sample over a temperature, and what to say of them."""
+    """Divide each sample's largest logits by a temperature; return them with notes."""
     if fitted is None or given.top_k is None or not has_row_temperature(fitted.text, given):
         raise InputError(
             f"{name} holds only the largest logits of each sample, to which a temperature is applied, or a "

@@ -1,4 +1,4 @@
-"""A calibrator fitted to predictions, wherever they are: in memory, in parts, images or boxes."""
+"""Fit a calibrator to predictions: in memory, in parts, images or boxes."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ Fitted: TypeAlias = Calibrator | GroupCalibrator | Multicalibrator | DetectionCa
 
 MULTICALIBRATION = "multicalibration"
 DETECTION = "detection-"
-"""How the methods for boxes begin."""
+"""Prefix of the methods for boxes."""
 _MOST_GROUPS = 20  # with nearly a group for each sample, more than these look like ids
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitReport:
-    """What was fitted, and what to say of it."""
+    """Fitted calibrator with notes."""
 
     calibrator: Fitted
     counts: Counter[str] = field(default_factory=Counter)
     """Samples of each group, or detections of each image."""
     choice: tuple[str, ...] = ()
-    """How the method was chosen."""
+    """Reason for the choice of the method."""
     notes: tuple[str, ...] = ()
     """On the predictions."""
     warnings: tuple[str, ...] = ()
@@ -96,9 +96,9 @@ def fit(
 
     Args:
         predictions: With labels: a file or folder, or what :func:`load_predictions`, ``load_dense``,
-            ``load_detections`` or ``PartitionedPredictions`` made of it, where columns need names. Samples
+            ``load_detections`` or ``PartitionedPredictions`` returned, if columns need names. Samples
             are rows, ``(N, C)`` logits or probabilities, or ``(N,)`` of class 1.
-        method: A name with its settings, as :func:`calibrant.calibrators.build` takes it;
+        method: A name with its settings for :func:`calibrant.calibrators.build`;
             ``"multicalibration"`` for groups that overlap; ``"detection-logistic"``,
             ``"detection-dependent-logistic"`` or ``"detection-beta"`` for boxes. By default the one that is
             chosen by cross-validation, or temperature scaling where none is clearly better; for groups of
@@ -106,9 +106,9 @@ def fit(
         every_row: Fit on all samples, not only on the calibration split.
         by_group: Fit a calibrator for each of the ``groups``.
         force: Also fit on predictions that are calibrated already.
-        spread: What shares out the parts of a table, or images, of which then all positions count; from
+        spread: Engine for the parts of a table, or for images, of which then all positions count; from
             :func:`calibrant.evaluation.spread.spreading`.
-        progress: Is told each stage, and which share of the work is done, in ``[0, 1]``.
+        progress: Function that receives each stage, and the share of the work done, in ``[0, 1]``.
 
     Returns:
         The fitted calibrator: with ``by_group`` a :class:`GroupCalibrator`, otherwise a
@@ -162,7 +162,7 @@ def fit_and_tell(
     spread: Spread | None = None,
     progress: Progress | None = None,
 ) -> FitReport:
-    """What :func:`fit` does, with what is to be said of it; errors name the file at ``path``."""
+    """Fit as :func:`fit` does, with notes; errors name the file at ``path``."""
     check_method(method)
     whole = f"`method` {method}" if method == MULTICALIBRATION else "`by_group`" if by_group else ""
     if isinstance(predictions, (str, os.PathLike)):
@@ -197,13 +197,12 @@ def fit_and_tell(
 
 
 def _positions_to_fit(dense: DensePredictions) -> Predictions:
-    """Random positions of every image, all marked to be fitted on."""
     sample = dense.sample(max(1, MOST_FITTED // dense.num_classes // dense.num_images))
     return sample.with_split([0] * sample.num_samples)
 
 
 def _rows_to_fit(predictions: Predictions, name: str, *, every_row: bool, needs_groups: str) -> Predictions:
-    """The calibration split, or all rows; refused where no calibrator can be fitted on them."""
+    """Return the calibration split, or all rows; refuse rows that cannot fit a calibrator."""
     if predictions.kind == "top_label":
         _ = predictions.correct  # refused where it is not known
     elif predictions.labels is None:
@@ -231,7 +230,7 @@ def _no_split(name: str) -> InputError:
 
 
 def no_groups(option: str, name: str | Path) -> InputError:
-    """The error of what is fitted by groups, where there are none."""
+    """Return the error for fitting by groups without groups."""
     return InputError(
         f"{option} needs `groups` in {name}, one name per sample; --group-column says which column holds "
         "them."
@@ -247,7 +246,7 @@ def _of_samples(
     by_group: bool,
     tell: Progress,
 ) -> FitReport:
-    """A calibrator of samples in memory, or of scores that are read in pieces."""
+    """Fit a calibrator on samples in memory, or on scores read in pieces."""
     calibrator = None if method is None or method == MULTICALIBRATION else build(method)
     if calibrator is None or by_group or not _reads_pieces(calibrator, rows):
         rows = rows.loaded()
@@ -289,13 +288,13 @@ def _in_form_of(calibrator: Calibrator | None, rows: Predictions, name: str) -> 
 
 
 def _reads_pieces(calibrator: Calibrator, rows: Predictions) -> bool:
-    """Whether the calibrator is fitted on scores that are read in pieces; such are many, or on file."""
+    """Return True if the calibrator reads scores in pieces: very many, or on file."""
     several = rows.kind == "multiclass" and (rows.num_classes or 0) > 2
     return calibrator.fits_in_pieces and several and (rows.streamed or is_wide(rows))
 
 
 def _fitted(calibrator: Calibrator, rows: Predictions) -> Calibrator:
-    """Fitted on all rows; warnings stand in the fit's own summary."""
+    """Fit on all rows; the fit's own summary has its warnings."""
     if rows.top_k is not None and has_row_temperature(calibrator.text, rows):
         return fit_top_k_temperature(rows.top_k, weights=rows.weights)
     if rows.labels is not None and _reads_pieces(calibrator, rows):
@@ -304,7 +303,7 @@ def _fitted(calibrator: Calibrator, rows: Predictions) -> Calibrator:
 
 
 def _chosen(rows: Predictions) -> tuple[Calibrator, tuple[str, ...]]:
-    """The best by cross-validation, or temperature scaling where none is clearly better; and why."""
+    """Choose by cross-validation, or take temperature scaling if none is clearly better; explain."""
     data = Labelled.of(rows)
     if len(data.labels) < LEAST_TO_CHOOSE:
         few = (
@@ -354,7 +353,6 @@ def _of_boxes(found: Detections, method: str, name: str, *, every_row: bool, for
 
 
 def _warned(work: Callable[[], Made]) -> tuple[Made, tuple[str, ...]]:
-    """What ``work`` returns, and the warnings it gave."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CalibrantWarning)
         made = work()
@@ -364,7 +362,7 @@ def _warned(work: Callable[[], Made]) -> tuple[Made, tuple[str, ...]]:
 def _of_parts(
     table: PartitionedPredictions, method: str | None, *, every_row: bool, spread: Spread, tell: Progress
 ) -> FitReport:
-    """Temperatures of all rows of a table in parts; other methods, and the choice, by a sample of them."""
+    """Fit temperatures on all rows of a table in parts; fit or choose other methods on a sample."""
     tell(f"fitting on {table.num_samples:,} rows", 0.1)
     if not every_row and not table.num_fit:
         raise _no_split(table.address)
@@ -388,7 +386,7 @@ def _of_parts(
 
 
 def _of_images(dense: DensePredictions, method: str | None, spread: Spread, tell: Progress) -> FitReport:
-    """Temperatures of all positions of all images; other methods, and the choice, by a sample of them."""
+    """Fit temperatures on all positions of all images; fit or choose other methods on a sample."""
     tell(f"fitting on {dense.num_images:,} images", 0.1)
     some = _positions_to_fit(dense)
     calibrator, choice = _chosen(to_repair(some)) if method is None else (build(method), ())

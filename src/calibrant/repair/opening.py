@@ -1,4 +1,4 @@
-"""What a file holds that a calibrator is fitted on: samples in memory, a table in parts, or images."""
+"""Open a file to fit on: samples in memory, a table in parts, or images."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_HELD = 1 << 22
 
 
 def is_large(path: Path) -> bool:
-    """Whether a Parquet file has more than `MOST_HELD` rows; False if it is damaged."""
+    """Return True if a Parquet file has more than `MOST_HELD` rows; False if it is damaged."""
     try:
         with parquet.opened(path) as file:
             return file.metadata.num_rows > MOST_HELD
@@ -26,7 +26,7 @@ def is_large(path: Path) -> bool:
 
 
 def opened(path: Path, *, whole: bool) -> Predictions | DensePredictions | PartitionedPredictions:
-    """The predictions of a file; those of a table are all in memory if ``whole``."""
+    """Return the predictions of a file; tables are in memory if ``whole``."""
     if is_dense(path):
         return load_dense(path)
     if not whole and (is_partitioned(path) or (path.suffix.lower() == ".parquet" and is_large(path))):

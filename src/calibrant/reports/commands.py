@@ -1,4 +1,4 @@
-"""The shell commands that carry out what a verdict recommends."""
+"""The shell commands that carry out a verdict's recommendation."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from calibrant.predictions.formats.roster import WRITERS
 
 
 def mark_of_files(files: Sequence[str | os.PathLike[str]]) -> str:
-    """What a report carries to tell which files it was made from, without their paths."""
+    """Hash of the paths of a report's files, to recognise the report without naming them."""
     paths = "\0".join(os.path.realpath(each) for each in files)
     return hashlib.sha256(paths.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def with_commands(evaluation: Evaluation, *, reading: str = "", applying: str | None = None) -> Evaluation:
-    """The evaluation with the commands of its repair, and the sentence that names them as the last one.
+    """Add the commands of the repair, and a last sentence that names them.
 
-    An evaluation that has them, or that recommends no repair, is returned as it is. ``reading`` are the
-    options by which the file was read, which the commands need as well; ``applying`` are those for new
-    predictions, where they differ.
+    An evaluation with commands, or without a repair, is returned unchanged. ``reading`` are the options that
+    the file was read with, which the commands need as well; ``applying`` are those for new predictions, if
+    they differ.
     """
     verdict = evaluation.verdict
     if verdict.repair is None or verdict.commands:
@@ -38,7 +38,7 @@ def with_commands(evaluation: Evaluation, *, reading: str = "", applying: str | 
 
 
 def repair_commands(repair: Repair) -> tuple[str, str]:
-    """What fits the calibrator, and what applies it to new predictions; in Python if there is no file.
+    """Commands that fit the calibrator and apply it to new predictions; Python code without a file.
 
     Example:
         >>> repair = Repair(method="temperature", file="p.csv", all_rows=True, format="csv", space="probs")
@@ -67,7 +67,7 @@ def repair_commands(repair: Repair) -> tuple[str, str]:
 def _new_files(repair: Repair) -> str:
     if repair.format == "dense":  # images of scores
         return "NEW_FOLDER --out REPAIRED_FOLDER"
-    if repair.format == "npy":  # whose names say what they hold, and which are not written
+    if repair.format == "npy":  # named by their content, and never written
         return f"NEW_{repair.space}.npy --out REPAIRED.npz"
     ending = repair.format if f".{repair.format}" in WRITERS else "npz"
     return f"NEW.{ending} --out REPAIRED.{ending}"

@@ -1,4 +1,4 @@
-"""What CI systems and collectors read: Markdown summaries, JUnit XML, Prometheus metrics."""
+"""Output for CI systems and collectors: Markdown summaries, JUnit XML, Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def prometheus_text(found: Monitoring, *, model: str | None = None) -> str:
 
 
 def _labels(labels: dict[str, str]) -> str:
-    r"""Labels with their values as Prometheus wants them.
+    r"""Labels and values in Prometheus's syntax.
 
     Example:
         >>> print(_labels({"file": 'a "b".csv', "model": "x"}))
@@ -96,13 +96,13 @@ def markdown_text(
     """A short summary in GitHub's and GitLab's Markdown, for job summaries and comments.
 
     It has the headline, the tests and the table that the terminal shows. Its first line is a comment by which
-    the commands, or a bot that updates a comment, know it again. Absolute paths are cut to their last part,
+    the commands, or a bot that updates a comment, recognise it. Absolute paths are cut to their last part,
     and names cannot add markup.
 
     Args:
-        found: What :func:`calibrant.evaluate`, :func:`calibrant.compare` or
-            :func:`calibrant.evaluation.check` returned.
-        files: Further files by what they hold, which a last line names; those that are None are left out.
+        found: Result of :func:`calibrant.evaluate`, :func:`calibrant.compare` or
+            :func:`calibrant.evaluation.check`.
+        files: Further files by content, for a last line; those that are None are left out.
 
     Returns:
         The text, with a newline at its end.
@@ -191,7 +191,7 @@ _MARKUP = re.compile(r"[\\`*<|~$]|(?<!\w)_|_(?!\w)|\](?=[(\[])|&(?=#?\w)")
 
 
 def _escaped(value: object) -> str:
-    r"""Text in which names add no markup; what calibrant's sentences quote in backquotes stays code.
+    r"""Escape markup in names; text in backquotes stays code.
 
     Example:
         >>> print(_escaped("a|b <c> my_class `--cluster`"))
@@ -212,7 +212,7 @@ def check_lines(found: GateResult, *, quiet: bool = False) -> Iterator[tuple[str
     """Marks and sentences of a gate, as the terminal and a summary show them.
 
     Args:
-        found: What :func:`calibrant.evaluation.check` returned.
+        found: Result of :func:`calibrant.evaluation.check`.
         quiet: Leave out checks that pass, and notes.
 
     Yields:
@@ -256,7 +256,7 @@ def junit_text(found: GateResult) -> str:
 
 
 def junit_error(name: str, sentence: str) -> str:
-    """One test case with an error: why a file of that name could not be checked.
+    """One test case with an error: the reason that a file could not be checked.
 
     Example:
         >>> junit_error("p.npz", "there is no such file.").splitlines()[4].strip()

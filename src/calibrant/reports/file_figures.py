@@ -1,4 +1,4 @@
-"""Every figure that one command draws: of files of predictions, and what other distributions add."""
+"""Every figure that one command draws: of prediction files, and from other distributions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _silent(_stage: str, _share: float) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class FigureRequest:
-    """Files by the name that each shall have, and the options; each figure uses those it declares."""
+    """Files by display name, and the options; each figure uses those it declares."""
 
     files: Mapping[str, Path]
     load: Callable[[Path], Predictions] = load_predictions
@@ -44,14 +44,13 @@ class FigureRequest:
     every_row: bool = False
     resamples: int | None = None
     seed: int = 0
-    width: float | None = None
-    """Inches, where a figure is laid out for its width and not made as wide afterwards."""
+    width: float | None = None  # inches, for a figure that is laid out for its width
     tell: Callable[[str, float], None] = _silent
 
 
 @dataclass(frozen=True)
 class DrawnFigure:
-    """A figure, what to say of it, and notes on the files."""
+    """A figure, a sentence on it, and notes on the files."""
 
     figure: Figure
     said: str = ""
@@ -65,10 +64,8 @@ class FileFigure:
     name: str
     summary: str
     draw_files: Callable[[FigureRequest], DrawnFigure]
-    several: bool = False
-    """Whether it takes more than one file."""
-    options: frozenset[str]
-    """The fields of the request that it heeds."""
+    several: bool = False  # whether it takes more than one file
+    options: frozenset[str]  # fields of the request that it uses
     note: str = ""
 
 
@@ -114,7 +111,7 @@ def _place(figure: Figure, width: float, legend: float) -> None:
 
 
 def draw_confidence(request: FigureRequest) -> DrawnFigure:
-    """How sure the model was; of one file where it was right and where it was wrong."""
+    """Histogram of confidence; for a single file, of correct and wrong answers."""
     found = _judged(request)
     curves = _curves(found, request)
     if len(curves) > 1:
@@ -176,7 +173,7 @@ def _of_one_event(
 def _shapes(
     found: Mapping[str, _Judged], pick: Callable[[Shapes], Picked | None], needs: str
 ) -> dict[str, Picked]:
-    """The first of each file that is known."""
+    """The first known picked shape of each file."""
     picked: dict[str, Picked] = {}
     for name, judged in found.items():
         known = [each for each in map(pick, judged.arm.shapes) if each is not None]
@@ -197,7 +194,7 @@ def draw_classes(request: FigureRequest) -> DrawnFigure:
 
 
 class _Judged(NamedTuple):
-    """A file as it is judged, on its test split where it has one."""
+    """Evaluation of a file, on its test split if it has one."""
 
     kind: str
     num_samples: int
@@ -241,7 +238,7 @@ def _curves(found: dict[str, _Judged], request: FigureRequest) -> dict[str, Curv
 
 
 def _said(found: dict[str, _Judged], curves: dict[str, Curve]) -> str:
-    """How many samples each curve stands for, and how many bins lie outside the noise band."""
+    """Number of samples of each curve, and of its bins outside the noise band."""
     lines: list[str] = []
     for name, curve in curves.items():
         above, below, within = figures.place(curve)
@@ -266,8 +263,7 @@ class OtherFigure(Protocol):
 
     name: str
     summary: str
-    note: str
-    """What cannot be reproduced of the published one; may be empty."""
+    note: str  # limits of reproducing the published one; may be empty
 
     def draw(self) -> Figure:
         """The whole figure."""
@@ -328,7 +324,7 @@ OF_FILES = (
 
 
 def all_figures() -> tuple[FileFigure | OtherFigure, ...]:
-    """The figures of files, and what is installed beside them."""
+    """The figures of files, and those of installed extensions."""
     return (*OF_FILES, *(figure for found in extensions("calibrant.figures") for figure in found.load()))
 
 

@@ -37,7 +37,7 @@ MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
-MOST_CLASSES = 10  # of one table; where there are more, the worst stand first
+MOST_CLASSES = 10  # of one table; of more, the worst are first
 WORST_CLASSES = 6
 
 
@@ -58,14 +58,14 @@ def write_report(
     shown by name, never by an absolute path. A file that is there is replaced; a failure leaves it as it was.
 
     Args:
-        found: What :func:`calibrant.evaluate`, :func:`calibrant.compare` or
-            :func:`calibrant.evaluation.monitor` returned.
+        found: Result of :func:`calibrant.evaluate`, :func:`calibrant.compare` or
+            :func:`calibrant.evaluation.monitor`.
         path: A file name that ends in ``.html``, in a folder that exists.
-        title: What the page is about, as the name of the model; by default the name of the file.
+        title: Subject of the page, such as the model's name; by default the file's name.
         before: Further sections before those of the evaluation or comparison.
         after: Further sections after them.
-        files: What it is made from; the page then carries a mark (no path) by which commands know it again.
-        by_group: What repairs do to each group, for an evaluation.
+        files: Files it is made from; the page carries a mark (no path) by which commands recognise it.
+        by_group: Effects of repairs on each group, for an evaluation.
 
     Raises:
         InputError: If the name ends otherwise.
@@ -119,7 +119,7 @@ def first_screen(evaluation: Evaluation) -> str:
 
 @cache
 def templates() -> Environment:
-    """Everything that is filled in is escaped, and a name that is missing is an error."""
+    """Templates that escape every value and raise for missing names."""
     environment = Environment(
         loader=PackageLoader("calibrant.reports"),
         autoescape=True,
@@ -144,7 +144,7 @@ def templates() -> Environment:
 
 
 def _sentence(text: str) -> Markup:
-    """A sentence of a verdict, what it quotes in backquotes as code."""
+    """A sentence of a verdict, with its text in backquotes as code."""
     pieces = text.split("`")
     return Markup().join(
         Markup("<code>{}</code>").format(piece) if place % 2 else piece for place, piece in enumerate(pieces)
@@ -231,7 +231,7 @@ def _comparison_context(comparison: Comparison) -> dict[str, object]:
 
 
 def _main_diagrams(groups: list[pictures.Diagrams], evaluation: Evaluation) -> pictures.Diagrams | None:
-    """The diagrams of what the verdict is about: of a binary model the positive class or the top label."""
+    """The diagrams of the verdict's metric: for a binary model, of the positive class or the top label."""
     about = evaluation.verdict.about or ""
     if evaluation.kind == "binary" and about and not about.startswith(EVENT):
         return next((each for each in groups if each.title == "top label"), None)

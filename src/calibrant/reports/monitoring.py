@@ -31,7 +31,7 @@ def headline(found: Monitoring) -> str:
 
 
 def context(found: Monitoring) -> dict[str, object]:
-    """Everything the template shows."""
+    """Variables of the template."""
     return {
         "found": found,
         "headline": headline(found),
@@ -87,7 +87,7 @@ MOST_MARKED = 6  # windows named below the axis
 
 
 def evidence_diagram(found: Monitoring, ax: Axes) -> Axes:
-    """Evidence of the test that decides at the end of each window, and from where on it is an alarm."""
+    """Evidence of the deciding test at the end of each window, and the alarm threshold."""
     test = deciding(found)
     ax.plot(np.arange(len(test.log10_evidence)), test.log10_evidence, color=drawing.BLUE, marker=".", lw=1)
     ax.axhline(test.log10_threshold, color=drawing.GREY, linestyle=drawing.DASHED, lw=0.8)

@@ -38,15 +38,13 @@ class Picture:
     svg: Markup
     caption: str
     curve: result.Curve | None = None
-    note: str = ""
-    """Small print below the caption."""
-    csv: str = ""
-    """The numbers that it was drawn from, to be downloaded."""
+    note: str = ""  # small print below the caption
+    csv: str = ""  # the numbers it was drawn from, to download
 
 
 @dataclass(frozen=True)
 class Diagrams:
-    """One curve's diagrams: those that stand side by side at once, and the further ones."""
+    """One curve's diagrams: those shown side by side at once, and further ones."""
 
     title: str
     first: tuple[Picture, ...]
@@ -70,7 +68,7 @@ def drawn(
 
 
 def error_pictures(found: result.Evaluation | result.Comparison) -> list[Picture]:
-    """Calibration errors against chance, one picture for each error of equal-width bins."""
+    """Calibration errors against noise, one picture for each error of equal-width bins."""
     parts, made = tables.parts(found), list[Picture]()
     for key in sorted({null.metric for part in parts for null in part.null}, key=quantities.display_order):
         described = words.metric(key, found.kind, tables.event_of(found))
@@ -92,7 +90,7 @@ def error_pictures(found: result.Evaluation | result.Comparison) -> list[Picture
 
 
 def diagrams(found: result.Evaluation | result.Comparison) -> list[Diagrams]:
-    """For each curve of the whole: the first two arms or models side by side, and the others."""
+    """Diagrams of each curve of all samples: the first two arms or models, and the others."""
     made: list[Diagrams] = []
     for position, curve in enumerate(tables.whole_curves(tables.parts(found)[0], found.kind)):
         each = tuple(
@@ -163,7 +161,7 @@ def class_shifts(evaluation: result.Evaluation) -> Picture | None:
 
 
 def confidence_overlay(evaluation: result.Evaluation) -> Picture | None:
-    """The reliability diagrams before and after the recommended repair in one."""
+    """The reliability diagrams before and after the recommended repair in one picture."""
     arms = dict(zip(("before", "after"), tables.before_and_after(evaluation), strict=False))
     curves = {name: tables.whole_curves(arm, evaluation.kind)[:1] for name, arm in arms.items()}
     if not all(curves.values()):
@@ -234,7 +232,7 @@ def _swatch(position: int, identifier: str) -> Markup:
 
 
 def shape_groups(evaluation: result.Evaluation) -> list[tuple[str, list[Picture]]]:
-    """Pictures without bins by kind of event: of the predictions as they came and the arm next to them."""
+    """Pictures without bins by kind of event, before calibration and for the next arm."""
     arms = tables.ordered_arms(evaluation)[:2]
     groups: list[tuple[str, list[Picture]]] = []
     for place, shapes in enumerate(evaluation.arms[0].shapes):
@@ -343,7 +341,7 @@ Cell = str | float | None
 
 
 def csv_text(head: str, rows: Sequence[Sequence[Cell]]) -> str:
-    r"""A header and rows; six significant digits, nothing where there is no value.
+    r"""A header and rows; six significant digits, nothing for missing values.
 
     Example:
         >>> csv_text("bin,share", [["0 to 1", 0.12345678], ["empty", None]])

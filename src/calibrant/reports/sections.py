@@ -1,4 +1,4 @@
-"""Sections that a report has beside those of an evaluation: words, facts, a table and pictures, as data."""
+"""Further sections of a report as data: words, facts, a table and pictures."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ from calibrant.reports.pictures import Picture
 class SectionTable:
     """A table whose first column names the rows."""
 
-    label: str
-    """Description for readers who cannot see the table."""
-    groups: tuple[tuple[str, int], ...] = ()
-    """Titles above the columns, each with the number of columns it spans."""
+    label: str  # description for readers who cannot see the table
+    groups: tuple[tuple[str, int], ...] = ()  # titles above the columns, with the number of columns spanned
     columns: tuple[str, ...]
     rows: tuple[tuple[str | Markup, ...], ...]
-    words: tuple[int, ...] = ()
-    """Columns of words, which are set flush left."""
+    words: tuple[int, ...] = ()  # columns of words, set flush left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +27,9 @@ class Section:
 
     title: str
     text: tuple[str | Markup, ...] = ()
-    points: tuple[str | Markup, ...] = ()
-    """Shown as a list."""
+    points: tuple[str | Markup, ...] = ()  # shown as a list
     facts: Mapping[str, str] = field(default_factory=dict[str, str])
-    key: tuple[tuple[str, Markup], ...] = ()
-    """What the lines of the pictures mean, as :func:`calibrant.reports.pictures.legend` makes it."""
+    key: tuple[tuple[str, Markup], ...] = ()  # lines of the pictures, from `pictures.legend`
     pictures: tuple[Picture, ...] = ()
     table: SectionTable | None = None
-    note: str = ""
-    """Small print below all of it."""
+    note: str = ""  # small print below all of it

@@ -13,7 +13,7 @@ from calibrant.evaluation.result import Comparison, Evaluation
 
 Found = TypeVar("Found", bound=Evaluation | Comparison | Monitoring | GateResult | GateError)
 
-# Where paths may stand. Arms and models have numbers by the thousand and no paths.
+# Fields that may contain paths. Arms and models have thousands of numbers and no paths.
 _TEXTS = ("verdict", "short", "warnings", "notes", "settings", "source", "baseline", "command", "error")
 
 # From a root (/, C:\, \\host) up to the last separator before the name.
@@ -48,11 +48,11 @@ def command_to_share(command: str) -> str:
 
 
 _HOW = {"command": command_to_share, "commands": command_to_share, "file": lambda path: _PATH.sub("", path)}
-"""How texts of some fields are cut; all others as sentences."""
+"""Functions that cut the texts of some fields; others are cut as sentences."""
 
 
 def to_share(found: Found) -> Found:
-    """The same evaluation or comparison, with names of files in place of absolute paths."""
+    """The result with file names in place of absolute paths."""
     changes = {name: _cut(getattr(found, name), name) for name in _TEXTS if hasattr(found, name)}
     if isinstance(found, Comparison):
         changes["models"] = tuple(dataclasses.replace(each, name=_cut(each.name)) for each in found.models)
@@ -60,7 +60,6 @@ def to_share(found: Found) -> Found:
 
 
 def _cut(value: Any, field: str = "") -> Any:
-    """The value without folders in its texts."""
     if isinstance(value, str):
         return _HOW.get(field, without_folders)(value)
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""From a matplotlib figure to inline SVG: small, free of links, in colours that the page's style decides."""
+"""Inline SVG from a matplotlib figure: small, without links, in colours of the page's style."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import BLUE, GREEN, GREY, OCHRE, PINK, SKY, VERMILLION
 
-# What a figure draws in these colours, the page draws in its own, which differ in light and in dark.
+# Colours of a figure to properties of the page, which differ in light and in dark mode.
 PROPERTY_OF = {
     "#000000": "--ink",
     BLUE: "--blue",
@@ -58,7 +58,7 @@ def to_svg(figure: Figure, *, label: str, name: str) -> Markup:
 
 
 def _lay_out(figure: Figure) -> None:
-    """Lay the figure out once; matplotlib would draw all of it for that, and then again."""
+    """Lay the figure out without drawing it; matplotlib would draw it twice."""
     engine = figure.get_layout_engine()
     if engine is None:
         return
@@ -90,7 +90,7 @@ def _rename(root: ET.Element, name: str) -> None:
 
 
 def _tidy(element: ET.Element) -> None:
-    """Hundredths of a point, the page's font and colours, no blank text."""
+    """Round to hundredths of a point, use the page's font and colours, drop blank text."""
     for key in {"d", "x", "y", "width", "height", "transform"} & element.attrib.keys():
         text = _LONG_DECIMAL.sub(lambda match: f"{float(match[0]):.2f}", element.attrib[key])
         element.attrib[key] = " ".join(text.split())

@@ -1,4 +1,4 @@
-"""The tables of a report as data, before anyone decides how they look."""
+"""The tables of a report as data, without layout."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ POOLED = "all labels"  # the first curve of multilabel predictions
 
 @dataclass(frozen=True)
 class Column:
-    """What one arm or one model brings to the table of metrics."""
+    """One arm or one model in the table of metrics."""
 
     title: str
     metrics: Mapping[str, result.Estimate]
@@ -43,7 +43,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A metric of one column; ``mark`` judges the paired change, ``best`` holds for the best of its row."""
+    """A metric of one column; ``mark`` rates the paired change, ``best`` is True for the best of its row."""
 
     estimate: result.Estimate
     change: result.Estimate | None
@@ -57,8 +57,7 @@ class MetricRow:
 
     key: str
     words: Metric
-    in_short: bool
-    """Whether the terminal shows it, here if not always."""
+    in_short: bool  # whether the terminal shows it, here if not always
     cells: tuple[Cell, ...]
 
 
@@ -69,8 +68,7 @@ class MetricTable:
     columns: tuple[Column, ...]
     groups: Mapping[str, tuple[MetricRow, ...]]
     missing: Mapping[str, tuple[str, ...]]
-    in_short: frozenset[str]
-    """The titles of what the terminal shows, or would if it were known."""
+    in_short: frozenset[str]  # titles that the terminal shows, or would if they were known
 
     @property
     def rows(self) -> tuple[MetricRow, ...]:
@@ -78,7 +76,7 @@ class MetricTable:
         return tuple(row for rows in self.groups.values() for row in rows)
 
     def main(self, about: str | None = None, *, most: int | None = MAIN_ROWS) -> tuple[MetricRow, ...]:
-        """The rows that matter most: what the verdict is about, then what the terminal shows first."""
+        """The most important rows: the verdict's metric, then the terminal's order."""
         order = sorted(
             (row.key != about, row.words.rank is None, row.words.rank or 0, place)
             for place, row in enumerate(self.rows)
@@ -87,7 +85,7 @@ class MetricTable:
         return tuple(self.rows[place] for *_, place in order[:most])
 
     def numbers(self, found: result.Evaluation | result.Comparison) -> list[MetricRow]:
-        """The rows of the first screen: what the verdict is about, then the usual ones that are known."""
+        """The rows of the first screen: the verdict's metric, then the default ones that are known."""
         first, usual = (
             self.columns[0].metrics,
             [quantities.NLL.key, quantities.ACCURACY.key, quantities.BRIER.key],
@@ -106,26 +104,26 @@ class MetricTable:
 
 @dataclass(frozen=True)
 class ClassPair:
-    """A class before and after the recommended calibrator, ``None`` where none is recommended."""
+    """A class before and after the recommended calibrator, ``None`` if none is recommended."""
 
     before: result.ClassRow
     after: result.ClassRow | None
 
 
 def ordered_arms(evaluation: result.Evaluation) -> tuple[result.Arm, ...]:
-    """The predictions as they came, next to them what is recommended, then the others."""
+    """The uncalibrated arm, the recommended one, then the others."""
     name = evaluation.verdict.recommended
     first, *others = evaluation.arms
     return (first, *sorted(others, key=lambda arm: arm.name != name))
 
 
 def parts(found: result.Evaluation | result.Comparison) -> tuple[result.Arm | result.ComparedModel, ...]:
-    """The arms in the order in which they are shown, or the models."""
+    """The arms in display order, or the models."""
     return found.models if isinstance(found, result.Comparison) else ordered_arms(found)
 
 
 def event_of(found: result.Evaluation | result.Comparison) -> str:
-    """What the event of a binary model is called."""
+    """Name of a binary model's event; by default "positive class"."""
     curves = parts(found)[0].curves
     return curves[0].name if found.kind == "binary" and curves else POSITIVE_CLASS
 
@@ -137,8 +135,7 @@ def columns(found: result.Evaluation | result.Comparison) -> tuple[Column, ...]:
     return tuple(Column(model.name, model.metrics, model.difference, model.null) for model in found.models)
 
 
-RARE = 0.1
-"""Share of the rarer class below which an event is rare: ranking tells more than accuracy."""
+RARE = 0.1  # share of the rarer class; below it, ranking tells more than accuracy
 
 
 def named(found: result.Evaluation | result.Comparison) -> frozenset[str]:
@@ -150,7 +147,7 @@ def named(found: result.Evaluation | result.Comparison) -> frozenset[str]:
 
 
 def is_rare(found: result.Evaluation | result.Comparison) -> bool:
-    """Whether one of two classes is rare."""
+    """True if one of two classes is rare."""
     rate = _event_rate(found)
     return rate is not None and min(rate, 1 - rate) < RARE
 
@@ -220,12 +217,12 @@ OUTSIDE = (
 
 
 def outside_sentence(parts: Sequence[result.Arm | result.ComparedModel]) -> str:
-    """Why a value is outside its interval; nothing where none is."""
+    """Explanation of values outside their intervals; empty if there are none."""
     return OUTSIDE if any(estimate.outside for part in parts for estimate in part.metrics.values()) else ""
 
 
 def coverage_sentence(found: result.Evaluation | result.Comparison) -> str:
-    """How often such intervals contain the true value; nothing where that was not measured."""
+    """Sentence on the measured coverage of such intervals; empty if it was not measured."""
     if found.coverage is None:
         return ""
     values, changes = (_covered(each, found.kind) for each in (found.coverage.values, found.coverage.changes))
@@ -251,7 +248,7 @@ def _covered(measured: Mapping[str, result.Coverage], kind: result.Kind) -> str:
 
 
 def titles_by_warning(arms: Sequence[result.Arm], *, most: int | None = None) -> dict[str, list[str]]:
-    """What the fits of calibrators warned of (``most`` of each), and the titles of those that did."""
+    """Warnings of the calibrators' fits (``most`` of each), with the titles of their arms."""
     titles: dict[str, list[str]] = {}
     for arm in arms:
         for warning in dict.fromkeys(() if arm.fit is None else arm.fit.warnings[:most]):
@@ -271,13 +268,13 @@ def _best(key: str, kind: result.Kind, estimates: Sequence[result.Estimate]) -> 
 
 
 def choice_rows(evaluation: result.Evaluation) -> list[tuple[result.ChoiceRow, bool]]:
-    """The candidates of the choice, and whether each was taken; the fewest parameters first."""
+    """The candidates, fewest parameters first, each with True if it was chosen."""
     choice = evaluation.choice
     return [] if choice is None else [(each, each.name == choice.chosen) for each in choice.candidates]
 
 
 def class_pairs(evaluation: result.Evaluation) -> list[ClassPair]:
-    """The classes, the largest calibration error (as the predictions came) first."""
+    """The classes, by falling calibration error before repair."""
     after = recommended(evaluation)
     rows = evaluation.arms[0].classes
     later = (None,) * len(rows) if after is None else after.classes
@@ -291,12 +288,12 @@ def shift(row: result.ClassRow) -> float:
 
 
 def furthest_pairs(evaluation: result.Evaluation) -> list[ClassPair]:
-    """The classes, the one whose average probability is furthest from its rate first."""
+    """The classes, by falling `shift` of their average probability."""
     return sorted(class_pairs(evaluation), key=lambda pair: -shift(pair.before))
 
 
 def recommended(evaluation: result.Evaluation) -> result.Arm | None:
-    """The arm that is recommended, ``None`` where that is to leave the predictions as they came."""
+    """The recommended arm; ``None`` if that is the uncalibrated one."""
     name = evaluation.verdict.recommended
     return None if name == evaluation.arms[0].name else evaluation.arm(name)
 
@@ -382,7 +379,7 @@ def _brief(cell: Cell, key: str, null: result.NullError | None = None) -> Brief:
 
 
 def floor_sentence(found: result.Evaluation | result.Comparison) -> str:
-    """What the noise floors and intervals of the short table mean."""
+    """Explanation of the noise floors and intervals in the short table."""
     level = percent(found.settings.level)
     if isinstance(found, result.Comparison):
         return (
@@ -402,7 +399,7 @@ def floor_sentence(found: result.Evaluation | result.Comparison) -> str:
 
 
 def pairing_sentence(comparison: result.Comparison) -> str:
-    """Whether the models are compared on the same samples."""
+    """Sentence on pairing: whether all models use the same samples."""
     first = comparison.models[0].name
     if comparison.paired:
         return f"All models use the same samples: differences from {first} are paired."
@@ -410,7 +407,7 @@ def pairing_sentence(comparison: result.Comparison) -> str:
 
 
 def tests_sentence(comparison: result.Comparison) -> str:
-    """The tests that each model fails, corrected for their number; nothing where none is known."""
+    """The tests that each model fails, corrected for their number; empty if none is known."""
     if not all(model.parts for model in comparison.models):
         return ""
     failing = {
@@ -429,7 +426,7 @@ def tests_sentence(comparison: result.Comparison) -> str:
 def null_rows(
     part: result.Arm | result.ComparedModel | Column, found: result.Evaluation | result.Comparison
 ) -> list[NullRow]:
-    """The errors of an arm or model that noise was drawn for: in words, as measured, and their noise."""
+    """The errors of an arm or model with a null distribution: words, measured value, and noise."""
     return [
         (metric(null.metric, found.kind, event_of(found)), observed, null)
         for null in sorted(part.null, key=lambda null: quantities.display_order(null.metric))
@@ -438,13 +435,13 @@ def null_rows(
 
 
 def null_groups(found: result.Evaluation | result.Comparison) -> list[tuple[str, list[NullRow]]]:
-    """These rows by the title of each arm or model that has some."""
+    """`null_rows` by the title of each arm or model that has some."""
     groups = [(part.title, null_rows(part, found)) for part in columns(found)]
     return [(title, rows) for title, rows in groups if rows]
 
 
 def null_sentences(evaluation: result.Evaluation) -> list[str]:
-    """The answer to "is this more than chance?" for the predictions as they came."""
+    """The answer to "is this more than chance?" for the uncalibrated predictions."""
     level = percent(evaluation.settings.level)
     return [
         f"{words.title}: a perfectly calibrated model would score {number(null.mean)} on this many samples, "
@@ -456,7 +453,7 @@ def null_sentences(evaluation: result.Evaluation) -> list[str]:
 
 
 def moves(table: MetricTable, numbers: Sequence[MetricRow]) -> list[tuple[str, str, str]]:
-    """Every model but the first, and what is better and what worse than that one's, beyond noise."""
+    """Every model but the first, with the metrics clearly better and clearly worse than the first's."""
 
     def titles(place: int, mark: str) -> str:
         return ", ".join(row.words.title for row in numbers if row.cells[place].mark == mark)
@@ -480,35 +477,34 @@ def whole_curves(part: result.Arm | result.ComparedModel, kind: result.Kind) -> 
 
 
 def label_curves(part: result.Arm | result.ComparedModel, kind: result.Kind) -> tuple[result.Curve, ...]:
-    """The curves of single labels, which multilabel predictions alone have."""
+    """The curves of single labels; only multilabel predictions have them."""
     return part.curves[len(whole_curves(part, kind)) :]
 
 
 @dataclass(frozen=True)
 class GroupPair:
-    """A group before and after the recommended calibrator, ``None`` where none is recommended."""
+    """A group before and after the recommended calibrator, ``None`` if none is recommended."""
 
     before: result.GroupRow
     after: result.GroupRow | None
-    real: bool
-    """Whether its error is above noise, after adjustment."""
+    real: bool  # whether its error is above noise, after adjustment
 
     @property
     def p_value(self) -> str:
-        """The p-value of the group alone."""
+        """The p-value of the group, unadjusted."""
         row = self.before
         bound = "≤ " if row.p_value <= 1 / (1 + row.null.num_draws) else ""
         return f"{bound}{row.p_value:.2g}"
 
     @property
     def adjusted_p(self) -> str:
-        """The p-value adjusted for the number of groups; a bound where the p-value is one."""
+        """The p-value adjusted for the number of groups; a bound if the p-value is a bound."""
         bound = "≤ " if self.p_value.startswith("≤") and self.before.adjusted_p < 1 else ""
         return f"{bound}{self.before.adjusted_p:.2g}"
 
 
 def group_pairs(evaluation: result.Evaluation) -> list[GroupPair]:
-    """Every group of the predictions as they came, the clearest findings first, then the largest gaps."""
+    """Every group before calibration; real errors first, then by size of the gap."""
     chosen = recommended(evaluation)
     after = {} if chosen is None else {row.name: row for row in chosen.groups}
     level = evaluation.settings.level
@@ -540,12 +536,12 @@ def window_titles(found: Monitoring) -> Sequence[str]:
 
 
 def window_start(window: Window) -> tuple[str, str]:
-    """When a window begins, and how many of its samples have a label."""
+    """Start of a window, and its numbers of labelled and of all samples."""
     return window.start, f"{window.num_labelled:,}/{window.num_samples:,}"
 
 
 def window_cells(window: Window, found: Monitoring) -> tuple[str, ...]:
-    """Means, ECE and its interval of a window; nothing where too few labels are known."""
+    """Means, ECE and its interval of a window; empty if too few labels are known."""
     metrics = window.metrics
     means = [brief(metrics[key], key)[0] if key in metrics else MISSING for key, _ in means_of(found)]
     error = metrics.get(quantities.ECE.key)

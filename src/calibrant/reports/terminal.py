@@ -1,4 +1,4 @@
-"""An evaluation or a comparison in the terminal: the verdict, one table, what to do next."""
+"""An evaluation or a comparison in the terminal: the verdict, one table, the next steps."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def render(
     """Print an evaluation in short; it fits 60 columns and needs neither colour nor Unicode.
 
     Args:
-        evaluation: What :func:`calibrant.evaluate` returned.
+        evaluation: Result of :func:`calibrant.evaluate`.
         console: Where to print.
-        by_group: What repairs make of each group, as ``evaluate --by-group`` finds.
+        by_group: Effects of repairs on each group, from ``evaluate --by-group``.
         verbose: Also print every metric, every candidate and how the numbers were computed.
     """
     evaluation = with_commands(evaluation)
@@ -81,9 +81,9 @@ def render_comparison(comparison: result.Comparison, console: Console, *, verbos
     """Print a comparison in short; it fits 60 columns and needs neither colour nor Unicode.
 
     Args:
-        comparison: What :func:`calibrant.compare` returned.
+        comparison: Result of :func:`calibrant.compare`.
         console: Where to print; its width decides how many metrics the table shows.
-        verbose: Also print the verdict in full and how often the intervals contain the true value.
+        verbose: Also print the verdict in full and the measured coverage of the intervals.
     """
     table = tables.metric_table(comparison)
     said = [tables.pairing_sentence(comparison), *_holes(table, len(comparison.models))]
@@ -103,7 +103,7 @@ def render_comparison(comparison: result.Comparison, console: Console, *, verbos
 
 
 def as_text(found: result.Evaluation | result.Comparison, *, width: int = 80) -> str:
-    """What :func:`render`, or :func:`render_comparison`, prints, without colour."""
+    """Output of :func:`render` or :func:`render_comparison`, without colour."""
     text = StringIO()
     console = Console(file=text, width=width, color_system=None, force_jupyter=False)
     if isinstance(found, result.Comparison):
@@ -145,7 +145,7 @@ def _metrics_down(evaluation: result.Evaluation, width: int, *, verbose: bool) -
 
 
 def _labels_down(evaluation: result.Evaluation) -> list[Table | Text]:
-    """The labels with the largest errors; nothing where each sample has one label."""
+    """The labels with the largest errors; empty if each sample has one label."""
     if evaluation.kind != "multilabel":
         return []
     pairs, level = tables.class_pairs(evaluation), evaluation.settings.level
@@ -171,7 +171,7 @@ def _labels_down(evaluation: result.Evaluation) -> list[Table | Text]:
 
 
 def _groups_down(evaluation: result.Evaluation, repairs: ByGroup | None = None) -> list[Table | Text]:
-    """The table in short, and what repairs make of each group; nothing where there are no groups."""
+    """Short table of the groups, and the effects of repairs on them; empty without groups."""
     pairs = tables.group_pairs(evaluation)
     repaired = [] if repairs is None else [Text(), *_repairs_down(repairs, evaluation)]
     if not pairs:
@@ -195,7 +195,7 @@ def _groups_down(evaluation: result.Evaluation, repairs: ByGroup | None = None) 
 
 
 def _repairs_down(repairs: ByGroup, evaluation: result.Evaluation) -> list[Table | Text]:
-    """What one repair for all, one for each group and multicalibration make of each group."""
+    """Effects on each group of one repair for all, one per group, and multicalibration."""
     grid = plain_table("Group", [arm.capitalize() for arm in ARMS])
     for row in repairs.rows[: MOST_GROUPS + 1]:
         cells = [
@@ -212,7 +212,7 @@ def _repairs_down(repairs: ByGroup, evaluation: result.Evaluation) -> list[Table
 
 
 def _below(pairs: Sequence[tables.GroupPair]) -> list[Text]:
-    """What the marks mean, and how many groups are left out."""
+    """Key of the marks, and the number of groups left out."""
     said: list[str] = []
     if any(pair.real for pair in pairs[:MOST_GROUPS]):
         adjusted = f", corrected for {len(pairs)} groups (Holm)" if len(pairs) > 1 else ""
@@ -303,7 +303,7 @@ def _holes(found: tables.MetricTable, columns: int) -> Iterable[str]:
 
 
 def _warnings(arms: Sequence[result.Arm]) -> Iterable[str]:
-    """What the fits warned of, once for all that say the same; of many labels, the first few."""
+    """Warnings of the fits, once for equal ones; only the first few of many labels."""
     for warning, names in tables.titles_by_warning(arms, most=MOST_WARNINGS).items():
         yield f"{', '.join(names)}: {warning}"
     for arm in arms:
@@ -340,11 +340,11 @@ def _notes(notes: Sequence[str]) -> Iterable[RenderableType]:
 
 
 def _print(console: Console, parts: Iterable[RenderableType]) -> None:
-    """Print; where the terminal's encoding lacks a character, what is printed lacks it too."""
+    """Print, with replacements for characters that the terminal's encoding lacks."""
     unicode = console.encoding.lower().startswith("utf")
     with nullcontext() if unicode else console.capture() as captured:
         for part in parts:
-            # What is to be pasted whole runs over the edge.
+            # Lines to paste whole run over the edge.
             whole = isinstance(part, Text) and part.no_wrap is True
             console.print(part, highlight=False, soft_wrap=whole)
     if captured is not None:

@@ -27,7 +27,7 @@ _PART = re.compile(r"[^-_/,(\s]*(?:[-_/,(\s]+|$)")
 
 
 class Name:
-    """A file, a loss or settings; in a narrow column a line ends after a part, and not within a word."""
+    """A name that breaks between its parts in narrow columns, and not within a word."""
 
     def __init__(self, text: str) -> None:
         self._parts = [each for each in _PART.findall(text) if each]
@@ -36,7 +36,6 @@ class Name:
         yield Text("\n".join(self._lines(options.max_width)), overflow="fold")
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """From the longest part to the whole."""
         longest = max((len(part.rstrip()) for part in self._parts), default=0)
         return Measurement(longest, len("".join(self._parts))).with_maximum(options.max_width)
 

@@ -1,4 +1,4 @@
-"""What metrics are called and mean, and how numbers are written; shared by the report and the terminal."""
+"""Names and meanings of metrics, and formats of numbers, for the report and the terminal."""
 
 from __future__ import annotations
 
@@ -31,18 +31,15 @@ _AIMS = {"near zero": 0.0, "near one": 1.0}
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric in words; ``better`` says which values are good, ``None`` where neither end is."""
+    """A metric in words; ``better`` is ``None`` if neither end of the scale is good."""
 
     title: str
     section: Section
     better: Better | None
     meaning: str
-    in_short: bool = False
-    """Whether the terminal shows it."""
-    rank: int | None = None
-    """Its place in the terminal's table of models."""
-    drawn: bool = False
-    """Whether a report draws it against chance."""
+    in_short: bool = False  # whether the terminal shows it
+    rank: int | None = None  # its place in the terminal's table of models
+    drawn: bool = False  # whether a report draws it against noise
 
 
 def metric(key: str, kind: Kind, event: str = POSITIVE_CLASS) -> Metric:
@@ -75,9 +72,9 @@ def metric(key: str, kind: Kind, event: str = POSITIVE_CLASS) -> Metric:
 def mark_of_change(
     key: str, kind: Kind, estimate: Estimate, change: Estimate | None
 ) -> Literal["better", "worse"] | None:
-    """Whether a paired change is clearly good or bad: its interval must leave out zero.
+    """Mark of a paired change that is clearly better or worse: its interval excludes zero.
 
-    Values that are alike as they are shown are neither, however sure the difference.
+    Values that look equal when shown get no mark.
     """
     better = metric(key, kind).better
     if better is None or change is None or change.value is None or change.low is None or change.high is None:
@@ -94,7 +91,7 @@ def mark_of_change(
 
 
 def goodness(key: str, kind: Kind, value: float) -> float | None:
-    """A number that is larger for better values, or ``None`` where no value is better than another."""
+    """A number that is larger for better values, or ``None`` if no value is better than another."""
     better = metric(key, kind).better
     if better is None:
         return None
@@ -112,7 +109,7 @@ def number(value: float | None, *, signed: bool = False) -> str:
 
 
 def interval(estimate: Estimate, *, signed: bool = False) -> str:
-    """``[0.0412, 0.0631]``, or nothing where there is no interval."""
+    """``[0.0412, 0.0631]``; empty without an interval."""
     if estimate.low is None or estimate.high is None:
         return ""
     return f"[{number(estimate.low, signed=signed)}, {number(estimate.high, signed=signed)}]"
@@ -146,7 +143,7 @@ def brief(estimate: Estimate | None, key: str = "") -> tuple[str, str]:
 
 
 def with_interval(estimate: Estimate, *, signed: bool = False) -> str:
-    """The value, followed by its interval in brackets where it has one."""
+    """The value, followed by its interval in brackets if it has one."""
     shown = number(estimate.value, signed=signed)
     return shown if estimate.low is None else f"{shown} {interval(estimate, signed=signed)}"
 
@@ -162,7 +159,7 @@ def percent(level: float) -> str:
 
 
 def parameter(value: float | tuple[float, ...], *, most: int = 6) -> str:
-    """A number of any size with four significant digits; long lists are cut, and their length said.
+    """A number of any size with four significant digits; long lists are cut and show their length.
 
     Example:
         >>> parameter(-0.00012345), parameter(1234.5)
@@ -175,7 +172,7 @@ def parameter(value: float | tuple[float, ...], *, most: int = 6) -> str:
 
 
 def parameter_name(name: str) -> str:
-    """A fitted parameter by a name that says what it is."""
+    """A descriptive name of a fitted parameter."""
     return {"original": "share of the original probabilities"}.get(name, name)
 
 
@@ -187,7 +184,7 @@ def shortened(name: str, *, most: int = 28) -> str:
 
 
 def of_event(what: str, event: str) -> str:
-    """A quantity of an event that has a name of its own.
+    """Add the name of the event to a quantity, if it has its own name.
 
     Example:
         >>> of_event("actual rate", "sepsis"), of_event("actual rate", "positive class")

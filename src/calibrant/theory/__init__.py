@@ -1,4 +1,4 @@
-"""What a loss asks of a network: the probabilities it elicits, and how to get the true ones back.
+"""Theory of losses: the probabilities that a loss elicits, and the way back to the true ones.
 
 Functions of NumPy arrays or torch tensors; values are tensors without gradients.
 """

@@ -1,4 +1,4 @@
-"""When the focal calibration map raises the top probability, and when it cannot."""
+"""Conditions for the focal calibration map to raise or lower the top probability."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _ROUNDING = 1e-15
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidenceThreshold:
-    """Top probabilities from which on, and up to which, the direction is certain."""
+    """Top probabilities above and below which the direction is certain."""
 
     gamma: float
     above: float
     """The root of g = 1. A top probability from here on is raised (``gamma`` below 0: lowered)."""
     below: float
-    """Where g is largest. A top probability up to here is never raised (``gamma`` below 0: never lowered)."""
+    """Maximiser of g. A top probability up to it is never raised (``gamma`` below 0: never lowered)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidenceChange:
-    """What the focal calibration map does to the top probabilities of some samples."""
+    """Effect of the focal calibration map on the top probabilities of some samples."""
 
     raised: float
     """Share of the samples whose top probability rises."""
@@ -44,7 +44,7 @@ class ConfidenceChange:
 
 
 def confidence_threshold(gamma: float) -> ConfidenceThreshold:
-    r"""Top probabilities at which the focal calibration map is sure to raise, or not to raise, confidence.
+    r"""Top probabilities at which the focal calibration map surely raises, or does not raise, confidence.
 
     The map multiplies class i by :math:`1 / g(q_i)` and normalises, :math:`\rho_i \propto q_i / g(q_i)` with
     :math:`g(q) = (1-q)^\gamma (1 - \gamma\, q \log q / (1-q))`, so the top probability t rises exactly if
@@ -100,7 +100,7 @@ def confidence_threshold(gamma: float) -> ConfidenceThreshold:
 
 
 def confidence_change(logits: ArrayLike, *, gamma: float) -> ConfidenceChange:
-    """How often, and by how much, the focal calibration map raises or lowers the top probability.
+    """Frequency and size of the focal calibration map's changes of the top probability.
 
     Args:
         logits: Shape ``(N, C)``, or log-odds ``(N,)``.
@@ -129,7 +129,7 @@ def confidence_change(logits: ArrayLike, *, gamma: float) -> ConfidenceChange:
         before, after = log_softmax(rows).amax(1), log_softmax(mapped).amax(1)
     else:
         before, after = log_softmax(scores).amax(1), focal_map_logits(scores, gamma).amax(1)
-    # Relative to the log-probability too: next to certainty a change is smaller than 1e-15 and real.
+    # Also relative to the log-probability: near certainty, real changes are below 1e-15.
     slack = 8 * _ROUNDING * before.abs().clamp(max=1)
     change = after.exp() - before.exp()
     return ConfidenceChange(

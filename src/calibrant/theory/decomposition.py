@@ -1,4 +1,4 @@
-"""Focal loss taken apart: a proper loss of the probabilities that the focal calibration map gives."""
+"""Decomposition of focal loss: a proper loss of the focal calibration map's probabilities."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["focal_losses", "proper_focal_losses", "proper_focal_weight"]
 
 
 def focal_losses(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C"]:
-    r"""Focal loss of every class, were it the true one.
+    r"""Focal loss of every class as the true one.
 
     .. math:: L(q, k) = -(1 - q_k)^\gamma \log q_k
 
@@ -44,14 +44,14 @@ def focal_losses(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C"]:
 
 
 def proper_focal_losses(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C"]:
-    r"""The proper part of focal loss, of every class, were it the true one.
+    r"""Proper part of focal loss, for every class as the true one.
 
     .. math:: L^*(p, k) = L(\rho_\gamma^{-1}(p), k), \qquad L(q, k) = -(1 - q_k)^\gamma \log q_k
 
     with the focal calibration map :math:`\rho_\gamma`. So :math:`L(q, k) = L^*(\rho_\gamma(q), k)`: training
     with focal loss is training with a strictly proper loss of the mapped probabilities. For two classes and
     :math:`\gamma > 0` it is below focal loss for a true class below one half and above it above.
-    Arguments, errors and what is returned are those of :func:`focal_losses`.
+    Arguments, errors and results are those of :func:`focal_losses`.
 
     Note:
         The training loss is :func:`calibrant.losses.proper_focal_loss`. Strictly proper for every
@@ -75,7 +75,7 @@ def proper_focal_losses(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C
 
 
 def proper_focal_weight(probs: ArrayLike, *, gamma: float) -> Float[Tensor, " N"]:
-    r"""Weight function of the binary proper part: which probabilities it cares about.
+    r"""Weight function of the binary proper part, by decision threshold.
 
     A proper loss of an event is a mixture of costs, with weight w(p) on the decision threshold p
     (Schervish), and its derivatives are those of all proper losses:
@@ -120,7 +120,7 @@ def proper_focal_weight(probs: ArrayLike, *, gamma: float) -> Float[Tensor, " N"
     with torch.enable_grad():
         free = inverse.detach().requires_grad_()
         (slope,) = torch.autograd.grad(focal_map_log_odds(free, gamma).sum(), free)
-    # g(q) (1 - q) / (1 - p) is unchanged when q and p change sides: take the side where q is not near one.
+    # g(q) (1 - q) / (1 - p) is equal for both sides: take the side with q not near one.
     near, far = -inverse.abs(), -mapped.abs()
     prob = near.sigmoid()
     factor = focal_power(near, gamma) * (1 + gamma * prob * softplus(-near) / (-near).sigmoid())
@@ -129,7 +129,6 @@ def proper_focal_weight(probs: ArrayLike, *, gamma: float) -> Float[Tensor, " N"
 
 
 def _wide(probs: ArrayLike) -> Checked:
-    """Checked probabilities, in float64."""
     checked = check_probs(probs)
     return replace(checked, scores=checked.scores.double())
 
@@ -142,12 +141,11 @@ def _log_odds_of_classes(wide: Checked) -> Float[Tensor, "N C"]:
 
 
 def _log_odds(logits: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
-    """Log-odds of each class against all others."""
     return log_softmax(logits) - log_one_minus_softmax(logits)
 
 
 def _focal_of(log_odds: Float[Tensor, "N C"], gamma: float) -> Float[Tensor, "N C"]:
-    """Focal loss of classes given by their log-odds, also of probabilities 0 and 1."""
+    """Focal loss of classes given by their log-odds, including probabilities 0 and 1."""
     values = focal_value(log_odds.clamp(min=-1e300, max=1e300), gamma)
     values = torch.where(log_odds == -torch.inf, torch.inf, values)
     return torch.where(log_odds == torch.inf, 0.0, values)

@@ -1,4 +1,4 @@
-r"""Focal loss and entropy: the bound, where its minimiser is the less certain one, and where it is not.
+r"""Focal loss and entropy: the bound, and when its minimiser is less certain than the truth.
 
 **The bound**, :math:`\mathrm{FL}(p, q) \ge \mathrm{CE}(p, q) - \gamma H(q)`, is published with a proof for
 :math:`\gamma \ge 1`. It holds for every :math:`\gamma > 0`: focal loss is convex in :math:`\gamma`, so it
@@ -8,7 +8,7 @@ lies above its tangent at 0,
 
 and :math:`\log q \log(1-q) \le -q \log q - (1-q) \log(1-q) \le H`. (Divide the first by its
 left side: the logarithmic means of q and 1 and of 1 - q and 1 then add to at least one. They exceed the
-geometric means, and :math:`\sqrt q + \sqrt{1-q} \ge 1`.) For negative exponents the tangent's bound stands
+geometric means, and :math:`\sqrt q + \sqrt{1-q} \ge 1`.) For negative exponents the tangent's bound holds
 and the entropy's fails.
  **The minimiser's entropy.** The true probabilities are :math:`p_i \propto q_i / g(q_i)`. Where g falls from
 the least to the largest :math:`q_i`, p majorises q and q has the higher entropy, as the reference says of all
@@ -41,7 +41,7 @@ _MAX_STEPS = 200
 
 
 class EntropyBound(NamedTuple):
-    """Expected focal loss and what bounds it from below, one value per row."""
+    """Expected focal loss and its lower bounds, one value per row."""
 
     focal: Float[Tensor, " N"]
     cross_entropy: Float[Tensor, " N"]
@@ -73,7 +73,7 @@ def entropy_bound(posterior: ArrayLike, probs: ArrayLike, *, gamma: float) -> En
         The last step needs :math:`\gamma \ge 0`: at even odds and :math:`\gamma = -1/2` focal loss is 0.980
         and the entropy bound 1.040. The constant :math:`\gamma` is the best one: for two classes, p certain
         of a class with small q, (CE - FL) / H tends to it as q tends to 0. The proof is at the head of this
-        module. The bound says nothing of curvature.
+        module. The bound does not concern curvature.
 
     References:
         Mukhoti et al., "The Intriguing Effects of Focal Loss on the Calibration of Deep Neural Networks",
@@ -106,7 +106,7 @@ def entropy_bound(posterior: ArrayLike, probs: ArrayLike, *, gamma: float) -> En
 
 
 def entropy_shift(posterior: ArrayLike, *, gamma: float) -> Float[Tensor, " N"]:
-    r"""Entropy of focal loss's minimiser less that of the true probabilities.
+    r"""Entropy of focal loss's minimiser minus that of the true probabilities.
 
     Args:
         posterior: True probabilities of the classes, shape ``(N, C)``.
@@ -119,9 +119,9 @@ def entropy_shift(posterior: ArrayLike, *, gamma: float) -> Float[Tensor, " N"]:
         InputError: If ``gamma`` is not greater than -1, or rows are not probabilities.
 
     Note:
-        The reference says that it is always positive. So it is for two classes and positive exponents. It is
-        negative for low top probabilities among many classes: see the head of this module, and the example,
-        where the truth is 20% and ninety-nine classes share the rest.
+        The reference claims that it is always positive, which is true for two classes and positive exponents.
+        It is negative for low top probabilities among many classes: see the head of this module, and the
+        example, where the truth is 20% and ninety-nine classes share the rest.
 
     References:
         Mukhoti et al., "The Intriguing Effects of Focal Loss on the Calibration of Deep Neural Networks",

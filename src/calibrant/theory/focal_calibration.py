@@ -1,4 +1,4 @@
-r"""Focal calibration loss (FCL) in expectation: what it elicits, and how to get the true probabilities back.
+r"""Expectation of focal calibration loss (FCL): elicited probabilities, and the way back to the true ones.
 
 For a posterior p the conditional risk is, up to a constant,
 
@@ -40,7 +40,7 @@ __all__ = [
 
 _MAX_STEPS = 200
 _TO_BOUNDARY = 0.9
-# A step that promises less than this share of the risk cannot be seen in it; a few more then give all digits.
+# A smaller predicted decrease, relative to the risk, is rounding; a few more steps give all digits.
 _UNSEEN = 1e-16
 _LAST_STEPS = 3
 
@@ -48,7 +48,7 @@ _LAST_STEPS = 3
 def focal_calibration_phi(
     v: ArrayLike | float, *, gamma: float, calibration_weight: float
 ) -> Float[Tensor, "*N"]:
-    r"""The function :math:`\varphi` from which the reference derives the order of the classes.
+    r"""Function :math:`\varphi` from which the reference derives the order of the classes.
 
     .. math::
         \varphi_{\gamma, \lambda}(v) = \frac{(1-v)^\gamma}{v} - \gamma (1-v)^{\gamma-1} \log v - 2 \lambda v
@@ -88,7 +88,7 @@ def focal_calibration_phi(
 
 
 def focal_calibration_root(*, gamma: float, calibration_weight: float) -> float | None:
-    r"""The root of :func:`focal_calibration_phi`, if it has one inside (0, 1); options and errors as there.
+    r"""Root of :func:`focal_calibration_phi`, if it has one in (0, 1); options and errors as there.
 
     Returns:
         The root; None if there is none, that is, for :math:`\lambda = 0`, and for :math:`\gamma = 0` with
@@ -150,7 +150,7 @@ def focal_calibration_loss_map(
 def focal_calibration_minimiser(
     posterior: ArrayLike, *, gamma: float, calibration_weight: float
 ) -> Float[Tensor, "N C"] | Float[Tensor, " N"]:
-    r"""Probabilities that focal calibration loss makes a network give where ``posterior`` are the true ones.
+    r"""Probabilities that focal calibration loss elicits if ``posterior`` is true.
 
     The q that minimises :math:`-\sum_i p_i (1 - q_i)^\gamma \log q_i + \lambda \|q - p\|^2`, a strictly
     convex problem. q = p for :math:`\gamma = 0`; for :math:`\gamma > 0` and any :math:`\lambda` only where
@@ -189,7 +189,7 @@ def focal_calibration_minimiser(
 def focal_calibration_risk(
     posterior: Float[Tensor, "N C"], probs: Float[Tensor, "N C"], *, gamma: float, calibration_weight: float
 ) -> Float[Tensor, " N"]:
-    r"""Expected focal calibration loss of ``probs`` where ``posterior`` are the true probabilities.
+    r"""Expected focal calibration loss of ``probs`` if ``posterior`` is true.
 
     The distance is to the one-hot label, so the risk at the truth is not zero.
 
@@ -225,7 +225,7 @@ def _check_options(gamma: float, calibration_weight: float) -> None:
 
 
 def _on_rows(probs: ArrayLike, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """Apply a function of rows that sum to one, in float64; an event is the second of two classes."""
+    """Apply a function of normalised rows, in float64; an event is the second of two classes."""
     checked = check_probs(probs)
     wide = checked.scores.double()
     if checked.task == "binary":
@@ -236,7 +236,7 @@ def _on_rows(probs: ArrayLike, function: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _slope(probs: Tensor, misses: Tensor, gamma: float) -> Tensor:
-    """The function f = g / q, for probabilities inside (0, 1) and their complements."""
+    """Function f = g / q, for probabilities inside (0, 1) and their complements."""
     return misses**gamma / probs - gamma * misses ** (gamma - 1) * probs.log()
 
 
@@ -248,7 +248,7 @@ def _bend(probs: Tensor, misses: Tensor, gamma: float) -> Tensor:
 
 
 def _to_posterior(rows: Float[Tensor, "N C"], gamma: float, weight: float) -> Float[Tensor, "N C"]:
-    """The closed form, multiplied by q so that a zero needs no care; vertices stay."""
+    """Closed form, multiplied by q so that zeros need no care; vertices stay."""
     certain = (rows >= 1).any(-1, keepdim=True)
     inside = (rows > 0) & (rows < 1)
     safe = torch.where(inside, rows, 0.5)
@@ -258,7 +258,7 @@ def _to_posterior(rows: Float[Tensor, "N C"], gamma: float, weight: float) -> Fl
 
 
 def _minimise(truth: Float[Tensor, "N C"], gamma: float, weight: float) -> Float[Tensor, "N C"]:
-    """Newton's method on the simplex from the truth, in the classes that can happen."""
+    """Newton's method on the simplex from the truth, among the possible classes."""
     possible = truth > 0
     certain = (truth >= 1).any(-1)
     if bool(certain.all()):
@@ -268,7 +268,7 @@ def _minimise(truth: Float[Tensor, "N C"], gamma: float, weight: float) -> Float
         focal = torch.where(possible, truth * -at.log() * (1 - at) ** gamma, 0.0)
         return (focal + weight * torch.where(possible, at - truth, 0.0).square()).sum(-1)
 
-    # From the truth or from the focal minimiser, whichever is better; a half where nothing is computed.
+    # Start from the truth or the focal minimiser, whichever is better; unused entries are a half.
     near = torch.where(possible, truth, 0.5)
     far = torch.where(possible, inverse_focal_map_logits(truth.log(), gamma).exp(), 0.5)
     probs = torch.where((value(far) < value(near))[:, None], far, near)
@@ -292,18 +292,18 @@ def _minimise(truth: Float[Tensor, "N C"], gamma: float, weight: float) -> Float
 
 
 def _misses(probs: Tensor, possible: Tensor) -> Tensor:
-    """1 - q, for the largest from the others, so that it keeps its digits."""
+    """1 - q, for the largest q as the sum of the others, which keeps its digits."""
     counted = torch.where(possible, probs, 0.0)
     top = counted.argmax(-1, keepdim=True)
     others = counted.scatter(-1, top, 0.0).sum(-1, keepdim=True)
-    others = torch.where(others > 0, others, 0.5)  # a vertex, of which nothing is computed
+    others = torch.where(others > 0, others, 0.5)  # a vertex, where nothing is computed
     return (1 - probs).scatter(-1, top, others)
 
 
 def _search(value: Callable[[Tensor], Tensor], probs: Tensor, step: Tensor, promise: Tensor) -> Tensor:
-    """Go along each row's step as far as its value falls by a share of what is promised.
+    """Go along each row's step until its value falls by a share of the predicted decrease.
 
-    All the way where the promise drowns in the value's rounding.
+    Take the full step if the predicted decrease is within the value's rounding.
     """
     room = torch.where(step < 0, probs / -step, math.inf).amin(-1)
     length = (_TO_BOUNDARY * room).clamp(max=1.0)

@@ -73,10 +73,10 @@ def focal_calibration_map(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N
 def inverse_focal_calibration_map(
     probs: ArrayLike, *, gamma: float
 ) -> Float[Tensor, "N C"] | Float[Tensor, " N"]:
-    r"""Probabilities that focal loss makes a network give where ``probs`` are the true ones.
+    r"""Probabilities that focal loss elicits if ``probs`` are the true ones.
 
     The q that minimises :math:`-\sum_i p_i (1 - q_i)^\gamma \log q_i`, that is, the inverse of
-    :func:`focal_calibration_map`; arguments, errors and what is returned are as there.
+    :func:`focal_calibration_map`; arguments, errors and results are as there.
 
     Raises:
         ConvergenceError: If ``gamma`` is so large, 1000 and more, that 2000 steps do not suffice.
@@ -135,7 +135,7 @@ def inverse_focal_calibration_map_logits(
     r"""The inverse focal calibration map from logits to logits.
 
     :func:`inverse_focal_calibration_map` of the softmax, or of the sigmoid, without leaving logarithms.
-    Arguments, errors and what is returned are those of :func:`focal_calibration_map_logits`.
+    Arguments, errors and results are those of :func:`focal_calibration_map_logits`.
 
     Note:
         As for :func:`inverse_focal_calibration_map`, at any gap between the logits.

@@ -1,4 +1,4 @@
-r"""Focal loss's gradient against cross-entropy's: one factor, and what it implies.
+r"""Gradient of focal loss against cross-entropy's: one factor, and its consequences.
 
 For a logit z the gradient of focal loss is :math:`g(p_t, \gamma)` times that of cross-entropy, with
 
@@ -43,26 +43,26 @@ __all__ = [
     "logit_curvature",
 ]
 
-# Log-odds from which on R is one to the last digit but for its first-order term.
+# Log-odds above which R is one, apart from its first-order term.
 _SURE = 30.0
 
 
 class TurningPoint(NamedTuple):
-    """Where the gradient factor turns, and its value there."""
+    """Turning point of the gradient factor, and its value there."""
 
     probability: float
     factor: float
 
 
 class LambertBranches(NamedTuple):
-    """What the two real branches of Lambert's W give in the formula for the exponent."""
+    """Values of the two real branches of Lambert's W in the formula for the exponent."""
 
     principal: float  # W_0
     lower: float  # W_-1
 
 
 def gradient_factor(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"]:
-    r"""By how much focal loss's gradient differs from cross-entropy's.
+    r"""Ratio of focal loss's gradient to cross-entropy's.
 
     .. math::
         g(p, \gamma) = (1-p)^\gamma - \gamma \, p \, (1-p)^{\gamma-1} \log p , \qquad
@@ -101,7 +101,7 @@ def gradient_factor(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"
 
 
 def gradient_turning_point(*, gamma: float) -> TurningPoint:
-    r"""Where the gradient factor is largest (for negative exponents: smallest).
+    r"""Maximum of the gradient factor (for negative exponents: minimum).
 
     Args:
         gamma: Focal loss's exponent, greater than -1. At 0, where g is 1 throughout, the limit.
@@ -128,7 +128,7 @@ def gradient_turning_point(*, gamma: float) -> TurningPoint:
 
 
 def gradient_threshold(*, gamma: float) -> float:
-    r"""Probability :math:`p_0` from which on focal loss pushes less than cross-entropy, :math:`g(p_0) = 1`.
+    r"""Probability :math:`p_0` above which focal loss pushes less than cross-entropy, :math:`g(p_0) = 1`.
 
     The inverse function of :math:`\gamma^*(p_0)`. For negative exponents it lies above 1/2, and focal loss
     pushes more from there on.
@@ -201,7 +201,7 @@ def lambert_branches(p0: float) -> LambertBranches:
 
     ratio = -p0 * math.log(p0) / (1 - p0)
     kappa = -math.log1p(-p0) / ratio
-    # Rounding may bring W's argument to the branch point -1/e, or past it: both branches are -1 there.
+    # Rounding may move W's argument to or past the branch point -1/e, where both branches are -1.
     roots = lambertw(-kappa * math.exp(-kappa), [0, -1])
     principal, lower = np.where(np.isnan(roots) | (roots.imag != 0), -1, roots.real).tolist()
     return LambertBranches(-(1 + principal / kappa) / ratio, -(1 + lower / kappa) / ratio)
@@ -276,7 +276,7 @@ def logit_convexity_threshold(*, gamma: float) -> float:
 
 
 def implied_penalty(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"]:
-    r"""What focal loss adds to cross-entropy: :math:`\left( (1-p)^\gamma - 1 \right) (-\log p)`.
+    r"""Difference of focal loss and cross-entropy: :math:`\left( (1-p)^\gamma - 1 \right) (-\log p)`.
 
     Its gradient in the logits is :math:`g - 1` times cross-entropy's, so for positive exponents it has one
     minimum, at :math:`p_0` of :func:`gradient_threshold`: a sample's penalty is least where its true class
@@ -365,14 +365,13 @@ def implied_weight_decay(
 
 
 def _factor_of_log_odds(log_odds: Float[Tensor, " N"], gamma: float) -> Float[Tensor, " N"]:
-    """The gradient factor, right also where the probability rounds to one."""
+    """Gradient factor, accurate even if the probability rounds to one."""
     near = log_odds.clamp(max=_SURE)
     ratio = torch.where(log_odds > _SURE, 1 - (-log_odds).exp() / 2, softplus(-near) * near.exp())
     return (-gamma * softplus(log_odds) + (gamma * ratio).log1p()).exp()
 
 
 def _check_probabilities(p: ArrayLike | float) -> Tensor:
-    """Any shape, each value in [0, 1]."""
     probs = (
         torch.tensor(p, dtype=torch.float64) if isinstance(p, float | int) else as_float_tensor(p, name="p")
     )

@@ -1,4 +1,4 @@
-"""Is a loss proper, does it keep the classification, is it convex: searched for counter-examples."""
+"""Searches for counter-examples to a loss being proper, classification-calibrated or convex."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ __all__ = [
     "properness",
 ]
 
-_MOVED = 1e-6  # of a probability: less is not called another place
-_LOWER = 1e-11  # of a risk: less is rounding
-_TIED = 1e-6  # difference of the two largest probabilities that is a tie
+_MOVED = 1e-6  # of a probability: closer places count as one
+_LOWER = 1e-11  # of a risk: smaller differences are rounding
+_TIED = 1e-6  # largest difference of the two top probabilities that counts as a tie
 
 _KNOWN = {
     2: ([0.2, 0.8], [0.05, 0.95], [0.45, 0.55], [0.01, 0.99], [1e-6, 1 - 1e-6]),
@@ -40,7 +40,7 @@ _KNOWN = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CounterExample:
-    """A posterior whose loss is smaller elsewhere."""
+    """A posterior with a smaller expected loss elsewhere."""
 
     posterior: Float[Tensor, " C"]
     minimiser: Float[Tensor, " C"]
@@ -52,21 +52,21 @@ class CounterExample:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Properness:
-    """What a search found about a loss."""
+    """Result of the search for counter-examples to properness."""
 
     verdict: Literal["improper", "none found", "none found, not strictly"]
     """``"improper"`` is certain: the counter-example proves it. ``"none found"`` is the search's result:
     the posterior was the only minimiser wherever it looked; ``"not strictly"``: not the only one."""
     counter_example: CounterExample | None
     num_posteriors: int
-    """How many posteriors were tried."""
+    """Number of posteriors tried."""
     num_classes: tuple[int, ...]
     """The numbers of classes that were tried."""
     largest_miss: float
     """Largest difference between a posterior's probability and its minimiser's, over those tried."""
     statement: str | None
-    """What the loss says of itself: its attribute ``properness``, where it has one. The losses of
-    :mod:`calibrant.losses` do, functions as well as modules."""
+    """The loss's own statement: its attribute ``properness``, as on functions and modules in
+    :mod:`calibrant.losses`; else None."""
 
     def __str__(self) -> str:
         classes = " and ".join(str(count) for count in self.num_classes)
@@ -93,7 +93,7 @@ def properness(
     batch_size: int | None = None,
     seed: int = 0,
 ) -> Properness:
-    """Search for a posterior at which a loss is not smallest in expectation.
+    """Search for a posterior that does not minimise a loss in expectation.
 
     A loss is proper if predicting the true probabilities minimises its expectation, whatever they are, and
     strictly so if nothing else does. One counter-example refutes it; no finite search proves it.
@@ -101,7 +101,7 @@ def properness(
     Args:
         loss: Takes logits ``(N, C)`` and labels ``(N,)``; see :func:`risk_minimiser`.
         num_classes: A number of classes to try, or several.
-        num_posteriors: How many posteriors of each: simple ones first, then draws of Dirichlet distributions.
+        num_posteriors: Posteriors per number of classes: simple ones first, then draws of Dirichlet laws.
         batch_size: For losses of a whole batch; posteriors are then rounded to multiples of one over it.
         seed: Seed of the draws and of the searches.
 
@@ -109,7 +109,7 @@ def properness(
         The verdict, with the first counter-example if there is one, and the extent of the search.
 
     Raises:
-        InputError: As for :func:`risk_minimiser`.
+        InputError: See :func:`risk_minimiser`.
 
     References:
         Gneiting and Raftery, "Strictly Proper Scoring Rules, Prediction, and Estimation", JASA 102, 2007.
@@ -153,7 +153,7 @@ def properness(
 
 
 def statement_of(loss: object) -> str | None:
-    """What a loss says of itself: its attribute ``properness``, or that of the function it was made from."""
+    """Statement of a loss about itself: ``properness`` of it, or of the function it was made from."""
     statement = getattr(loss, "properness", None)
     if isinstance(statement, str):
         return statement
@@ -162,7 +162,7 @@ def statement_of(loss: object) -> str | None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClassificationCalibration:
-    """Whether the most probable class stays the most probable one."""
+    """Result of testing if the most probable class stays the most probable one."""
 
     counter_example: CounterExample | None
     """A posterior whose minimiser prefers another class, or prefers none where the posterior does."""
@@ -183,7 +183,7 @@ def classification_calibration(
     batch_size: int | None = None,
     seed: int = 0,
 ) -> ClassificationCalibration:
-    """Whether minimising a loss gives the best classifier, and whether that is under- or over-confident.
+    """Test if minimising a loss gives the best classifier, and if that is under- or overconfident.
 
     A loss is classification-calibrated if its minimiser's most probable class is the posterior's. The search
     is that of :func:`properness`, with the same arguments and errors; a tie at the minimiser where the
@@ -226,14 +226,14 @@ def classification_calibration(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Convexity:
-    """What a search among segments found."""
+    """Result of a search among segments."""
 
     convex: bool
     """False is certain: the segment proves it. True: no segment was found."""
     ends: Float[Tensor, "2 C"] | None
     """Probabilities at the two ends of the segment, or logits."""
     excess: float
-    """By how much the loss in the middle exceeds the mean of the ends there; 0 if none was found."""
+    """Loss in the middle minus the mean of the ends there; 0 if no segment was found."""
     num_segments: int
 
 
@@ -246,7 +246,7 @@ def convexity(
     batch_size: int | None = None,
     seed: int = 0,
 ) -> Convexity:
-    """Search for a segment on which a loss of class 0 lies above its chord.
+    """Search for a segment on which a loss of class 0 exceeds its chord.
 
     Segments are drawn at random, long and short ones, also between vertices' neighbourhoods; the loss is
     looked at in the middle.
@@ -255,7 +255,7 @@ def convexity(
         loss: Takes logits ``(N, C)`` and labels ``(N,)``; see :func:`risk_minimiser`.
         space: In what: the probabilities, or the logits.
         num_classes: Numbers of classes to try.
-        num_segments: How many segments of each.
+        num_segments: Segments per number of classes.
         batch_size: For losses of a whole batch: the labels are then class 0 and, one in four, class 1.
         seed: Seed of the draws.
 
@@ -339,14 +339,13 @@ def posteriors(
 
 
 def _one_ahead(number: int) -> Float[Tensor, " C"]:
-    """One class twice as probable as each of the others."""
     weights = torch.ones(number, dtype=torch.float64)
     weights[0] = 2
     return weights
 
 
 def _spread(weights: Float[Tensor, " C"], batch_size: int | None) -> Float[Tensor, " C"]:
-    """Weights that sum to one; as multiples of one over ``batch_size``, none zero, no two on top."""
+    """Normalised weights; with ``batch_size`` as multiples of its inverse, none zero."""
     probs = weights / weights.sum()
     if batch_size is None:
         return probs

@@ -1,4 +1,4 @@
-"""Where a loss is smallest in expectation: the probabilities that it elicits."""
+"""Minimisers of a loss's expectation: the probabilities that it elicits."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from calibrant.theory.risk_minimiser_losses import Loss, Risk
 __all__ = ["RiskMinimiser", "elicited_map", "risk_minimiser"]
 
 _CONVERGED = 1e-10  # of a probability
-_GONE = 1e-3  # a probability that may be on its way to zero
+_GONE = 1e-3  # a probability that may be approaching zero
 _FAR = 1000.0  # a logit gap whose probability is exactly zero
 _SAME = 1e-12  # difference of risks that is rounding
 _ROUGH = ("interior", "boundary", "kink")  # the smoothest kind of minimum first
-_FEW_CLASSES = 10  # up to which a search without derivatives is worth its time
-# Two classes: the log-odds that are looked at, how many, and how often the lowest places are narrowed down.
+_FEW_CLASSES = 10  # limit for a search without derivatives
+# Two classes: range and number of log-odds, and refinements of the lowest places.
 _REACH = 30.0  # log-odds
 _POINTS = 601
 _ZOOMS = 24
 _VALLEYS = 3
 # Newton steps.
-_DENSE = 50  # classes up to which the matrix of second derivatives is written out
+_DENSE = 50  # classes at most for a dense matrix of second derivatives
 _LONGEST_STEP = 4.0
 _SMALL = 1e-13  # change of a probability that ends the search
 _HALVINGS = 30  # of a Newton step
 _ROUNDING = 1e-13  # of the risk, relative
-_FLATTER = 0.9  # by how much the gradient must then shrink
-_DIFFERENCE = 1e-5  # step in a logit where second derivatives must be differences of first ones
+_FLATTER = 0.9  # factor by which the gradient must then shrink
+_DIFFERENCE = 1e-5  # step in a logit if second derivatives must be differences of first ones
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RiskMinimiser:
-    """Where the risk is least, and how sure that is."""
+    """Minimiser of the risk, with error estimates."""
 
     probs: Float[Tensor, " C"]
     """The minimiser, float64; where the minimum is at infinite logits, its limit, with exact zeros."""
@@ -58,7 +58,7 @@ class RiskMinimiser:
     error: float
     """Estimate of how far ``probs`` is from the exact place: the next Newton step, or the bracket's width."""
     converged: bool
-    """Whether ``error`` is at most 1e-10."""
+    """True if ``error`` is at most 1e-10."""
     others: tuple[Float[Tensor, " C"], ...]
     """Other places of the same risk, where the searches found some."""
 
@@ -66,11 +66,11 @@ class RiskMinimiser:
 def risk_minimiser(
     loss: Loss, posterior: ArrayLike, *, batch_size: int | None = None, num_starts: int = 4, seed: int = 0
 ) -> RiskMinimiser:
-    r"""Probabilities at which a loss is smallest in expectation.
+    r"""Probabilities that minimise a loss in expectation.
 
     .. math:: q^* = \operatorname*{arg\,min}_{q = \mathrm{softmax}(z)} \sum_k p_k \, \ell(z, k)
 
-    Two classes: the risk is looked at everywhere on a grid of log-odds from -30 to 30, and its lowest valleys
+    Two classes: the risk is evaluated everywhere on a grid of log-odds from -30 to 30, and its lowest valleys
     are followed down; this also finds minima at kinks and jumps of the loss. More classes: damped Newton
     steps in the logits (conjugate gradients beyond 50 classes) from the posterior, from a flatter and a
     sharper one and from random places; the lowest end is returned. For a loss that is not convex that is no
@@ -86,7 +86,7 @@ def risk_minimiser(
         posterior: True probabilities of the classes, shape ``(C,)``.
         batch_size: For losses of a whole batch, as MMCE: the posterior is laid out as this many labels on
             equal logits, of which it must make whole numbers, and the loss taken once.
-        num_starts: How many searches, for more than two classes.
+        num_starts: Number of searches, for more than two classes.
         seed: Seed of the random starts.
 
     Returns:
@@ -126,7 +126,7 @@ def elicited_map(
 ) -> Float[Tensor, "N C"]:
     r"""Probabilities that a loss elicits, one row for each posterior.
 
-    What a network trained perfectly with the loss says where the truth is ``posteriors``: the
+    The outputs of a network trained perfectly with the loss if ``posteriors`` are true: the
     :func:`risk_minimiser` of every row, with its arguments and errors; events may be given as ``(N,)``. The
     identity for a strictly proper loss, :func:`inverse_focal_calibration_map` for focal loss.
 
@@ -154,7 +154,7 @@ def elicited_map(
 
 
 def check_posterior(posterior: ArrayLike) -> Float[Tensor, " C"]:
-    """One distribution over two classes or more, in float64 and summing to one."""
+    """One distribution over two or more classes, in float64 and normalised."""
     row = as_float_tensor(posterior, name="posterior")
     if row.ndim != 1 or len(row) < 2:
         raise InputError(f"`posterior` must have shape (C,) with C >= 2; got {tuple(row.shape)}.")
@@ -166,7 +166,6 @@ def check_posterior(posterior: ArrayLike) -> Float[Tensor, " C"]:
 
 
 def _minimise(risk: Risk, *, num_starts: int, seed: int) -> RiskMinimiser:
-    """The lowest end of several searches."""
     binary = risk.num_classes == 2
     if binary:
         ends = [end for valley in _valleys(risk) for end in _ends_in(risk, valley)]
@@ -196,7 +195,6 @@ def _end(
 
 
 def _other_places(best: RiskMinimiser, level: list[RiskMinimiser]) -> tuple[Float[Tensor, " C"], ...]:
-    """Where else the searches found the same risk."""
     known = [best.probs]
     for end in level:
         if end.converged and all(float((end.probs - probs).abs().max()) > 1e-6 for probs in known):
@@ -205,7 +203,7 @@ def _other_places(best: RiskMinimiser, level: list[RiskMinimiser]) -> tuple[Floa
 
 
 def _starts(posterior: Float[Tensor, " C"], count: int, seed: int) -> list[Float[Tensor, " C"]]:
-    """The posterior, a flatter and a sharper one, and random logits."""
+    """Logits of the posterior, of a flatter and a sharper one, and random logits."""
     truth = posterior.clamp(min=1e-9).log()
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(max(count - 3, 0), len(posterior), generator=generator, dtype=torch.float64)
@@ -213,11 +211,11 @@ def _starts(posterior: Float[Tensor, " C"], count: int, seed: int) -> list[Float
 
 
 def _at_infinity(risk: Risk, point: _Point) -> RiskMinimiser:
-    """The end of a search; its limit where small probabilities were on their way to zero."""
+    """End of a search; its limit if small probabilities were on their way to zero."""
     probs = point.logits.softmax(0)
     small = probs < _GONE
     if bool(small.any()):
-        # Send off all that are as small as the k-th smallest: the lowest risk wins, certain ones on a tie.
+        # Send all at most as large as the k-th smallest to zero: the lowest risk wins, certainty on a tie.
         for bound in probs[small].unique().flip(0):
             limit = torch.where(probs <= bound, point.logits.max() - _FAR, point.logits)
             value = float(risk.many(limit[None])[0])
@@ -229,7 +227,7 @@ def _at_infinity(risk: Risk, point: _Point) -> RiskMinimiser:
 
 
 def _limit(risk: Risk, logits: Float[Tensor, " C"], value: float, gone: Tensor) -> RiskMinimiser:
-    """A minimum at infinity; what is left of the classes is searched once more."""
+    """A minimum at infinity; the remaining classes are searched again."""
     left = int((~gone).sum())
     error, gradient_norm = 0.0, 0.0
     if left > 1:
@@ -241,11 +239,11 @@ def _limit(risk: Risk, logits: Float[Tensor, " C"], value: float, gone: Tensor) 
 
 
 def _ends_in(risk: Risk, valley: _Valley) -> list[RiskMinimiser]:
-    """Where a valley of two classes leads: by derivatives, and by values where these do not get there."""
+    """Ends of a valley of two classes: by derivatives, and by values if these fail."""
     end = _at_infinity(risk, _descend(risk, _rows_of([valley.best])[0]))
     if end.converged and end.risk <= valley.risk:
         return [end]
-    # By values: exact at a kink or a jump, half the digits where the risk is smooth.
+    # By values: exact at a kink or a jump, half the digits if the risk is smooth.
     low, best, high, value = _zoom(risk, valley)
     sharp = float(risk.many(_rows_of([best - 1e-6, best + 1e-6])).min()) - value > 1e-9  # smooth: 1e-12
     at_low, probs, at_high = _rows_of([low, best, high]).softmax(1)
@@ -254,7 +252,7 @@ def _ends_in(risk: Risk, valley: _Valley) -> list[RiskMinimiser]:
 
 
 def _by_values(risk: Risk, end: RiskMinimiser) -> RiskMinimiser:
-    """A minimum of more classes where derivatives do not lead on: a simplex that needs none."""
+    """A minimum of more classes by a simplex search if derivatives fail."""
     from scipy.optimize import minimize
 
     if risk.num_classes > _FEW_CLASSES:
@@ -274,7 +272,7 @@ def _by_values(risk: Risk, end: RiskMinimiser) -> RiskMinimiser:
 
 
 class _Valley(NamedTuple):
-    """Log-odds between which the risk is least, and where in between it was found so."""
+    """Interval of log-odds around a minimum of the risk, and the best point found inside."""
 
     low: float
     best: float
@@ -283,13 +281,12 @@ class _Valley(NamedTuple):
 
 
 def _rows_of(log_odds: Float[Tensor, " G"] | Sequence[float]) -> Float[Tensor, "G 2"]:
-    """Rows of logits that give class 1 these log-odds."""
     halves = torch.as_tensor(log_odds, dtype=torch.float64) / 2
     return torch.stack([-halves, halves], dim=1)
 
 
 def _valleys(risk: Risk) -> list[_Valley]:
-    """The lowest places of the risk on a grid of log-odds, each with its neighbours."""
+    """Lowest points of the risk on a grid of log-odds, each with its neighbours."""
     grid = torch.linspace(-_REACH, _REACH, _POINTS, dtype=torch.float64)
     values = risk.many(_rows_of(grid))
     padded = torch.nn.functional.pad(values, (1, 1), value=torch.inf)
@@ -303,7 +300,6 @@ def _valleys(risk: Risk) -> list[_Valley]:
 
 
 def _zoom(risk: Risk, valley: _Valley) -> _Valley:
-    """Narrow a valley down to rounding, by values alone."""
     low, best, high, value = valley
     for _ in range(_ZOOMS):
         grid = torch.linspace(low, high, 33, dtype=torch.float64)
@@ -317,13 +313,11 @@ def _zoom(risk: Risk, valley: _Valley) -> _Valley:
 
 
 class _Point(NamedTuple):
-    """Where a search ended."""
-
     logits: Float[Tensor, " C"]
     risk: float
     gradient_norm: float
     error: float
-    """How far a further step would move a probability."""
+    """Largest change of a probability by a further step."""
     least_curvature: float
     """Smallest second derivative of the risk, along logits that sum to zero; NaN where not computed."""
 
@@ -345,7 +339,6 @@ class _Local:
         self.gradient = self._slope.detach()
 
     def times(self, direction: Float[Tensor, " C"]) -> Float[Tensor, " C"]:
-        """Second derivatives along a direction."""
         if self.twice:
             try:
                 (product,) = torch.autograd.grad(
@@ -363,7 +356,7 @@ class _Local:
 
 
 def _dense_step(local: _Local) -> tuple[Float[Tensor, " C"], float]:
-    """Newton's step with every curvature taken as positive, and the smallest curvature."""
+    """Newton's step with every curvature made positive, and the smallest curvature."""
     size = len(local.logits)
     matrix = torch.stack([local.times(row) for row in torch.eye(size, dtype=torch.float64)])
     if not bool(matrix.isfinite().all()):
@@ -406,13 +399,13 @@ def _sparse_step(local: _Local) -> tuple[Float[Tensor, " C"], float]:
 
 
 def _moved(logits: Float[Tensor, " C"], step: Float[Tensor, " C"]) -> float:
-    """By how much a step moves a probability, to first order."""
+    """Largest change of a probability by a step, to first order."""
     probs = logits.softmax(0)
     return float((probs * (step - probs @ step)).abs().max())
 
 
 def _descend(risk: Risk, start: Float[Tensor, " C"], *, max_steps: int = 300) -> _Point:
-    """Follow damped Newton steps from ``start`` until they no longer move a probability by 1e-13."""
+    """Follow damped Newton steps until they move no probability by 1e-13."""
     local = _Local(risk, start - start.mean())
     find = _dense_step if risk.num_classes <= _DENSE else _sparse_step
     step, curvature = find(local)
@@ -432,7 +425,7 @@ def _descend(risk: Risk, start: Float[Tensor, " C"], *, max_steps: int = 300) ->
 
 
 def _search_along(risk: Risk, local: _Local, step: Float[Tensor, " C"]) -> _Local | None:
-    """The first of the halved steps that lessens the risk, or at its rounding the gradient."""
+    """First of the halved steps that lowers the risk or, within its rounding, the gradient."""
     slope, old = float(local.gradient @ step), float(local.gradient.norm())
 
     def at(part: float) -> tuple[float, float, _Local]:

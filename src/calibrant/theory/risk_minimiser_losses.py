@@ -1,4 +1,4 @@
-"""From any loss to its risk under a posterior: the expected loss of one row of logits."""
+"""Risk of any loss under a posterior: the expected loss of one row of logits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 class Risk:
-    """Expected loss of one row of logits whose label is drawn from a posterior.
+    """Expected loss of one row of logits with a label drawn from a posterior.
 
     Args:
         loss: Takes logits ``(N, C)`` and labels ``(N,)``.
@@ -40,14 +40,14 @@ class Risk:
         self._loss = loss if batch_size is not None else per_sample(loss)
 
     def at(self, logits: Float[Tensor, " C"]) -> Float[Tensor, ""]:
-        """The risk of one row of logits; differentiable as the loss is."""
+        """Risk of one row of logits; differentiable like the loss."""
         rows = logits.expand(len(self._labels), -1)
         if self._weights is None:
             return self._loss(rows, self._labels).mean()
         return (values_of(self._loss, rows, self._labels) * self._weights).sum()
 
     def many(self, logits: Float[Tensor, "G C"]) -> Float[Tensor, " G"]:
-        """The risks of several rows, without gradients."""
+        """Risks of several rows, without gradients."""
         with torch.no_grad():
             if self._weights is None:
                 return torch.stack([self.at(row) for row in logits])
@@ -61,7 +61,7 @@ class Risk:
 
 
 def per_sample(loss: Loss) -> Loss:
-    """The loss without its reduction, where it has one that can be taken off."""
+    """Loss without its reduction, if that can be removed."""
     if isinstance(loss, nn.Module):
         if not isinstance(getattr(loss, "reduction", None), str):
             return loss
@@ -78,7 +78,7 @@ def per_sample(loss: Loss) -> Loss:
 
 
 def values_of(loss: Loss, logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> Float[Tensor, " N"]:
-    """One value per sample; of a loss that gives but one, sample by sample."""
+    """One value per sample; computed sample by sample if the loss gives a single number."""
     values = loss(logits, labels)
     if values.shape == labels.shape:
         return values
@@ -92,7 +92,7 @@ def values_of(loss: Loss, logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"
 
 
 def laid_out(posterior: Float[Tensor, " C"], batch_size: int) -> Int[Tensor, " N"]:
-    """That many labels, in the posterior's proportions."""
+    """``batch_size`` labels in the posterior's proportions."""
     counts = posterior * batch_size
     if bool(((counts - counts.round()).abs() > 1e-6).any()):
         raise InputError(

@@ -1,4 +1,4 @@
-"""Between which temperatures the focal calibration map lies, and which one is nearest to it."""
+"""Temperatures that bound the focal calibration map, and the closest one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from calibrant._math.shapes import Float
 __all__ = ["ClosestTemperature", "TemperatureBounds", "closest_temperature", "temperature_bounds"]
 
 _POINTS = 1001
-_BEYOND = 80.0  # log-odds from which on the slope only goes on towards its limit
+_BEYOND = 80.0  # log-odds beyond which the slope only approaches its limit
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _BINARY_POINTS = 8001
 _GRID = {3: 121, 4: 41}  # values of each logit
@@ -38,7 +38,7 @@ _ELEMENTS = 400_000  # of the table of logits of more classes
 
 @dataclass(frozen=True, kw_only=True)
 class TemperatureBounds:
-    """Temperatures between which the map lies; T divides the logits, so the lower one sharpens more."""
+    """Temperatures that bound the map; T divides the logits, so the lower one sharpens more."""
 
     lower: float
     upper: float
@@ -53,7 +53,7 @@ class TemperatureBounds:
 def temperature_bounds(
     gamma: float, *, num_classes: int = 2, max_log_odds: float | None = None
 ) -> TemperatureBounds:
-    r"""Temperatures between which the focal calibration map lies.
+    r"""Temperatures that bound the focal calibration map.
 
     **Two classes.** In log-odds s the map is an odd function S(s), and :math:`S(s) / s` is the inverse
     temperature that it equals there. For :math:`\gamma \ge 0` and all s
@@ -120,7 +120,7 @@ def temperature_bounds(
 
 @dataclass(frozen=True, kw_only=True)
 class ClosestTemperature:
-    """The best temperature, and how far from the map it still is."""
+    """Best temperature, and its remaining distance from the map."""
 
     temperature: float
     error: float
@@ -134,13 +134,13 @@ class ClosestTemperature:
 def closest_temperature(
     gamma: float, num_classes: int = 2, *, max_logit: float | None = None
 ) -> ClosestTemperature:
-    r"""The temperature scaling whose probabilities differ least from the focal calibration map's, at worst.
+    r"""Temperature scaling with the smallest worst-case difference from the focal calibration map.
 
     .. math:: T^* = \operatorname*{arg\,min}_T \max_z \max_i
               | \rho_\gamma(\mathrm{softmax}(z))_i - \mathrm{softmax}(z / T)_i |
 
     Two classes: over all log-odds, unless ``max_logit`` is given. More: the last logit is 0 and the others
-    are in ``[-max_logit, max_logit]`` (as published, 5). Three and four classes are looked at on a grid,
+    are in ``[-max_logit, max_logit]`` (as published, 5). Three and four classes are evaluated on a grid,
     refined where the error is largest; more classes on rows of at most three different values, drawn with a
     fixed seed.
 
@@ -187,7 +187,6 @@ def _slope_at_zero(gamma: float) -> float:
 def _bounds(
     theory: tuple[float, float], tight: tuple[float, float], max_log_odds: float
 ) -> TemperatureBounds:
-    """Inverse temperatures, in any order, as temperatures."""
     return TemperatureBounds(
         lower=1 / max(theory),
         upper=1 / min(theory),
@@ -198,7 +197,7 @@ def _bounds(
 
 
 def _slope_range(gamma: float, max_log_odds: float | None) -> tuple[float, float]:
-    """The extremes of S(s) / s, the inverse temperature that the map equals at log-odds s."""
+    """Extremes of S(s) / s, the inverse temperature equal to the map at log-odds s."""
     at_zero, end = _slope_at_zero(gamma), max_log_odds or _BEYOND
 
     def slopes(sizes: Tensor, sign: int = 1) -> Tensor:
@@ -214,7 +213,7 @@ def _slope_range(gamma: float, max_log_odds: float | None) -> tuple[float, float
 
 
 def _extreme_slope(gamma: float) -> float:
-    """The turning value of d log(q / g(q)) / d log q: its least, for negative ``gamma`` its largest."""
+    """Turning value of d log(q / g(q)) / d log q: its least, for negative ``gamma`` its largest."""
     sign = 1 if gamma >= 0 else -1
     return sign * _least(lambda t: sign * _pair_slope(t, gamma), -60, 30)
 
@@ -234,7 +233,6 @@ def _pair_slope(log_odds: Float[Tensor, " N"], gamma: float) -> Float[Tensor, " 
 
 
 def _least(function: Callable[[Tensor], Tensor], low: float, high: float) -> float:
-    """The least value of a smooth function, by ever finer grids."""
     value = math.inf
     for _ in range(5):
         grid = torch.linspace(low, high, _POINTS, dtype=torch.float64)
@@ -272,7 +270,7 @@ def _closest_temperature(gamma: float, num_classes: int, max_logit: float | None
 def _around_worst(
     logits: Float[Tensor, "G C"], found: ClosestTemperature, step: float
 ) -> Float[Tensor, "g C"]:
-    """Rows nearer than a step to those where the temperature is furthest from the map."""
+    """Rows within one step of those where the temperature is furthest from the map."""
     mapped = focal_map_logits(logits, found.gamma).exp()
     errors = (mapped - (logits / found.temperature).softmax(1)).abs().amax(1)
     worst = logits[errors.topk(_WORST).indices]
@@ -286,7 +284,7 @@ def _around_worst(
 def _closest(
     scores: Tensor, mapped: Tensor, gamma: float, num_classes: int, max_logit: float, precision: float
 ) -> ClosestTemperature:
-    """The temperature of log-odds, or of logits, whose probabilities are nearest to the mapped ones."""
+    """Temperature of log-odds, or of logits, with probabilities nearest to the mapped ones."""
 
     def error(inverse: float) -> float:
         scaled = inverse * scores
@@ -305,7 +303,6 @@ def _closest(
 def _quasi_convex_minimum(
     function: Callable[[float], float], low: float, high: float, precision: float
 ) -> float:
-    """Where the function is least, by golden section."""
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = function(left), function(right)
     while high - low > precision * high:
@@ -319,7 +316,7 @@ def _quasi_convex_minimum(
 
 
 def _rows(num_classes: int, reach: float) -> Float[Tensor, "G C"]:
-    """Rows of logits to look at, the last one 0; the map does not know the others' names."""
+    """Rows of logits to test, the last one 0; the map is symmetric in the others."""
     free = num_classes - 1
     if num_classes in _GRID:
         values = np.linspace(reach, -reach, _GRID[num_classes])
@@ -330,7 +327,7 @@ def _rows(num_classes: int, reach: float) -> Float[Tensor, "G C"]:
 
 
 def _drawn(free: int, reach: float) -> Float[ndarray, "G c"]:
-    """Rows of three values, often at the ends of the range, in random numbers: few large ones, often."""
+    """Random rows of three values, often at the ends of the range: few large ones, often."""
     generator = np.random.default_rng(0)
     count = max(1000, _ELEMENTS // free)
     values = (1.5 * reach * (2 * generator.random((count, 3)) - 1)).clip(-reach, reach)

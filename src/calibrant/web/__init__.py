@@ -1,1 +1,1 @@
-"""The page and its HTTP face: what ``calibrant serve`` serves."""
+"""The page and HTTP interface of ``calibrant serve``."""

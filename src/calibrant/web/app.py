@@ -1,4 +1,4 @@
-"""The server: its paths, and what answers each, as JSON or line by line with progress and a report."""
+"""The server's paths, answered as JSON or line by line with progress and a report."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def create_app(
     limits: Limits | None = None,
     hosts: Collection[str] | None = LOOPBACK,
 ) -> FastAPI:
-    """The application; ``hosts`` are the names that it may be called by, None for any."""
+    """Create the application; ``hosts`` are its allowed names, None for any."""
     limits = limits or Limits()
     receiver, counts = Receiver(limits), Counts()
 
@@ -69,19 +69,19 @@ def create_app(
 
     @app.get("/health", openapi_extra=forms.shown({"status": "ok"}))
     async def health() -> dict[str, Any]:
-        """Whether the server answers, and which version it is."""
+        """Status and version of the server."""
         return {"status": "ok", "version": __version__}
 
     held = forms.shown("calibrant_held_bytes 0", "text/plain")
 
     @app.get("/metrics", response_class=PlainTextResponse, openapi_extra=held)
     async def metrics() -> str:
-        """Counts of answers and the bytes that are held, for Prometheus."""
+        """Counts of answers and the bytes held, for Prometheus."""
         return counts.text({"held_bytes": receiver.held, "replaced_workers": workers.replaced})
 
     @app.get("/about", openapi_extra=forms.shown({"model": None}))
     async def about() -> dict[str, Any]:
-        """What the page needs to know: the version, the limits, and the network if there is one."""
+        """Facts for the page: the version, the limits, and the network if there is one."""
         return {"version": __version__, "most_bytes": limits.upload, "model": model and model.described}
 
     return app
@@ -125,18 +125,18 @@ LINES = "application/x-ndjson"
 
 
 def add_evaluations(app: FastAPI, workers: Workers, limits: Limits, received: Any) -> None:
-    """Add the paths that judge and repair predictions."""
+    """Add the paths that evaluate and repair predictions."""
 
     @app.post("/evaluate", openapi_extra=forms.EVALUATE)
     async def evaluate(request: Request, form: Form = received) -> Response:
-        """Judge predictions: the evaluation as JSON, or progress and a report line by line."""
+        """Evaluate predictions: as JSON, or line by line with progress and a report."""
         other = form.only("calibration") if "calibration" in form.files else None
         wanted = forms.evaluate_form(form, report=_as_lines(request))
         return await _answer(request, workers.run(evaluated, form.only("file"), other, wanted, limits))
 
     @app.post("/compare", openapi_extra=forms.COMPARE)
     async def compare(request: Request, form: Form = received) -> Response:
-        """Put the predictions of several models side by side: as JSON, or line by line with a report."""
+        """Compare the predictions of several models: as JSON, or line by line with a report."""
         files = form.files.get("file", [])
         if len(files) < 2:
             raise Refusal(422, f"`file` must hold two files or more; got {len(files)}.")
@@ -145,7 +145,7 @@ def add_evaluations(app: FastAPI, workers: Workers, limits: Limits, received: An
 
     @app.post("/apply", openapi_extra=forms.APPLY)
     async def apply(request: Request, form: Form = received) -> Response:
-        """Calibrate new predictions by a fitted calibrator: the file, and notes as JSON in a header."""
+        """Calibrate new predictions with a fitted calibrator: the file, and notes as JSON in a header."""
         wanted = forms.evaluate_form(form, report=False, known=forms.OF_APPLYING)
         given = (form.only("calibrator"), form.only("file"))
         found: Repaired = await while_there(request, value_of(workers.run(applied, *given, wanted, limits)))
@@ -168,7 +168,7 @@ def _as_lines(request: Request) -> bool:
 
 
 class _Lines(StreamingResponse):
-    """Messages as lines of JSON; what computes them ends with the answer, even if the visitor has left."""
+    """Messages as lines of JSON; a computation ends with its answer, even without a reader."""
 
     def __init__(self, begun: list[Any], further: Messages) -> None:
         super().__init__(_lines(begun, further), media_type=LINES)
@@ -176,7 +176,7 @@ class _Lines(StreamingResponse):
 
     @classmethod
     async def begun(cls, messages: Messages) -> _Lines:
-        """Wait for the message that shows that the input was read: what is wrong with it has a status."""
+        """Wait until the input was read, so that input errors set the status."""
         found: list[Any] = []
         try:
             while not found or (isinstance(found[-1], Progress) and found[-1].share <= 0):
@@ -194,7 +194,7 @@ class _Lines(StreamingResponse):
 
 
 async def _lines(begun: list[Any], further: Messages) -> AsyncGenerator[str]:
-    """A line for each message; a refusal that comes after the first ones is the last of them."""
+    """Yield a line per message; a late refusal is the last line."""
     try:
         for message in begun:
             yield _line(message)

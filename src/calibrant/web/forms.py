@@ -1,4 +1,4 @@
-"""Fields of requests: declared here, read by pydantic, described by OpenAPI with true examples."""
+"""Fields of requests: read by pydantic, described by OpenAPI with true examples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from calibrant.web.uploads import Form
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateForm(ReadOptions):
-    """How predictions are read and judged, and what is to be answered beside the numbers."""
+    """Options of reading and evaluating predictions, and of the answer."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(use_attribute_docstrings=True)
 
@@ -32,11 +32,11 @@ class EvaluateForm(ReadOptions):
     seed: Annotated[int, Field(ge=0, le=2**31)] = 0
     """Random seed."""
     report: bool = False
-    """Whether the answer has the report and the fitted calibrator; not a field of a request."""
+    """Add the report and the fitted calibrator to the answer; not a field of a request."""
 
     @property
     def judging(self) -> dict[str, Any]:
-        """What evaluations and comparisons take alike."""
+        """Arguments of both evaluations and comparisons."""
         return {
             "positive_class": self.positive_class or None,
             "num_bins": self.bins,
@@ -63,7 +63,7 @@ _WITH_COMMAS = {each.name for each in fields(ReadOptions) if each.default == ()}
 
 
 def evaluate_form(form: Form, *, report: bool, known: Collection[str] = tuple(OPTIONS)) -> EvaluateForm:
-    """The options of an evaluation."""
+    """Return the options of an evaluation."""
     unknown = sorted(set(form.fields) - set(known))
     if unknown:
         raise Refusal(422, f"there is no field {unknown[0][:50]!r}; there are {', '.join(known)}.")
@@ -109,12 +109,12 @@ _ERRORS = {
 
 
 def shown(example: Any, kind: str = "application/json") -> dict[str, Any]:
-    """An answer, by an example."""
+    """Describe an answer by an example."""
     return {"responses": {"200": {"content": {kind: {"example": example}}}}}
 
 
 def _form(fields: dict[str, Any], example: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
-    """A path that takes a form: what is no text in the example is required."""
+    """Describe a path with a form; fields without text in the example are required."""
     needed = [name for name, given in example.items() if not isinstance(given, str)]
     schema = {"type": "object", "required": needed, "properties": fields}
     wrong = shown({"error": "`bins` must be an integer from 1 to 200; got '0'."})["responses"]["200"]

@@ -1,4 +1,4 @@
-"""What every answer has: headers that keep the page apart from others, and a count."""
+"""Protective headers and a count for every answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Guard:
-    """Refuses what another site sends through a visitor's browser, and adds the headers."""
+    """Refuse other sites' requests through a visitor's browser, and add the headers."""
 
     def __init__(self, app: ASGIApp, *, counts: Counts, hosts: Collection[str] | None) -> None:
         self._app, self._counts = app, counts
@@ -56,7 +56,7 @@ class Guard:
         await answer(scope, receive, guarded)
 
     def _wrong(self, headers: Headers) -> str | None:
-        """Why a request is refused: its host is not ours, or another site's page sent it."""
+        """Return why a request is refused: an unknown host, or another site's page."""
         host = headers.get("host", "")
         if self._hosts is not None and _name_of(host) not in self._hosts:
             return f"the server is not called {_name_of(host)[:100]!r}; --host says what it listens on."
@@ -67,7 +67,7 @@ class Guard:
 
 
 def _name_of(host: str) -> str:
-    """The name in ``name:port``; of an IPv6 address without its brackets.
+    """Return the name in ``name:port``, or an IPv6 address without brackets.
 
     Example:
         >>> _name_of("localhost:80"), _name_of("[::1]:80"), _name_of("[::1]"), _name_of("a.example")
@@ -79,7 +79,7 @@ def _name_of(host: str) -> str:
 
 
 def hosts_of(host: str) -> frozenset[str] | None:
-    """By which names a server that listens on this address may be called; None: by any.
+    """Return the allowed names of a server at this address, or None for any.
 
     On loopback a page of another site could otherwise reach it under a name of its own, which it lets point
     here (DNS rebinding).
@@ -101,20 +101,20 @@ _KNOWN = frozenset(
 
 
 class Counts:
-    """Answers by path and status, and the seconds that they took."""
+    """Answers by path and status, and their total seconds."""
 
     def __init__(self) -> None:
         self._answers: Counter[tuple[str, int]] = Counter()
         self._seconds: Counter[str] = Counter()
 
     def add(self, path: str, status: int, seconds: float) -> None:
-        """Count one answer; paths that nobody serves count as one."""
+        """Count one answer; all unknown paths count as one."""
         known = path if path in _KNOWN else "other"
         self._answers[known, status] += 1
         self._seconds[known] += seconds  # pyright: ignore[reportArgumentType]
 
     def text(self, gauges: Mapping[str, float]) -> str:
-        """All counts in Prometheus's text format, and what else is to be known now.
+        """Return all counts, and the given gauges, in Prometheus's text format.
 
         Example:
             >>> counts = Counts()

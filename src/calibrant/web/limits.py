@@ -1,4 +1,4 @@
-"""How much one request may ask for, and the one sentence that refuses more."""
+"""Limits of one request, and the sentences that refuse more."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Limits:
     waiting: int = 64
     """Most evaluations that wait for their turn."""
     memory: int = 4096 * MIB
-    """What an evaluation may take beyond what its process needs anyway; enforced on Linux only."""
+    """Memory of an evaluation beyond its process's needs; enforced on Linux only."""
 
 
 class Refusal(Exception):  # noqa: N818 (it is an answer)
-    """An answer with a status and one sentence, and perhaps with the columns of the table that is wrong."""
+    """Answer with a status and one sentence, and perhaps the columns of the table."""
 
     def __init__(self, status: int, sentence: str, columns: Sequence[str] = ()) -> None:
         super().__init__(status, sentence, columns)
@@ -46,12 +46,12 @@ class Refusal(Exception):  # noqa: N818 (it is an answer)
 
     @property
     def told(self) -> dict[str, Any]:
-        """The content of the answer."""
+        """Content of the answer."""
         return {"error": self.sentence} | ({"columns": self.columns} if self.columns else {})
 
 
 def size(count: int) -> str:
-    """A number of bytes in words.
+    """Format a number of bytes.
 
     Example:
         >>> size(64 * MIB), size(2048)

@@ -1,4 +1,4 @@
-"""Answers to images: those that wait at the same time go through the network together."""
+"""Answer images; those that wait at the same time form one batch."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Model:
     """The network of a server."""
 
     workers: Workers
-    """Whose processes hold the classifier."""
+    """Processes that hold the classifier."""
     described: dict[str, Any]
 
 
 def add_predictions(app: FastAPI, model: Model | None, receiver: Receiver, limits: Limits) -> None:
-    """Ask the network about images that are sent."""
+    """Add the path for images."""
     batches = None if model is None else Batches(model.workers, limits)
 
     @app.post("/predict", openapi_extra=PREDICT)
@@ -63,17 +63,17 @@ Answer = dict[str, Any] | Refusal
 
 
 def call(classifier: Any, method: str, *arguments: Any) -> Any:
-    """Call a method of the classifier, in the process that holds it.
+    """Call a method of the classifier, in its own process.
 
-    It is what calibrant-lab loads: ``described(tell)`` says what the page says of the network,
-    ``predictions(files, limits, tell)`` the probabilities of each image or why there are none, and
-    ``with_map(file, of, limits, tell)`` those of one image, with a heat map.
+    calibrant-lab loads it: ``described(tell)`` describes the network for the page, ``predictions(files,
+    limits, tell)`` returns each image's probabilities or error, and ``with_map(file, of, limits, tell)`` adds
+    a heat map to one image's probabilities.
     """
     return getattr(classifier, method)(*arguments)
 
 
 class Batches:
-    """Gathers images of all requests that wait."""
+    """Batches the images of all waiting requests."""
 
     def __init__(self, workers: Workers, limits: Limits) -> None:
         self._workers, self._limits = workers, limits
@@ -81,7 +81,7 @@ class Batches:
         self._task: asyncio.Task[None] | None = None
 
     def answers(self, files: Sequence[Upload]) -> asyncio.Future[list[Answer]]:
-        """The network's answer on each image, or why it has none."""
+        """Return the network's answer on each image, or its error."""
         if len(self._waiting) + len(files) > MOST_WAITING:
             raise Refusal(503, "too many images are waiting; try again in a few seconds.")
         loop = asyncio.get_running_loop()
@@ -103,7 +103,7 @@ class Batches:
                         future.set_exception(error)
 
     async def _answer(self, batch: Sequence[tuple[Upload, asyncio.Future[Answer]]]) -> None:
-        """Answer some together; where that fails, each alone, so that none suffers for another."""
+        """Answer a batch; if it fails, answer each image alone."""
         try:
             files = [file for file, _ in batch]
             found = await value_of(self._workers.run(call, "predictions", files, self._limits))

@@ -1,4 +1,4 @@
-"""The socket that a server listens on, and its HTTP: uvicorn's, with a limit on headers."""
+"""The listening socket, and uvicorn's HTTP with a limit on headers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from calibrant._math.errors import InputError
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket bound to an address, so that a wrong address is an error before anything else."""
+    """Bind a socket first, so that a wrong address fails early."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind)
@@ -31,7 +31,7 @@ MOST_BESIDE = 1 << 18
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's quick parser, which ends a connection whose headers have no end."""
+    """uvicorn's fast parser, which closes connections with endless headers."""
 
     _beside = 0
 
@@ -44,12 +44,12 @@ class Protocol(HttpToolsProtocol):
         super().data_received(data)
 
     def on_body(self, body: bytes) -> None:
-        """Content, which is limited elsewhere."""
+        """Receive content, which is limited elsewhere."""
         self._beside -= len(body)
         super().on_body(body)
 
     def on_message_begin(self) -> None:
-        """Another request."""
+        """Start another request."""
         self._beside = 0
         super().on_message_begin()
 

@@ -10,7 +10,7 @@ from calibrant.evaluation.read_options import told
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings:
-    """Which network is served, and what its images go through."""
+    """Network to serve, and the preparation of its images."""
 
     model: str
     """``module:factory``, a name such as ``densenet(depth=121)``, or the folder of a run."""

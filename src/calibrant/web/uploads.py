@@ -1,4 +1,4 @@
-"""Requests with files, received into memory: nothing that is sent is written to a disk."""
+"""Receive requests with files into memory, never onto a disk."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WRONG = {  # by how the parser's own sentences begin
 
 @dataclass(frozen=True)
 class Upload:
-    """A file that was sent."""
+    """Uploaded file."""
 
     name: str
     """Without a folder, and without what cannot be printed."""
@@ -48,14 +48,14 @@ class Upload:
 
 @dataclass(frozen=True)
 class Form:
-    """What a request holds."""
+    """Content of a request."""
 
     files: dict[str, list[Upload]]
     fields: dict[str, list[str]]
     """Texts that are not blank."""
 
     def only(self, name: str) -> Upload:
-        """The one file of this field."""
+        """Return the only file of this field."""
         found = self.files.get(name, [])
         if len(found) != 1:
             raise Refusal(422, f"the field `{name}` must hold one file; got {len(found) or 'none'}.")
@@ -63,7 +63,7 @@ class Form:
 
 
 async def while_there(request: Request, work: Awaitable[T]) -> T:
-    """The result of ``work``; if the client leaves, the work ends and its bytes are freed."""
+    """Return the result of ``work``; if the client leaves, cancel it and free its bytes."""
     task = asyncio.ensure_future(work)
     try:
         while not (await asyncio.wait({task}, timeout=_LOOK))[0]:
@@ -77,7 +77,7 @@ async def while_there(request: Request, work: Awaitable[T]) -> T:
 
 
 class _InMemory(MultiPartParser):
-    """The parser, which would write a large file to a disk, and say nothing of an end that is missing."""
+    """Parser that writes nothing to a disk and reports a missing end."""
 
     spool_max_size = sys.maxsize
     whole = False
@@ -87,7 +87,7 @@ class _InMemory(MultiPartParser):
 
 
 class Receiver:
-    """Receives requests within the limits, of all together too."""
+    """Receives requests within the limits, also of all together."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -96,12 +96,12 @@ class Receiver:
 
     @asynccontextmanager
     async def form(self, request: Request) -> AsyncGenerator[Form]:
-        """The form of a request, whose bytes count as held until it is answered."""
+        """Yield a request's form; its bytes count as held until the answer."""
         limits, held = self._limits, 0
         _check_headers(request, limits)
 
         async def counted() -> AsyncGenerator[bytes, None]:
-            nonlocal held  # what a header says of it may be wrong
+            nonlocal held  # the header can be wrong about it
             async for chunk in request.stream():
                 held += len(chunk)
                 self.held += len(chunk)
@@ -157,7 +157,7 @@ def _too_large(limits: Limits) -> Refusal:
 
 
 def bare_name(name: str) -> str:
-    r"""The last part of a path, as a name to show.
+    r"""Return the last part of a path, as a name to show.
 
     Example:
         >>> bare_name("../../etc/passwd.csv"), bare_name("C:\\temp\\a.npz"), bare_name("/")
@@ -170,7 +170,7 @@ def bare_name(name: str) -> str:
     return shown or "upload"
 
 
-_END = b"PK\x05\x06"  # of a ZIP archive: the record that says where its list of members is
+_END = b"PK\x05\x06"  # the record of a ZIP archive that says where its list of members is
 _END_SIZE = 22
 _COMMENT = 1 << 16
 _ENTRY = 512  # bytes that the list of members has at most for each
@@ -179,7 +179,7 @@ _PIECE = 1 << 20
 
 
 def check_packed(content: bytes, name: str, limits: Limits) -> None:
-    """Refuse archives with too many members and files too large when unpacked, by their first bytes."""
+    """Refuse archives with too many members or too much content, by their first bytes."""
     if content.startswith((_ZIP, _END)):
         _check_zip(content, name, limits)
     elif content.startswith(_GZIP):
@@ -189,12 +189,12 @@ def check_packed(content: bytes, name: str, limits: Limits) -> None:
 
 
 def _check_zip(content: bytes, name: str, limits: Limits) -> None:
-    """Read the number of members before the list of them, which could fill the memory."""
+    """Read the number of members before their list, which could fill the memory."""
     at = content.rfind(_END, max(0, len(content) - _END_SIZE - _COMMENT))
     if at < 0 or len(content) < at + _END_SIZE:
         raise Refusal(422, f"{name}: it is an archive that was cut off.")
     count, length = struct.unpack("<HI", content[at + 10 : at + 16])
-    if count > limits.members or length > limits.members * _ENTRY:  # of ZIP64 both are the largest there are
+    if count > limits.members or length > limits.members * _ENTRY:  # in ZIP64 both are the largest possible
         raise _too_many(name, limits)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -221,7 +221,7 @@ def _check_gzip(content: bytes, name: str, limits: Limits) -> None:
 
 
 def _check_parquet(content: bytes, name: str, limits: Limits) -> None:
-    """A few bytes can stand for a million equal numbers, so the numbers are counted."""
+    """Count the numbers, since a few bytes can encode a million equal ones."""
     from pyarrow import parquet
 
     try:
@@ -244,10 +244,7 @@ def _check_size(count: int, name: str, limits: Limits) -> None:
 
 @contextmanager
 def path_of(content: bytes = b"") -> Generator[Path]:
-    """A path to a file of these bytes, which on Linux is memory alone.
-
-    Elsewhere it is a temporary file, in a folder that nobody else may open and that vanishes with it.
-    """
+    """Yield a path to a file of these bytes: in memory on Linux, elsewhere in a private temporary folder."""
     if sys.platform == "linux":
         descriptor = os.memfd_create("calibrant")
         with os.fdopen(descriptor, "wb") as file:

@@ -1,4 +1,4 @@
-"""What is computed from uploads, in a process of its own, which may fail without harm to others."""
+"""Compute on uploads in a separate process, which may fail safely."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)(?: [A-Z]+\b)?")
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What an evaluation or a comparison gives."""
+    """Result of an evaluation or a comparison."""
 
     json: str
     report: str | None = None
@@ -41,7 +41,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Repaired:
-    """A file of calibrated predictions, and what to say of it."""
+    """Calibrated predictions as a file, with notes."""
 
     name: str
     content: bytes
@@ -50,7 +50,7 @@ class Repaired:
 
 @contextmanager
 def said_in_fields(files: Sequence[Upload], wanted: EvaluateForm) -> Generator[None]:
-    """Errors of readers and evaluations as refusals that name the fields and the columns there are."""
+    """Turn errors of readers and evaluations into refusals with fields and columns."""
     try:
         yield
     except InputError as error:
@@ -62,7 +62,7 @@ def said_in_fields(files: Sequence[Upload], wanted: EvaluateForm) -> Generator[N
 def evaluated(
     file: Upload, calibration: Upload | None, wanted: EvaluateForm, limits: Limits, tell: Tell
 ) -> Answer:
-    """Judge the predictions in one file; calibrators are fitted on those of another where there is one."""
+    """Evaluate the predictions in a file; fit calibrators on another, if given."""
     from calibrant.evaluation import evaluate
     from calibrant.reports.commands import with_commands
 
@@ -91,7 +91,7 @@ def evaluated(
 
 
 def compared(files: Sequence[Upload], wanted: EvaluateForm, limits: Limits, tell: Tell) -> Answer:
-    """Put the predictions of several models side by side."""
+    """Compare the predictions of several models."""
     from calibrant.evaluation import compare
 
     models: list[tuple[str, Predictions]] = []
@@ -116,7 +116,7 @@ def _answered(
 
 
 def applied(calibrator: Upload, file: Upload, wanted: EvaluateForm, limits: Limits, tell: Tell) -> Repaired:
-    """Calibrate new predictions by a calibrator that was sent; a table keeps its columns."""
+    """Calibrate new predictions with an uploaded calibrator; a table keeps its columns."""
     from calibrant.calibrators.files import load_either
     from calibrant.predictions.formats.mark import mark_in
     from calibrant.predictions.save_like import write_in_form_of
@@ -150,7 +150,7 @@ def applied(calibrator: Upload, file: Upload, wanted: EvaluateForm, limits: Limi
 def predictions_of(
     file: Upload, limits: Limits, wanted: EvaluateForm = _AS_IT_COMES, *, kind: Kind | None = None
 ) -> Predictions:
-    """The predictions in a file that was sent."""
+    """Return the predictions in an upload."""
     from calibrant.predictions import load_predictions
 
     ending = ending_of(file, wanted)
@@ -174,7 +174,7 @@ def predictions_of(
 
 
 def ending_of(file: Upload, wanted: EvaluateForm) -> str:
-    """The format of a file that was sent."""
+    """Return the format of an upload."""
     from calibrant.predictions.formats.roster import FORMATS, known_ending
 
     name = file.name if wanted.format is None else f"it.{wanted.format.removeprefix('.')}"
@@ -182,7 +182,7 @@ def ending_of(file: Upload, wanted: EvaluateForm) -> str:
 
 
 def columns_of(file: Upload, wanted: EvaluateForm) -> tuple[str, ...]:
-    """The names of a table's columns; none where the file is no table, or cannot be read as one."""
+    """Return a table's column names; none if the file cannot be read as a table."""
     from calibrant.predictions.formats.roster import FORMATS
 
     with path_of(file.content) as path:
@@ -193,7 +193,7 @@ def columns_of(file: Upload, wanted: EvaluateForm) -> tuple[str, ...]:
 
 
 def in_fields(said: str) -> str:
-    """A sentence that speaks of the command's options, in the names of the fields.
+    """Replace command-line options in a sentence by field names.
 
     Example:
         >>> in_fields("Say so by `columns` (--label-column), or --percent; or give `positive_class` (--x).")
@@ -204,7 +204,6 @@ def in_fields(said: str) -> str:
 
 
 def _calibrator(repair: Repair, predictions: Predictions) -> bytes:
-    """The file of the calibrator that is recommended, fitted as the recommended command does."""
     from calibrant.calibrators import Calibrator
     from calibrant.calibrators.file_format import SINGLE_KEY, file_bytes
     from calibrant.repair.fitting import fit
@@ -216,7 +215,7 @@ def _calibrator(repair: Repair, predictions: Predictions) -> bytes:
 
 
 def _names(files: Sequence[Upload]) -> list[str]:
-    """File names without their endings where these differ, else with a number."""
+    """Return file names without endings if these are distinct, else with a number."""
     stems = [file.name.partition(".")[0] or file.name for file in files]
     if len(set(stems)) == len(stems):
         return stems
@@ -224,7 +223,7 @@ def _names(files: Sequence[Upload]) -> list[str]:
 
 
 def refused(error: BaseException) -> Refusal | None:
-    """How an error is answered; None: it is a fault of ours."""
+    """Return the refusal for an error, or None for an internal fault."""
     from calibrant._math.errors import ConvergenceError, NotFittedError
     from calibrant._math.memory import is_shortage
 

@@ -1,4 +1,4 @@
-"""Processes that compute: each does one thing at a time, may be stopped, and is then replaced."""
+"""Worker processes: each runs one task at a time, and is replaced when stopped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LEAST_APART = 0.05  # seconds between two words of progress
 
 @dataclass(frozen=True)
 class Progress:
-    """What is being done, and the share that is done."""
+    """Current stage and the share done."""
 
     words: str
     share: float
@@ -34,14 +34,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class Done:
-    """What was computed."""
+    """Result of a task."""
 
     value: Any
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A process has imported and loaded what it needs."""
+    """Message that a process has imported and loaded its needs."""
 
 
 Messages: TypeAlias = AsyncGenerator[Progress | Done]
@@ -49,7 +49,7 @@ _Task: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 async def value_of(messages: Messages) -> Any:
-    """What is computed in the end."""
+    """Return the final result."""
     async with aclosing(messages):
         async for message in messages:
             if isinstance(message, Done):
@@ -58,7 +58,7 @@ async def value_of(messages: Messages) -> Any:
 
 
 class Workers:
-    """Processes that compute in turn; the value of ``setup`` is the first argument of every task."""
+    """Processes that compute in turn; every task gets the value of ``setup`` first."""
 
     def __init__(self, limits: Limits, *, number: int = 1, setup: Callable[[], Any] | None = None) -> None:
         self._limits, self._number, self._waiting, self._setup = limits, number, 0, setup
@@ -68,12 +68,12 @@ class Workers:
         self.replaced = 0
 
     def start(self) -> None:
-        """Start the processes; they are ready when their imports are done."""
+        """Start the processes, which are ready after their imports."""
         for _ in range(self._number - len(self._all)):
             self._free.put_nowait(self._new())
 
     def first(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Compute something before the server listens, so that errors appear at once."""
+        """Compute before the server listens, so that errors appear at once."""
         self.start()
         process = next(iter(self._all))
         message = process.answer((function, args))
@@ -90,13 +90,13 @@ class Workers:
                 raise RuntimeError(fault)
 
     def stop(self) -> None:
-        """End the processes, whatever they are doing."""
+        """Stop the processes at once."""
         for each in self._all:
             each.end()
         self._all.clear()
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Messages:
-        """Compute ``function(*args, tell)``: progress, and in the end the value."""
+        """Yield the progress of ``function(*args, tell)``, and its value at the end."""
         if self._waiting >= self._limits.waiting:
             raise Refusal(503, "too many evaluations are waiting; try again in a minute.")
         self._waiting += 1
@@ -106,7 +106,7 @@ class Workers:
             self._waiting -= 1
         task: _Task | None = (function, args)
         loop, end = asyncio.get_running_loop(), None
-        whole = False  # whether the process is still of use
+        whole = False  # true if the process is usable
         try:
             while not whole:
                 if end is None and process.ready:  # its start does not count
@@ -158,7 +158,7 @@ class _Process:
         self.ready = False
 
     def answer(self, task: _Task | None = None) -> Any:
-        """Send a task, if there is one, and wait for what the process says next: None if it has ended."""
+        """Send a task, if any, and return the process's next message; None if it has ended."""
         try:
             if task is not None:
                 self._connection.send(task)
@@ -175,7 +175,6 @@ class _Process:
 
 
 def _serve(connection: Connection, memory: int, setup: Callable[[], Any] | None) -> None:
-    """Compute what is asked for, one thing after the other, until the server is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
     with suppress(EOFError, KeyboardInterrupt, OSError):
         try:
@@ -193,7 +192,7 @@ def _serve(connection: Connection, memory: int, setup: Callable[[], Any] | None)
 
 
 def _answer(function: Callable[..., Any], args: tuple[Any, ...], connection: Connection) -> Any:
-    """What was computed, or the sentence that refuses it, or the trace of a fault."""
+    """Return the result, a refusal, or the traceback of a fault."""
     last = 0.0
 
     def tell(words: str, share: float) -> None:
@@ -210,7 +209,7 @@ def _answer(function: Callable[..., Any], args: tuple[Any, ...], connection: Con
 
 
 def warm_up() -> None:
-    """Import and compile before the first request comes."""
+    """Import and compile before the first request."""
     import numpy as np
 
     from calibrant.evaluation import evaluate
@@ -223,7 +222,7 @@ def warm_up() -> None:
 
 
 def _limit_memory(memory: int) -> None:
-    """Limit what the process takes from now on, so that a file that swells fails as an error."""
+    """Limit the process's further memory, so that a growing file fails as an error."""
     if sys.platform != "linux":
         return
     import resource

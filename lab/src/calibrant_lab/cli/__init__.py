@@ -1,1 +1,1 @@
-"""The commands that join ``calibrant``."""
+"""Commands added to ``calibrant``."""

@@ -113,7 +113,7 @@ def curvature(
 
 
 def _subject(run: str, given: dict[str, Any]) -> Subject:
-    """A run, or a factory with everything that a run would know; ``given`` by the names of the options."""
+    """Return a run, or a factory with all that a run would have; ``given`` by option name."""
     path = Path(run)
     is_run = path.exists() or ":" not in run
     if is_run and not path.is_dir():

@@ -145,7 +145,7 @@ def _said_size(grid: Grid) -> str:
 
 
 def _said_budget(grid: Grid) -> str:
-    """What a small budget replaced in the recipe; it is the same at every point of the grid."""
+    """Name the recipe settings that a small budget replaced, equal for all points of the grid."""
     from calibrant_lab.sweep.tasks.training import recipe_of
     from calibrant_lab.training.recipe import budget_note
 
@@ -156,7 +156,6 @@ def _said_budget(grid: Grid) -> str:
 
 
 def _forget(store: Store, items: Sequence[Item], retry: str) -> None:
-    """Remove results, so that their runs are carried out again."""
     wanted = {"failed", "diverged"} if retry == "all" else {retry}
     runs = {item.run for item in items}
     again = [each.run for each in store.results(status=None) if each.status in wanted and each.run in runs]

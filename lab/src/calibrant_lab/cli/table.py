@@ -107,7 +107,7 @@ def table(
 
 
 def _results(store: str, wanted: Wanted) -> list[RunResult]:
-    """All runs that are chosen, the failed and diverged ones too."""
+    """Return all selected runs, with failed and diverged ones."""
     from calibrant_lab.sweep.matching import check_names, matches
     from calibrant_lab.sweep.store import Store
 

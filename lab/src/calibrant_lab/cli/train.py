@@ -92,7 +92,7 @@ def train(
     wanted = at_budget(load_recipe(file), budget).with_settings([*changes, *(setting or [])])
     if candidates is not None and loss is not None:
         raise InputError("--loss and --select exclude each other; name all losses in --select.")
-    # What takes seconds to import is imported once the recipe is known to be sound.
+    # Slow imports wait until the recipe is known to be sound.
     from calibrant_lab.data import offline
     from calibrant_lab.training import Run, TrainingInterrupted
     from calibrant_lab.training import select as select_loss

@@ -1,4 +1,4 @@
-"""Data to train on: named sets, files and folders of images, cut into splits with a seed."""
+"""Training data: named sets, files and folders of images, split with a seed."""
 
 from calibrant_lab.data.augment import Augmentation, Crop, Flip, build_augmentation
 from calibrant_lab.data.fetch import offline

@@ -1,8 +1,7 @@
 """Random changes to training images, a batch at a time and on any device.
 
-Drawing (from a given generator; on a GPU only crops and flips are drawn) is separate from applying. So
-several processes can draw for the whole batch, each changes its own share, and the result is the same for any
-number of processes.
+Drawing (from a given generator; on a GPU only crops and flips) is separate from applying. So every process
+can draw for the whole batch and change its own share, and results do not depend on the number of processes.
 """
 
 from __future__ import annotations
@@ -29,11 +28,12 @@ class Augmentation(ABC):
 
     @abstractmethod
     def draw(self, num_samples: int, generator: torch.Generator) -> Int[Tensor, "N K"]:
-        """Draw what to do with each image."""
+        """Draw the parameters of each image's change."""
 
     @abstractmethod
-    def apply(self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]) -> Float[Tensor, "N C H W"]:
-        """Change the images as drawn."""
+    def apply(
+        self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]
+    ) -> Float[Tensor, "N C H W"]: ...
 
 
 class Crop(Augmentation):
@@ -122,7 +122,7 @@ class ResizedCrop(Augmentation):
         self.side, self.area = side, tuple(area)
 
     def draw(self, num_samples: int, generator: torch.Generator) -> Int[Tensor, "N K"]:
-        """Area, shape and place of ten rectangles for each image, in 2⁻²⁴."""
+        """Draw area, shape and place of ten rectangles per image, in units of 2⁻²⁴."""
         return torch.randint(0, _UNIT, (num_samples, 4 * _TRIES), generator=generator)
 
     def apply(self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]) -> Float[Tensor, "N C h w"]:
@@ -144,7 +144,6 @@ class ResizedCrop(Augmentation):
     def _rectangle(
         self, tries: Iterable[tuple[float, ...]], height: int, width: int
     ) -> tuple[int, int, int, int]:
-        """Top, left, height and width."""
         least, most = self.area
         for area, shape, down, right in tries:
             size = height * width * (least + (most - least) * area)

@@ -1,4 +1,4 @@
-"""Finding a named set: in the folder of data sets, in the cache, or on the net."""
+"""Find a named set: in the data folder, in the cache, or on the net."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Remote:
     """A file on the net."""
 
     url: str
-    checksum: str  # as `algorithm:digest`
+    checksum: str  # in the form `algorithm:digest`
 
     @property
     def file(self) -> str:
@@ -36,12 +36,11 @@ class Remote:
 
 @cache
 def published() -> Mapping[str, Mapping[str, Any]]:
-    """The sets that are known by name, as ``sets.toml`` describes them."""
+    """Return the sets known by name, as ``sets.toml`` describes them."""
     return tomllib.loads(Path(__file__).with_name("sets.toml").read_text(encoding="utf-8"))
 
 
 def remotes(name: str, *, extra: bool = False) -> list[Remote]:
-    """The files that are published of a set, and perhaps the extra ones."""
     about = published().get(name, {})
     files = {**about.get("downloads", {}), **(about["extra"] if extra else {})}
     return [Remote(about["address"].format(file), checksum) for file, checksum in files.items()]
@@ -63,14 +62,14 @@ def is_offline() -> bool:
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: ``CALIBRANT_CACHE``, or the platform's folder for caches."""
+    """Return the download folder: ``CALIBRANT_CACHE``, or the platform's cache folder."""
     import pooch
 
     return Path(os.environ.get("CALIBRANT_CACHE") or pooch.os_cache("calibrant"))
 
 
 def located(name: str, folder: Folder, *, files: Sequence[str] = (), extra: bool = False) -> Path:
-    """The path of a named set, which is downloaded if need be and may be.
+    """Return the path of a named set; download it if needed and allowed.
 
     Args:
         name: Its name, which is that of its folder too.
@@ -106,10 +105,7 @@ def located(name: str, folder: Folder, *, files: Sequence[str] = (), extra: bool
 
 
 def download(remote: Remote, folder: Path) -> Path:
-    """Download a file and check it; it has its name only once it is whole and right.
-
-    An interrupted download leaves a ``.part`` file, which the next attempt continues.
-    """
+    """Download and check a file; a partial ``.part`` file is continued, and renamed when complete."""
     import pooch
     from filelock import FileLock
     from requests import RequestException
@@ -122,7 +118,7 @@ def download(remote: Remote, folder: Path) -> Path:
         with FileLock(lock):  # several processes may want it at once
             if target.is_file():
                 return target
-            for _ in range(1 + part.is_file()):  # what an earlier attempt left may be of something else
+            for _ in range(1 + part.is_file()):  # an earlier attempt may have left another file's content
                 _continue(remote.url, part)
                 if pooch.file_hash(part, algorithm) == digest:
                     return part.replace(target)

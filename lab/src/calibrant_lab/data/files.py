@@ -1,4 +1,4 @@
-"""Reading ``.npz`` files of samples and tables, and what every data set must satisfy."""
+"""Read ``.npz`` files of samples and tables, and check datasets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_CLASSES = 100_000
 
 
 def check(raw: RawData, *, source: str) -> None:
-    """Refuse splits without samples, labels that do not go with them, and images of different sizes."""
+    """Refuse empty splits, mismatched labels, and images of different sizes."""
     classes, shape = len(raw.class_names), tuple(raw.train.inputs.shape[1:]) if len(raw.train.inputs) else ()
     if classes < 2:
         raise InputError(f"{source} must have at least two classes; got {classes}.")
@@ -52,7 +52,7 @@ def check(raw: RawData, *, source: str) -> None:
 
 
 def whole_numbers(values: np.ndarray, *, what: str) -> np.ndarray:
-    """One whole number per row, as int64; floats that are whole will do. Errors begin with ``what``."""
+    """Return one whole number per row, as int64; whole floats are allowed; errors begin with ``what``."""
     flat = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     numeric = flat.ndim == 1 and flat.dtype.kind in "uif"
     if not numeric or not bool(np.isfinite(flat).all()) or bool((flat != np.trunc(flat)).any()):
@@ -63,7 +63,7 @@ def whole_numbers(values: np.ndarray, *, what: str) -> np.ndarray:
 
 
 def numbered_classes(highest: int, *, source: str) -> tuple[str, ...]:
-    """Names of classes that are only known by their numbers; refuses more than any real set has."""
+    """Name classes that have only numbers; refuse more than any real set has."""
     if highest >= _MOST_CLASSES:
         raise InputError(f"{source}: labels must be the numbers of classes from 0; the highest is {highest}.")
     return tuple(str(number) for number in range(highest + 1))
@@ -76,13 +76,13 @@ SPLITS: dict[str, tuple[str, ...]] = {
     "calibration": ("val", "valid", "validation", "calibration", "dev"),
     "test": ("test",),
 }
-"""What the splits are called in files and folders."""
+"""Names of the splits in files and folders."""
 
 
 def read_npz(
     path: Path, *, name: str | None = None, class_names: Sequence[str] | None = None, keys: str = "x_{} y_{}"
 ) -> RawData:
-    """Read images or features with labels from an ``.npz`` file; ``keys`` says what its arrays are called."""
+    """Read images or features with labels from an ``.npz`` file; ``keys`` names its arrays."""
     return of_arrays(
         read_arrays(path), source=path.name, name=name or path.stem, class_names=class_names, keys=keys
     )
@@ -96,7 +96,7 @@ def of_arrays(
     class_names: Sequence[str] | None = None,
     keys: str = "x_{} y_{}",
 ) -> RawData:
-    """Images or features with labels, by the names of an ``.npz`` file."""
+    """Return images or features with labels, from arrays named as in an ``.npz`` file."""
     found: dict[str, Any] = {}
     for split, words in SPLITS.items():
         for word in words:
@@ -141,7 +141,6 @@ def table_rows(path: Path, needed: Sequence[str]) -> Iterator[Mapping[str, str |
 
 
 def _raw_part(inputs: Array, labels: Array, source: str, x: str, y: str) -> Part:
-    """Images with channels first, or features, and int64 labels."""
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim not in (1, 2) or labels.dtype.kind not in "biu":
         raise InputError(

@@ -1,4 +1,4 @@
-"""Images that are decoded when they are chosen, and the size that they are given then."""
+"""Images that are decoded, scaled and cropped when selected."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FEW = 16  # images that are not worth a thread
 
 @dataclass(frozen=True, kw_only=True)
 class Geometry:
-    """What is done to an image before a network sees it; 0 is nothing.
+    """Scaling and cropping of images for the network; 0 is none.
 
     In this order: the shorter side is scaled to ``resize`` pixels, and the middle square of ``crop`` pixels
     is cut out. Then the whole is scaled to ``size`` × ``size`` pixels, with 1 (grey) or 3 ``channels``.
@@ -53,7 +53,7 @@ class Geometry:
         return any((self.size, self.resize, self.crop, self.channels))
 
     def shape(self, height: int, width: int) -> Sides:
-        """Height and width of what becomes of an image of this height and width.
+        """Return an image's height and width after scaling and cropping.
 
         Raises:
             InputError: If it is smaller than the square to cut out.
@@ -72,7 +72,7 @@ class Geometry:
         return (self.size, self.size) if self.size else (height, width)
 
     def apply(self, image: Image) -> Image:
-        """Scale and cut one image."""
+        """Scale and crop one image."""
         from PIL.Image import Resampling
 
         width, height = image.size
@@ -92,10 +92,7 @@ AS_IT_IS = Geometry()
 
 
 def in_eight_bits(image: Image) -> Image:
-    """The upper eight bits of grey images with sixteen; others as they are.
-
-    Pillow itself would make every value above 255 white.
-    """
+    """Reduce 16-bit grey images to 8 bits (Pillow would make values above 255 white); keep others."""
     if not image.mode.startswith("I"):
         return image
     pixels = np.asarray(image)
@@ -107,16 +104,16 @@ def in_eight_bits(image: Image) -> Image:
 
 
 class Digest(Protocol):
-    """What the hashes of ``hashlib`` do."""
+    """Interface of ``hashlib``'s hashes."""
 
     def update(self, data: Buffer, /) -> None: ...
 
 
 class LazyImages(ABC):
-    """Images of one size, of which the chosen ones are decoded, as uint8 ``(n, C, H, W)``.
+    """Images of one size, decoded when selected, as uint8 ``(n, C, H, W)``.
 
-    It stands where a tensor of images may stand: it has a shape, and rows are chosen from it by number.
-    Threads decode: the decoders let other threads run meanwhile.
+    It replaces a tensor of images: it has a shape, and rows are selected by number. Threads decode, as the
+    decoders release the interpreter lock.
     """
 
     dtype = torch.uint8
@@ -130,44 +127,43 @@ class LazyImages(ABC):
 
     @abstractmethod
     def open(self, row: int) -> Image:
-        """One image as it is stored.
+        """Open one stored image.
 
         Raises:
             InputError: If it cannot be decoded.
         """
 
     def name(self, row: int) -> str:
-        """What one image is called in messages."""
+        """Return an image's name in messages."""
         return f"image {row}"
 
     @abstractmethod
     def digest(self, digest: Digest) -> None:
-        """Add what the images are to a fingerprint, without decoding them."""
+        """Add the images to a fingerprint, without decoding them."""
 
     def __len__(self) -> int:
         return self._count
 
     @property
     def mode(self) -> Literal["L", "RGB"]:
-        """Grey or colour."""
         if self.geometry.channels == 0:
             return self._stored
         return "L" if self.geometry.channels == 1 else "RGB"
 
     @property
     def shape(self) -> torch.Size:
-        """``(N, C, H, W)``, which the first image decides."""
+        """Shape ``(N, C, H, W)``, from the first image."""
         if self._size is None:
             with self.open(0) as image:
                 self._size = self.geometry.shape(image.height, image.width)
         return torch.Size((len(self), 1 if self.mode == "L" else 3, *self._size))
 
     def one(self, row: int) -> Array:
-        """One image, ``(C, H, W)``."""
+        """Return one image ``(C, H, W)``."""
         try:
             with self.open(row) as image:
                 pixels = np.asarray(self.geometry.apply(in_eight_bits(image).convert(self.mode)))
-        except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises for damaged files
+        except (OSError, SyntaxError, ValueError) as error:  # Pillow's errors for damaged files
             if isinstance(error, InputError):
                 raise
             raise InputError(f"{self.name(row)} cannot be decoded: {error}.") from error
@@ -177,7 +173,7 @@ class LazyImages(ABC):
         return pixels
 
     def other_size(self, row: int, size: Sequence[int], first: Sequence[int]) -> InputError:
-        """The sentence about an image of another size (width, height) than the first."""
+        """Return the error for an image with another size (width, height) than the first."""
         return InputError(
             f"the images must all have the same size: {self.name(0)} has {first[0]} × {first[1]} pixels, "
             f"{self.name(row)} has {size[0]} × {size[1]}; scale them with data.size (or --size)."
@@ -202,24 +198,22 @@ class LazyImages(ABC):
         return torch.from_numpy(decoded)
 
     def chosen(self, rows: Tensor) -> LazyImages:
-        """Some of the images, still not decoded."""
+        """Select images without decoding them."""
         return _Chosen(self, rows)
 
     def with_geometry(self, geometry: Geometry) -> LazyImages:
-        """The same images, scaled and cut in another way."""
+        """Return the images with other scaling and cropping."""
         other = copy.copy(self)
         other.geometry, other._size = geometry, None
         return other
 
     def resident(self, rows: Tensor, limit: int) -> Tensor | LazyImages:
-        """Some of the images, decoded if they take up to ``limit`` bytes."""
+        """Select images, and decode them if they take up to ``limit`` bytes."""
         size = len(rows) * int(np.prod(self.shape[1:]))
         return self[rows] if size <= limit else self.chosen(rows)
 
 
 class _Chosen(LazyImages):
-    """Some rows of other lazy images."""
-
     def __init__(self, of: LazyImages, rows: Tensor) -> None:
         super().__init__(len(rows), mode=of.mode, geometry=of.geometry)
         self._of, self._rows = of, rows
@@ -240,7 +234,7 @@ class _Chosen(LazyImages):
 
 
 class StoredImages(LazyImages):
-    """Images that are already decoded, to be scaled when they are chosen."""
+    """Decoded images, scaled when selected."""
 
     def __init__(self, pixels: Tensor, *, geometry: Geometry = AS_IT_IS) -> None:
         super().__init__(len(pixels), mode="L" if pixels.shape[1] == 1 else "RGB", geometry=geometry)
@@ -256,7 +250,7 @@ class StoredImages(LazyImages):
 
 
 def num_threads() -> int:
-    """How many threads may decode: as many as this process has cores, up to 16."""
+    """Return the number of decoding threads: one per available core, up to 16."""
     return min(16, available_cores())
 
 
@@ -272,11 +266,7 @@ AHEAD = 3  # batches that are decoded, or being decoded, while one is used
 
 
 def in_turn(inputs: Tensor | LazyImages, batches: Sequence[Int[Tensor, " B"]]) -> Generator[Tensor]:
-    """The samples of each batch, in order.
-
-    Images that are decoded when they are chosen are decoded in the background, a few batches ahead. The
-    memory that this takes does not grow with the number of batches.
-    """
+    """Yield each batch's samples in order; lazy images are decoded a few batches ahead in threads."""
     if not isinstance(inputs, LazyImages):
         for rows in batches:
             yield inputs[rows.to(inputs.device)]
@@ -302,7 +292,7 @@ def in_turn(inputs: Tensor | LazyImages, batches: Sequence[Int[Tensor, " B"]]) -
 
 
 class Plan:
-    """Batches that will be asked for in this order; other rows are simply chosen."""
+    """Planned order of batches; other rows are selected directly."""
 
     def __init__(self, inputs: Tensor | LazyImages, batches: Sequence[Int[Tensor, " B"]]) -> None:
         self._inputs, self._stream = inputs, in_turn(inputs, batches)

@@ -1,4 +1,4 @@
-"""The data sets that are known by name; others come from files and folders."""
+"""Datasets known by name; others come from files and folders."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from calibrant_lab.elsewhere import ELSEWHERE, imported
 def load(
     name: str, *, folder: str | os.PathLike[str] | None = None, geometry: Geometry | None = None
 ) -> RawData:
-    """Read data by name, or from a file or folder.
+    """Load data by name, or from a file or folder.
 
     ``digits`` comes with calibrant. Other named sets are read from a folder of data sets, each in the
     folder of its name (``cifar10/cifar-10-python.tar.gz``, ``fashion_mnist/fashion_mnist.npz``); those whose
@@ -125,7 +125,7 @@ def _made(name: str) -> RawData:
 
 
 def _recognised(path: Path) -> RawData:
-    """Known sets by the files that they have; any other folder has a folder of images per class."""
+    """Recognise known sets by their files; else expect a folder of images per class."""
     if path.is_file():
         return (read_tiny_imagenet if path.suffix == ".zip" else read_cifar)(path)
     for marks, read in (
@@ -215,4 +215,4 @@ _NAMED: dict[str, Load] = {
     "financial_phrasebank": _texts(),
     "finsen": _texts(read_finsen),
 }
-"""By name, what reads a set, given its name and the folder of data sets; further parameters are settings."""
+"""Readers by name; they take the set's name and the data folder, and further parameters as settings."""

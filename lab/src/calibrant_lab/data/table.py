@@ -1,4 +1,4 @@
-"""A data set before and after it is cut into splits, and its samples as inputs of a network."""
+"""A dataset before and after splitting, and its samples as network inputs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _BLOCK, _ENOUGH = 4096, 8192
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """Bytes to [0, 1], then each channel (or feature) less its mean, divided by its standard deviation."""
+    """Scaling of bytes to [0, 1], then standardisation of each channel (or feature)."""
 
     mean: Float[Tensor, " C"]
     std: Float[Tensor, " C"]
 
     @classmethod
     def fitted(cls, inputs: Tensor | LazyImages) -> Preparation:
-        """With the mean and deviation of the training samples ``inputs``; a constant stays as it is.
+        """Standardise by the training samples ``inputs``; a constant channel is not scaled.
 
-        Where images are decoded when they are needed, 8192 evenly spaced ones stand for all.
+        Lazy images are represented by 8192 evenly spaced ones.
         """
         if isinstance(inputs, LazyImages) and len(inputs) > _ENOUGH:
             inputs = inputs.chosen(torch.linspace(0, len(inputs) - 1, _ENOUGH).long())
@@ -46,7 +46,7 @@ class Preparation:
 
     @classmethod
     def given(cls, mean: list[float], std: list[float], channels: int) -> Preparation:
-        """With these numbers, one per channel.
+        """Standardise by the given mean and deviation per channel.
 
         Raises:
             InputError: If there are not as many as channels, or a deviation is not positive.
@@ -60,15 +60,15 @@ class Preparation:
 
     @classmethod
     def none(cls, channels: int) -> Preparation:
-        """That leaves values in [0, 1] as they are."""
+        """Leave values in [0, 1] unchanged."""
         return cls(mean=torch.zeros(channels), std=torch.ones(channels))
 
     def to(self, device: torch.device) -> Preparation:
-        """The same on another device."""
+        """Move to another device."""
         return Preparation(mean=self.mean.to(device), std=self.std.to(device))
 
     def __call__(self, unit: Tensor) -> Tensor:
-        """Prepare a batch that :func:`to_unit` has made floats of; word numbers stay as they are."""
+        """Prepare a batch of floats from :func:`to_unit`; word numbers are unchanged."""
         if not unit.is_floating_point():
             return unit
         shape = (1, -1, *(1,) * (unit.ndim - 2))
@@ -76,7 +76,7 @@ class Preparation:
 
 
 def to_unit(inputs: Tensor) -> Tensor:
-    """Bytes divided by 255; floats in float32 as they are; int32 (word numbers) untouched."""
+    """Divide bytes by 255; convert floats to float32; keep int32 (word numbers)."""
     if inputs.dtype == torch.int32:
         return inputs
     return inputs.float() / 255 if inputs.dtype == torch.uint8 else inputs.float()
@@ -97,18 +97,18 @@ class Part:
     labels: Int[Tensor, " N"] | Int[Tensor, "N C"]
     """One label per sample; or, multilabel, 0 or 1 for each class."""
     groups: Int[Tensor, " N"] | None = None
-    """Which samples belong together, such as the images of a patient."""
+    """Group of each sample, such as the patient of an image."""
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def to(self, device: torch.device) -> Part:
-        """The same on another device; what is not decoded stays where it is."""
+        """Move the split to a device; lazy images stay."""
         inputs = self.inputs if isinstance(self.inputs, LazyImages) else self.inputs.to(device)
         return replace(self, inputs=inputs, labels=self.labels.to(device))
 
     def rows(self, rows: Int[Tensor, " n"] | None = None, *, memory: int = RESIDENT_BYTES) -> Part:
-        """Some of the samples, by default all, decoded if they take up to ``memory`` bytes."""
+        """Select samples, by default all, and decode them if they take up to ``memory`` bytes."""
         rows = torch.arange(len(self)) if rows is None else rows
         inputs, groups = self.inputs, None if self.groups is None else self.groups[rows]
         chosen = inputs.resident(rows, memory) if isinstance(inputs, LazyImages) else inputs[rows]
@@ -117,7 +117,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class RawData:
-    """A data set as it came, with the splits that it has."""
+    """A dataset before splitting, with its own splits."""
 
     name: str
     train: Part
@@ -129,17 +129,17 @@ class RawData:
 
     @property
     def parts(self) -> dict[str, Part]:
-        """The splits that there are, by name."""
+        """Available splits by name."""
         parts = {"train": self.train, "calibration": self.calibration, "test": self.test}
         return {name: part for name, part in parts.items() if part is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """Data ready for training.
+    """Dataset ready for training.
 
-    ``calibration`` watches the training and fits the calibrators; ``policy``, where there is one, drives
-    losses that adapt to held-out data (AdaFocal), so that the same samples need not do both.
+    ``calibration`` monitors the training and fits the calibrators; an optional ``policy`` split drives
+    losses that adapt to held-out data (AdaFocal), so that these use other samples.
     """
 
     name: str
@@ -154,12 +154,12 @@ class Dataset:
 
     @property
     def num_classes(self) -> int:
-        """C."""
+        """Number of classes or labels."""
         return len(self.class_names)
 
     @property
     def multilabel(self) -> bool:
-        """Whether a sample may have several labels, each 0 or 1."""
+        """True if a sample can have several labels, each 0 or 1."""
         return self.train.labels.ndim == 2
 
     @property
@@ -169,15 +169,14 @@ class Dataset:
 
     @property
     def parts(self) -> dict[str, Part]:
-        """The splits that there are, by name."""
+        """Available splits by name."""
         names = ("train", "calibration", "policy", "test")
         return {name: part for name in names if (part := getattr(self, name)) is not None}
 
     def sha256(self) -> str:
-        """Fingerprint of every sample and label of every split.
+        """Fingerprint of all samples and labels.
 
-        Images that are decoded when they are needed count by the bytes in memory, or by the names and sizes
-        of their files.
+        Lazy images count by their bytes in memory, or by the names and sizes of their files.
         """
         digest = hashlib.sha256()
         for name, part in self.parts.items():
@@ -211,7 +210,7 @@ def split(
     seed: int = 0,
     memory: int = RESIDENT_BYTES,
 ) -> Dataset:
-    r"""Cut what ``raw`` lacks from its training samples.
+    r"""Split off from the training samples whatever ``raw`` lacks.
 
     Every cut is stratified, so each class has its share to within one sample, and depends on ``seed``
     alone: the test split is cut first, then calibration, then policy, and what is left trains. If samples
@@ -221,15 +220,15 @@ def split(
 
     Args:
         raw: The data as they came.
-        calibration: How many training samples (a share if below 1) to hold out where there is no such split.
-        test: The same for the test split.
-        policy: The same for the split that drives AdaFocal; 0 for none.
+        calibration: Number of training samples (a share if below 1) to hold out without such a split.
+        test: Size of the test split, counted likewise.
+        policy: Size of the split that drives AdaFocal, counted likewise; 0 for none.
         train: Keep only this number of training samples.
         imbalance: Make the training samples long-tailed: class :math:`c` of :math:`C` keeps
-            :math:`\rho^{-c / (C - 1)}` of what the first class has, :math:`\rho` being this number.
+            :math:`\rho^{-c / (C - 1)}` times the first class's number, :math:`\rho` being this value.
         downsample: Shrink images by this factor, averaging.
         seed: Decides which samples go where; not the seed of the training.
-        memory: A split of images that takes more bytes than this is decoded as it is needed.
+        memory: A split of images with more bytes is decoded on demand.
 
     Raises:
         InputError: If a size is out of range or leaves too little.
@@ -290,7 +289,7 @@ def _count(name: str, size: Size, total: int) -> int:
 
 
 def chosen_for_calibration(part: Part, share: Size, *, seed: int) -> Any:
-    """Mask of the samples of a split that are set apart for calibration, as :func:`split` would cut them."""
+    """Return the mask of the samples that :func:`split` would use for calibration."""
     rng, size = np.random.default_rng(seed), _count("calibration", share, len(part.labels))
     if part.groups is not None:
         return _cut_groups(part.groups.numpy(), size, rng)
@@ -298,7 +297,7 @@ def chosen_for_calibration(part: Part, share: Size, *, seed: int) -> Any:
 
 
 def _cut(labels: Int[np.ndarray, " N"], size: int, rng: np.random.Generator) -> Any:
-    """Mask of ``size`` samples in which every class has its share (largest remainders)."""
+    """Return a mask of ``size`` samples, stratified by class (largest remainders)."""
     if labels.ndim > 1:  # multilabel
         mask = np.zeros(len(labels), dtype=bool)
         mask[rng.permutation(len(labels))[:size]] = True
@@ -316,7 +315,7 @@ def _cut(labels: Int[np.ndarray, " N"], size: int, rng: np.random.Generator) -> 
 
 
 def _cut_groups(groups: Int[np.ndarray, " N"], size: int, rng: np.random.Generator) -> Any:
-    """Mask of whole groups, drawn at random, with as nearly ``size`` samples as the order drawn allows."""
+    """Return a mask of whole random groups, with about ``size`` samples."""
     names, counts = np.unique(groups, return_counts=True)
     order = rng.permutation(len(names))
     reached = np.cumsum(counts[order])
@@ -325,7 +324,6 @@ def _cut_groups(groups: Int[np.ndarray, " N"], size: int, rng: np.random.Generat
 
 
 def _long_tail(left: Any, labels: Any, ratio: float, rng: np.random.Generator) -> Any:
-    """The samples left when later classes are thinned out."""
     if not math.isfinite(ratio) or ratio < 1:
         raise InputError(f"`imbalance` must be 1 (none) or more; got {ratio}.")
     if ratio == 1:
@@ -342,7 +340,7 @@ def _long_tail(left: Any, labels: Any, ratio: float, rng: np.random.Generator) -
 
 
 def shrink(part: Part, factor: int) -> Part:
-    """Images averaged over squares of ``factor`` pixels.
+    """Average images over squares of ``factor`` pixels.
 
     Raises:
         InputError: If the samples are not images, or the factor does not divide their sides.

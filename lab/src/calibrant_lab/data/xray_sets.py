@@ -1,4 +1,4 @@
-"""Chest X-rays, with the patient of each image: ChestX-ray14 (NIH), and a set of three classes."""
+"""Chest X-rays by patient: ChestX-ray14 (NIH), and a set of three classes."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ _LISTS = ("train_val_list.txt", "test_list.txt")
 def read_chestxray14(path: Path, *, name: str = "chestxray14") -> RawData:
     """Read a folder with ``Data_Entry_2017*.csv``, images (``images/``, ``images_001/images/`` …) and lists.
 
-    With the official ``train_val_list.txt`` and ``test_list.txt`` the splits are theirs; without them all
-    images are training images, from which splits are cut by patients. Images are grey, and decoded when
-    they are chosen.
+    The official ``train_val_list.txt`` and ``test_list.txt`` define the splits; without them, all images are
+    for training, and splits are by patients. Images are grey, and decoded when selected.
     """
     findings, patients = _table(path)
     files = {file.name: file for pattern in ("images*/*.png", "images*/images/*.png", "*.png")
@@ -109,9 +108,8 @@ def _table(path: Path) -> tuple[dict[str, frozenset[str]], dict[str, str]]:
 def read_chest_xray_covid(path: Path, *, name: str = "chest_xray_covid") -> RawData:
     """Read ``chest_xray_224.npz``: images ``x``, labels ``y``, ``classes``, and ``name`` (of the files).
 
-    All images are training images, from which splits are cut by patients: in the split that the file proposes
-    (``split``) some patients are in two parts. The patients of the COVID-19 images are not known; each image
-    counts as one.
+    All images are for training, and splits are by patients, since the file's own ``split`` puts some patients
+    in two parts. The patients of the COVID-19 images are unknown; each image counts as one.
     """
     arrays = read_arrays(path)
     missing = [key for key in ("x", "y", "classes", "name") if key not in arrays]
@@ -136,6 +134,6 @@ def read_chest_xray_covid(path: Path, *, name: str = "chest_xray_covid") -> RawD
 
 
 def _patient(file: str) -> str:
-    """The patient of ``00001280_004.png``, or the file where it does not tell."""
+    """Return the patient of ``00001280_004.png``, or the file if its name has none."""
     match = re.match(r"(\d{8})_\d{3}\.png", file)
     return match.group(1) if match else file

@@ -1,7 +1,4 @@
-"""Panels of the papers' theory: curves, the triangle of probabilities, what a small network learns.
-
-Each function draws into the axes that it is given; the figures say which paper's figure it repeats.
-"""
+"""Panels of the papers' theory, drawn into given axes; the figures name the papers' originals."""
 
 from __future__ import annotations
 
@@ -55,7 +52,7 @@ def _title(ax: Axes, text: str) -> None:
 
 
 def gradient_factors(ax: Axes) -> None:
-    """Focal loss's gradient over cross-entropy's; a dot on each curve marks where the factor is 1."""
+    """Plot the ratio of focal loss's gradient to cross-entropy's; dots mark a factor of 1."""
     probs = torch.linspace(0, 1, 501, dtype=torch.float64)
     _guide(ax, 1, "γ = 0 (cross-entropy)")
     for place, gamma in enumerate((1, 2, 3, 5, 7)):
@@ -66,7 +63,7 @@ def gradient_factors(ax: Axes) -> None:
 
 
 def gradient_thresholds(ax: Axes) -> None:
-    """Where focal loss begins to push less than cross-entropy, and where it pushes most (proposition 2)."""
+    """Plot where focal loss's gradient falls below cross-entropy's, and where it peaks (proposition 2)."""
     gammas = torch.linspace(0, _MAX_GAMMA, 201).tolist()
     thresholds = [theory.gradient_threshold(gamma=gamma) for gamma in gammas]
     turns = [theory.gradient_turning_point(gamma=gamma).probability for gamma in gammas]
@@ -81,7 +78,6 @@ def gradient_thresholds(ax: Axes) -> None:
 
 
 def elicited_probabilities(ax: Axes) -> None:
-    """The probability of an event that focal loss elicits, against the true one."""
     event = torch.linspace(0, 1, 401, dtype=torch.float64)
     diagonal(ax, "γ = 0 (cross-entropy)")
     for place, gamma in enumerate((0.5, 1, 2, 3, 5)):
@@ -93,10 +89,7 @@ def elicited_probabilities(ax: Axes) -> None:
 
 
 def entropy_shifts(ax: Axes) -> None:
-    """Entropy that focal loss's minimiser has more than the truth, which is below zero for many classes.
-
-    Appendix H of the paper says that it is always above zero.
-    """
+    """Plot the minimiser's minus the true entropy: negative for many classes, contrary to appendix H."""
     _guide(ax, 0)
     for place, count in enumerate((2, 3, 20, 100)):
         top = torch.linspace(1 / count, 0.9999, 400, dtype=torch.float64)
@@ -112,7 +105,7 @@ def entropy_shifts(ax: Axes) -> None:
 
 
 def proper_part_curves(ax: Axes) -> None:
-    """Loss of a positive event: focal, its proper part, and cross-entropy."""
+    """Plot losses of a positive event: focal, its proper part, and cross-entropy."""
     event = torch.linspace(0.005, 0.999, 400, dtype=torch.float64)
     ax.plot(event, -event.log(), color=GREY, linewidth=1.4, label="cross-entropy")
     for place, gamma in enumerate((0.5, 3)):
@@ -136,7 +129,7 @@ def focal_map_curves(ax: Axes) -> None:
 
 
 def temperature_line(ax: Axes, *, num_classes: int, num_gammas: int, published: tuple[float, float]) -> None:
-    """Inverse temperature closest to the focal map, a line through it, a published one (slope, intercept)."""
+    """Plot the inverse temperature closest to the focal map, a fitted line, and a published one."""
     fit = temperature_fit(num_classes, max_gamma=_MAX_GAMMA, num_gammas=num_gammas)
     ends, inverse = np.array([0.0, _MAX_GAMMA]), 1 / np.array(fit.temperatures)
     ax.plot(fit.gammas, inverse, "o", color=BLUE, markersize=4, label="closest to the map")
@@ -151,7 +144,6 @@ def temperature_line(ax: Axes, *, num_classes: int, num_gammas: int, published: 
 
 
 def temperature_errors(ax: Axes) -> None:
-    """How far the closest temperature still is from the focal map of three classes."""
     gammas = np.linspace(0, _MAX_GAMMA, 11)
     errors = [theory.closest_temperature(float(gamma), 3).error for gamma in gammas]
     label = f"at most {max(errors):.3f} up to γ = {_MAX_GAMMA:g}"
@@ -162,7 +154,6 @@ def temperature_errors(ax: Axes) -> None:
 
 
 def log_odds_maps(ax: Axes) -> None:
-    """The focal map on the scale of log-odds, with the closest temperatures."""
     log_odds = torch.linspace(-4, 4, 401, dtype=torch.float64)
     ax.plot(log_odds, log_odds.sigmoid(), color=GREY, linewidth=1, label="γ = 0")
     for place, gamma in enumerate((0.5, 3)):
@@ -178,7 +169,7 @@ def log_odds_maps(ax: Axes) -> None:
 
 
 def temperature_bound_curves(ax: Axes) -> None:
-    """Temperatures between which the binary map lies: proved, and tight over a range of log-odds."""
+    """Plot bounds on the temperatures of the binary map: proved, and tight over a range of log-odds."""
     gammas, bounds = _bounds()
     for name, label, colour, style in (
         ("upper", "upper, proved", VERMILLION, "-"),
@@ -214,7 +205,7 @@ def _tight() -> str:
 
 
 def confidence_regions(ax: Axes, *, gamma: float) -> None:
-    """Top probabilities that the focal map always raises, never raises, or may do either with."""
+    """Plot top probabilities that the focal map always raises, never raises, or sometimes raises."""
     regions = [confidence_region(gamma, count) for count in _CLASSES]
     threshold = theory.confidence_threshold(gamma)
     least = [1 / count for count in _CLASSES]
@@ -237,7 +228,7 @@ def confidence_regions(ax: Axes, *, gamma: float) -> None:
 
 
 def phi_curves(ax: Axes) -> None:
-    """The function phi of appendix A.6, from which the loss's order follows, with its root if it has one."""
+    """Plot the function phi of appendix A.6, which orders the loss, with its root if any."""
     values = torch.linspace(0.02, 0.9999, 400, dtype=torch.float64)
     _guide(ax, 0)
     for place, (gamma, weight) in enumerate(((0, 0.4), (0, 2), (1, 0.5), (3, 0.5), (3, 1.5))):
@@ -252,7 +243,7 @@ def phi_curves(ax: Axes) -> None:
 
 
 def elicited_by_weight(ax: Axes) -> None:
-    """The probability that the loss elicits; a strictly proper one would elicit the truth at every weight."""
+    """Plot the elicited probability, which a strictly proper loss would keep true at every weight."""
     event_rate, max_weight = 0.8, 10.0
     _guide(ax, event_rate, "truth")
     weights = torch.linspace(0, max_weight, 41).tolist()
@@ -274,7 +265,7 @@ _ENCLOSED = (3, 12, 20)  # per cent of the triangle that the lines of equal loss
 def risk_isolines(
     ax: Axes, *, loss: Literal["brier", "cross-entropy", "proper-focal"] = "proper-focal", gamma: float = 1.0
 ) -> None:
-    """Lines of equal expected loss around the true probabilities; ``gamma`` is that of the proper part."""
+    """Draw contours of expected loss around the true probabilities, for the proper part at ``gamma``."""
     rows = _grid(90)
     if loss == "brier":
         table, title = (rows[:, None] - torch.eye(3)).square().sum(2), "Brier score"
@@ -292,20 +283,18 @@ def risk_isolines(
 
 
 def map_arrows(ax: Axes, *, gamma: float) -> None:
-    """Where the focal map takes the points of the triangle."""
     rows = _grid(12)
     _arrows(ax, f"focal map, γ = {gamma:g}", rows, theory.focal_calibration_map(rows, gamma=gamma))
 
 
 def closest_temperature_arrows(ax: Axes, *, gamma: float) -> None:
-    """Where the temperature closest to a focal map takes the points of the triangle."""
     rows, temperature = _grid(12), theory.closest_temperature(gamma, 3).temperature
     title = f"closest to γ = {gamma:g}: T = {temperature:.3f}"
     _arrows(ax, title, rows, (rows.log() / temperature).softmax(1))
 
 
 def temperature_differences(ax: Axes, *, gamma: float) -> None:
-    """Largest difference of a probability between the focal map and its closest temperature."""
+    """Plot the largest probability difference between the focal map and its closest temperature."""
     rows, temperature = _grid(90), theory.closest_temperature(gamma, 3).temperature
     _triangle(ax, f"γ = {gamma:g}, T = {temperature:.3f}")
     scaled = (rows.log() / temperature).softmax(1)
@@ -324,7 +313,7 @@ def _arrows(ax: Axes, title: str, rows: Float[Tensor, "N 3"], mapped: Float[Tens
 
 
 def _grid(steps: int) -> Float[Tensor, "N 3"]:
-    """Points of the triangle, evenly spaced and off its sides."""
+    """Return evenly spaced interior points of the simplex."""
     pairs = [(i, j) for i in range(1, steps) for j in range(1, steps - i)]
     ij = torch.tensor(pairs, dtype=torch.float64)
     return torch.cat([ij, steps - ij.sum(1, keepdim=True)], dim=1) / steps
@@ -354,7 +343,7 @@ _APART = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Boundary:
-    """What one network has learnt."""
+    """Decision boundary of one network."""
 
     points: Float[ndarray, "N 2"]
     labels: Float[ndarray, " N"]
@@ -368,8 +357,8 @@ class Boundary:
 def train_boundary(gamma: float, calibration_weight: float, *, seed: int = 0) -> Boundary:
     """Train a network with two hidden layers on two half-moons.
 
-    The reference names "two classes, noise 0.2", but no number of points, learning rate or batch size. Here:
-    500 points on half-moons, Adam with 0.01 on all of them at once.
+    The reference gives "two classes, noise 0.2", but no number of points, learning rate or batch size. This
+    uses 500 points, and Adam with 0.01 on all of them at once.
     """
     try:
         from sklearn.datasets import make_moons
@@ -411,7 +400,6 @@ def train_boundary(gamma: float, calibration_weight: float, *, seed: int = 0) ->
 
 
 def boundary_numbers(gamma: float, calibration_weight: float, *, seed: int) -> dict[str, float]:
-    """Length and turning of the boundary that a network learns, its mean confidence and its accuracy."""
     found = train_boundary(gamma, calibration_weight, seed=seed)
     length, turning = shape_of(found)
     kept = {"confidence": found.confidence, "accuracy": found.accuracy}
@@ -419,11 +407,7 @@ def boundary_numbers(gamma: float, calibration_weight: float, *, seed: int) -> d
 
 
 def shape_of(found: Boundary) -> tuple[float, float]:
-    """Length of the line of even odds in the units of the points, and the sum of its turns in radians.
-
-    Turns are those between points on the line that are a tenth of a unit apart: between nearer ones they are
-    those of the grid.
-    """
+    """Return length and total turning (radians, between points a tenth apart) of the line of even odds."""
     from contourpy import contour_generator
 
     lines = [np.asarray(line) for line in contour_generator(found.across, found.up, found.probs).lines(0.5)]
@@ -439,7 +423,7 @@ def _turning(line: Float[ndarray, "N 2"], along: Float[ndarray, " M"]) -> float:
 
 
 def boundary_figure() -> Figure:
-    """Focal loss on the left, focal calibration loss on the right; probabilities, even odds, points."""
+    """Draw focal loss on the left, focal calibration loss on the right; probabilities, even odds, points."""
     with drawing_style():
         figure = Figure(figsize=(8.4, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2)

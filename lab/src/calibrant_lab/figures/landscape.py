@@ -1,4 +1,4 @@
-"""Focal temperature scaling's objective over exponent and temperature, with all that is found on it."""
+"""Focal temperature scaling's objective over exponent and temperature, with its minima."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ from calibrant.calibrators.fitting.searches import (
 )
 from calibrant.calibrators.methods.temperatures import FocalTemperatureScaling
 
-_RISE = 0.7  # of log T by log(1 + gamma), about; where the next descent starts
+_RISE = 0.7  # approximate slope of log T in log(1 + gamma), where the next descent starts
 _FACTORS = np.geomspace(1 / 3, 3, 221)  # around the maximum-likelihood temperature: steps of one per cent
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TemperatureRidge:
-    """The best temperature at each exponent, and the objective there; float64."""
+    """Best temperature and objective at each exponent; float64."""
 
     gammas: Float[ndarray, " G"]
     temperatures: Float[ndarray, " G"]
@@ -60,7 +60,7 @@ class TemperatureRidge:
 
     @property
     def lowest(self) -> Place:
-        """The best of these points."""
+        """Lowest of these points."""
         place = int(self.values.argmin())
         return Place(float(self.gammas[place]), float(self.temperatures[place]), float(self.values[place]))
 
@@ -74,7 +74,7 @@ def temperature_ridge(
     weights: ArrayLike | None = None,
     objective: Objective = "nll",
 ) -> TemperatureRidge:
-    r"""How the best temperature of focal temperature scaling depends on the exponent.
+    r"""Return the best temperature of focal temperature scaling at each exponent.
 
     .. math:: T(\gamma) = \arg\min_{T \in [10^{-4}, 10^4]} L(\rho_\gamma(\mathrm{softmax}(z / T)))
 
@@ -125,7 +125,6 @@ def single_problem(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | No
 
 
 def ridge_of(samples: Samples, objective: Objective, gammas: Sequence[float]) -> TemperatureRidge:
-    """The ridge at exponents in any order."""
     followed: Objective = objective if objective in DIFFERENTIABLE else "nll"
     found = _follow(samples, followed, gammas)
     if objective not in DIFFERENTIABLE:
@@ -137,7 +136,7 @@ def ridge_of(samples: Samples, objective: Objective, gammas: Sequence[float]) ->
 
 
 def _follow(samples: Samples, objective: Objective, gammas: Sequence[float]) -> dict[float, Place]:
-    """Descents by T alone, from exponent 0 outwards to either side."""
+    """Follow descents by T alone, from exponent 0 outwards to either side."""
     origin = fit_temperature(samples, objective, "continuous").parameters["temperature"]
     found: dict[float, Place] = {}
     ups = sorted(gamma for gamma in set(gammas) if gamma >= 0)
@@ -160,10 +159,10 @@ def _follow(samples: Samples, objective: Objective, gammas: Sequence[float]) -> 
 LEVEL = 0.95
 LINEAR_UP_TO = 12.0, 50.0  # beyond this exponent, or this temperature, the axes are logarithmic
 _RIDGE_POINTS = 21
-_RATIO = 16.0  # of likelihoods, twice its logarithm: four standard errors
+_RATIO = 16.0  # difference of likelihoods, twice its logarithm: four standard errors
 _PIXELS, _FEWER_PIXELS, _FEWEST_PIXELS = (111, 121), (61, 81), (41, 51)  # exponents and temperatures
 _RESAMPLES = {True: 100, False: 20}
-_DEGREE = 5  # of the spline that interpolates the table
+_DEGREE = 5  # degree of the interpolating spline
 _SPACING, _SPACING_OF_ERRORS = 0.2, 0.1  # of what is computed, in log T and log(1 + gamma)
 _SMALLEST = 1e-12  # whose logarithm is still interpolated
 _TABLE_ENTRIES = 2**24  # of log-odds: 64 MiB
@@ -193,38 +192,37 @@ class Landscape:
     cloud: Float[ndarray, "R 2"]
     """Exponent and temperature chosen in each resample."""
     notes: tuple[str, ...]
-    """What the fit warned of."""
+    """Warnings of the fit."""
     trouble: tuple[str, ...] = ()
     """Why the samples determine little: too few, of one class, all right or all wrong."""
 
     @property
     def is_logarithmic(self) -> bool:
-        """Whether so large exponents or temperatures are shown that only logarithms have room for them."""
+        """True if large exponents or temperatures need logarithmic axes."""
         return bool(self.gammas[-1] > LINEAR_UP_TO[0] or self.temperatures[-1] > LINEAR_UP_TO[1])
 
     @property
     def gamma_interval(self) -> tuple[float, float]:
-        """Between which exponents 95% of the resamples lie."""
+        """Central 95% interval of the resampled exponents."""
         return middle(self.cloud[:, 0])
 
     @property
     def temperature_interval(self) -> tuple[float, float]:
-        """Between which temperatures 95% of the resamples lie."""
+        """Central 95% interval of the resampled temperatures."""
         return middle(self.cloud[:, 1])
 
     @property
     def zero_is_within(self) -> bool:
-        """Whether exponent 0, which is temperature scaling, lies between those exponents."""
+        """True if the interval includes exponent 0, which is temperature scaling."""
         low, high = self.gamma_interval
         return low <= 0 <= high
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Why the samples do not fix exponent and temperature; empty where nothing speaks against it.
+        """Reasons why the samples do not determine exponent and temperature; empty if none.
 
-        They determine little by themselves. Or the chosen point is at an end of the range searched, or more
-        resamples are than lie outside the interval on one side. Or 1 + gamma is more than ten times as large
-        at one end of its interval as at the other.
+        The samples determine little by themselves. The chosen point, or more than 2.5% of the resamples, are
+        at an end of the search range. Or 1 + gamma varies more than tenfold over its interval.
         """
         count, ended = len(self.cloud), int(_at_end(self.cloud).sum())
         there = ["the best point"] if _at_end(np.array([self.chosen[:2]])).any() else []
@@ -251,7 +249,7 @@ def objective_landscape(
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Landscape:
-    r"""The objective of focal temperature scaling over exponent and temperature.
+    r"""Return the objective of focal temperature scaling over exponent and temperature.
 
     .. math:: (\gamma, T) \mapsto L(\rho_\gamma(\mathrm{softmax}(z / T)))
 
@@ -367,7 +365,7 @@ def _at_end(places: Float[ndarray, "R 2"]) -> NDArray[np.bool_]:
 
 
 def _starts(ridge: TemperatureRidge, chosen: Place, plain: Place, num_samples: int) -> list[Place]:
-    """The chosen point, other minima along the ridge, and exponent 0 where chance may make it better."""
+    """Return starts: the chosen point, other minima of the ridge, and exponent 0 if noise may favour it."""
     values, gammas = ridge.values, ridge.gammas
     inner = np.flatnonzero((values[1:-1] < values[:-2]) & (values[1:-1] < values[2:])) + 1
     others = [
@@ -419,7 +417,7 @@ def _refit(samples: Samples, objective: Objective, starts: Sequence[Place]) -> t
 
 
 def _pixels(objective: Objective) -> tuple[int, int]:
-    """Fewer of what cannot be interpolated by the exponent, fewest of what cannot be interpolated at all."""
+    """Return the grid size, smaller for objectives that are harder to interpolate."""
     if objective in DIFFERENTIABLE:
         return _PIXELS
     return _FEWER_PIXELS if objective in JUDGED else _FEWEST_PIXELS
@@ -428,10 +426,10 @@ def _pixels(objective: Objective) -> tuple[int, int]:
 def _table(
     samples: Samples, objective: Objective, gammas: Sequence[float], temperatures: Sequence[float]
 ) -> NDArray[np.float64]:
-    """The objective at all pairs.
+    """Return the objective at all pairs.
 
-    What has derivatives is computed at some pairs and its logarithm interpolated by T and by the exponent;
-    errors of the confidences judged from log-odds interpolated by T; the classwise error at every pair.
+    The logarithm of smooth objectives is interpolated by T and exponent, log-odds for errors of confidences
+    by T; the classwise error is computed at every pair.
     """
     if objective in JUDGED:
         return _table_of_errors(samples, objective, gammas, temperatures)
@@ -462,20 +460,20 @@ def _table_of_errors(
 
 
 def _spline(places: NDArray[np.float64], spacing: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Where to compute, and the matrix that takes values there to values at the places."""
+    """Return interpolation nodes, and the matrix from values at nodes to values at places."""
     low, high = float(places.min()), float(places.max())
     nodes = np.linspace(low, high, max(_DEGREE + 1, math.ceil((high - low) / spacing) + 1))
     return nodes, make_interp_spline(nodes, np.eye(len(nodes)), k=_DEGREE)(places)
 
 
 def middle(values: Float[ndarray, " R"]) -> tuple[float, float]:
-    """Between which values 95% lie."""
+    """Return the central 95% interval."""
     low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 
 def shown_gammas(low: float, high: float, count: int) -> list[float]:
-    """At least those of the search along the line; evenly spaced, beyond 12 in log(1 + gamma)."""
+    """Return exponents from at least the line search's range, evenly spaced, beyond 12 in log(1 + gamma)."""
     margin = 1.15
     bottom = min(LINE_GAMMAS[0], max(LOWEST_GAMMA, math.expm1(margin * math.log1p(low)))) if low < 0 else -0.5
     top = max(LINE_GAMMAS[-1], min(HIGHEST_GAMMA, margin * high))
@@ -492,7 +490,7 @@ def ridge_gammas(low: float, high: float) -> list[float]:
 def shown_temperatures(
     marked: Sequence[float], ridge: Float[ndarray, " G"], count: int, *, logarithmic: bool
 ) -> list[float]:
-    """Room for the ridge, for all that is marked, and for the logits as they came (T = 1)."""
+    """Return temperatures around the ridge, all marks, and T = 1."""
     bottom = max(LOWEST_TEMPERATURE, 0.5 * min(1.0, *marked, float(ridge.min())))
     top = min(HIGHEST_TEMPERATURE, 1.15 * max(1.0, *marked, float(ridge.max())))
     logarithmic = logarithmic or top > LINEAR_UP_TO[1]

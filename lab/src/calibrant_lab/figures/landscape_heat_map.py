@@ -1,4 +1,4 @@
-"""The objective of focal temperature scaling over exponent and temperature, drawn and in a sentence."""
+"""Draw and describe the objective of focal temperature scaling over exponent and temperature."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from calibrant_lab.figures.landscape import LEVEL, Landscape, objective_landscap
 
 _SIZE = (6.4, 5.8)
 _SMOOTH = {"nll", "brier"}
-_DECADES = 4.0  # of what lies above the least; all below has one colour
+_DECADES = 4.0  # excess over the least value; smaller ones share a colour
 _TICKS_OF_GAMMA = (-0.99, -0.9, -0.5, 0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 _MOST_NAMED = 6  # labels
 
@@ -54,7 +54,7 @@ def draw_landscape(request: FigureRequest) -> DrawnFigure:
 
 
 def _rows(predictions: Predictions, every_row: bool) -> tuple[Predictions, str]:
-    """The calibration split, or else all rows; and which of the two, in words."""
+    """Return the calibration split, or else all rows, and its description."""
     if predictions.kind == "top_label":  # log-odds, and whether they were right
         predictions = to_repair(predictions)
     if every_row or not predictions.has_calibration:
@@ -65,7 +65,7 @@ def _rows(predictions: Predictions, every_row: bool) -> tuple[Predictions, str]:
 
 
 def _one_label(rows: Predictions, file: Path, label: str | None) -> tuple[Tensor, Tensor]:
-    """Scores and labels; for a multilabel file those of the label given by name or number."""
+    """Return scores and labels; for a multilabel file, those of the label given by name or number."""
     if rows.labels is None:
         raise InputError(f"{file} has no labels; the objective needs them.")
     if rows.kind == "multilabel":
@@ -95,11 +95,11 @@ def _column(rows: Predictions, file: Path, label: str | None) -> int:
 
 
 def landscape_heat_map(landscape: Landscape, *, ax: Axes | None = None) -> Axes:
-    """An objective as a heat map over exponent and temperature, with everything that was found on it.
+    """Draw the objective as a heat map over exponent and temperature, with its minima.
 
-    The legend names what is marked, and :func:`landscape_key` says at more length what it is. Likelihood loss
-    and Brier score are shown as what lies above the least, calibration errors as they are; both on a
-    logarithmic scale. If the samples do not fix exponent and temperature, the title adds a line.
+    The legend names the marks, and :func:`landscape_key` explains them. Likelihood loss and Brier score are
+    shown as the excess over the minimum, calibration errors unchanged; both on a logarithmic scale. If the
+    samples do not determine exponent and temperature, the title adds a line.
 
     Args:
         landscape: From :func:`calibrant_lab.figures.objective_landscape`.
@@ -146,7 +146,7 @@ def landscape_heat_map(landscape: Landscape, *, ax: Axes | None = None) -> Axes:
 
 
 def landscape_sentence(landscape: Landscape) -> str:
-    """The landscape in a few sentences.
+    """Describe the landscape in a few sentences.
 
     Args:
         landscape: From :func:`calibrant_lab.figures.objective_landscape`.
@@ -182,7 +182,7 @@ def _short(temperature: float) -> str:
 
 
 def _conclusion(landscape: Landscape) -> str:
-    """Whether the samples call for a second parameter, if they can tell."""
+    """Tell whether the samples call for a second parameter, if they can decide."""
     zero = "Exponent 0, which is temperature scaling, lies"
     doubts = "; ".join(landscape.doubts)
     if landscape.trouble:
@@ -198,7 +198,7 @@ def _conclusion(landscape: Landscape) -> str:
 
 
 def landscape_key(landscape: Landscape) -> str:
-    """How to read the picture, for whoever sees one for the first time.
+    """Explain the picture to new readers.
 
     Args:
         landscape: From :func:`calibrant_lab.figures.objective_landscape`.
@@ -226,7 +226,6 @@ def landscape_key(landscape: Landscape) -> str:
 
 
 def _title(landscape: Landscape) -> str:
-    """The objective as people call it."""
     key = "classwise_ece" if landscape.objective == "classwise" else landscape.objective
     title = metric(key, "multiclass").title
     return title if title[1:2].isupper() or title.startswith("sm") else title[:1].lower() + title[1:]
@@ -278,7 +277,7 @@ def _draw_points(ax: Axes, landscape: Landscape) -> None:
 
 
 def _make_logarithmic(ax: Axes, landscape: Landscape) -> None:
-    """Exponents by log(1 + gamma) and temperatures by their logarithm: powers of 1 + gamma stay straight."""
+    """Plot log(1 + gamma) and log temperatures: powers of 1 + gamma stay straight."""
     # Defined outside the domain, too, where nothing is drawn.
     ax.set_xscale("function", functions=(lambda gamma: np.log1p(np.maximum(gamma, -0.9999)), np.expm1))
     shown = [tick for tick in _TICKS_OF_GAMMA if landscape.gammas[0] <= tick <= landscape.gammas[-1]]

@@ -1,4 +1,4 @@
-"""The laboratory's figures by name: of the papers' theory, each a row or a block of panels, and of a file."""
+"""The laboratory's figures by name: panels of the papers' theory, or of a file."""
 
 from __future__ import annotations
 

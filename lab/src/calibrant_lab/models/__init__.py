@@ -1,4 +1,4 @@
-"""Networks to train: small ones of our own, and yours as ``module:factory``."""
+"""Networks to train: built-in small ones, or yours as ``module:factory``."""
 
 from calibrant_lab.models.roster import *
 from calibrant_lab.models.roster import __all__ as __all__

@@ -1,4 +1,4 @@
-"""Checks of the settings of a network, and initial weights other than torch's."""
+"""Check network settings, and initialise weights in other ways than torch."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ Value = TypeVar("Value")
 
 
 def positive(name: str, value: object) -> int:
-    """``value``, if it is a positive integer."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"`{name}` must be an integer of 1 or more; got {value!r}.")
     return value
 
 
 def positives(name: str, values: object, *, least: int = 0) -> tuple[int, ...]:
-    """``values`` if they are ``least`` or more positive integers."""
+    """Check for ``least`` or more positive integers."""
     if not isinstance(values, Sequence) or isinstance(values, str) or len(values) < least:
         some = f"{least} or more" if least else "any number of"
         raise InputError(f"`{name}` must be {some} integers, such as (64, 64); got {values!r}.")
@@ -29,14 +28,14 @@ def positives(name: str, values: object, *, least: int = 0) -> tuple[int, ...]:
 
 
 def share(name: str, value: object) -> float:
-    """``value`` if it lies in [0, 1)."""
+    """Check for a number in [0, 1)."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
         raise InputError(f"`{name}` must be in [0, 1); got {value!r}.")
     return float(value)
 
 
 def image_shape(name: str, shape: tuple[int, ...], *, least: int = 1) -> tuple[int, int, int]:
-    """Channels, height and width, if these are images of ``least`` pixels or more on each side."""
+    """Return channels, height and width of images of at least ``least`` pixels a side."""
     if len(shape) != 3 or min(shape[1:]) < least:
         raise InputError(
             f"{name} needs images (channels, height, width) of {least} × {least} pixels or more; "
@@ -54,14 +53,14 @@ def one_of(name: str, value: object, known: Mapping[Key, Value]) -> Value:
 
 
 def blocks_of_depth(depth: object) -> int:
-    """Blocks a stage of a network of three stages, two layers a block, a first and a last layer."""
+    """Return blocks per stage for three stages, two layers a block, a first and a last layer."""
     if isinstance(depth, bool) or not isinstance(depth, int) or depth < 8 or (depth - 2) % 6:
         raise InputError(f"`depth` must be 6 n + 2, such as 20, 26 or 110; got {depth!r}.")
     return (depth - 2) // 6
 
 
 def he_normal(model: nn.Module, *, mode: Literal["fan_in", "fan_out"]) -> None:
-    """Draw every convolution's weights anew from He's normal distribution, in the order of the modules."""
+    """Redraw every convolution's weights from He's normal distribution, in module order."""
     for module in model.modules():
         if isinstance(module, nn.Conv2d) and not module.weight.is_meta:
             nn.init.kaiming_normal_(module.weight, mode=mode, nonlinearity="relu")

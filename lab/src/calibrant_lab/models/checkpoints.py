@@ -1,8 +1,8 @@
-"""What ``torch.save`` wrote, read without unpickling: an interpreter of our own, which can call nothing.
+"""Read ``torch.save`` files without unpickling, by an interpreter that cannot call anything.
 
-A checkpoint is a pickle, a small program, beside the bytes of its tensors. The program is followed here as
-far as it makes dictionaries, lists, tuples, numbers, texts and tensors. What else it would have called is
-remembered by its name alone (:class:`NotCalled`), so that weights can be taken from a file that holds more.
+A checkpoint is a pickle, a small program, with the bytes of its tensors. Here the program can only make
+dictionaries, lists, tuples, numbers, texts and tensors. For other calls it keeps the name
+(:class:`NotCalled`), so that weights can be read from files with more content.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _KEYS = (str, int, float, bytes, type(None))  # of dictionaries
 
 @dataclass(frozen=True)
 class NotCalled:
-    """What a checkpoint names, and would have called had it been unpickled."""
+    """Name that a checkpoint would have called when unpickled."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class _Storage:
-    """The numbers behind tensors; in old files they come after the program."""
+    """Numbers behind tensors; in old files they follow the program."""
 
     dtype: torch.dtype
     key: str
@@ -63,7 +63,7 @@ class _View:
     stride: tuple[int, ...]
 
     def tensor(self, numbers: Tensor) -> Tensor:
-        """The tensor; a view that reaches beyond its numbers, or has more elements than these, is refused."""
+        """Return the tensor; refuse a view larger than its numbers."""
         sides = (*self.size, *self.stride, self.offset)
         if len(self.size) != len(self.stride) or not all(type(each) is int and each >= 0 for each in sides):
             raise ValueError("a tensor has no shape")
@@ -74,7 +74,7 @@ class _View:
 
 
 def read_checkpoint(path: Path) -> Any:
-    """Containers, numbers, texts and tensors of a file that ``torch.save`` wrote; errors of many kinds."""
+    """Return containers, numbers, texts and tensors of a ``torch.save`` file; errors of many kinds."""
     with path.open("rb") as file:
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as archive:
@@ -102,14 +102,14 @@ def _of_archive(archive: zipfile.ZipFile) -> Any:
 
 
 def _stored(archive: zipfile.ZipFile, name: str) -> bytes:
-    """The bytes of a member; torch compresses none, and a compressed one could unpack to any size."""
+    """Read an uncompressed member, as torch writes; a compressed one could unpack to any size."""
     if archive.getinfo(name).compress_type != zipfile.ZIP_STORED:
         raise ValueError("its members must not be compressed")
     return archive.read(name)
 
 
 def _of_old(file: BinaryIO) -> Any:
-    """A file from before 2020: its kind, versions, the program, and the storages one after the other."""
+    """Read a file from before 2020: kind, versions, program, then the storages in order."""
     try:
         begins = _result(file)
     except ValueError:
@@ -133,7 +133,7 @@ def _of_old(file: BinaryIO) -> Any:
 
 
 def _containers(value: Any) -> Iterator[dict[Any, Any] | list[Any] | tuple[Any, ...]]:
-    """All containers of a tree, each once: a file may hold one in itself, or many times."""
+    """Yield all containers of a tree once, despite cycles and repeats."""
     rest, seen = [value], set[int]()
     while rest:
         each = rest.pop()
@@ -144,7 +144,7 @@ def _containers(value: Any) -> Iterator[dict[Any, Any] | list[Any] | tuple[Any, 
 
 
 def _filled(value: Any, content: Callable[[_Storage], bytes]) -> Any:
-    """The tree of dictionaries with tensors in place of views; other containers are left as they are."""
+    """Replace views by tensors in a tree of dictionaries; leave other containers unchanged."""
     read: dict[_Storage, Tensor] = {}
 
     def tensor(view: _View) -> Tensor:
@@ -163,7 +163,7 @@ def _filled(value: Any, content: Callable[[_Storage], bytes]) -> Any:
 
 
 def _result(file: BinaryIO) -> Any:
-    """What the next program in a file leaves on its stack."""
+    """Return the top of the stack after the next program in a file."""
     machine = _Machine()
     for opcode, given, _ in pickletools.genops(file):
         if opcode.name == "STOP":
@@ -179,8 +179,6 @@ def _result(file: BinaryIO) -> Any:
 
 
 class _Machine:
-    """The stack of a program, and what each of its steps does there."""
-
     def __init__(self) -> None:
         self.stack: list[Any] = []
         self._marks: list[int] = []
@@ -242,7 +240,7 @@ def _extend(target: Any, items: Sequence[Any]) -> None:
 
 
 def _put(target: Any, items: Sequence[Any]) -> Any:
-    """Put keys and values, which take turns, into a dictionary."""
+    """Put alternating keys and values into a dictionary."""
     for key, value in zip(items[::2], items[1::2], strict=True):
         if not isinstance(key, _KEYS):
             raise TypeError(f"a key must be a text or a number; got {type(key).__name__}")
@@ -262,7 +260,7 @@ def _storage(given: Any) -> _Storage:
 
 
 def _made(function: Any, args: Any) -> Any:
-    """What a call makes, if that is a tensor or a dictionary; else the name of what was not called."""
+    """Return the result of a call that makes a tensor or a dictionary; else the name not called."""
     name = function.name if isinstance(function, NotCalled) else "?"
     match name, args:
         case "torch._utils._rebuild_tensor" | "torch._utils._rebuild_tensor_v2", (_Storage() as storage, *_):
@@ -271,7 +269,7 @@ def _made(function: Any, args: Any) -> Any:
             return view
         case "collections.OrderedDict", ():
             return {}
-        case "collections.OrderedDict", (list() as pairs,):  # as Python 2 wrote it
+        case "collections.OrderedDict", (list() as pairs,):  # written by Python 2
             return _put({}, [each for pair in pairs for each in pair])
         case _:
             return NotCalled(name)

@@ -1,4 +1,4 @@
-"""DenseNets as Mukhoti et al. (2020) train them on CIFAR."""
+"""DenseNets of Mukhoti et al. (2020) for CIFAR."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CIFARDenseNet(DenseNet):
     _smallest = 8
 
     def own_name(self, name: str) -> str:
-        """What a parameter is called here that the authors' code calls ``dense1.0.conv1.weight``."""
+        """Translate a parameter name of the authors' code, such as ``dense1.0.conv1.weight``."""
         if found := re.fullmatch(r"dense(\d+)\.(\d+)\.(.+)", name):
             block, layer, inner = int(found[1]), int(found[2]) + 1, found[3].replace("bn", "norm")
             return super().own_name(f"features.denseblock{block}.denselayer{layer}.{inner}")
@@ -58,7 +58,7 @@ class CIFARDenseNet(DenseNet):
         return _NewFirst(given, growth)
 
     def _initialise(self) -> None:
-        """Torch's own weights."""
+        """Keep torch's initial weights."""
 
 
 class _NewFirst(DenseLayer):

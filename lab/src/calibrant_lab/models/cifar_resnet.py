@@ -1,4 +1,4 @@
-"""Residual networks as Mukhoti et al. (2020) train them on CIFAR."""
+"""Residual networks of Mukhoti et al. (2020) for CIFAR."""
 
 from __future__ import annotations
 

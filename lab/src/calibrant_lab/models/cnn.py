@@ -52,7 +52,6 @@ class CNN(nn.Module):
         )
 
     def forward(self, inputs: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N C"]:
-        """Logits."""
         return self.head(self.features(inputs))
 
 

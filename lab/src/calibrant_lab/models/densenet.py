@@ -1,4 +1,4 @@
-"""DenseNets for images as large as ImageNet's."""
+"""DenseNets for images of ImageNet's size."""
 
 from __future__ import annotations
 
@@ -69,11 +69,10 @@ class DenseNet(nn.Module):
         self._initialise()
 
     def forward(self, inputs: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N C"]:
-        """Logits."""
         return self.classifier(self.pool(self.features(inputs)))
 
     def own_name(self, name: str) -> str:
-        """What a parameter is called here that old files call ``denselayer1.norm.1.weight``."""
+        """Translate a parameter name of old files, such as ``denselayer1.norm.1.weight``."""
         return re.sub(r"(denselayer\d+\.(?:norm|conv))\.([12]\.)", r"\1\2", name)
 
     def _stem(self, channels: int, given: int) -> OrderedDict[str, nn.Module]:
@@ -112,7 +111,7 @@ class DenseLayer(nn.Module):
 
 
 def _transition(given: int) -> nn.Sequential:
-    """Half the channels, on maps of half the size."""
+    """Halve the channels and the map size."""
     return nn.Sequential(
         OrderedDict(
             norm=nn.BatchNorm2d(given),

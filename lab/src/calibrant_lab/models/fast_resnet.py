@@ -50,12 +50,11 @@ class FastResNet(nn.Module):
         self.head = nn.Linear(given, positive("num_classes", num_classes))
 
     def forward(self, inputs: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N C"]:
-        """Logits."""
         return self.head(self.features(inputs))
 
 
 def _group(channels: int, width: int) -> tuple[nn.Module, ...]:
-    """The image is halved after the first convolution."""
+    """Build a group of convolutions that halves the image after the first one."""
     return (
         nn.Conv2d(channels, width, 3, padding=1, bias=False),
         nn.MaxPool2d(2),

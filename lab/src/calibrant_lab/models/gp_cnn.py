@@ -82,7 +82,6 @@ class GPCNN(nn.Module):
         self.head = nn.Linear(width, positive("num_classes", num_classes))
 
     def forward(self, inputs: Int[Tensor, "N words"]) -> Float[Tensor, "N C"]:
-        """Logits."""
         lengths = lengths_of(inputs)
         order = lengths.argsort(descending=True, stable=True)
         longest = lengths[order[:: self.group]].tolist()
@@ -94,7 +93,7 @@ class GPCNN(nn.Module):
         return self.head(self.dropout(functional.relu(self.hidden(features))))
 
     def _pooled(self, words: Int[Tensor, "n words"]) -> Float[Tensor, "n width"]:
-        """The maximum over the text of what the convolutions give."""
+        """Return the maximum of the convolutions over the text."""
         features = self.vectors[words][:, None].permute(0, 3, 1, 2)  # (n, D, 1, words), channels last
         for convolution in (self.first, self.second):
             features = functional.max_pool2d(_convolved(convolution, features), (1, _POOL), stride=1)
@@ -103,12 +102,12 @@ class GPCNN(nn.Module):
 
 
 def _convolved(convolution: nn.Conv1d, features: Float[Tensor, "n C 1 words"]) -> Tensor:
-    """Convolution and ReLU as of flat images, which CPUs compute faster with channels last."""
+    """Apply convolution and ReLU with channels last, which is faster on CPUs."""
     weight = convolution.weight[:, :, None].contiguous(memory_format=torch.channels_last)
     return functional.relu(functional.conv2d(features, weight, convolution.bias))
 
 
 def lengths_of(inputs: Int[Tensor, "N words"]) -> Int[Tensor, " N"]:
-    """Words of each text from the first that is not padding."""
+    """Return each text's number of words from the first that is not padding."""
     seen = inputs != 0
     return torch.where(seen.any(dim=1), inputs.shape[1] - seen.int().argmax(dim=1), 0)

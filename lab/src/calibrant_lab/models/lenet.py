@@ -61,5 +61,4 @@ class LeNet(nn.Module):
         )
 
     def forward(self, inputs: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N C"]:
-        """Logits."""
         return self.head(self.features(inputs))

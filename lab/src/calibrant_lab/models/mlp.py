@@ -49,5 +49,4 @@ class MLP(nn.Module):
         self.layers = nn.Sequential(*layers, nn.Linear(sizes[-1], positive("num_classes", num_classes)))
 
     def forward(self, inputs: Float[Tensor, "N ..."]) -> Float[Tensor, "N C"]:
-        """Logits."""
         return self.layers(inputs)

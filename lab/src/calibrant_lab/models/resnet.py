@@ -72,11 +72,10 @@ class ResNet(nn.Module):
         self.head = nn.Linear(given * pool**2, positive("num_classes", num_classes))
 
     def forward(self, inputs: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N C"]:
-        """Logits."""
         return self.head(self.pool(self.stages(self.stem(inputs))))
 
     def own_name(self, name: str) -> str:
-        """What a parameter is called here that other implementations call ``layer2.0.conv1.weight``."""
+        """Translate a parameter name of other implementations, such as ``layer2.0.conv1.weight``."""
         part, _, rest = name.partition(".")
         if found := re.fullmatch(r"layer(\d+)\.(\d+)\.(.+)", name):
             stage, position, inner = int(found[1]), int(found[2]), found[3]
@@ -89,7 +88,7 @@ class ResNet(nn.Module):
 
 
 class _Block(nn.Module):
-    """A body and a shortcut, added and rectified."""
+    """Residual block: body plus shortcut, rectified."""
 
     expansion = 1
 
@@ -127,6 +126,6 @@ class _Bottleneck(_Block):
 
 
 def _convolution(channels: int, width: int, size: int, stride: int = 1) -> tuple[nn.Module, nn.Module]:
-    """A convolution without bias, which batch normalisation would cancel, and that normalisation."""
+    """Return a convolution without bias, and batch normalisation."""
     convolution = nn.Conv2d(channels, width, size, stride=stride, padding=size // 2, bias=False)
     return convolution, nn.BatchNorm2d(width)

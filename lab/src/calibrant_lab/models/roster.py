@@ -1,4 +1,4 @@
-"""The networks by the names that recipes and the command line use."""
+"""Networks by the names in recipes and on the command line."""
 # ruff: noqa: I001 (in the order in which they are listed)
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def available() -> tuple[str, ...]:
 def build(
     text: str, *, input_shape: tuple[int, ...], num_classes: int, vectors: Float[Tensor, "V D"] | None = None
 ) -> nn.Module:
-    """Make a network from its name, followed by settings in brackets if need be.
+    """Build a network from its name, optionally with settings in brackets.
 
     Args:
         text: Such as ``mlp(widths=(64, 64))`` or ``resnet(blocks=(3, 3, 3), width=16)``; or a function of
@@ -91,7 +91,7 @@ def build(
 def build_trained(
     text: str, weights: str | os.PathLike[str] | None, *, input_shape: tuple[int, ...], num_classes: int
 ) -> nn.Module:
-    """Make a network whose predictions mean something: with weights from a file, or its factory's own.
+    """Build a trained network: with weights from a file, or its factory's own.
 
     Args:
         text: As of :func:`build`.
@@ -118,7 +118,7 @@ def build_trained(
 
 
 def last_linear(model: nn.Module) -> nn.Linear | None:
-    """The linear layer that was added to the network last, which is the one that gives the logits."""
+    """Return the linear layer added last, which gives the logits."""
     layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear)]
     return layers[-1] if layers else None
 

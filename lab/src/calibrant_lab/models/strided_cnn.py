@@ -1,4 +1,4 @@
-"""A small network without pooling, for studies of losses: quick on one core."""
+"""A small network without pooling, for loss studies: fast on one core."""
 
 from __future__ import annotations
 
@@ -45,5 +45,4 @@ class StridedCNN(nn.Module):
         self.head = nn.Sequential(nn.Linear(size, hidden), nn.ReLU(), nn.Linear(hidden, num_classes))
 
     def forward(self, inputs: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N C"]:
-        """Logits."""
         return self.head(self.features(inputs))

@@ -1,4 +1,4 @@
-"""Residual networks as Mukhoti et al. (2020) train them on Tiny-ImageNet."""
+"""Residual networks of Mukhoti et al. (2020) for Tiny-ImageNet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from calibrant_lab.models.resnet import ResNet
 
 
 class TinyImageNetResNet(ResNet):
-    """As ``cifar-resnet``, but the last maps are averaged to 2 × 2 cells, all of which the linear layer sees.
+    """Like ``cifar-resnet``, but the last maps are averaged to 2 × 2 cells for the linear layer.
 
     The convolutions are initialised from He's normal distribution (fan-out), as in the authors' code.
 

@@ -62,7 +62,7 @@ class TreeLSTM(nn.Module):
             raise InputError(f"tree-lstm needs parse trees; got inputs of shape {input_shape}.")
         positive("num_classes", num_classes)
         self.strikes_neutral = num_classes == 2
-        """Whether a neutral class is learned that the logits of a tree leave out."""
+        """True if a neutral class is learned that the logits of a tree omit."""
         memory = positive("memory", memory)
         drawn = torch.empty(vectors.shape).normal_(-0.05, 0.05)
         unknown = vectors.isnan()
@@ -96,7 +96,7 @@ class TreeLSTM(nn.Module):
     def training_labels(
         self, inputs: Int[Tensor, "N nodes 5"], _labels: Int[Tensor, " N"]
     ) -> Int[Tensor, " n"]:
-        """The labels of all nodes: leaves first, then level by level."""
+        """Return the labels of all nodes: leaves first, then level by level."""
         flat = inputs.flatten(0, 1)
         return flat[_by_level(flat[:, 4]), 3].long()
 
@@ -105,7 +105,7 @@ class TreeLSTM(nn.Module):
         return memories, gates.sigmoid() * memories.tanh()
 
     def _grown(self, memories: Tensor, outputs: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Memory and state of nodes whose left children come first, then their right ones."""
+        """Return memory and state of nodes, given all left children, then all right ones."""
         gates = self.left(outputs[:count]) + self.right(outputs[count : 2 * count])
         shares, update = gates.split([gates.shape[1] // 4 * 3, gates.shape[1] // 4], dim=1)
         enter, keep_left, keep_right = shares.sigmoid().chunk(3, dim=1)
@@ -115,10 +115,10 @@ class TreeLSTM(nn.Module):
 
 
 def _levels(inputs: Int[Tensor, "N nodes 5"]) -> tuple[Tensor, list[tuple[int, Tensor]], Tensor]:
-    """A batch of trees in the order in which it is computed.
+    """Return a batch of trees in order of computation.
 
-    The words of the leaves; for each level how many nodes it has, with the places of their left children, of
-    their right children and then of all others without a parent; and where the roots are at the end.
+    Returns the words of the leaves; for each level its number of nodes, with the places of left children,
+    right children and other parentless nodes; and the final places of the roots.
     """
     num_trees, longest, _ = inputs.shape
     left, right, words, _, levels = inputs.long().flatten(0, 1).unbind(1)
@@ -141,6 +141,6 @@ def _levels(inputs: Int[Tensor, "N nodes 5"]) -> tuple[Tensor, list[tuple[int, T
 
 
 def _by_level(levels: Int[Tensor, " n"]) -> Int[Tensor, " m"]:
-    """The nodes, without padding, leaves first."""
+    """Return the nodes, without padding, leaves first."""
     present = (levels >= 0).nonzero()[:, 0]
     return present[levels[present].argsort(stable=True)]

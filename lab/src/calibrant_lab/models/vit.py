@@ -74,11 +74,10 @@ class ViT(nn.Module):
         self.apply(_initialise)
 
     def forward(self, inputs: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N C"]:
-        """Logits."""
         return self.classifier(self.vit(inputs)[:, 0])
 
     def own_name(self, name: str) -> str:
-        """What a parameter is called here that transformers 5 calls ``vit.layers.0.mlp.fc1.weight``."""
+        """Translate a parameter name of transformers 5, such as ``vit.layers.0.mlp.fc1.weight``."""
         name = re.sub(r"^vit\.layers\.", "vit.encoder.layer.", name)
         for theirs, ours in _RENAMED.items():
             name = name.replace(theirs, ours)
@@ -97,8 +96,6 @@ _RENAMED = {
 
 
 class _Body(nn.Module):
-    """All but the last linear layer."""
-
     def __init__(self, embeddings: nn.Module, layers: Sequence[nn.Module], width: int) -> None:
         super().__init__()
         self.embeddings = embeddings
@@ -110,7 +107,7 @@ class _Body(nn.Module):
 
 
 class _Embeddings(nn.Module):
-    """Patches as tokens, after a class token, with their positions."""
+    """Patches as tokens after a class token, with positions."""
 
     def __init__(self, channels: int, patches: int, width: int, patch: int, rate: float) -> None:
         super().__init__()
@@ -126,7 +123,7 @@ class _Embeddings(nn.Module):
 
 
 class _Layer(nn.Module):
-    """Attention and two linear layers, each after layer normalisation and added to what came in."""
+    """Attention and two linear layers, each normalised first, with residual connections."""
 
     def __init__(self, width: int, heads: int, rate: float) -> None:
         super().__init__()
@@ -143,7 +140,7 @@ class _Layer(nn.Module):
 
 
 class _Attention(nn.Module):
-    """Each head weights the tokens' values by softmax of query times key over the root of its width."""
+    """Softmax attention, scaled by the root of the head's width."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -163,7 +160,7 @@ class _Attention(nn.Module):
 
 
 def _dense(given: int, width: int) -> nn.Sequential:
-    """A linear layer under the name that it has in the files."""
+    """Return a linear layer under its name in files."""
     return nn.Sequential(OrderedDict(dense=nn.Linear(given, width)))
 
 

@@ -1,4 +1,4 @@
-"""Weights from files: read without executing anything in them, and put into a network by name."""
+"""Read weights safely from files, and load them into a network by name."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def load_weights(
     rename: Mapping[str, str] | Callable[[str], str] | None = None,
     skip: Sequence[str] = (),
 ) -> None:
-    """Put the weights of a file into a network, by name.
+    """Load the weights of a file into a network, by name.
 
     The networks of this package also know the names that the original code gives their parameters:
     torchvision's for ``densenet``, Hugging Face's for ``vit``, and those of Mukhoti et al. (2020) for the
     others. A ``module.`` before every name is dropped.
 
     Args:
-        model: The network; it is changed where it lies, on its device and in its precision.
+        model: The network, changed in place, on its device and in its precision.
         path: A ``.safetensors`` file, or a state dictionary that ``torch.save`` wrote.
-        rename: How the file's names become the network's: a function, or regular expressions with what takes
-            their place, one after the other.
+        rename: Translation of the file's names into the network's: a function, or regular expressions with
+            their replacements, applied in order.
         skip: Parameters or modules that keep the weights they have, whatever the file holds, such as
             ``("classifier",)`` for other classes.
 
@@ -83,10 +83,10 @@ def load_weights(
 
 
 def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """The tensors of a file, by name; nothing in the file is executed.
+    """Return the tensors of a file by name, without executing anything in it.
 
-    It is a ``.safetensors`` file, or what ``torch.save`` wrote: tensors by name, or a dictionary that holds
-    such under ``model`` or ``state_dict``.
+    It is a ``.safetensors`` or ``torch.save`` file: tensors by name, or a dictionary with them under
+    ``model`` or ``state_dict``.
     """
     path = Path(path)
     if not path.is_file():

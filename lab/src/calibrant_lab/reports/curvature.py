@@ -1,4 +1,4 @@
-"""The curvature of a loss: a picture of the Hessian's spectrum, and a section of a run's report."""
+"""Curvature of a loss: a diagram of the Hessian's spectrum, and a section of a run's report."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.svg import to_svg
 from calibrant.reports.words import parameter as number
 
-Measurement = Mapping[str, Any]  # what `calibrant curvature` found of one loss on one split
+Measurement = Mapping[str, Any]  # measurement by `calibrant curvature`, of one loss on one split
 _FLOOR = 1e-6  # densities below this share of the highest are left out
 _SPLITS = {"train": "training", "test": "test"}
 
 
 def spectrum_diagram(found: Sequence[Measurement], *, ax: Axes | None = None) -> Axes:
-    """Density of the Hessian's eigenvalues, on a logarithmic scale, one curve for each loss."""
+    """Draw the density of the Hessian's eigenvalues, log scale, one curve per loss."""
     ax = new_axes(ax, width=4.2, height=3.0)
     highest = max(max(each["density"]["density"]) for each in found)
     for place, each in enumerate(found):
@@ -42,7 +42,7 @@ def spectrum_diagram(found: Sequence[Measurement], *, ax: Axes | None = None) ->
 
 
 def curvature_section(found: Sequence[Measurement]) -> Section:
-    """Eigenvalues, traces and spectra that ``calibrant curvature`` measured, as a section of a report."""
+    """Report eigenvalues, traces and spectra from ``calibrant curvature``."""
     drawn = {
         split: [each for each in found if each["split"] == split and each["density"] is not None]
         for split in _SPLITS
@@ -80,7 +80,7 @@ def curvature_section(found: Sequence[Measurement]) -> Section:
 
 
 def samples_of(each: Measurement) -> str:
-    """How many samples of which split."""
+    """Return the number and split of the samples."""
     return f"{each['num_samples']} of {each['of_samples']} {_SPLITS[each['split']]} samples"
 
 

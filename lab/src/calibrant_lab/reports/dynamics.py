@@ -1,4 +1,4 @@
-"""Likelihood, entropy and calibration of a network in the course of training: sections of a report."""
+"""Report sections on likelihood, entropy and calibration during training."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SPLITS: dict[Split, tuple[str, str, str]] = {
     "calibration": ("calibration", BLUE, "-"),
     "test": ("test", BLUE, "-"),
 }
-_NORM = "last_layer_norm"  # of the network, and so of no split
+_NORM = "last_layer_norm"  # the network's, for no split
 _RECORDED: tuple[Split, ...] = ("train", "test")  # where the recipe asks for dynamics
 _COMPARED = (
     ("NLL", "nll", "nats"),
@@ -60,12 +60,7 @@ _COMPARED = (
 
 
 def dynamics_sections(rows: Rows, snapshots: Mapping[int, Snapshot]) -> tuple[Section, ...]:
-    """How one run learned, as sections of its report.
-
-    The curves are those of training and test samples where the recipe asked for them, or else those of the
-    calibration samples, which are measured after each epoch anyway. A run of one epoch that recorded nothing
-    in addition has no such sections.
-    """
+    """Return report sections on one run's training, with test curves if recorded, else calibration ones."""
     if len(rows) < 2 and not any("dynamics" in row for row in rows):
         return ()
     with drawing_style():
@@ -73,7 +68,7 @@ def dynamics_sections(rows: Rows, snapshots: Mapping[int, Snapshot]) -> tuple[Se
 
 
 def compared_dynamics(runs: Mapping[str, Rows]) -> Section | None:
-    """The dynamics of several runs in the same pictures, as figure 3 of Mukhoti et al. (2020) has them.
+    """Return the dynamics of several runs in common plots, as in figure 3 of Mukhoti et al. (2020).
 
     They are of the test samples where all runs recorded them, or else of the calibration samples; None where
     fewer than two runs recorded any.
@@ -165,7 +160,7 @@ def _sections(rows: Rows, snapshots: Mapping[int, Snapshot]) -> Iterator[Section
 
 
 class _Line(NamedTuple):
-    """A quantity over the epochs, and how it is drawn."""
+    """Style of a quantity over the epochs."""
 
     rows: Rows
     split: Split
@@ -176,7 +171,7 @@ class _Line(NamedTuple):
 
 
 def _errors_and_weights(rows: Rows, split: Split) -> Iterator[Picture]:
-    """Errors on training samples and a held-out split, and what was measured on the calibration samples."""
+    """Yield plots of errors on training and held-out samples, and of calibration-split measures."""
     errors = [
         _Line(rows, each, "error", f"error, {_SPLITS[each][0]} samples", *_SPLITS[each][1:])
         for each in ("train", split)
@@ -200,8 +195,6 @@ def _errors_and_weights(rows: Rows, split: Split) -> Iterator[Picture]:
 
 
 def _curves(caption: str, name: str, lines: Iterable[_Line], what: str) -> Picture:
-    """Quantities over the epochs; those at which one was not recorded are left out."""
-
     def draw(ax: Axes) -> None:
         for line in lines:
             values = [(row["epoch"], _value(row, line.split, line.key)) for row in line.rows]
@@ -226,7 +219,6 @@ def _curves(caption: str, name: str, lines: Iterable[_Line], what: str) -> Pictu
 
 
 def _draw_reliability(snapshot: Snapshot, split: Split, ax: Axes) -> None:
-    """Stated and found confidence in bins at one epoch, above the share of the samples in each bin."""
     counts = snapshot[f"{split}_counts"]
     edges = np.linspace(0, 1, len(counts) + 1)
     shares = counts / max(counts.sum(), 1)
@@ -260,13 +252,13 @@ def _picture(caption: str, name: str, draw: Callable[[Axes], None]) -> Picture:
 
 
 def _value(row: Mapping[str, Any], split: Split, key: str) -> float | None:
-    """What a row has of a split, or of the network; None where it has nothing or is not finite."""
+    """Return a row's value for a split, or for the network; None if missing or not finite."""
     recorded: Mapping[str, Any] = row.get("dynamics", {})
     if key == _NORM:
         return row.get(key, recorded.get(key))
     if split in _RECORDED and split in recorded:
         return recorded[split][key]
-    if key == "error":  # of training samples as they were learned, augmented and with dropout
+    if key == "error":  # on training samples as learned, augmented and with dropout
         return None if f"{split}_accuracy" not in row else 1 - row[f"{split}_accuracy"]
     return row.get(f"{split}_{key}")
 

@@ -1,4 +1,4 @@
-"""The same images under one network or several: the answers of each, before and after calibration."""
+"""Compare networks on common images: their answers before and after calibration."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ EACH = 4  # images with right answers, and as many with wrong ones
 def panel(
     predictions: Mapping[str, Predictions], test: Part, class_names: Sequence[str], *, seed: int = 0
 ) -> Section | None:
-    """Four test images that the networks get right and four that they get wrong, drawn at random.
+    """Show four random test images that all networks get right, and four that they get wrong.
 
-    With several networks, all must be right; images that more of them get wrong come first. None where the
-    samples are not images, or have several labels each.
+    Images that more networks get wrong come first. Returns None unless samples are images with single labels.
     """
     inputs, labels = test.inputs, test.labels
     if inputs.ndim != 4 or inputs.shape[1] not in (1, 3) or labels.ndim != 1:
@@ -67,7 +66,7 @@ def panel(
 
 
 def chosen(right: Bool[Tensor, "M N"], *, seed: int) -> list[int]:
-    """Indices of the images: those that all networks get right, then those that most get wrong.
+    """Return images that all networks get right, then those that most get wrong.
 
     Example:
         >>> chosen(torch.tensor([[True, True, False], [True, False, False]]), seed=0)
@@ -104,7 +103,7 @@ def _picture(image: Tensor) -> Markup:
 
 
 def png(pixels: np.ndarray[Any, Any]) -> bytes:
-    """A picture with values from 0 to 1, ``(H, W)`` or ``(H, W, channels)``, as PNG."""
+    """Encode an image with values from 0 to 1, ``(H, W)`` or ``(H, W, channels)``, as PNG."""
     from PIL import Image
 
     content = io.BytesIO()
@@ -113,5 +112,5 @@ def png(pixels: np.ndarray[Any, Any]) -> bytes:
 
 
 def png_address(content: bytes) -> str:
-    """A PNG inside a page."""
+    """Return a data URL for a PNG."""
     return "data:image/png;base64," + base64.b64encode(content).decode("ascii")

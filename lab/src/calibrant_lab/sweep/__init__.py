@@ -1,1 +1,1 @@
-"""Sweeps over grids: the store of runs, and what carries them out."""
+"""Sweeps over grids: the store of runs, and the engines."""

@@ -1,4 +1,4 @@
-"""A sweep on the terminal: how long it will take, bars while it runs, and means over seeds at its end."""
+"""Show a sweep on the terminal: time estimates, progress bars, and final means over seeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from calibrant_lab.sweep.tasks.task import Item, RunResult, Settings, Task, cano
 
 
 class Estimates:
-    """Mean times of runs that differ by the seed alone; else of runs of the same size; else of all."""
+    """Mean times of runs that differ only by seed; else of equally large runs; else of all."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -39,7 +39,7 @@ class Estimates:
         return None
 
     def left(self, items: Sequence[Item], jobs: int) -> float | None:
-        """The time of all these runs, with this number at once; None if one is unknown."""
+        """Return the total time of these runs, ``jobs`` at once; None if one is unknown."""
         known = [self.seconds(item.settings) for item in items]
         each = [seconds for seconds in known if seconds is not None]
         if len(each) < len(known) or not each:
@@ -47,14 +47,13 @@ class Estimates:
         return max(sum(each) / min(jobs, len(each)), *each)
 
     def _keys(self, settings: Settings) -> tuple[str, str, str]:
-        """What similar runs are looked up by, from the closest to all."""
         alike = {name: value for name, value in settings.items() if name != "seed"}
         sized = {name: settings.get(name) for name in self._task.costly}
         return canonical(["alike", alike]), canonical(["sized", sized]), "all"
 
 
 def said_time(seconds: float) -> str:
-    """A time for people.
+    """Format a time for people.
 
     Example:
         >>> said_time(42.3), said_time(600), said_time(10_000), said_time(200_000)
@@ -70,7 +69,7 @@ _WIDTH = 48  # characters of a run's label
 
 
 class SweepDisplay(Watcher):
-    """Bars on stderr for the sweep and each run at work; without a terminal, a line per run."""
+    """Bars on stderr for the sweep and its active runs; without a terminal, a line per run."""
 
     def __init__(self, estimates: Estimates, *, quiet: bool = False) -> None:
         self._estimates, self._quiet = estimates, quiet
@@ -174,7 +173,7 @@ _MOST = 60
 
 
 def summary_table(results: Sequence[RunResult]) -> Table:
-    """A row for each combination of the axes but the seed: mean and 95% interval of the finished runs."""
+    """Return mean and 95% interval over the finished seeds, a row per combination of other axes."""
     axes = list(dict.fromkeys(name for each in results for name in each.axes if name != "seed"))
     groups: dict[str, list[RunResult]] = {}
     for each in results:

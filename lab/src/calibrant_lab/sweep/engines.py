@@ -1,8 +1,4 @@
-"""Engines take runs to workers and pass on how they ended; the store alone decides what is done.
-
-An engine has the face of the executors of :mod:`concurrent.futures`. There is one for this process, one for
-processes of this machine, one for tasks of Ray, and one for jobs of Slurm.
-"""
+"""Engines pass runs to workers, like executors of :mod:`concurrent.futures`; the store tracks results."""
 
 from __future__ import annotations
 
@@ -35,7 +31,7 @@ _OBJECTS = 128 * 2**20  # bytes of a local Ray's object store; results go to the
 _TIMEOUTS = 1000  # how often Slurm queues a run that outlasts its job
 
 State: TypeAlias = Literal["done", "held", "stopped", "died"]
-"""How a run ended for a worker.
+"""End of a run for a worker.
 
 ``done``: its result is in the store, whatever its status. ``held``: another sweep has it. ``stopped``: the
 worker had to stop, and what it did is saved. ``died``: the worker broke down, and the run may be tried again.
@@ -44,7 +40,7 @@ worker had to stop, and what it did is saved. ``died``: the worker broke down, a
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A run has ended for a worker: how, with the status of its result if it has one, and why it failed."""
+    """End of a run for a worker: the kind, the result's status if any, and the reason of a failure."""
 
     run: str
     state: State
@@ -57,12 +53,12 @@ class Ended:
 
 Ends: TypeAlias = list[Ended]
 Function: TypeAlias = Callable[..., Ends]
-"""What a worker calls, with the address of a store and runs."""
+"""Function that a worker calls with the address of a store and runs."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Engine(ABC):
-    """An executor of runs; left or shut down, it has its workers save what they are doing, and ends them.
+    """An executor of runs; on exit or shutdown, its workers save their work and end.
 
     Its fields are the settings of the command line, and what :meth:`prepare` finds.
 
@@ -70,13 +66,13 @@ class Engine(ABC):
         jobs: How many submissions at once; by default as many as fit.
     """
 
-    is_here: ClassVar[bool] = True  # whether runs are certainly done on this machine
+    is_here: ClassVar[bool] = True  # true if runs are certainly done on this machine
     ahead: ClassVar[int] = 1  # the least number of submissions where `jobs` is not given
     runs: int = field(default=1, init=False)
-    """How many runs are submitted together, to be done one after the other."""
+    """Number of runs per submission, done one after the other."""
     jobs: int | None = None
     at_once: int = field(default=1, init=False)
-    window: int = field(default=1, init=False)  # how many submissions there may be
+    window: int = field(default=1, init=False)  # number of submissions that fit
     threads: int = field(default=1, init=False)
 
     def __post_init__(self) -> None:
@@ -86,7 +82,7 @@ class Engine(ABC):
                 raise InputError(f"`{name}` must be at least 1; got {value}.")
 
     def prepare(self, items: Sequence[Item]) -> None:
-        """Called first, with all runs: settle threads and how many at once; refuse what can't be done."""
+        """Set threads and parallel runs for all runs, before the first; refuse what is impossible."""
         for item in items:
             if self.is_here and (lacking := item.task.lacking(item.settings)):
                 raise InputError(lacking)
@@ -97,27 +93,25 @@ class Engine(ABC):
 
     @abstractmethod
     def _fitting(self, items: Sequence[Item]) -> int:
-        """How many submissions there is room for."""
+        """Return the number of submissions that fit."""
 
     @abstractmethod
-    def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
-        """Have a worker call a function of a store's address and runs."""
+    def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]: ...
 
     def submit_all(self, function: Function, store: str, chunks: Sequence[list[Item]]) -> list[Future[Ends]]:
-        """Submit several chunks, for an engine that does so more cheaply together."""
+        """Submit several chunks, for an engine that batches them."""
         return [self.submit(function, store, *items) for items in chunks]
 
     def wait(self, futures: Collection[Future[Ends]], seconds: float) -> Collection[Future[Ends]]:
-        """The futures that are done, as soon as there is one, or after the given seconds."""
+        """Return finished futures, as soon as there is one, or after the given seconds."""
         return wait(futures, seconds, FIRST_COMPLETED).done
 
     def reason(self, future: Future[Ends], error: Exception) -> str:
-        """Why a future has an error instead of a result, as a sentence."""
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
         return f"{said.rstrip('.')}."
 
     def shutdown(self) -> None:  # noqa: B027 (an engine may have no workers)
-        """Have all workers save what they are doing, wait for them, and end them."""
+        """Have all workers save, wait for them, and end them."""
 
     def __enter__(self) -> Self:
         return self
@@ -128,7 +122,7 @@ class Engine(ABC):
 
 @dataclass(kw_only=True, eq=False)
 class Serial(Engine):
-    """One run after the other, in this process, whatever ``jobs`` is; how far each is can't be seen."""
+    """Runs in this process, one after the other, for any ``jobs``; without progress."""
 
     def __post_init__(self) -> None:
         self.jobs = 1
@@ -149,7 +143,7 @@ class Serial(Engine):
 
 @dataclass(kw_only=True, eq=False)
 class Pool(Engine):
-    """Processes on this machine, which stay from run to run; one that dies is replaced.
+    """Local processes that serve many runs; a dead one is replaced.
 
     Args:
         jobs: How many; by default as many as there are cores for the threads of each run, and for runs that
@@ -187,7 +181,7 @@ class Pool(Engine):
         return f"its process was ended by {name}{out_of_memory}."
 
     def shutdown(self) -> None:
-        """Tell all to save and end, and wait for them; a second Ctrl-C does not wait."""
+        """Have all save and end, and wait for them, unless Ctrl-C comes again."""
         seats, self._seats = self._seats, []
         until = time.monotonic() + _GRACE
         for each in seats:
@@ -204,7 +198,7 @@ class Pool(Engine):
 
 
 class _Seat:
-    """Where one process sits, in an executor of its own, so that its death ends no other's run."""
+    """Slot for one process, with its own executor, so that its death ends no other run."""
 
     process: BaseProcess | None = None
     future: Future[Ends]
@@ -214,7 +208,6 @@ class _Seat:
         self.executor = self._new()
 
     def submit(self, *call: Any) -> Future[Ends]:
-        """Give the call to the process, or to a new one where there is none or it has died."""
         others = mp.active_children()
         with workers.changed_environment(self._environment):
             try:
@@ -230,7 +223,7 @@ class _Seat:
 
 
 def _begin(threads: int) -> None:
-    """Have the process end when it is told to, and with the driver; a training first saves what it has."""
+    """Make the process end on request, and with the driver; a training saves first."""
     if hasattr(os, "setsid"):
         with suppress(OSError):
             os.setsid()  # Ctrl-C in the terminal is for the driver, which tells the workers itself
@@ -251,7 +244,7 @@ def _follow_driver() -> None:
 
 
 def _call(function: Function, store: str, *items: Item) -> Ends:
-    """Call a function; where the driver has gone meanwhile, nobody waits for what it returns."""
+    """Call a function; nobody waits for the result if the driver has gone."""
     ends = function(store, *items)
     driver = mp.parent_process()
     if driver is not None and not driver.is_alive():
@@ -260,7 +253,7 @@ def _call(function: Function, store: str, *items: Item) -> Ends:
 
 
 def _gpu_of(place: int, count: int) -> str:
-    """The GPU of a worker, among those that this process sees."""
+    """Return a worker's GPU among those that this process sees."""
     seen = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     return (seen if len(seen) == count else [*map(str, range(count))])[place % count]
 
@@ -270,7 +263,7 @@ def _gpu_of(place: int, count: int) -> str:
 
 @dataclass(frozen=True)
 class Work:
-    """A function as another machine calls it: in the folder of the sweep, if it is there."""
+    """A function for another machine, called in the sweep's folder if that exists."""
 
     function: Function
     folder: str
@@ -283,13 +276,13 @@ class Work:
         return self.function(store, *items)
 
     def checkpoint(self, store: str, *items: Item) -> Any:
-        """Called by submitit shortly before a job's time is over; queues the job again, which resumes."""
+        """Queue the job again to resume; submitit calls this shortly before the time limit."""
         return import_module("submitit").helpers.DelayedSubmission(self, store, *items)
 
 
 @dataclass(kw_only=True, eq=False)
 class Ray(Engine):
-    """Tasks of Ray, each with the cores that its recipe needs; what a dead machine had is done elsewhere.
+    """Ray tasks with the cores of their recipes; those of a dead machine move elsewhere.
 
     Args:
         jobs: How many at once; by default as many as the cluster holds.
@@ -319,13 +312,13 @@ class Ray(Engine):
         self.address = self.address or os.environ.get("RAY_ADDRESS", "")
 
     def _fitting(self, items: Sequence[Item]) -> int:
-        """How many the cluster has room for; a Ray of this machine is started by the first run."""
+        """Return the cluster's capacity; the first run starts a local Ray."""
         here = workers.available_cores()
         cores = self._connected().cluster_resources().get("CPU", 1.0) if self.address else here
         return int(cores // self.threads)
 
     def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
-        """Submit a task that Ray does not repeat: the store knows whether it is to be done again."""
+        """Submit a task without Ray's retries; the store decides about repeats."""
         ray = self._connected()
         threads = max(item.task.threads(item.settings) for item in items)
         has_gpus = ray.cluster_resources().get("GPU", 0) > 0
@@ -349,7 +342,7 @@ class Ray(Engine):
         return super().reason(future, getattr(error, "cause", None) or error)
 
     def shutdown(self) -> None:
-        """Have all save and end, wait for them, end those that did not, and leave the cluster."""
+        """Have all save and end, wait, kill the rest, and leave the cluster."""
         if self._ray is None:
             return
         running = list(self._futures)
@@ -373,7 +366,7 @@ class Ray(Engine):
 
 @dataclass(kw_only=True, eq=False)
 class Submitit(Engine):
-    """Jobs of Slurm; one that reaches its time limit is queued again, and goes on from its last epoch.
+    """Slurm jobs; one at its time limit is queued again, and resumes after its last epoch.
 
     Args:
         jobs: How many jobs are queued or running at once; by default 100 on Slurm, and as many as the cores
@@ -413,7 +406,6 @@ class Submitit(Engine):
         return workers.available_cores() // self.threads if is_local else 100
 
     def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
-        """Submit a job, which has the methods of a future."""
         return self.submit_all(function, store, [[*items]])[0]
 
     def submit_all(self, function: Function, store: str, chunks: Sequence[list[Item]]) -> list[Future[Ends]]:
@@ -425,7 +417,7 @@ class Submitit(Engine):
         return jobs
 
     def wait(self, futures: Collection[Future[Ends]], seconds: float) -> Collection[Future[Ends]]:
-        """Look for finished futures now and then, at Slurm less often."""
+        """Poll for finished futures, less often with Slurm."""
         done = [each for each in futures if each.done()]
         if not done:
             time.sleep(0.2 if self._executor.cluster == "local" else 5.0)
@@ -436,7 +428,6 @@ class Submitit(Engine):
         return f"its job {job.job_id} ended as {job.state}; its log is {job.paths.stderr}."
 
     def shutdown(self) -> None:
-        """Cancel what is queued or runs."""
         self._executor = None
         jobs, self._submitted = [each for each in self._submitted if not each.done()], []
         for each in jobs:
@@ -467,7 +458,7 @@ ENGINES: Mapping[str, type[Engine]] = {"pool": Pool, "ray": Ray, "serial": Seria
 
 
 def build_engine(text: str, *, jobs: int | None = None) -> Engine:
-    """The engine that ``text`` describes, such as ``pool``.
+    """Build the engine for a text such as ``pool``.
 
     Raises:
         InputError: If there is no such engine, or it has no such setting.

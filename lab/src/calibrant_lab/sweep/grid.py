@@ -1,4 +1,4 @@
-"""A grid: every combination of the values of some settings, read from TOML."""
+"""Grids, read from TOML: every combination of some settings' values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KEYS = ("task", "recipe", "settings", "axes", "zip", "exclude", "override")
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One combination: the ``axes`` that the grid varies, with their values here, and all ``settings``.
+    """One combination: its values of the grid's ``axes``, and all ``settings``.
 
     ``calibrant_lab.sweep.tasks.training.recipe_of`` gives the recipe of a training.
     """
@@ -45,7 +45,7 @@ class Grid:
     """Every combination of the values of some settings.
 
     Attributes:
-        task: What is done at each point.
+        task: The task of each point.
         points: In order: the first axis varies slowest.
         num_excluded: How many combinations the grid excludes.
         num_merged: How many more came to the same settings as an earlier one.
@@ -130,7 +130,6 @@ class Grid:
         return cls(task=task, points=tuple(found.values()), num_excluded=excluded, num_merged=merged)
 
     def only(self, wanted: Wanted) -> Grid:
-        """The points whose settings have these values."""
         check_names(wanted, self.points[0].settings, "--where")
         points = tuple(point for point in self.points if matches(point.settings, wanted))
         if not points:
@@ -139,7 +138,7 @@ class Grid:
         return replace(self, points=points)
 
     def without(self, known: Iterable[Settings], source: str) -> Grid:
-        """The points that are not among runs known by their settings; ``source`` has these."""
+        """Return the points that are not among known runs, listed in ``source``."""
         own = self.points[0].settings.keys()
         done = set[str]()
         for settings in known:
@@ -155,7 +154,7 @@ class Grid:
         return ", ".join(list(found)[:_SHOWN]) + (" or another" if len(found) > _SHOWN else "")
 
     def items(self, fingerprints: Fingerprints | None = None) -> tuple[Item, ...]:
-        """The runs, named; reads data whose fingerprint is not known."""
+        """Return the named runs; read data without a known fingerprint."""
         known = fingerprints or Fingerprints()
         return tuple(self._item(point, known) for point in self.points)
 
@@ -168,13 +167,13 @@ class Grid:
 
 
 def load_grid(path: str | os.PathLike[str], *, budget: Budget = "full") -> Grid:
-    """Read a grid from a TOML file, or by the name of one that comes along, as :meth:`Grid.read` does."""
+    """Read a grid from a TOML file, or a bundled one by name; see :meth:`Grid.read`."""
     path = file_on_shelf(Path(path), "grid")
     return Grid.read(read_toml(path), source=str(path), folder=path.parent, budget=budget)
 
 
 def _override(table: Mapping[str, Any], source: str) -> tuple[Wanted, Settings]:
-    """The settings that a run has, and those that it gets."""
+    """Return the conditions on a run, and the settings for it."""
     for key in table:
         if key not in {"when", "set"}:
             raise InputError(f"{source}: [[override]] has `when` and `set`; got {key!r}.")
@@ -195,7 +194,7 @@ def _complete(task: Task, settings: Settings, source: str) -> Settings:
 
 
 def _name(task: Task, settings: Settings) -> str:
-    """A name that settings share if they give the same numbers."""
+    """Return a name shared by all settings with equal numbers."""
     return canonical(task.deciding(settings))
 
 
@@ -237,7 +236,7 @@ def _tables(content: Mapping[str, Any], key: str, source: str) -> list[dict[str,
 
 
 def _combinations(content: Mapping[str, Any], known: Sequence[str], source: str) -> Iterator[dict[str, Any]]:
-    """Values of the axes, the first one varying slowest; what is zipped varies together."""
+    """Yield values of the axes, the first varying slowest; zipped ones vary together."""
     axes = content.get("axes", {})
     if not isinstance(axes, dict):
         raise InputError(f"{source}: write [axes], with single brackets, and lists of values below it.")

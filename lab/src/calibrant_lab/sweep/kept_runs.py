@@ -1,8 +1,8 @@
-"""The runs of a study in one file: what a store holds of them, without weights and predictions.
+"""The runs of a study in one file: a store's content without weights and predictions.
 
-A results file of a grid's study is ``{"common": …, "runs": […], "also": …}``. A run has three tables:
-``settings``, what ``found`` it gave, and by what it was ``made``; what all runs have alike stands once, in
-``common``. ``also`` is what the page needs and no run tells.
+A results file of a grid's study is ``{"common": …, "runs": […], "also": …}``. A run has three tables: its
+``settings``, its results ``found``, and how it was ``made``; ``common`` has the entries that all runs share.
+``also`` has the page's other data.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
 Values: TypeAlias = Mapping[str, Any]
 _TABLES = ("settings", "made", "found")
 MADE = ("calibrant", "torch", "instructions", "processor")
-"""By what a run is made, as far as its numbers may depend on it, on a CPU."""
+"""Software and hardware that can change a run's numbers on a CPU."""
 DEVICE = "device"
 """The name of the GPU, for a run that was made on one; ``mps`` for that of a Mac."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeptRun:
-    """A run as a results file has it."""
+    """A run in a results file."""
 
     settings: Values  # all that the task was given
     made: Values = field(default_factory=dict[str, Any])
     """The ``version`` of the numbers, what ``MADE`` names, ``device`` and ``cpu_seconds``, as far as
     known."""
-    found: Values  # what the page is made of
+    found: Values  # content of the page
 
     @property
     def flat(self) -> dict[str, Any]:
-        """Settings and findings in one, with the ``device`` of a run that was made on a GPU."""
+        """Settings and results in one dictionary, with the ``device`` of a GPU run."""
         device = {DEVICE: self.made[DEVICE]} if DEVICE in self.made else {}
         return {**self.settings, **self.found, **device}
 
 
 def keep(result: RunResult, found: Values, digits: int) -> KeptRun:
-    """A result of a store as in a results file, to this number of significant digits."""
+    """Convert a store's result for a results file, to this number of significant digits."""
     made = {"version": result.version} | {
         name: result.environment[name] for name in MADE if result.environment.get(name) is not None
     }
@@ -58,7 +58,7 @@ def keep(result: RunResult, found: Values, digits: int) -> KeptRun:
 
 
 def shortened(value: Any, digits: int) -> Any:
-    """All numbers to this number of significant digits; None for what is not finite."""
+    """Round all numbers to significant digits; None if not finite."""
     if isinstance(value, float):
         return rounded(value, digits)
     if isinstance(value, Mapping):
@@ -110,7 +110,7 @@ def _alike(tables: Sequence[Values]) -> dict[str, Any]:
 
 
 def united(kept: Sequence[KeptRun], new: Sequence[KeptRun], task: Task) -> list[KeptRun]:
-    """All runs; of two of the same numbers the new one, in the old one's place, unless it recorded less."""
+    """Merge runs; a new one replaces an old one with equal settings, unless it recorded less."""
     from calibrant_lab.sweep.tasks.task import canonical
 
     found: dict[str, KeptRun] = {}

@@ -1,4 +1,4 @@
-"""Which settings are meant: ``loss=focal*``, in grids and on the command line."""
+"""Match settings against patterns such as ``loss=focal*``, in grids and on the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Wanted: TypeAlias = Mapping[str, Any]
 
 
 def matches(settings: Mapping[str, Any], wanted: Wanted) -> bool:
-    """Whether every setting has the value, or one of the values.
+    """Return True if every setting has the value, or one of the values.
 
     Example:
         >>> matches({"loss": "focal(gamma=3)", "seed": 1}, {"loss": "focal*", "seed": [0, 1]})
@@ -37,7 +37,7 @@ def check_names(wanted: Iterable[str], known: Iterable[str], where: str) -> None
 
 
 def check_matched(wanted: Wanted, there: Sequence[Mapping[str, Any]], where: str) -> None:
-    """Refuse values that no settings have, naming the nearest."""
+    """Refuse values that no settings have, and name the nearest."""
     if any(matches(settings, wanted) for settings in there):
         return
     for name, value in wanted.items():
@@ -49,7 +49,7 @@ def check_matched(wanted: Wanted, there: Sequence[Mapping[str, Any]], where: str
 
 
 def read_wanted(texts: Sequence[str], *, option: str) -> dict[str, Any]:
-    """``name=value`` as options give it; ``|`` stands between alternatives.
+    """Parse options ``name=value``, with ``|`` between alternatives.
 
     Raises:
         InputError: If one has another form.
@@ -84,7 +84,7 @@ def _has(value: Any, wanted: Any) -> bool:
 
 
 def _is_same_call(value: str, wanted: str) -> bool:
-    """Whether both are ``name(setting=value)`` with the same values, however they are written."""
+    """Return True for ``name(setting=value)`` with equal values, in any notation."""
     try:
         return "(" in wanted and canonical_call(value) == canonical_call(wanted)
     except InputError:

@@ -1,4 +1,4 @@
-"""Where runs can be sent: experiment trackers, each by its own library."""
+"""Export runs to experiment trackers, each by its own library."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def export(target: str, results: Iterable[RunResult]) -> int:
 
 
 def _tensorboard(target: str) -> Send:
-    """A folder of event files for each run, which ``tensorboard --logdir`` shows."""
+    """Write a folder of event files per run, for ``tensorboard --logdir``."""
     writers: Any = import_module("torch.utils.tensorboard.writer")
 
     def send(result: RunResult) -> bool:
@@ -60,7 +60,7 @@ def _tensorboard(target: str) -> Send:
 
 
 def _mlflow(target: str) -> Send:
-    """A run of its own in the experiment ``calibrant`` of a tracking server, a database or a folder."""
+    """Write a run in the experiment ``calibrant`` of a tracking server, a database or a folder."""
     entities: Any = import_module("mlflow.entities")
     tracking: Any = import_module("mlflow.tracking")
     client: Any = tracking.MlflowClient(tracking_uri=target)
@@ -97,7 +97,7 @@ def _batched(entries: list[Any], size: int) -> Iterable[list[Any]]:
 
 
 def _wandb(target: str) -> Send:
-    """Offline runs below a folder, which ``wandb sync`` uploads; nothing goes over the network."""
+    """Write offline runs to a folder, for upload by ``wandb sync``."""
     tracker: Any = import_module("wandb")
     folder = Path(target)
     folder.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ def _wandb(target: str) -> Send:
 
 
 SINKS: Mapping[str, Callable[[str], Send]] = {"tensorboard": _tensorboard, "mlflow": _mlflow, "wandb": _wandb}
-"""By name: takes the place that the runs go to."""
+"""Writers by name; each takes its target."""
 
 
 def curves(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:
@@ -134,7 +134,7 @@ def curves(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:
 
 
 def finals(result: RunResult) -> dict[str, float]:
-    """The numbers of the test split by stage and name, what was fitted, and the time that it took."""
+    """Return the test split's numbers by stage and name, fitted parameters, and the time."""
     return {
         **_numbers(result.metrics, "test/"),
         **_numbers(result.parameters, "fitted/"),
@@ -144,13 +144,13 @@ def finals(result: RunResult) -> dict[str, float]:
 
 
 def _with_finals(result: RunResult) -> list[tuple[int, dict[str, float]]]:
-    """The curves, and with the last of their steps the final numbers."""
+    """Return the curves, with the final numbers at the last step."""
     steps = [*curves(result)]
     return [*steps, (steps[-1][0] if steps else 0, finals(result))]
 
 
 def _numbers(content: Mapping[str, Any], before: str = "") -> dict[str, float]:
-    """Every finite number in nested tables, by the names on the way in letters that trackers allow."""
+    """Return every finite number of nested tables, by path in letters that trackers allow."""
     found: dict[str, float] = {}
     for name, value in content.items():
         path = before + re.sub(r"[^\w.-]+", "-", name).strip("-")

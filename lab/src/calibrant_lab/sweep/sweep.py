@@ -1,4 +1,4 @@
-"""A sweep: whatever of a grid is not done yet, by an engine, into a store; and what a worker does."""
+"""Sweeps: do the rest of a grid with an engine, into a store; and a worker's part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHOWN = (("error", "error {:.2%}"), ("ece", "ECE {:.2%}"), ("nll", "NLL {:.3f}"
 
 
 def attempt(store: str, *items: Item) -> Ends:
-    """Perform runs in a worker until a signal stops it; an error that is no run's own is the worker's."""
+    """Perform runs in a worker until a signal; raise errors outside runs."""
     ends: Ends = []
     for item in items:
         try:
@@ -41,10 +41,10 @@ def attempt(store: str, *items: Item) -> Ends:
 def perform(
     address: str, item: Item, *, outcome: Outcome | None = None, lost: Callable[[], None] = lambda: None
 ) -> Ended:
-    """Do a run unless it is done or another is at it, and put its result into the store.
+    """Do a run, unless it is done or taken, and store its result.
 
-    ``outcome`` is what became of it, where known already. ``lost`` is called from another thread if the lease
-    is lost, because this machine fell silent; it should have the run stopped.
+    ``outcome`` is its outcome, if known already. ``lost`` is called from another thread if the lease is lost,
+    because this machine fell silent; it should stop the run.
 
     Raises:
         KeyboardInterrupt: Only where the task raises it without having saved; it means to stop.
@@ -85,7 +85,7 @@ def _is_full_disk(error: BaseException | None) -> bool:
 
 
 def _measured(store: Store, item: Item) -> RunResult | None:
-    """The result that is there, measured again if it lacks numbers; None if the run must be done again."""
+    """Return an existing result, completed if it lacks numbers; None if the run must be repeated."""
     try:
         result = store.result(item.run)
         if is_covered(result, item):
@@ -97,12 +97,12 @@ def _measured(store: Store, item: Item) -> RunResult | None:
 
 
 def is_covered(result: RunResult, item: Item) -> bool:
-    """Whether a result has every number of the settings; one that failed or diverged needs none."""
+    """Return True if a result has all numbers of the settings, or failed or diverged."""
     return result.status != "finished" or item.task.covers(result, item.settings)
 
 
 def give_up(address: str, item: Item, reason: str) -> Ended:
-    """Record that a run failed whose workers died; a store that can't be written to ends the sweep."""
+    """Record a run as failed after its workers died; an unwritable store ends the sweep."""
     with said_of(address, "written to"):
         return perform(address, item, outcome=Outcome(status="failed", reason=reason))
 
@@ -113,7 +113,7 @@ def _store(address: str) -> Store:
 
 
 def _outcome(item: Item, session: RunSession, lease: Lease) -> Outcome:
-    """What becomes of the run; whatever is wrong with the run itself is an outcome too."""
+    """Return the run's outcome, also for errors of the run itself."""
 
     def tell(share: float, words: str) -> None:
         session.go_on()
@@ -158,32 +158,29 @@ def _done(result: RunResult) -> Ended:
     )
 
 
-ATTEMPTS = 3  # how often a run is tried whose worker dies
+ATTEMPTS = 3  # attempts at a run whose worker dies
 _POLL = 1.0  # seconds between looks at what another sweep is doing
 
 
 class Watcher:
-    """Told how a sweep goes; this one does nothing."""
+    """Observer of a sweep; this one does nothing."""
 
     def start(self, items: Sequence[Item], done: int, jobs: int) -> None:
-        """``items`` are to be done; ``done`` others of the grid have been before."""
+        """Start with ``items`` to do; ``done`` others of the grid are done."""
 
-    def progress(self, run: str, share: float, words: str) -> None:
-        """How far a run is."""
+    def progress(self, run: str, share: float, words: str) -> None: ...
 
-    def ended(self, end: Ended) -> None:
-        """A run has ended for a worker."""
+    def ended(self, end: Ended) -> None: ...
 
     def waiting(self, runs: int) -> None:
-        """All that is left is done by other sweeps at this moment."""
+        """Report that only runs of other sweeps are left."""
 
-    def stop(self) -> None:
-        """Nothing will follow."""
+    def stop(self) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a sweep came to: how many runs of the grid have which status, and which of them it did itself."""
+    """Outcome of a sweep: counts by status over the grid, and the runs it did itself."""
 
     total: int
     statuses: dict[str, int]
@@ -191,22 +188,22 @@ class Report:
 
     @property
     def failed(self) -> int:
-        """Runs that failed; diverged ones have not."""
+        """Number of failed runs, without diverged ones."""
         return self.statuses.get("failed", 0)
 
 
 def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watcher | None = None) -> Report:
-    """Do what is not done; waits for runs that other sweeps are doing.
+    """Do all missing runs; wait for those of other sweeps.
 
     Args:
-        items: Of :meth:`calibrant_lab.sweep.grid.Grid.items`.
-        store: Where results go; what it holds is not done again.
-        engine: What does the work; entered and left here.
-        watcher: Told how it goes.
+        items: Runs of :meth:`calibrant_lab.sweep.grid.Grid.items`.
+        store: Store of the results; finished runs are not repeated.
+        engine: Engine for the runs; entered and left here.
+        watcher: Observer of the progress.
 
     Raises:
         OSError: If the disk is full; no run has failed for that.
-        KeyboardInterrupt: After Ctrl-C; what is finished is kept, and what was begun is saved.
+        KeyboardInterrupt: After Ctrl-C; finished runs are kept, and others are saved.
     """
     watcher, deaths, here = watcher or Watcher(), Counter[str](), 0
     known = {item.run: item for item in items}
@@ -233,7 +230,7 @@ def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watch
 
 
 def pending_of(items: Sequence[Item], store: Store) -> list[Item]:
-    """Runs without a result, or with one that lacks numbers of their settings."""
+    """Return the runs without a result, or with missing numbers."""
     known = {item.run: item for item in items}
     results = [each for each in store.results(status=None) if each.run in known]
     done = {each.run for each in results if is_covered(each, known[each.run])}
@@ -241,7 +238,6 @@ def pending_of(items: Sequence[Item], store: Store) -> list[Item]:
 
 
 def _ends(items: Sequence[Item], store: Store, engine: Engine, watcher: Watcher) -> Iterator[Ended]:
-    """How the runs end that an engine does, beginning in the order given."""
     address = store.address if "://" in store.address else str(Path(store.address).absolute())
     waiting, running, looked = deque(items), dict[Future[Ends], list[Item]](), time.monotonic()
     while waiting or running:
@@ -254,7 +250,7 @@ def _ends(items: Sequence[Item], store: Store, engine: Engine, watcher: Watcher)
             chunk = running.pop(future)
             try:
                 yield from future.result()
-            except Exception as error:  # of any library: the worker broke down, wherever in its runs it was
+            except Exception as error:  # any library's error: the worker broke down
                 reason = engine.reason(future, error)
                 yield from [Ended(run=item.run, state="died", reason=reason) for item in chunk]
         if time.monotonic() - looked >= store.leases.note_every:
@@ -265,7 +261,7 @@ def _ends(items: Sequence[Item], store: Store, engine: Engine, watcher: Watcher)
 
 
 def _judged(end: Ended, item: Item, store: Store, deaths: Counter[str]) -> Ended:
-    """The end of a run; of one whose worker died too often, that it failed for good."""
+    """Turn the end of a run into failure if its workers died too often."""
     if end.state != "died":
         return end
     if end.ends_all:

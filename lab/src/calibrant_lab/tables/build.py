@@ -1,4 +1,4 @@
-"""From results and a layout to a table: means, paired tests, and published numbers beside them."""
+"""Build a table from results and a layout: means, paired tests, and published numbers."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _MOST_FLIPPED = 14  # seeds up to which all signs are tried; beyond it the t tes
 
 
 class Comparison(NamedTuple):
-    """A paired difference and its two-sided p-value, each None where too few seeds are shared.
+    """A paired difference and its two-sided p-value, each None for too few common seeds.
 
-    ``test`` says how it was found, as in ``"t, df = 4"``, or why it was not.
+    ``test`` is the test, such as ``"t, df = 4"``, or the reason why there is none.
     """
 
     difference: Mean | None
@@ -45,7 +45,7 @@ class Comparison(NamedTuple):
 
 
 def compare(first: Mapping[object, float], second: Mapping[object, float], test: Test = "t") -> Comparison:
-    """The difference of two arms by what both were repeated over.
+    """Compare two arms, paired by their repeats.
 
     Example:
         >>> found = compare({0: 1.0, 1: 2.0, 2: 3.5}, {0: 0.5, 1: 1.0, 2: 2.0, 3: 9.0})
@@ -75,7 +75,7 @@ def compare(first: Mapping[object, float], second: Mapping[object, float], test:
 def adjusted(
     p_values: pd.Series | Sequence[float], correction: Correction | Literal["benjamini-yekutieli"]
 ) -> pd.Series:
-    """p-values with the others of their family accounted for; NaN stays, and is no part of the family.
+    """Adjust p-values within their family; NaN stays out.
 
     Holm's method bounds the chance of any false finding, Benjamini and Hochberg's the expected share of false
     ones among the findings, and Benjamini and Yekutieli's the same however the tests depend on one another.
@@ -98,7 +98,7 @@ def adjusted(
 def against_all(
     best: Mapping[object, float], others: Sequence[Mapping[object, float]], test: Test
 ) -> Comparison:
-    """The comparison of the best arm with the one that differs from it least.
+    """Compare the best arm with its closest competitor.
 
     The best was chosen by looking; two-sided tests against all others make up for that, with no further
     correction.
@@ -114,7 +114,7 @@ Keys = Mapping[str, Any]  # the value of each level: of a setting, or a paper's 
 
 
 class Reading(NamedTuple):
-    """A number of a run, unscaled, or why there is none; its stage, and the parameter in brackets."""
+    """An unscaled number of a run, or why it is missing; its stage, and a bracketed parameter."""
 
     value: float | None = None
     why: str = ""
@@ -123,10 +123,7 @@ class Reading(NamedTuple):
 
 
 def tidy(layout: Layout, results: Iterable[RunResult], wanted: Iterable[Keys]) -> pd.DataFrame:
-    """A row for each run and place: its ``keys``, and by them ``row`` and ``column``, None for no place.
-
-    Points that a grid wants have the status ``wanted`` and no ``run``.
-    """
+    """Return a row per run and place: ``keys``, ``row`` and ``column``; wanted points have no ``run``."""
     runs = [(each.settings, each.status, each) for each in results]
     rows = [
         (keys, status, run, settings.get(layout.repeat, run and run.run))
@@ -142,14 +139,14 @@ def tidy(layout: Layout, results: Iterable[RunResult], wanted: Iterable[Keys]) -
 
 
 def places(layout: Layout, settings: Keys) -> list[Keys]:
-    """Where a run counts; of a paper's names a run can have several, and another network has its own."""
+    """Return a run's places; it can have several of a paper's names, and other networks get their own."""
     if layout.paper:
         return _papers_own(layout, layout.levels, settings)
     return [{level: settings.get(level) for level in layout.levels}]
 
 
 def heads(layout: Layout, levels: Sequence[str], there: Iterable[Keys]) -> dict[str, Keys]:
-    """The rows or columns of a table in their order, by what ``row`` and ``column`` of the frame are."""
+    """Return the ordered rows or columns of a table, by ``row`` and ``column`` of the frame."""
 
     def order(keys: Keys) -> list[Any]:
         if not layout.paper:
@@ -165,7 +162,7 @@ def heads(layout: Layout, levels: Sequence[str], there: Iterable[Keys]) -> dict[
 
 
 def _papers_own(layout: Layout, levels: Sequence[str], settings: Keys | None = None) -> list[Keys]:
-    """Every combination of the paper's names; data sets come with their networks. Of them those of a run."""
+    """Return a paper's name combinations, datasets with their networks; or those of a run."""
 
     def named(level: str, name: str) -> bool:
         return settings is None or level == "calibrator" or accepts(level, name, settings)
@@ -189,7 +186,7 @@ def _papers_own(layout: Layout, levels: Sequence[str], settings: Keys | None = N
 
 
 def natural(value: Any) -> list[tuple[int, float, str]]:
-    """By which values are sorted: numbers by size, also those within words."""
+    """Return a sort key that orders numbers by size, also inside words."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return [(0, float(value), "")]
     parts = re.split(r"(\d+(?:\.\d+)?)", str(value))
@@ -197,7 +194,7 @@ def natural(value: Any) -> list[tuple[int, float, str]]:
 
 
 def read(quantity: TableQuantity, result: RunResult, stages: Sequence[str] = ()) -> Reading:
-    """The number of a quantity; ``stages`` take the place of the quantity's own where it has none."""
+    """Return a quantity's number; ``stages`` apply if the quantity has none."""
     name = quantity.name
     match quantity.source:
         case None:
@@ -217,7 +214,7 @@ def read(quantity: TableQuantity, result: RunResult, stages: Sequence[str] = ())
 
 
 def setting(settings: Keys, name: str) -> Any:
-    """A setting, or as ``loss.gamma`` one of the loss's own; None if there is none."""
+    """Return a setting, or as ``loss.gamma`` one of the loss's own; None if missing."""
     head, _, inner = name.partition(".")
     if name in settings or head not in settings:
         return settings.get(name)
@@ -245,7 +242,7 @@ def _number(value: Any, name: str) -> Reading:
 
 
 def _inside(content: Keys, path: str) -> Any:
-    """What lies at the end of names with points between them; a name may hold points itself."""
+    """Look up a dotted path, whose names can contain dots."""
     if path in content:
         return content[path]
     head, dot, rest = path.partition(".")
@@ -258,7 +255,7 @@ _COSMETIC = ("hardware", "record")  # sections of settings that do not decide a 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a table is computed."""
+    """Options of a table's computation."""
 
     against: str | None = None  # the arm with which all others are compared, by its name in the table
     test: Test = "t"  # Student's t, or an exact test by the signs of the differences
@@ -269,9 +266,9 @@ class Options:
 
 
 class Cell(NamedTuple):
-    """One cell of a table; numbers are scaled as they are shown."""
+    """Cell of a table; numbers are scaled for display."""
 
-    keys: Keys  # what row and column stand for, by level
+    keys: Keys  # meaning of row and column, by level
     at: str  # the same in words
     quantity: TableQuantity  # what it shows
     values: Mapping[Any, float]  # by what the runs repeat
@@ -288,9 +285,9 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table as data, before anyone decides how it looks."""
+    """Table as data, independent of format."""
 
-    layout: Layout  # what it was made by
+    layout: Layout  # origin
     options: Options  # how it was computed
     rows: Sequence[tuple[str, ...]]  # the words beside each row
     columns: Sequence[tuple[str, ...]]  # the words above each column
@@ -305,12 +302,11 @@ class Table:
 
     @property
     def flat(self) -> list[Cell]:
-        """All cells, without their tests."""
         return [Cell(*cell) for cell in self.cells[[*Cell._fields]].itertuples(index=False)]
 
 
 def build_table(layout: Layout, results: Sequence[RunResult], options: Options | None = None) -> Table:
-    """A table of results.
+    """Build a table of results.
 
     Args:
         layout: Rows, columns and cells.
@@ -394,7 +390,7 @@ def _cell(layout: Layout, keys: Keys, quantity: TableQuantity | None, group: Seq
 
 
 def _check_alone(layout: Layout, group: Sequence[Any], at: str) -> None:
-    """Refuse to take two runs that differ in more than what is repeated for one."""
+    """Refuse two runs that differ in more than the repeated setting."""
     seen: dict[Any, RunResult] = {}
     for each in group:
         if each.run and (other := seen.setdefault(each.repeat, each.run)) is not each.run:
@@ -409,7 +405,7 @@ def _check_alone(layout: Layout, group: Sequence[Any], at: str) -> None:
 
 
 def _strays(layout: Layout, group: Sequence[Any]) -> list[str]:
-    """Settings that vary over a cell's runs besides what is repeated, and not only along with it."""
+    """Return settings that vary within a cell independently of the repeats."""
     settings = [each.run.settings for each in group if each.run]
     return [
         name
@@ -444,7 +440,7 @@ def _interval(layout: Layout, fact: Fact | None) -> float | None:
 
 
 def _compared(layout: Layout, cells: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Mark the best of each group, and compare with the arm; each question is a family of tests."""
+    """Mark the best of each group, and compare with the arm; each question is a test family."""
     levels, test = layout.compared, options.test
     arms = [", ".join(_words({k: v for k, v in keys.items() if k in levels})) for keys in cells["keys"]]
     rest = [repr([v for k, v in keys.items() if k not in levels]) for keys in cells["keys"]]
@@ -468,7 +464,6 @@ def _compared(layout: Layout, cells: pd.DataFrame, options: Options) -> pd.DataF
 
 
 def _arm(wanted: str, arms: Sequence[str], levels: Sequence[str], cells: pd.DataFrame) -> str:
-    """The arm of that name, as it stands in the table or in the paper."""
     own = [", ".join(str(v) for k, v in keys.items() if k in levels) for keys in cells["keys"]]
     found = {**dict(zip(own, arms, strict=True)), **dict(zip(arms, arms, strict=True))}
     if wanted not in found:

@@ -1,4 +1,4 @@
-"""From results to a figure: a quantity against a setting, each run and the mean over what is repeated."""
+"""Draw a quantity against a setting: each run, and the mean over repeats."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ Curves = Mapping[str, Sequence[tuple[float | str, Cell]]]
 def draw(
     results: Sequence[RunResult], quantities: Sequence[TableQuantity], across: str, *, by: str | None = None
 ) -> Figure:
-    """A panel for each quantity against a setting: of a table, each row as a curve.
+    """Draw a panel per quantity against a setting; table rows become curves.
 
-    Small marks are runs, large ones means, bars 95% intervals of the means of three runs or more. ``across``
-    may be a setting of the loss, as ``loss.gamma``; without ``by`` whatever else varies makes the curves.
+    Small marks are runs, large ones means, bars 95% intervals of means of at least three runs. ``across`` can
+    be a setting of the loss, such as ``loss.gamma``; without ``by``, all other variation gives curves.
     """
     xs = [position(each.settings, across) for each in results]
     there = [
@@ -115,7 +115,6 @@ def _panel(ax: Axes, curves: Curves) -> None:
 
 
 def _words_below(ax: Axes, words: Sequence[str]) -> dict[str, float]:
-    """A tick for each word; long ones are turned."""
     ax.set_xticks(range(len(words)), words)
     if max(map(len, words)) > _LONG:
         ax.tick_params(axis="x", rotation=30)
@@ -125,7 +124,6 @@ def _words_below(ax: Axes, words: Sequence[str]) -> dict[str, float]:
 
 
 def _numbers_below(ax: Axes, numbers: Sequence[float]) -> None:
-    """A tick for each number, on a logarithmic scale where they span much."""
     if numbers[0] > 0 and numbers[-1] / numbers[0] >= _SPAN:
         ax.set_xscale("log")
         ax.xaxis.set_minor_locator(NullLocator())
@@ -135,7 +133,7 @@ def _numbers_below(ax: Axes, numbers: Sequence[float]) -> None:
 
 
 def position(settings: Mapping[str, Any], across: str) -> float | str | None:
-    """Where a run stands: its setting, a number or a word."""
+    """Return a run's x position: its setting, a number or a word."""
     value = setting(settings, across)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None if value is None else str(value)
@@ -143,7 +141,7 @@ def position(settings: Mapping[str, Any], across: str) -> float | str | None:
 
 
 def quantity_of(text: str) -> TableQuantity:
-    """A quantity as the command line names it: ``ece``, ``nll@temperature``, ``parameter:temperature``.
+    """Parse a quantity of the command line: ``ece``, ``nll@temperature``, ``parameter:temperature``.
 
     Raises:
         InputError: If there is no such source.

@@ -1,4 +1,4 @@
-r"""The formats of a table: for the terminal, Markdown, LaTeX, tidy CSV and HTML."""
+r"""Table formats: terminal, Markdown, LaTeX, tidy CSV and HTML."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def terminal_text(table: Table) -> str:
 
 
 def rendered(table: Table, *, width: int | None = None) -> RenderableType:
-    """The table for a console, in blocks if its columns do not fit into ``width``."""
+    """Return the table for a console, in blocks if it exceeds ``width``."""
     shown = show(table)
     below = Grid.grid()
     below.add_column(width=min(width or _NOTES, _NOTES), overflow="fold")
@@ -77,7 +77,6 @@ def rendered(table: Table, *, width: int | None = None) -> RenderableType:
 
 
 def _blocks(shown: Shown, width: int) -> list[list[int]]:
-    """Columns that fit beside each other, in their order."""
     words = [*zip(shown.levels, *shown.rows, strict=True)]
     first = sum(2 + max(map(len, each)) for each in words)
     blocks: list[list[int]] = [[]]
@@ -114,7 +113,7 @@ def _cell(lines: Sequence[Line]) -> Text:
 
 
 def _words(line: Line) -> str:
-    """A line with what can be seen without weights and raised letters."""
+    """Return a line's text without bold and superscripts."""
     return f"{'▸ ' if line.best else ''}{line.text}{f' {line.marks}' if line.marks else ''}"
 
 
@@ -149,7 +148,7 @@ def _markdown_line(line: Line) -> str:
 
 
 def latex_text(table: Table) -> str:
-    r"""A floating table for ``\usepackage{booktabs}``; what is wider than the page is scaled down to it."""
+    r"""Return a floating table for ``\usepackage{booktabs}``, scaled to the page width."""
     shown = show(table)
     words = len(shown.levels)
     body = [
@@ -183,7 +182,7 @@ def latex_text(table: Table) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Text that LaTeX sets as it is.
+    r"""Escape text for LaTeX.
 
     Example:
         >>> print(escaped("50 % of a_b ± 1"))
@@ -194,7 +193,7 @@ def escaped(text: str) -> str:
 
 
 def _latex_heads(shown: Shown) -> list[str]:
-    """A line for each level, with a rule below what stands over several columns."""
+    """Return a line per level, with rules below heads over several columns."""
     found: list[str] = []
     for level, spans in enumerate(shown.heads, 1):
         last = level == len(shown.heads)
@@ -223,7 +222,7 @@ def _latex_line(line: Line | None) -> str:
 
 
 def csv_text(table: Table) -> str:
-    """A row for each cell: intervals at 95%, numbers to twelve digits, ``values`` as JSON by seed."""
+    """Return a row per cell: 95% intervals, twelve digits, ``values`` as JSON by seed."""
     levels, counted = table.layout.levels, table.options.wanted is not None
     cells: list[Any] = [*table.cells.itertuples()]
     rows = [[*(each.keys.get(level) for level in levels), *_numbers(each, counted=counted)] for each in cells]
@@ -251,7 +250,7 @@ def _ends(mean: Mean | float | None) -> tuple[float | None, ...]:
 
 
 def html_text(table: Table) -> str:
-    """A page that needs no network, in the style of the reports."""
+    """Return an offline page in the style of the reports."""
     shown = show(table)
     return templates().get_template("result_table.html").render(shown=shown, heads=shown.heads)
 

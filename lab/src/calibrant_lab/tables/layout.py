@@ -1,4 +1,4 @@
-"""What a table shows: rows, columns and cells as a TOML file asks for them."""
+"""Rows, columns and cells of a table, read from TOML."""
 
 from __future__ import annotations
 
@@ -35,18 +35,16 @@ _MOST = 8  # quantities of a task without stages that are shown
 
 @dataclass(frozen=True, kw_only=True)
 class TableQuantity:
-    """The content of a cell."""
+    """Content of a cell."""
 
     title: str  # its head
     source: FoundIn | None
-    """Where it is in a run's result: a ``metric``, a fitted ``parameter``, the ``last`` of what was
-    recorded after each epoch, a ``setting``, something in ``more``, or what was ``spent``. None for what only
-    a paper has.
-    """
-    name: str  # what it is called there
+    """Source in a run's result: a ``metric``, a fitted ``parameter``, the ``last`` epoch's record, a
+    ``setting``, something in ``more``, or the time ``spent``. None for a paper's own quantities."""
+    name: str  # its name there
     stage: tuple[str, ...] = ()
     """Names of stages, of which the first that a run has counts; empty for the run's first stage."""
-    scale: float = 1.0  # what it is multiplied by
+    scale: float = 1.0  # factor
     unit: str = ""  # its unit then
     digits: int = 3  # digits after the point
     better: Literal["lower", "higher"] | None = None
@@ -63,11 +61,11 @@ class TableQuantity:
 class Layout:
     """Rows, columns and cells of a table."""
 
-    title: str = ""  # what it is a table of
+    title: str = ""  # title of the table
     rows: tuple[str, ...]
     """Settings whose values make the rows; of a paper's table its own names for them: ``dataset``, ``model``,
     ``method``, ``calibrator``."""
-    columns: tuple[str, ...] = ()  # the same of the columns; may be empty
+    columns: tuple[str, ...] = ()  # settings whose values make the columns; may be empty
     cells: tuple[TableQuantity, ...]  # what stands in the cells
     quantities: Literal["columns", "rows"] = "columns"  # whether these are columns or rows, below the others
     compare: tuple[str, ...] = ()  # the rows and columns whose values are compared with one another
@@ -87,7 +85,7 @@ class Layout:
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The levels whose values are compared; by default losses, or else the rows."""
+        """Levels whose values are compared; by default losses, or else the rows."""
         usual = tuple(level for level in self.levels if level in {"loss", "method"})
         return self.compare or usual or self.rows
 
@@ -131,7 +129,6 @@ class Layout:
 
 @cache
 def layouts() -> Mapping[str, Path]:
-    """The layouts that come with the library, by name, in the order of the papers' tables."""
     papers = ("mukhoti", "komisarenko", "fcl")
     keys = {path: path.stem.split("-") for path in FOLDER.glob("*.toml")}
     ordered = sorted(keys, key=lambda path: (papers.index(keys[path][0]), int(keys[path][1])))
@@ -139,7 +136,7 @@ def layouts() -> Mapping[str, Path]:
 
 
 def layout_named(name: str) -> Layout:
-    """A layout by its name, or by the path of a TOML file.
+    """Load a layout by name, or from a TOML file.
 
     Raises:
         InputError: If there is none, it is not TOML, or :meth:`Layout.read` refuses it.
@@ -155,10 +152,7 @@ def layout_named(name: str) -> Layout:
 
 
 def shown_usually(source: str | None, name: str) -> dict[str, Any]:
-    """Title, scale, unit, digits and the better end of a quantity where a layout does not say.
-
-    Metrics that are fractions are shown in per cent; which they are, the roster of quantities says.
-    """
+    """Return a quantity's default title, scale (fractions in per cent), unit, digits and better end."""
     if source == "metric" and name != "error":
         from calibrant.evaluation.quantities import QUANTITIES
 
@@ -216,7 +210,6 @@ def _texts(content: Mapping[str, Any], name: str, source: str) -> tuple[str, ...
 
 
 def _networks(content: Any, source: str) -> tuple[tuple[str, str], ...]:
-    """Pairs, or the name of a paper's list of them."""
     known = cast("Mapping[str, Any]", roster()["networks"])
     if isinstance(content, str) and content not in known:
         raise InputError(f"there are no networks {content!r}{nearest(content, known)}")
@@ -230,7 +223,7 @@ def _networks(content: Any, source: str) -> tuple[tuple[str, str], ...]:
 
 
 def usual_layout(results: Sequence[RunResult]) -> Layout:
-    """A row for all that varies; error, NLL, ECE before and after the first calibrator, its temperature."""
+    """Return rows of varying settings; error, NLL, ECE before and after calibration, and temperature."""
     if not results:
         raise InputError("there is no run to make a table of.")
     settings = results[0].settings
@@ -240,7 +233,7 @@ def usual_layout(results: Sequence[RunResult]) -> Layout:
 
 
 def varying(results: Sequence[RunResult], repeat: str) -> list[str]:
-    """Settings that tell the runs apart: the axes of their grids, then what else varies on its own."""
+    """Return settings that vary between runs: the grids' axes, then others that vary independently."""
 
     def kinds(*names: str) -> int:
         return len({repr([each.settings.get(name) for name in names]) for each in results})

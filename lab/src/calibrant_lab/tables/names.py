@@ -1,4 +1,4 @@
-"""What the papers call data sets, networks and methods, and how their names are found in a run's settings."""
+"""The papers' names of datasets, networks and methods, and their match with a run's settings."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ def roster() -> Mapping[str, Any]:
 
 
 def label(level: str, value: Any) -> str:
-    """A value of a level as the head of a row or column."""
     if level in LEVELS:
         return str(roster()["titles"].get(str(value), value))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def meant_by_lost(paper: str, dataset: str, method: str) -> str:
-    """What a method probably is whose name the text of a table has lost; any other as it is."""
+    """Return the probable method for a name lost from a table's text; others unchanged."""
     return str(roster()["lost"].get(paper, {}).get(dataset, {}).get(method, method))
 
 
 def accepts(level: str, value: str, settings: Mapping[str, Any]) -> bool:
-    """Whether a run's settings are what a paper calls ``value``.
+    """Return True if a run's settings match the paper's name ``value``.
 
     Example:
         >>> settings = {"loss": "focal", "data.name": "/data/cifar10", "model": "cifar-resnet(depth=50)"}
@@ -53,7 +52,7 @@ def accepts(level: str, value: str, settings: Mapping[str, Any]) -> bool:
 
 
 def stand_ins(keys: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
-    """A remark on what replaces the paper's own dataset or network in a run."""
+    """Return remarks on replacements of the paper's dataset or network."""
     found: list[str] = []
     dataset, model = str(keys.get("dataset", "")).partition("/")[0], str(keys.get("model", ""))
     known, name = roster()["datasets"].get(dataset), str(settings.get("data.name"))
@@ -71,14 +70,14 @@ def _is_set(dataset: str, name: object) -> bool:
 
 
 def _plain(name: str) -> str:
-    """The last part of a path, without its ending, settings, dashes and capitals."""
+    """Return the last part of a path, without ending, settings, dashes and capitals."""
     last = name.partition("(")[0].rstrip("/\\").replace("\\", "/").rpartition("/")[2]
     return last.partition(".")[0].replace("_", "").replace("-", "").lower()
 
 
 @lru_cache(maxsize=4096)
 def means(text: str, wanted: str, level: str) -> bool:
-    """Whether a call has the name and the settings of another, its defaults included."""
+    """Return True if a call has another's name and settings, defaults included."""
     known, those = settings_of(text, level), parse_call(wanted)[1]
     inside = ", ".join(f"{key}={known.get(key)!r}" for key in those)
     name = text.partition("(")[0].strip()
@@ -86,7 +85,7 @@ def means(text: str, wanted: str, level: str) -> bool:
 
 
 def settings_of(text: str, level: str = "method") -> Mapping[str, object]:
-    """The settings of a loss or network, its defaults included; none of what lies in another module."""
+    """Return a loss's or network's settings, defaults included; none from other modules."""
     try:
         name, settings = parse_call(text)
     except InputError:
@@ -96,7 +95,6 @@ def settings_of(text: str, level: str = "method") -> Mapping[str, object]:
 
 @cache
 def _defaults(name: str, level: str) -> Mapping[str, object]:
-    """What a loss or network is built with if nothing is said."""
     if level == "method":
         from calibrant import losses
 
@@ -110,7 +108,7 @@ def _defaults(name: str, level: str) -> Mapping[str, object]:
 
 
 def stage_of(known: Iterable[str], wanted: Sequence[str]) -> str | None:
-    """The stage that is meant: the first wanted that is known, or else one of the last one's name.
+    """Return the first wanted stage that is known, else one with the last one's name.
 
     Example:
         >>> known = ["uncalibrated", 'temperature(search="grid", objective="ece")']

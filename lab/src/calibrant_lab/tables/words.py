@@ -1,4 +1,4 @@
-"""A table in words: what stands where and what must be said below, before a format arranges it."""
+"""A table's texts and notes, before formatting."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST = 6  # cells that are named one by one
 
 
 class Line(NamedTuple):
-    """A line of a cell; ``marks`` are letters of footnotes."""
+    """Line of a cell; ``marks`` are letters of footnotes."""
 
     text: str
     kind: Literal["value", "difference", "published"]
@@ -42,9 +42,9 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """A table in words."""
+    """Texts of a table."""
 
-    title: str  # what it is a table of
+    title: str  # title of the table
     levels: Sequence[str]  # what the words before each row are
     rows: Sequence[tuple[str, ...]]  # these words
     columns: Sequence[tuple[str, ...]]  # the words above each column, all of the same number
@@ -54,7 +54,7 @@ class Shown:
 
     @property
     def rows_once(self) -> list[tuple[str, ...]]:
-        """The words before each row, those left out that the row above has too."""
+        """Return the words before each row, without those repeated from above."""
         before = [(), *self.rows]
         return [
             tuple("" if row[: place + 1] == above[: place + 1] else word for place, word in enumerate(row))
@@ -63,7 +63,7 @@ class Shown:
 
     @property
     def heads(self) -> list[list[tuple[str, int]]]:
-        """The words of each level above the columns, each with the number of columns that it stands over."""
+        """Return the words of each level above the columns, with column counts."""
         found = [[(words[-1], 1) for words in self.columns]]
         for level in range(len(self.columns[0]) - 1 if self.columns else 0, 0, -1):
             groups = itertools.groupby(self.columns, lambda words, level=level: words[:level])
@@ -90,13 +90,12 @@ def show(table: Table) -> Shown:
 
 
 def _usual_count(cells: Iterable[Cell]) -> int:
-    """The number of seeds of most cells."""
     counts = Counter(cell.mean.n for cell in cells if cell.mean)
     return max(counts, key=lambda n: (counts[n], n), default=0)
 
 
 def _remark(cell: Cell, said: Sequence[str]) -> str:
-    """What the published file says of a number, but for what stands below the table anyway."""
+    """Return the published file's remarks on a number, without those below the table."""
     note = cell.fact.note if cell.fact else ""
     return "; ".join(part for part in note.split("; ") if part not in said)
 
@@ -151,7 +150,7 @@ def _published(cell: Cell) -> str:
 
 
 def notes(table: Table) -> list[str]:
-    """The sentences below a table: what ± means, which tests were made, which runs are missing."""
+    """Return the notes below a table: the meaning of ±, tests, missing runs."""
     cells = table.flat
     parts = (_means, _best, _against, _beside, _stages, _given, _unfinished, _missing)
     return [note for part in parts for note in part(table, cells)]
@@ -239,7 +238,7 @@ def _beside(table: Table, cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _stages(_: Table, cells: Sequence[Cell]) -> Iterator[str]:
-    """Where another calibrator stands in for the one that the layout asks for first."""
+    """Note the cells with another calibrator than the layout's first choice."""
     found: dict[str, None] = {}
     for cell in cells:
         title = cell.quantity.title
@@ -252,7 +251,7 @@ def _stages(_: Table, cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _given(table: Table, cells: Sequence[Cell]) -> Iterator[str]:
-    """The notes of the layout and its paper, but for those that begin with a data set that is not shown."""
+    """Yield the notes of the layout and its paper, without those for other datasets."""
     there = {cell.keys.get("dataset") for cell in cells}
     for note in (*table.layout.notes, *roster()["notes"].get(table.layout.paper, ())):
         about = {each for each in roster()["datasets"] if note.startswith((f"{each}:", f"{each} "))}
@@ -261,7 +260,7 @@ def _given(table: Table, cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _unfinished(_: Table, cells: Sequence[Cell]) -> Iterator[str]:
-    """Runs that diverged or failed, cell by cell; the quantities of a cell share their runs."""
+    """Note diverged and failed runs, cell by cell; a cell's quantities share their runs."""
     for status in ("diverged", "failed"):
         lost = [cell for cell in cells if cell.runs[status]]
         told = [f"{cell.runs[status]} of {plural(_count(cell), 'run')} of {cell.at}" for cell in lost]

@@ -1,4 +1,4 @@
-"""What single papers claim of focal losses, computed: where it holds, and where it does not.
+"""Claims of single papers on focal losses, computed: their validity and counterexamples.
 
 Functions on top of :mod:`calibrant.theory`; values are numbers, or tensors without gradients.
 """

@@ -1,4 +1,4 @@
-r"""A linear model's calibration in the limit of many samples and many features at a fixed ratio.
+r"""A linear model's calibration for many samples and features at a fixed ratio.
 
 The world is :class:`LogisticWorld`; n samples and d features both go to infinity at a fixed load d / n. The
 fitted weights then settle: their part along the truth, and the norm of the rest. These two determine
@@ -44,7 +44,7 @@ _MOST_SECANTS, _CALIBRATED = 30, 1e-8
 
 
 class TrainPerformance(NamedTuple):
-    """What a model shows on the samples that it was fitted to."""
+    """Performance of a model on its training samples."""
 
     accuracy: float
     confidence: float
@@ -55,7 +55,7 @@ class TrainPerformance(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class AsymptoticFit:
-    r"""What :func:`fit_linear` gives in the limit.
+    r"""Limit of :func:`fit_linear`.
 
     Attributes:
         load: Features per sample, d / n.
@@ -87,7 +87,7 @@ class AsymptoticFit:
 
     @property
     def norm(self) -> float:
-        """The length of the weights, and so the standard deviation of the model's log-odds."""
+        """Norm of the weights, which is the standard deviation of the model's log-odds."""
         return math.hypot(self.along, self.across)
 
     @property
@@ -97,16 +97,16 @@ class AsymptoticFit:
 
     @property
     def world(self) -> LogisticWorld:
-        """A world of two features in which :attr:`weights` perform as the fit does in the limit."""
+        """World of two features in which :attr:`weights` perform like the fit in the limit."""
         return LogisticWorld(num_features=2, signal=self.signal)
 
     @property
     def weights(self) -> torch.Tensor:
-        """The weight along the truth, and the norm of the others as that of one feature."""
+        """Weight along the truth, and the others' norm as one weight."""
         return torch.tensor([self.along, self.across], dtype=torch.float64)
 
     def overconfidence_at(self, level: float) -> float:
-        r"""A stated probability less the true one: :math:`p - P(y = 1 \mid \sigma(t) = p)`.
+        r"""Predicted minus true probability: :math:`p - P(y = 1 \mid \sigma(t) = p)`.
 
         Args:
             level: The stated probability p of the event, inside (0, 1).
@@ -204,7 +204,7 @@ def asymptotic_fit(
 def calibrating_gamma(
     losses: Callable[[float], SampleLoss], *, load: float, signal: float, penalty: float = 0.0
 ) -> float:
-    r"""The exponent whose fit needs no temperature on new samples, in the limit.
+    r"""Return the exponent whose fit needs no temperature on new samples, in the limit.
 
     Args:
         losses: From an exponent to its loss, as of :func:`asymptotic_fit`; focal loss, for which the best
@@ -257,7 +257,7 @@ def calibrating_gamma(
 
 
 def separability_threshold(signal: float) -> float:
-    r"""The load from which on the sample can be separated, so that there is no minimum without a penalty.
+    r"""Return the load above which the sample is separable, with no minimum without a penalty.
 
     .. math:: \kappa^* = \min_t \mathbb E \left[ (Z - t V)_+^2 \right] ,
 

@@ -1,4 +1,4 @@
-r"""The equations of a linear model's limit for many samples and features, and their solution.
+r"""Equations for a linear model's limit with many samples and features, and their solution.
 
 A margin m is the log-odds of the outcome that came true. For a new sample it has the density
 :math:`2 \varphi_v(m) P(y = 1 \mid t = m)`, since the world treats both outcomes alike; so every expectation
@@ -33,7 +33,7 @@ _AHEAD = 1e-4  # for differences, in the logarithms
 
 
 class State(NamedTuple):
-    """What the equations are solved for."""
+    """Unknowns of the equations."""
 
     along: float  # weight of the feature that matters
     across: float  # norm of all other weights
@@ -41,7 +41,7 @@ class State(NamedTuple):
 
 
 class Margins(NamedTuple):
-    """The samples' margins in the limit, as nodes of a quadrature."""
+    """Margins of the samples in the limit, as quadrature nodes."""
 
     shares: Vector  # sum to one
     truth: Vector  # shares times the mean of the margin's part along the truth
@@ -51,7 +51,7 @@ class Margins(NamedTuple):
 
 
 class LossTable(NamedTuple):
-    """A loss on rising margins."""
+    """Loss at increasing margins."""
 
     margins: Vector
     values: Vector
@@ -60,7 +60,7 @@ class LossTable(NamedTuple):
 
 
 class MarginLoss:
-    """A loss as a function of the margin.
+    """Loss as a function of the margin.
 
     Args:
         loss: From log-odds and outcomes to one value per sample.
@@ -94,14 +94,14 @@ class MarginLoss:
         return slope.numpy(), bend.numpy()
 
     def on(self, low: float, high: float) -> LossTable:
-        """The loss on an interval, looked at most closely around zero."""
+        """Tabulate the loss on an interval, most finely around zero."""
         margins = np.sinh(np.linspace(math.asinh(low), math.asinh(high), _TABLE))
         with torch.no_grad():
             values = self._loss(torch.from_numpy(margins), torch.ones(_TABLE, dtype=torch.float64)).numpy()
         return LossTable(margins, values, *self.derivatives(margins))
 
     def around(self, low: float, high: float, step: float) -> LossTable:
-        """The loss where the proximal operator takes margins from an interval, tabulated once for many."""
+        """Tabulate the loss around the proximal operator's values for an interval of margins."""
         while True:
             table = self._table
             inside = table.slope[(table.margins >= low) & (table.margins <= high)]
@@ -113,13 +113,13 @@ class MarginLoss:
 
 
 class FoldError(ArithmeticError):
-    """The proximal operator has several values where samples are, or the state is out of reach."""
+    """The proximal operator is ambiguous at samples, or the state is out of reach."""
 
 
 def margins_of(
     loss: MarginLoss, state: State, signal: float, num_nodes: int, *, exact: bool = True
 ) -> Margins:
-    """The law of the margins, of new samples and after the proximal operator."""
+    """Return the distribution of margins, on new samples and after the proximal operator."""
     norm = math.hypot(state.along, state.across)
     cosine, sine = state.along / norm, state.across / norm
     # Split where trained margins change their sign: what counts right ones has a jump there.
@@ -141,7 +141,7 @@ def _legendre(num_nodes: int) -> tuple[Vector, Vector]:
 
 
 def _given_score(scores: Vector, cosine: float, sine: float, signal: float) -> tuple[Vector, Vector]:
-    r"""E sigma(s V) and E V sigma(s V), for V the true feature where the standardised score is given."""
+    r"""Return E sigma(s V) and E V sigma(s V) for the true feature V, given the standardised score."""
     # The trapezoidal rule is exact but for exp(-2 pi d / h), d the distance of the nearest pole, pi / signal.
     spacing = min(0.5, 0.5 / signal)
     count = 2 * math.ceil(_REACH / spacing) + 1
@@ -156,7 +156,7 @@ def _given_score(scores: Vector, cosine: float, sine: float, signal: float) -> t
 def proximal(
     loss: MarginLoss, margins: Vector, step: float, *, exact: bool = True
 ) -> tuple[Vector, Vector, Vector]:
-    r"""The minimisers p of :math:`\ell(p) + (p - m)^2 / (2 \lambda)`, and the loss's derivatives there.
+    r"""Return the minimisers p of :math:`\ell(p) + (p - m)^2 / (2 \lambda)`, and the loss's derivatives at p.
 
     The minimiser rises with m. So if it is found for the least margin among all candidates, and
     :math:`p + \lambda \ell'(p)` rises from there on, it is the only minimiser for every margin. What is not
@@ -186,13 +186,13 @@ def proximal(
 
 
 def instability(margins: Margins, step: float, load: float) -> float:
-    """The replicon: below one the minimum keeps its curvature in the limit."""
+    """Return the replicon: below one the minimum keeps its curvature in the limit."""
     ratio = step * margins.bend / (1 + step * margins.bend)
     return float((margins.shares * ratio * ratio).sum()) / load
 
 
 class Equations(NamedTuple):
-    """The three equations of one limit, with a given number of nodes."""
+    """The three equations of a limit, with a fixed number of nodes."""
 
     loss: MarginLoss
     load: float
@@ -201,7 +201,7 @@ class Equations(NamedTuple):
     num_nodes: int
 
     def gaps(self, logs: Vector, *, exact: bool = True) -> Vector:
-        """How far they are from holding, at the logarithms of a state."""
+        """Return the residuals at the logarithms of a state."""
         if not (logs.max() < math.log(_FAR) and logs.min() > -_LOWEST_LOG):
             raise FoldError("the search has left the states that there are")
         state = State(*np.exp(logs).tolist())
@@ -217,7 +217,7 @@ class Equations(NamedTuple):
         )
 
     def root(self, start: State) -> State | None:
-        """A solution near a guess, if there is one: by the table, then exactly."""
+        """Return a solution near a guess, if any: by the table, then exactly."""
         from scipy.optimize import root
 
         try:
@@ -234,7 +234,7 @@ class Equations(NamedTuple):
         return None
 
     def _derivative(self, logs: Vector) -> Vector:
-        """The derivative of the gaps, by the table, which is good to some four digits."""
+        """Return the Jacobian of the gaps from the table, to about four digits."""
         here = self.gaps(logs, exact=False)
         return (
             np.stack([self.gaps(logs + each, exact=False) - here for each in _AHEAD * np.eye(3)], 1) / _AHEAD
@@ -266,7 +266,7 @@ def solve(
 
 
 def _along_load(equations: Equations) -> State:
-    """Follow the solution from no load to the wanted one, in steps as long as they succeed."""
+    """Follow the solution from zero to the final load, in steps as long as they succeed."""
     load = equations.load
     reached, length = 0.0, load
     state = _without_load(equations.loss, equations.signal, equations.penalty)
@@ -289,7 +289,7 @@ def _along_load(equations: Equations) -> State:
 
 
 def _without_load(loss: MarginLoss, signal: float, penalty: float) -> State:
-    """The population's minimiser; norm across and step are those of classical theory for load 1."""
+    """Return the population's minimiser; norm across and step come from classical theory for load 1."""
     nodes, weights = _legendre(_NODES[1])
     truth = _REACH * nodes
     shares = weights * np.exp(-truth * truth / 2) * 0.5 * (1 + np.tanh(signal * truth / 2))

@@ -1,4 +1,4 @@
-r"""What single papers claim of focal losses: where it holds, and functions that show where it does not.
+r"""Claims of single papers on focal losses: their validity, and counterexamples.
 
 The confidence region says at which top probabilities the focal calibration map can raise and can lower
 confidence. The temperature fit is a line through the temperatures closest to the focal map, the composition
@@ -72,7 +72,7 @@ _ROUNDING = 1e-14
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidenceRegion:
-    """For one number of classes, where the other classes decide."""
+    """Confidence region for one number of classes, where the other classes decide."""
 
     gamma: float
     num_classes: int
@@ -83,7 +83,7 @@ class ConfidenceRegion:
 
 
 def confidence_region(gamma: float, num_classes: int) -> ConfidenceRegion:
-    r"""Top probabilities at which some distribution over K classes is lowered, and at which some is raised.
+    r"""Return top probabilities that some distribution over K classes lowers, and that some raises.
 
     The top probability t falls exactly if :math:`\sum_i d_t(q_i) > 0` over the other classes, with
     :math:`d_t(q) = q \, (1/g(q) - 1/g(t))` (see :func:`confidence_threshold`). The largest and the
@@ -148,7 +148,7 @@ def confidence_region(gamma: float, num_classes: int) -> ConfidenceRegion:
 
 
 def _tops(low: float, high: float) -> Float[ndarray, " M"]:
-    """Top probabilities to look at: even ones, and close ones beside the largest 1 / n."""
+    """Return even top probabilities, with dense ones next to the largest 1 / n."""
     shares = 1 / np.arange(math.ceil(1 / high), math.floor(1 / low) + 1)[:_SHARES]
     close = np.array([1e-7, 1e-5, 1e-4, 1e-3, 1e-2])
     near = shares[:, None] * np.concatenate([1 - close, 1 + close])
@@ -157,7 +157,7 @@ def _tops(low: float, high: float) -> Float[ndarray, " M"]:
 
 
 def _extremes(top: float, gamma: float, num_classes: int) -> tuple[float, float]:
-    """The least and the greatest sum of d over the other classes."""
+    """Return the least and the greatest sum of d over the other classes."""
     others = num_classes - 1
     least, greatest = math.inf, -math.inf
     for at_top in range(min(others - 1, int((1 - top) / top)) + 1):
@@ -175,7 +175,7 @@ def _extremes(top: float, gamma: float, num_classes: int) -> tuple[float, float]
 
 
 def _counts(room: int) -> Float[ndarray, " M"]:
-    """Numbers of classes: all small ones, fewer and fewer large ones, and the largest two."""
+    """Return class counts: all small ones, increasingly sparse large ones, and the largest two."""
     small = np.arange(1, min(room, _SMALL_COUNTS) + 1)
     large = np.geomspace(_SMALL_COUNTS, room, 40).astype(int) if room > _SMALL_COUNTS else small
     return np.unique(np.concatenate([small, large, [max(room - 1, 1), room]])).astype(np.float64)
@@ -186,7 +186,7 @@ def _d(probs: Float[ndarray, "*M"], top: float, gamma: float) -> Float[ndarray, 
 
 
 def _factor(probs: Float[ndarray, "*M"], gamma: float) -> Float[ndarray, "*M"]:
-    """g, for probabilities up to the root of g = 1."""
+    """Return g for probabilities up to the root of g = 1."""
     log_probs = np.log(np.maximum(probs, 1e-300))
     return np.exp(gamma * np.log1p(-probs)) * (1 - gamma * probs * log_probs / (1 - probs))
 
@@ -211,17 +211,17 @@ class TemperatureFit:
 
 @dataclass(frozen=True, kw_only=True)
 class Composition:
-    """One network trained with focal loss against what the composition argument foretells."""
+    """One network trained with focal loss, and the composition argument's prediction."""
 
     gamma: float
     training_temperature: float
     """For the temperature closest to the focal map: what focal loss does during training."""
     generalisation_temperature: float
-    """What a properly trained network needs on new data."""
+    """Temperature of a properly trained network on new data."""
     foretold: float
-    """Their product."""
+    """Product of both."""
     fitted: float
-    """What the focal network needs on new data."""
+    """Temperature of the focal network on new data."""
 
 
 def temperature_fit(
@@ -274,7 +274,7 @@ def temperature_fit(
 def temperature_composition(
     fitted: Mapping[float, float], *, proper_temperature: float, num_classes: int = 2
 ) -> tuple[Composition, ...]:
-    r"""The composition argument: what focal training does and what generalisation undoes, multiplied.
+    r"""Compute the composition argument: the temperatures of focal training and generalisation, multiplied.
 
     A network trained with a proper loss needs a temperature :math:`T_{gen}` above 1 on new data. Focal loss
     trains :math:`\rho_\gamma(\mathrm{softmax}(z))`, about :math:`\mathrm{softmax}(z / T_\gamma)`; if that
@@ -283,11 +283,11 @@ def temperature_composition(
 
     Args:
         fitted: Temperatures that networks trained with focal loss need on new data, by their exponent.
-        proper_temperature: The one that a network trained with cross-entropy needs.
+        proper_temperature: Temperature for a network trained with cross-entropy.
         num_classes: Number of classes, for :func:`closest_temperature`.
 
     Returns:
-        What the argument foretells beside what was fitted, by rising exponent.
+        Predicted and fitted temperatures, by rising exponent.
 
     Raises:
         InputError: If a temperature is not above 0, or an exponent is not greater than -1.
@@ -318,7 +318,7 @@ def temperature_composition(
 
 
 class PacBayesBound(NamedTuple):
-    """A bound on the risk of noisy parameters, and what it is the sum of."""
+    """Bound on the risk of noisy parameters, and its terms."""
 
     value: float
     risk: float  # at the parameters themselves, as given
@@ -338,7 +338,7 @@ def pac_bayes_bound(
     inverse_temperature: float | None = None,
     confidence: float = 0.95,
 ) -> PacBayesBound:
-    r"""A PAC-Bayes bound for Gaussian noise around a minimum, with the best noise for its curvatures.
+    r"""Return a PAC-Bayes bound for Gaussian noise around a minimum, optimised for its curvatures.
 
     With probability ``confidence`` over the samples, for every distribution Q of the parameters, a prior P
     and :math:`\lambda` chosen beforehand, and a loss in [0, 1],
@@ -421,23 +421,23 @@ def pac_bayes_bound(
 
 
 class PropernessGap(NamedTuple):
-    """What minimises the risk, and by how much telling the truth costs more."""
+    """Minimiser of the risk, and the excess cost of the true probabilities."""
 
     minimiser: Float[Tensor, "N C"]
     excess: Float[Tensor, " N"]  # zero if and only if the loss is proper at this posterior
 
 
 class ProcessingGaps(NamedTuple):
-    """What the best recalibration of a constant prediction gains, by the loss that counts."""
+    """Gains of the best recalibration of a constant prediction, by the relevant loss."""
 
     focal: float
-    squared: float  # of the distance summed over both classes
+    squared: float  # gap of the distance, summed over both classes
     focal_calibration: float
     bound: float  # focal + weight * squared, never below focal_calibration
 
 
 class TopErrors(NamedTuple):
-    """The top probability less the true one at both minimisers, and how far these are from the truth."""
+    """Top probability minus the true one at both minimisers, and their distance from the truth."""
 
     focal: Float[Tensor, " N"]
     focal_calibration: Float[Tensor, " N"]
@@ -446,7 +446,7 @@ class TopErrors(NamedTuple):
 
 
 def properness_gap(posterior: ArrayLike, *, gamma: float, calibration_weight: float) -> PropernessGap:
-    r"""By how much focal calibration loss prefers other probabilities to the true ones.
+    r"""Return how much focal calibration loss prefers other probabilities to the true ones.
 
     Args:
         posterior: True probabilities of the classes, shape ``(N, C)``.
@@ -484,7 +484,7 @@ def properness_gap(posterior: ArrayLike, *, gamma: float, calibration_weight: fl
 def constant_processing_gaps(
     prediction: float, *, event_rate: float, gamma: float, calibration_weight: float
 ) -> ProcessingGaps:
-    r"""Post-processing gaps of a model that gives an event the same probability throughout.
+    r"""Return post-processing gaps of a model with a constant probability for an event.
 
     A 1-Lipschitz change can move a constant to any probability, so each gap is the risk of the prediction
     less the least risk there is.
@@ -534,7 +534,7 @@ def constant_processing_gaps(
 
 
 def top_errors(posterior: ArrayLike, *, gamma: float, calibration_weight: float) -> TopErrors:
-    r"""How far the top probability is from the truth at focal loss's minimiser and at FCL's.
+    r"""Return the top probability's error at the minimisers of focal loss and of FCL.
 
     Arguments and errors are those of :func:`properness_gap`.
 

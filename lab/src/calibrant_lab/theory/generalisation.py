@@ -1,4 +1,4 @@
-r"""A world whose true probabilities are known, and what a linear model learnt in it is worth.
+r"""A world with known true probabilities, and a linear model's performance in it.
 
 Features are independent standard normal; the log-odds of the event are ``signal`` times the first of them. A
 linear model on d features, d - 1 of which say nothing, over-fits the more the larger d / n is, as a network
@@ -39,7 +39,7 @@ _SETTLED = 1e-10
 
 
 class TestPerformance(NamedTuple):
-    """What a model shows on infinitely many test samples."""
+    """Performance of a model on infinitely many test samples."""
 
     __test__ = False  # not a test case, despite its name
 
@@ -52,7 +52,7 @@ class TestPerformance(NamedTuple):
 
 
 class LinearFit(NamedTuple):
-    """Weights that minimise a loss, if they do."""
+    """Weights that minimise a loss, if the fit converged."""
 
     weights: Float[Tensor, " D"]
     converged: bool  # False: the steps ran out, or the classes can be separated and there is no minimum
@@ -62,7 +62,7 @@ class LinearFit(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LogisticWorld:
-    r"""Standard normal features, of which the first alone moves the log-odds of the event.
+    r"""Standard normal features, of which only the first affects the event's log-odds.
 
     Args:
         num_features: How many features there are, d.
@@ -86,14 +86,14 @@ class LogisticWorld:
             raise InputError(f"`signal` must be finite and positive; got {self.signal}.")
 
     def sample(self, num_samples: int, *, seed: int) -> tuple[Float[Tensor, "N D"], Float[Tensor, " N"]]:
-        """Features and outcomes in {0, 1}, float64; the same for the same seed."""
+        """Return features and outcomes in {0, 1}, float64, reproducible by seed."""
         generator = np.random.default_rng(seed)
         features = generator.normal(size=(num_samples, self.num_features))
         event = generator.random(num_samples) < 1 / (1 + np.exp(-self.signal * features[:, 0]))
         return torch.from_numpy(features), torch.from_numpy(event.astype(np.float64))
 
     def performance(self, weights: Float[Tensor, " D"], *, link: Link | None = None) -> TestPerformance:
-        r"""What a linear model shows on infinitely many new samples.
+        r"""Return a linear model's performance on infinitely many new samples.
 
         Args:
             weights: Weights of the features; the model's log-odds are t = w x.
@@ -137,7 +137,7 @@ class LogisticWorld:
         )
 
     def posterior(self, weights: Float[Tensor, " D"], log_odds: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
-        """True probability of the event where a linear model states these log-odds.
+        """Return the event's true probability given a linear model's log-odds.
 
         Args:
             weights: Weights of the features; the model's log-odds are t = w x.
@@ -232,7 +232,7 @@ def fit_linear(
 
 
 def _step_length(value: Callable[[Tensor], float], at: Tensor, direction: Tensor, slope: float) -> float:
-    """The longest of 1, 1/2, 1/4, ... that lowers the value by a share of what the slope promises; or 0."""
+    """Return the longest of 1, 1/2, 1/4, ... that lowers the value enough for its slope; or 0."""
     before, length = value(at), 1.0
     while length > 1e-10:
         if value(at + length * direction) <= before + 1e-4 * length * slope + 1e-15:
@@ -242,7 +242,7 @@ def _step_length(value: Callable[[Tensor], float], at: Tensor, direction: Tensor
 
 
 def derivatives(loss: SampleLoss, log_odds: Tensor, outcomes: Tensor) -> tuple[Tensor, Tensor]:
-    """Each sample's first and second derivative in its log-odds."""
+    """Return each sample's first and second derivative in its log-odds."""
     scores = log_odds.detach().requires_grad_(True)
     values = loss(scores, outcomes)
     (slope,) = torch.autograd.grad(values.sum(), scores, create_graph=True)
@@ -252,7 +252,7 @@ def derivatives(loss: SampleLoss, log_odds: Tensor, outcomes: Tensor) -> tuple[T
 
 @cache
 def _half_line() -> tuple[Float[Tensor, " M"], Float[Tensor, " M"]]:
-    """Nodes and weights for the half-normal distribution."""
+    """Return nodes and weights for the half-normal distribution."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     points = (nodes + 1) * _TAIL / 2
     density = weights * np.exp(-points * points / 2)

@@ -1,4 +1,4 @@
-"""Training: one recipe carried out in one directory, on one device or many, resumable at any moment."""
+"""Training: one recipe in one directory, on one or many devices, resumable at any time."""
 
 from typing import TYPE_CHECKING
 

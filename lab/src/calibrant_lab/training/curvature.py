@@ -32,12 +32,12 @@ from calibrant_lab.training.samples import middle, network_shape
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A trained network with its training loss and its data."""
+    """Trained network with its training loss and data."""
 
     title: str
     recipe: Recipe
     model: nn.Module
-    loss: nn.Module  # as it was in the last epoch
+    loss: nn.Module  # in the state of the last epoch
     dataset: Dataset
     run: Run | None = None
 
@@ -60,11 +60,7 @@ def subject_of_run(path: str | os.PathLike[str]) -> Subject:
 def subject_of_factory(
     factory: str, weights: str | os.PathLike[str], data: str, *, loss: str, settings: Sequence[str] = ()
 ) -> Subject:
-    """A network given by a factory (or a name that recipes know), a file of weights, and data.
-
-    ``factory``, ``data`` and ``loss`` are as in a recipe; ``settings`` are its settings that say how samples
-    are cut and prepared, such as ``data.normalise=none``.
-    """
+    """Load a network from a factory or recipe name, with weights and data; ``settings`` prepare samples."""
     recipe = Recipe.read({"model": factory, "loss": loss, "data": {"name": data}}).with_settings(settings)
     dataset = read_data(recipe.data)
     with torch.random.fork_rng(devices=[]):
@@ -85,7 +81,7 @@ def subject_of_factory(
 
 
 def _loss_of_run(run: Run, dataset: Dataset) -> nn.Module:
-    """The loss as it was in the last epoch: some change with it, or follow held-out samples."""
+    """Return the loss of the last epoch; some change by epoch or follow held-out samples."""
     loss = build_loss(run.recipe, dataset)
     state = run.folder.load_checkpoint()
     if state is not None:
@@ -106,7 +102,7 @@ _DENSITY_POINTS = 400
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How many samples to use and how many products to spend."""
+    """Numbers of samples and of products to use."""
 
     num_samples: int = 1000  # drawn at random where the split has more; 0: all
     num_eigenvalues: int = 1
@@ -126,11 +122,7 @@ def measure_curvature(
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
-    """Eigenvalues, trace and density of the Hessian by the training loss and by cross-entropy, as plain data.
-
-    The network is in evaluation mode, samples are not augmented, and penalties on weights or curvature are
-    left out.
-    """
+    """Return the Hessian's eigenvalues, trace and density by both losses, without penalties."""
     chosen = effort or Effort()
     place = torch.device(device)
     batches, total = _batches(subject, split, chosen, place)
@@ -143,7 +135,6 @@ def measure_curvature(
     for number, (name, loss) in enumerate(wanted):
 
         def tell(what: str, start: float, end: float, number: int = number, name: str = name) -> _Tell:
-            """Turns the progress of a step into a share of the whole."""
             return lambda done, most: (
                 progress(f"{what}, {name}", (number + start + (end - start) * done / most) / len(wanted))
                 if progress
@@ -218,7 +209,7 @@ def _spectrum(
 
 
 def add_to_run(run: Run, dataset: Dataset, found: Sequence[Mapping[str, Any]]) -> None:
-    """Write ``curvature.json`` and the report of a finished run; measurements of other splits stay."""
+    """Write ``curvature.json`` and the report of a finished run; keep measurements of other splits."""
     splits = {each["split"] for each in found}
     kept = [each for each in read_curvature(run.folder) if each["split"] not in splits]
     together = sorted([*kept, *(dict(each) for each in found)], key=lambda each: each["split"] != "train")
@@ -227,13 +218,12 @@ def add_to_run(run: Run, dataset: Dataset, found: Sequence[Mapping[str, Any]]) -
 
 
 def rewrite_whole_report(run: Run, dataset: Dataset) -> None:
-    """Rewrite the report of a finished run, with its curvature where that was measured."""
     found = read_curvature(run.folder)
     rewrite_report(run, dataset, further=[curvature_section(found)] if found else [])
 
 
 def read_curvature(folder: RunFolder) -> list[dict[str, Any]]:
-    """The measurements in ``curvature.json`` of a run; none where there is no such file."""
+    """Read ``curvature.json`` of a run; return an empty list without such a file."""
     path = folder.curvature
     if not path.is_file():
         return []
@@ -253,7 +243,7 @@ def curvature_text(name: str, found: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _batches(subject: Subject, split: Split, effort: Effort, device: torch.device) -> tuple[Batches, int]:
-    """The chosen samples, prepared and seen as after each epoch, and how many the split has."""
+    """Return selected samples, prepared as for the epoch metrics, and the size of the split."""
     part = subject.dataset.parts[split]
     total = len(part)
     rows = torch.arange(total)

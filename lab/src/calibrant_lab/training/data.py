@@ -1,4 +1,4 @@
-"""The data that a recipe names, and how they are prepared."""
+"""Load and prepare a recipe's data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calibrant_lab.training.run import Run, RunFolder
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData:
-    """What a recipe trains on, in memory; trainings that share it leave it as it is."""
+    """Training data in memory, unchanged by the trainings that share it."""
 
     dataset: Dataset
     sha256: str  # fingerprint of the data set
@@ -35,7 +35,7 @@ def read_data(settings: DataSection) -> Dataset:
 
 
 def data_of(run: Run) -> Dataset:
-    """The data that a run was trained on; an error where they have changed."""
+    """Return a run's training data; refuse changed data."""
     dataset = read_data(run.recipe.data)
     if dataset.sha256() != run.data_sha256:
         raise InputError(f"{run.folder.path} was trained on other data than {dataset.name} holds now.")
@@ -43,7 +43,7 @@ def data_of(run: Run) -> Dataset:
 
 
 def split_as(settings: DataSection, raw: RawData) -> Dataset:
-    """Data split as a recipe says; texts with the vectors of their words."""
+    """Split data by a recipe; add word vectors to texts."""
     dataset = split(
         raw,
         calibration=settings.calibration,
@@ -69,7 +69,7 @@ def geometry_of(settings: DataSection) -> Geometry:
 
 
 def read_foreign(name: str, dataset: Dataset, settings: DataSection) -> Part:
-    """The samples of a set that the network does not know: its test split, or all where it has none."""
+    """Return the out-of-distribution samples: the set's test split, or all without one."""
     raw = load(name, geometry=geometry_of(settings))
     source = raw.train if raw.test is None else raw.test
     part = shrink(source.rows(memory=int(settings.memory * 2**30)), settings.downsample)
@@ -92,7 +92,7 @@ def preparation(settings: DataSection, dataset: Dataset) -> Preparation:
 
 
 def usable_device(name: str) -> torch.device:
-    """The device; the first GPU there is for ``auto``."""
+    """Return a device that works; ``auto`` is the first GPU, if any."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
@@ -105,7 +105,7 @@ def usable_device(name: str) -> torch.device:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """All that a process needs to take part; picklable if the listener is."""
+    """Input of a training process; picklable if the listener is."""
 
     recipe: Recipe
     dataset: Dataset
@@ -117,4 +117,4 @@ class Job:
     listener: Listener
     command: str | None
     report: bool
-    """Whether the finished network is evaluated and reported on, beyond its predictions."""
+    """True if the finished network is evaluated and reported, beyond its predictions."""

@@ -1,4 +1,4 @@
-"""The training loop: batches and epochs, what is measured after each, and saving."""
+"""The training loop: batches, epochs, measurements and checkpoints."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ if TYPE_CHECKING:
 
 @dataclass
 class State:
-    """The progress of a training."""
+    """Progress of a training."""
 
-    sums: Float[Tensor, " K"]  # what :meth:`Learner.learn` returned, summed over the current epoch
+    sums: Float[Tensor, " K"]  # sums of :meth:`Learner.learn` over the current epoch
     epoch: int = 0  # completed epochs
     batch: int = 0  # completed batches of the current one
     history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     best: dict[str, Any] | None = None
     """Number and NLL (or accuracy) of the best epoch so far, with its weights where kept."""
-    stopped: bool = False  # whether patience ran out
+    stopped: bool = False  # true if patience ran out
 
 
 _TELL_EVERY = 0.1  # seconds; asking for the loss makes a GPU wait
 
 
 class Engine:
-    """One process's part in carrying out a recipe."""
+    """Role of one process in carrying out a recipe."""
 
     def __init__(self, fabric: Fabric, job: Job) -> None:
         self.job, self.recipe = job, job.recipe
@@ -71,7 +71,7 @@ class Engine:
         torch.manual_seed(seeds.derived(self.recipe.seed, seeds.PROCESS, self.processes.rank))
 
     def restore(self) -> None:
-        """Resume from the checkpoint, where there is one; one made from other data is refused."""
+        """Resume from a checkpoint, if any; refuse one for other data."""
         job, learner, processes = self.job, self.learner, self.processes
         saved = job.folder.load_checkpoint()
         if saved is None:
@@ -83,7 +83,7 @@ class Engine:
             )
         learner.load_state_dict(saved)
         rank, sums = processes.rank, saved["sums"]
-        # What an earlier version did not add up over a begun epoch is unknown.
+        # Earlier versions did not sum over a begun epoch, so that is unknown.
         missing = math.nan if saved["batch"] else 0.0
         unknown = sums.new_full((len(sums), len(learner.no_sums) - sums.shape[1]), missing)
         sums = torch.cat([sums, unknown], dim=1)
@@ -99,7 +99,6 @@ class Engine:
         )
 
     def save(self) -> None:
-        """Write the checkpoint, whole or not at all."""
         job, state, learner, processes = self.job, self.state, self.learner, self.processes
         random = processes.stacked(torch.get_rng_state())
         on_gpu = processes.device.type == "cuda"
@@ -123,7 +122,7 @@ class Engine:
             torch.save(checkpoint, temporary)
 
     def fit(self) -> bool:
-        """Train to the end; False if Ctrl-C came first. Either way everything is saved."""
+        """Train to the end; return False on Ctrl-C. Both save everything."""
         with Interruption() as interruption:
             while not self.finished:
                 if not self._epoch(interruption):
@@ -137,14 +136,14 @@ class Engine:
         return self.state.stopped or self.state.epoch >= self.recipe.training.epochs
 
     def batches(self, epoch: int) -> list[Int[Tensor, " B"]]:
-        """The samples of each batch, for all processes together: a function of seed and epoch."""
+        """Return each batch's samples for all processes, by seed and epoch."""
         drawn_on = self.learner.draws_on
         source = seeds.generator(self.recipe.seed, seeds.ORDER, epoch, device=drawn_on)
         order = torch.randperm(self.samples.count("train"), generator=source, device=drawn_on)
         return batches_in(order, self.recipe, least=least_batch(self.learner.model, self.processes.count))
 
     def _epoch(self, interruption: Interruption) -> bool:
-        """The batches of an epoch that are not done yet; False if interrupted between two."""
+        """Run the rest of an epoch's batches; return False if interrupted between two."""
         epoch, settings, learner = self.state.epoch, self.recipe, self.learner
         if isinstance(learner.loss, FollowsEpochs):
             learner.loss.step(epoch)
@@ -174,7 +173,7 @@ class Engine:
         return True
 
     def _close_epoch(self) -> None:
-        """Measure held-out samples, let the loss adapt, save, and tell the listener."""
+        """Measure held-out samples, adapt the loss, save, and inform the listener."""
         state, recipe = self.state, self.recipe
         loss, right, count, *more = self.processes.total(state.sums).tolist()
         logits = self.inference.logits("calibration")
@@ -229,12 +228,11 @@ class Engine:
         return value if math.isfinite(value) else None
 
     def _last_layer_norm(self) -> float | None:
-        """The norm of the weights that give the logits; None where no linear layer does."""
         layer = last_linear(self.learner.model)
         return None if layer is None else float(layer.weight.detach().double().norm())
 
     def _dynamics(self) -> dict[str, Any]:
-        """The dynamics to record for this epoch; for chosen epochs also a file beside the row."""
+        """Return this epoch's dynamics; selected epochs also get a file."""
         record, epochs = self.recipe.record, self.recipe.training.epochs
         epoch = self.state.epoch + 1
         chosen = epoch in (record.epochs or quarters(epochs))
@@ -256,7 +254,7 @@ class Engine:
         return {"dynamics": found}
 
     def _compare_with_best(self, row: dict[str, Any]) -> None:
-        """Remember the best epoch, and stop when it is too long ago."""
+        """Track the best epoch, and stop when it is too long ago."""
         state, training = self.state, self.recipe.training
         by = training.keep_by
         key, sign = BEST[by]

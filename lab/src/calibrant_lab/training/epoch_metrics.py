@@ -1,4 +1,4 @@
-"""How a network does on a split after an epoch, and the dynamics that Mukhoti et al. (2020) plot."""
+"""Metrics of a network on a split after an epoch, and the dynamics plotted by Mukhoti et al. (2020)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SNAPSHOT_BINS = 25
 def dynamics_of(
     logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"], *, num_bins: int
 ) -> dict[str, float | None]:
-    """Error, ECE, and NLL, entropy and probability of the true class over all, correct and incorrect samples.
+    """Return error, ECE, and NLL, entropy and true-class probability by correctness.
 
     A mean over no samples, or one that is not finite, is None.
 
@@ -48,12 +48,11 @@ def dynamics_of(
 
 
 def finite_or_none(values: Mapping[str, float]) -> dict[str, float | None]:
-    """The values, with None, which JSON can hold, for what is not finite."""
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def bins_of(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str, Tensor]:
-    """Counts, mean confidence and accuracy of 25 bins of equal width; NaN where a bin is empty."""
+    """Return counts, mean confidence and accuracy of 25 equal-width bins; NaN for empty ones."""
     probs = logits.double().softmax(dim=1)
     table = metrics.reliability_table(probs, labels, num_bins=SNAPSHOT_BINS)
     columns = {"counts": table.counts, "confidence": table.confidence, "accuracy": table.accuracy}
@@ -64,14 +63,14 @@ def bins_of(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str
 
 
 def quarters(epochs: int) -> tuple[int, ...]:
-    """Four evenly spaced epochs, the last one included."""
+    """Return four evenly spaced epochs, the last one included."""
     return tuple(sorted({max(1, round(epochs * quarter / 4)) for quarter in (1, 2, 3, 4)}))
 
 
 def epoch_metrics(
     logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"], *, num_bins: int
 ) -> dict[str, float | None]:
-    """Dynamics of held-out samples, their best temperature and the NLL after it; None if not finite."""
+    """Return held-out dynamics, the best temperature and the NLL after it; None if not finite."""
     with without_warnings():  # while the network still learns, a temperature on its bound is no news
         fit = TemperatureScaling().fit(logits, labels).fit_result_
     temperature = fit.parameters["temperature"]
@@ -85,13 +84,13 @@ def epoch_metrics(
 
 
 def top_labels(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> tuple[Tensor, Tensor]:
-    """Confidence in the predicted class, float64, and whether it is the true one."""
+    """Return float64 confidences and correctness."""
     confidences, predictions = logits.double().softmax(dim=1).max(dim=1)
     return confidences, torch.eq(predictions, labels)
 
 
 def right_answers(logits: Tensor, labels: Tensor) -> Tensor:
-    """Whether each sample's most probable class is right; with several labels, the share that is."""
+    """Return each sample's correctness; for several labels, the share of right ones."""
     if labels.ndim == 1:
         return (logits.argmax(dim=1) == labels).double()
     return ((logits > 0) == (labels == 1)).double().mean(dim=1)
@@ -100,7 +99,7 @@ def right_answers(logits: Tensor, labels: Tensor) -> Tensor:
 def multilabel_epoch_metrics(
     logits: Float[Tensor, "N C"], labels: Int[Tensor, "N C"], *, num_bins: int
 ) -> dict[str, float | list[float] | None]:
-    """Means over the labels of NLL, AUROC and calibration error, and the error of each.
+    """Return label means of NLL, AUROC and calibration error, and each label's error.
 
     The accuracy is the share of right answers, all labels together. The AUROC is that of labels of which
     both answers occur. ``nll_after_temperature`` is that with a temperature for each label.
@@ -131,10 +130,10 @@ def multilabel_epoch_metrics(
 
 
 def last_layer_gradient_norms(inference: Inference, loss: nn.Module, name: str) -> Float[Tensor, " N"] | None:
-    """Norm of each sample's gradient of the loss by the last layer; None if that layer is not linear.
+    """Return each sample's gradient norm in the last layer; None if that is not linear.
 
-    It is the product of two norms, of the gradient by the logits and of the layer's input (with a one
-    appended for the bias), so no sample needs a backward pass of its own.
+    It is the norm of the gradient by the logits times that of the layer's input (with a one for the bias), so
+    no sample needs its own backward pass.
     """
     layer = last_linear(inference.model)
     seen: dict[str, Tensor] = {}

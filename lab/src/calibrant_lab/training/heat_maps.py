@@ -1,4 +1,4 @@
-"""Where in an image a network sees a class: Grad-CAM, pictures of it, and the section of the report."""
+"""Grad-CAM heat maps of a class in images, their pictures, and the report section."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _OPACITY = 0.45  # of the map above the image
 
 @dataclass(frozen=True, kw_only=True)
 class HeatMap:
-    """One image, and where the network sees a class in it."""
+    """One image with the map of a class."""
 
     name: str
     """Names the image and the class; files begin with it."""
     image: Float[Tensor, "C H W"]
-    """What the network sees, from 0 to 1."""
+    """Input view of the network, from 0 to 1."""
     heat: Float[Tensor, "H W"]
     """From 0 to 1, the largest being 1; all zero where nothing supports the class."""
     class_name: str
@@ -49,7 +49,7 @@ class HeatMap:
     """The classes that the image is labelled with."""
 
     def save(self, folder: Path) -> tuple[Path, ...]:
-        """Write the image, the map and the map above the image, each as PNG; the last is for a report."""
+        """Write image, map and overlay as PNG; the overlay is for a report."""
         from matplotlib import colormaps
 
         channels = self.image if self.image.shape[0] == 3 else self.image[:1].expand(3, -1, -1)
@@ -66,7 +66,7 @@ class HeatMap:
 def grad_cam(
     model: nn.Module, images: Float[Tensor, "N C H W"], labels: Sequence[int], *, layer: nn.Module
 ) -> Float[Tensor, "N H W"]:
-    r"""Grad-CAM of one class in each image, scaled to the size of the image (bilinear).
+    r"""Return Grad-CAM of one class per image, scaled to the image size (bilinear).
 
     .. math:: L = \max\Big(0, \sum_k \alpha_k A^k\Big), \qquad
               \alpha_k = \frac{1}{|A|} \sum_{ij} \frac{\partial z_c}{\partial A^k_{ij}}
@@ -92,10 +92,7 @@ def grad_cam(
 
 @torch.no_grad()
 def last_maps(model: nn.Module, images: Float[Tensor, "N C H W"]) -> str:
-    """The name of the last layer whose maps are as large as those of the last convolution.
-
-    That is the activation after it where there is one, and in a DenseNet that after all channels are joined.
-    """
+    """Return the last layer with maps as large as the last convolution's, such as its activation."""
     seen: list[tuple[str, bool, tuple[int, ...]]] = []
 
     def look(name: str, module: nn.Module) -> Any:
@@ -134,11 +131,10 @@ def heat_maps(
     seed: int = 0,
     dataset: Dataset | None = None,
 ) -> tuple[str, list[HeatMap]]:
-    """Grad-CAM of test images of a run, drawn at random: for the most likely class, or one by name.
+    """Return heat maps of random test images, for their most likely class or a named one.
 
-    With a class by name, images that have it are drawn; where images may have several labels or none, images
-    that have one. The network sees the middle view of each image. Without ``layer`` it is that of
-    :func:`last_maps`, and its name comes first of what is returned.
+    Images have the named class, or at least one label. The network sees the middle view of each image. The
+    default ``layer`` is that of :func:`last_maps`; the layer's name is returned first.
     """
     dataset, model = dataset or data_of(run), run.model()
     if len(dataset.input_shape) != 3:
@@ -201,7 +197,7 @@ INDEX = "heat-maps.json"
 
 
 def write_heat_maps(folder: Path, layer: str, maps: list[HeatMap]) -> list[Path]:
-    """Write three PNG files for each map, and what they show; the paths of the maps above their images."""
+    """Write three PNG files per map, and a description; return the overlays' paths."""
 
     def write_index(shown: list[HeatMap]) -> None:
         keys = {"name": "name", "class": "class_name", "probability": "probability", "actual": "actual"}
@@ -217,7 +213,7 @@ def write_heat_maps(folder: Path, layer: str, maps: list[HeatMap]) -> list[Path]
 
 
 def heat_map_facts(run: Run, dataset: Dataset) -> dict[str, str]:
-    """Make the heat maps that a recipe asks for; why there are none, where that is so."""
+    """Make the heat maps that a recipe requests; return the reasons for missing ones."""
     samples = run.recipe.evaluation.heat_maps
     if not samples:
         return {}
@@ -229,7 +225,6 @@ def heat_map_facts(run: Run, dataset: Dataset) -> dict[str, str]:
 
 
 def heat_map_section(folder: Path) -> Section | None:
-    """The heat maps in a run's directory, as its report shows them; None where there are none."""
     content = json_of(folder / FOLDER / INDEX)
     if content is None or not content["maps"]:
         return None

@@ -1,4 +1,4 @@
-"""Training by a recipe: what is checked first, the processes, and what each of them does."""
+"""Train by a recipe: initial checks, processes, and the work of each."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def begin_with(model: nn.Module, settings: InitialSection) -> None:
-    """Put the weights of the file into the network, where the recipe names one."""
+    """Load initial weights into the network if the recipe names a file."""
     if not settings.weights:
         return
     path = file_or_data(settings.weights)
@@ -58,7 +58,7 @@ def begin_with(model: nn.Module, settings: InitialSection) -> None:
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Ctrl-C stopped a training; everything is saved, and the message says how to resume."""
+    """Ctrl-C stopped a training; everything is saved, and the message tells how to resume."""
 
 
 def train(
@@ -70,7 +70,7 @@ def train(
     data: TrainingData | None = None,
     report: bool = True,
 ) -> Run:
-    """Train by a recipe in a directory, or resume the training that was begun there.
+    """Train by a recipe in a directory, or resume its training.
 
     The directory gets ``recipe.toml`` (with every default), ``environment.json``, ``metrics.jsonl`` (a line
     per epoch) and ``checkpoint.pt``. At the end it gets ``predictions.npz`` (logits of the calibration and
@@ -81,13 +81,13 @@ def train(
     resumes from there, on one CPU to the same bits.
 
     Args:
-        recipe: What to train.
+        recipe: Settings of the training.
         folder: The directory; created if it does not exist.
-        listener: Told how it goes.
+        listener: Observer of the progress.
         command: The command line to record, if there was one.
-        data: What the recipe trains on, where it is in memory already.
-        report: Whether the finished network is evaluated with intervals and reported on; if not, its
-            predictions are the last that is written, and ``Run.evaluation`` is None.
+        data: The recipe's data, if they are in memory already.
+        report: Evaluate the finished network with intervals and write a report; else its predictions are
+            written last, and ``Run.evaluation`` is None.
 
     Returns:
         The finished run.
@@ -167,7 +167,6 @@ def train(
 
 
 def _fabric(recipe: Recipe) -> Fabric:
-    """Fabric as the recipe wants it; its own errors become one sentence."""
     try:
         from lightning_fabric import Fabric
     except ModuleNotFoundError as error:
@@ -191,7 +190,7 @@ def _fabric(recipe: Recipe) -> Fabric:
 
 
 def _is_one_of_many(hardware: HardwareSection) -> bool:
-    """Whether a launcher, or Fabric's own, has started other processes for the same training."""
+    """Return True if other processes were launched for this training."""
     if hardware.devices * hardware.nodes == 1:
         return False
     launched = hardware.nodes > 1 or "TORCHELASTIC_RUN_ID" in os.environ or "SLURM_NTASKS" in os.environ
@@ -199,8 +198,8 @@ def _is_one_of_many(hardware: HardwareSection) -> bool:
 
 
 def _work(fabric: Fabric, *, job: Job) -> bool | Exception:
-    """One process's part; errors meant for the user are returned, so that they cross processes."""
-    if fabric.world_size > 1:  # what was passed on lies in memory that all processes share
+    """Run one process's part; return user errors, which must cross processes."""
+    if fabric.world_size > 1:  # arguments are in memory that all processes share
         job = replace(job, model=copy.deepcopy(job.model), loss=copy.deepcopy(job.loss))
     threads = torch.get_num_threads()
     torch.set_num_threads(job.recipe.hardware.threads or threads)
@@ -211,7 +210,7 @@ def _work(fabric: Fabric, *, job: Job) -> bool | Exception:
     except Exception as error:
         if fabric.world_size == 1 or users_frame(error) is None:
             raise
-        # What is raised would become a traceback of torch's.
+        # An exception would become a traceback of torch's.
         return InputError(f"your code fails: {clause(error)}.")
     finally:
         torch.set_num_threads(threads)
@@ -222,7 +221,7 @@ def _work(fabric: Fabric, *, job: Job) -> bool | Exception:
 
 
 def _carry_out(fabric: Fabric, job: Job) -> bool:
-    """Train, and evaluate the finished network; False if Ctrl-C came first."""
+    """Train and evaluate the network; return False on Ctrl-C."""
     engine = Engine(fabric, job)
     engine.restore()
     kind = fabric.device.type
@@ -257,7 +256,7 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
 def _rehearse(
     recipe: Recipe, dataset: Dataset, model: nn.Module, loss: nn.Module, input_shape: tuple[int, ...]
 ) -> None:
-    """Count processes, build the calibrators, and try a network and a loss that are not calibrant's own."""
+    """Check process counts and calibrators, and try a custom network and loss."""
     hardware = recipe.hardware
     elsewhere = torch.cuda.is_available() or torch.backends.mps.is_available()  # Fabric counts these
     cores = max(2, os.cpu_count() or 1)

@@ -1,4 +1,4 @@
-"""The network with its loss and optimiser: learning from one batch, and what a step costs."""
+"""A network with loss and optimiser: learning from a batch, and the cost of a step."""
 
 from __future__ import annotations
 
@@ -34,18 +34,14 @@ if TYPE_CHECKING:
 
 OPTIONS: dict[str, str | int | bool | Callable[..., object]] = {"fallback_random": True}
 """For ``torch.compile``: the random numbers of dropout are those of the network that is not compiled."""
-_WRONG = 0.5  # of a parameter's gradient; bfloat16 is off by some hundredths
+_WRONG = 0.5  # relative error of a parameter's gradient; bfloat16 is off by some hundredths
 _NEGLIGIBLE = 1e-3  # of the whole gradient
 
 
 def check_compiled(
     model: nn.Module, plain: Callable[[], Tensor], compiled: Callable[[], Tensor], *, batch_size: int
 ) -> None:
-    """Refuse a compiled network that gives other gradients of a batch's loss than the network itself.
-
-    Buffers, such as the means of batch normalisation, and random numbers are left as they were. Compilers
-    make code for each ``batch_size``.
-    """
+    """Refuse a compiled network with other gradients at a batch size; buffers and random numbers stay."""
     named = [(name, each) for name, each in model.named_parameters() if each.requires_grad]
     parameters = [each for _, each in named]
     device = parameters[0].device
@@ -69,7 +65,7 @@ def check_compiled(
 
 @contextmanager
 def undone(state: Callable[[], Iterable[Tensor]], device: torch.device) -> Generator[None]:
-    """In the end tensors and random numbers are what they were; tensors that are new then are zero."""
+    """Restore tensors and random numbers at the end; new tensors become zero."""
     before = [(each, each.detach().clone()) for each in state()]
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
@@ -92,7 +88,7 @@ class _Graph(NamedTuple):
 
 
 class CapturedStep:
-    """A step, captured once for each size of batch, then repeated on the arguments it is given.
+    """A step, captured once per batch size, then replayed on its arguments.
 
     Args:
         step: Takes tensors on the GPU and changes ``state`` in place; it reads no value of a tensor.
@@ -108,10 +104,10 @@ class CapturedStep:
         self._warm = set[int]()
 
     def __call__(self, constants: Hashable, *given: Tensor) -> Tensor:
-        """Do a step; what it returns is in memory that the next step overwrites.
+        """Run a step; the next one overwrites its result.
 
-        ``constants`` are numbers that a capture fixes, such as the learning rate; others need new graphs. The
-        length of the first argument ``given`` is the size of the batch.
+        A capture fixes the ``constants``, such as the learning rate; new values need new graphs. The batch
+        size is the length of the first argument ``given``.
         """
         if not self.capturing:
             return self._step(*given)
@@ -138,7 +134,7 @@ class CapturedStep:
 
 
 def warm_up(step: Callable[..., Tensor], given: Sequence[Tensor]) -> None:
-    """Do some steps beside the stream of all else, as PyTorch wants it before a capture."""
+    """Run some steps on a side stream, as PyTorch requires before a capture."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -148,7 +144,7 @@ def warm_up(step: Callable[..., Tensor], given: Sequence[Tensor]) -> None:
 
 
 def capture(step: Callable[..., Tensor], given: Sequence[Tensor]) -> tuple[Callable[[], object], Tensor]:
-    """What repeats the step on the memory of ``given``, and where its result is then."""
+    """Return the replay of the step on the memory of ``given``, and its result's memory."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         result = step(*given)
@@ -157,7 +153,7 @@ def capture(step: Callable[..., Tensor], given: Sequence[Tensor]) -> tuple[Calla
 
 @contextmanager
 def _fastest_kernels() -> Generator[None]:
-    """Inside, cuDNN times its convolutions and takes the fastest."""
+    """Let cuDNN time its convolutions and pick the fastest."""
     before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
     try:
         yield
@@ -166,7 +162,7 @@ def _fastest_kernels() -> Generator[None]:
 
 
 def is_capturable(job: Job, device: torch.device, *, processes: int) -> bool:
-    """Whether every step of a training does the same work, whatever the values are, on one GPU."""
+    """Return True if all training steps do equal work, on one GPU."""
     recipe, hardware = job.recipe, job.recipe.hardware
     adds_to_the_loss = recipe.curvature.weight > 0 or recipe.sam.rho > 0
     own_code = any(":" in text.partition("(")[0] for text in (recipe.model, recipe.loss))
@@ -188,7 +184,6 @@ _ROUNDS, _MOST_SECONDS = 15, 10.0
 
 
 def cost_facts(cost: Mapping[str, Any] | None) -> dict[str, str]:
-    """The result of :func:`measured_cost`, in a few words."""
     if cost is None:
         return {}
     mine, plain = cost["milliseconds"], cost["cross_entropy_milliseconds"]
@@ -206,10 +201,10 @@ def measured_cost(
     inputs: Tensor,
     labels: Tensor,
 ) -> dict[str, Any] | None:
-    """Milliseconds of a training step of the recipe, and of one by plain cross-entropy, in turn on one batch.
+    """Return milliseconds per step of the recipe and of plain cross-entropy, alternating on one batch.
 
-    A copy of the network takes the steps, at a learning rate of zero, in this process alone; None where it
-    cannot be copied. Medians of 15 rounds, or of as many as ten seconds allow. A penalty on one of k batches
+    A copy of the network takes the steps, at a learning rate of zero, in this process alone; None if it
+    cannot be copied. Values are medians of up to 15 rounds in ten seconds. A penalty on one of k batches
     counts as its mean over k.
     """
     try:
@@ -249,7 +244,7 @@ def measured_cost(
 def _steps(
     recipe: Recipe, model: nn.Module, value: Callable[[_Criterion], Tensor], loss: nn.Module
 ) -> dict[str, Callable[[], object]]:
-    """A step of cross-entropy, of the recipe's loss alone, and of that with everything the recipe adds."""
+    """Return steps of cross-entropy, of the recipe's loss, and of the whole recipe."""
     optimiser = build_optimiser(recipe.optimiser, model)
     for group in optimiser.param_groups:
         group["lr"] = 0.0
@@ -273,14 +268,14 @@ def _steps(
 
 
 class _Pass(NamedTuple):
-    """A batch that went forward and backward."""
+    """Forward and backward pass of a batch."""
 
     logits: Tensor
     found: Penalised
 
 
 class Learner:
-    """Everything that training changes."""
+    """State that training changes."""
 
     def __init__(self, fabric: Fabric, job: Job, *, processes: Processes, samples: Samples) -> None:
         self._fabric, self._recipe = fabric, job.recipe
@@ -316,13 +311,13 @@ class Learner:
 
     @property
     def no_sums(self) -> Float[Tensor, " K"]:
-        """What :meth:`learn` returns, summed over no batches."""
+        """Zero sums of :meth:`learn`, before any batch."""
         extra = 2 * ((self.regularizer is not None) + (self._recipe.optimiser.clip_norm > 0))
         return torch.zeros(3 + extra, dtype=torch.float64)
 
     @property
     def draws_on(self) -> torch.device:
-        """Where the random numbers of an epoch are drawn; on a GPU only for a captured step, all at once."""
+        """Device of an epoch's random numbers: the GPU only for a captured step."""
         return torch.device("cpu") if self._captured is None else self._processes.device
 
     def learn(self, rows: Int[Tensor, " B"], *, epoch: int, batch: int) -> Float[Tensor, " K"]:
@@ -339,7 +334,6 @@ class Learner:
         return self._captured(constants, rows, *drawn)
 
     def _drawn(self, count: int, epoch: int, batch: int) -> list[Int[Tensor, "B K"]]:
-        """What each augmentation does with each sample of a batch."""
         if self._captured is None:
             source = seeds.generator(self._recipe.seed, seeds.AUGMENTATION, epoch, batch)
             return [each.draw(count, source) for each in self.augmentations]
@@ -358,7 +352,6 @@ class Learner:
             yield from (each for each in state.values() if isinstance(each, Tensor))
 
     def _step(self, rows: Int[Tensor, " B"], *drawn: Int[Tensor, "B K"]) -> Float[Tensor, " K"]:
-        """What :meth:`learn` does, given what was drawn for each augmentation."""
         clip = self._recipe.optimiser.clip_norm
         inputs, labels = self._samples.take("train", self._processes.share(rows))
         for augmentation, each in zip(self.augmentations, drawn, strict=True):
@@ -408,7 +401,7 @@ class Learner:
         return _Pass(logits.detach(), found)
 
     def _check_compiled(self, inputs: Tensor, labels: Tensor) -> None:
-        """Once for each size of batch: the compiler makes code for each."""
+        """Check each batch size once, since the compiler makes code for each."""
         check_compiled(
             self.model,
             lambda: self.loss(logits_of(self._fabric, self.model, inputs), labels),
@@ -429,7 +422,7 @@ class Learner:
         return torch.stack(sums)
 
     def cost(self, rows: Int[Tensor, " B"]) -> dict[str, Any] | None:
-        """The time of a step against plain cross-entropy; None where the recipe adds nothing to it."""
+        """Measure a step's time against plain cross-entropy; return None without extra terms."""
         if self.regularizer is None and self.sam is None:
             return None
         device = self._processes.device
@@ -450,7 +443,6 @@ class Learner:
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed training needs of network, optimiser and loss."""
         return {
             "model": on_cpu(self.model.state_dict()),
             "optimiser": self.optimiser.state_dict(),

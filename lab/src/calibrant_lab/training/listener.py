@@ -10,31 +10,31 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 
 class Listener:
-    """Told how a training goes; this one does nothing. It must be picklable where processes are spawned.
+    """Observer of a training; this one does nothing. It must be picklable for spawned processes.
 
     Only the first process calls it.
     """
 
     def start(self, *, epoch: int, epochs: int, facts: Mapping[str, str]) -> None:
-        """The loop begins after ``epoch`` of ``epochs``; ``facts`` are worth printing."""
+        """Start after ``epoch`` of ``epochs``; ``facts`` are for display."""
 
     def batch(self, *, epoch: int, fraction: float, loss: float) -> None:
-        """This share of epoch ``epoch`` (from 1) is done, at this mean loss; not called for every batch."""
+        """Report the share and mean loss of epoch ``epoch`` (from 1), not after every batch."""
 
     def epoch(self, row: Mapping[str, Any]) -> None:
-        """An epoch is done and saved; ``row`` is its line of ``metrics.jsonl``."""
+        """Report a saved epoch; ``row`` is its line of ``metrics.jsonl``."""
 
     def stage(self, text: str, fraction: float) -> None:
-        """The loop is over; the finished network is being evaluated."""
+        """Report a stage of the final evaluation."""
 
     def stop(self) -> None:
-        """Nothing will follow, whether or not the training succeeded."""
+        """End, after success or failure."""
 
 
 class Display(Listener):
-    """A bar on stderr with loss, accuracy, ECE and time left; without a terminal, a line per epoch.
+    """Progress on stderr with loss, accuracy, ECE and time left; without a terminal, a line per epoch.
 
-    The bar is made when the training starts, in the process that shows it.
+    The bar is created at the start of the training, in the process that shows it.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -71,7 +71,6 @@ class Display(Listener):
         self._update(completed=epoch - 1 + fraction, epoch=epoch, loss=f"{loss:.4f}")
 
     def epoch(self, row: Mapping[str, Any]) -> None:
-        """Show the accuracy and the ECE of the calibration samples."""
         values = (row["calibration_accuracy"], row["calibration_ece"])
         accuracy, ece = ("-" if value is None else f"{value:.4f}" for value in values)
         loss, found = f"{row['train_loss']:.4f}", f"accuracy {accuracy}  ECE {ece}"

@@ -1,4 +1,4 @@
-"""The loss that a recipe names, what it adds to it, and what the loss may ask of the loop."""
+"""Build a recipe's loss with its additions, and define the hooks of losses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from calibrant_lab.training.recipe import Recipe
 
 
 def check_task(recipe: Recipe, dataset: Dataset, loss: nn.Module) -> None:
-    """Refuse settings that do not go with the number of labels that a sample may have."""
+    """Refuse settings that do not fit single or multiple labels."""
     own = ":" not in recipe.loss.partition("(")[0]
     if not dataset.multilabel:
         if own and isinstance(loss, MultilabelLossModule):
@@ -50,7 +50,7 @@ def check_task(recipe: Recipe, dataset: Dataset, loss: nn.Module) -> None:
 
 
 class BalancedLabels(nn.Module):
-    r"""A multilabel loss in which both answers of every label weigh as much.
+    r"""A multilabel loss that weights both answers of every label equally.
 
     A label j that a share :math:`\pi_j` of the training samples has weighs :math:`1 / 2 \pi_j` where it is 1
     and :math:`1 / 2 (1 - \pi_j)` where it is 0: on average 1. The ratio of the two is that of Rajpurkar et
@@ -85,7 +85,7 @@ class FollowsEpochs(Protocol):
     """A loss that changes with the epoch."""
 
     def step(self, epoch: int) -> None:
-        """An epoch begins; the first is 0."""
+        """Start an epoch; the first is 0."""
 
 
 @runtime_checkable
@@ -93,25 +93,25 @@ class FollowsConfidences(Protocol):
     """A loss that adapts to the network's confidences on held-out samples."""
 
     def update(self, confidences: Tensor, correct: Tensor) -> None:
-        """An epoch is over: confidences on held-out samples, and whether the network was right."""
+        """Adapt after an epoch to held-out confidences and correctness."""
 
 
 @runtime_checkable
 class LabelsParts(Protocol):
-    """A network that, in training, gives logits for parts of its samples, such as the nodes of trees."""
+    """A network whose training logits belong to parts of samples, such as the nodes of trees."""
 
     def training_labels(self, inputs: Tensor, labels: Tensor, /) -> Tensor:
-        """The labels of the parts, a row for each row of the logits."""
+        """Return the labels of the parts, a row for each row of the logits."""
         ...
 
 
 def labels_of_parts(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
-    """What the logits of a training batch are compared with: the labels, or those of the samples' parts."""
+    """Return the labels for a training batch's logits, of samples or of their parts."""
     return model.training_labels(inputs, labels) if isinstance(model, LabelsParts) else labels
 
 
 def build_loss(recipe: Recipe, dataset: Dataset) -> nn.Module:
-    """The loss that a recipe names, as a mean over the batch (turned into a sum later where wanted)."""
+    """Build a recipe's loss as a mean over the batch (turned into a sum later on demand)."""
     if ":" in recipe.loss.partition("(")[0]:
         loss = imported(recipe.loss, {"num_classes": dataset.num_classes})
         if not isinstance(loss, nn.Module):
@@ -157,7 +157,7 @@ def class_weights(part: Part, num_classes: int) -> Float[Tensor, " C"]:
 def build_regularizer(
     recipe: Recipe, model: nn.Module, loss: nn.Module, *, rank: int = 0
 ) -> CurvatureRegularizer | None:
-    """The loss with its penalty, where the recipe has one.
+    """Build the penalised loss if the recipe has a penalty.
 
     All processes share the random vector of "hutchinson", so that their shares add up to what one process
     finds; the vectors of "gauss-newton" belong to the samples, so each process draws its own.

@@ -1,4 +1,4 @@
-"""Choosing among losses on validation data."""
+"""Select a loss on validation data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CALL = re.compile(r"\s*([^()]+?)\s*(?:\((.*)\))?\s*", flags=re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class TriedLoss:
-    """A loss that was tried, and the NLL of the held-out samples under the weights that were kept."""
+    """One trial of a loss, with the held-out NLL of its final weights."""
 
     loss: str
     run: Run
@@ -42,7 +42,7 @@ class TriedLoss:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The losses that were tried, and the one chosen."""
+    """Trials of losses, and the selected one."""
 
     candidates: tuple[TriedLoss, ...]
     chosen: TriedLoss
@@ -50,7 +50,7 @@ class Selection:
 
 
 def alternatives(text: str) -> list[str]:
-    """The losses that a text with ``|`` stands for: between names, and between the values of a setting.
+    """Expand ``|`` in a text into losses, between names and between values of a setting.
 
     Raises:
         InputError: If there is only one, or the text has another form.
@@ -88,17 +88,17 @@ def select(
     command: str | None = None,
     begin: Callable[[str], None] | None = None,
 ) -> Selection:
-    """Train with every loss that ``text`` stands for; choose by the NLL of the calibration split.
+    """Train with every loss in ``text``; select by the NLL of the calibration split.
 
-    Each has a directory of its own inside ``folder``, so finished runs are not repeated; ``selection.json``
-    there says which loss was chosen and how, and ``report.html`` shows all of them side by side.
+    Each has its own directory in ``folder``, so finished runs are not repeated. There ``selection.json``
+    records the choice, and ``report.html`` compares all losses.
 
     Args:
-        recipe: What to train, apart from the loss.
-        text: As :func:`alternatives` takes it.
+        recipe: Settings of the training, apart from the loss.
+        text: Losses in the form of :func:`alternatives`.
         folder: Directory for all of them.
         by: NLL ``"after"`` temperature scaling, or ``"before"``.
-        listener: Told how each training goes.
+        listener: Observer of each training.
         command: The command line to record.
         begin: Called with the loss before each training.
 
@@ -172,7 +172,7 @@ def _write_report(selection: Selection, path: Path, *, command: str | None) -> N
 
 
 def file_name(loss: str) -> str:
-    """A loss as the name of a folder.
+    """Return a folder name for a loss.
 
     Example:
         >>> file_name("focal-calibration(gamma=2, calibration_weight=0.5)")

@@ -1,6 +1,6 @@
-"""A network that learned a neutral class which no sample of its task has, judged in two ways.
+"""Evaluate a network with an extra neutral class, by two conventions.
 
-Its logits are log-probabilities of the two classes among three: their softmax is renormalised, their
+Its logits are log-probabilities of two classes among three. Their softmax renormalises them; their
 exponential leaves the neutral class's share out, as Mukhoti et al. (2020) do.
 """
 
@@ -30,12 +30,11 @@ _GRID = torch.arange(1, 101, dtype=torch.float64) / 10
 
 
 def strikes_neutral(model: nn.Module) -> bool:
-    """Whether the network learns a neutral class that the logits of a sample leave out."""
+    """Return True if the network learns a neutral class that its logits omit."""
     return bool(getattr(model, "strikes_neutral", False))
 
 
 def check_convention(recipe: Recipe, model: nn.Module) -> None:
-    """Refuse settings that do not go with the network."""
     if recipe.evaluation.sst_binary == "struck" and not strikes_neutral(model):
         raise InputError(
             f"evaluation.sst_binary must be renormalised: {recipe.model} learns no neutral class."
@@ -45,7 +44,7 @@ def check_convention(recipe: Recipe, model: nn.Module) -> None:
 
 
 def with_neutral(logits: Float[Tensor, "N 2"]) -> Float[Tensor, "N 3"]:
-    """Log-probabilities of all three classes, neutral in the middle, in float64.
+    """Return log-probabilities of all three classes, neutral in the middle, in float64.
 
     Example:
         >>> with_neutral(torch.tensor([[0.25, 0.5]]).log()).exp()
@@ -59,7 +58,7 @@ def with_neutral(logits: Float[Tensor, "N 2"]) -> Float[Tensor, "N 3"]:
 def probs_of(
     logits: Float[Tensor, "N 2"], convention: Convention, *, temperature: float = 1.0
 ) -> Float[Tensor, "N 2"]:
-    """Probabilities of the two classes; the temperature comes before anything is struck out.
+    """Return probabilities of the two classes; the temperature applies before neutral is struck out.
 
     Example:
         >>> logits = torch.tensor([[0.25, 0.5]]).log()
@@ -72,25 +71,25 @@ def probs_of(
 
 
 def top_event(probs: Float[Tensor, "N 2"], labels: Int[Tensor, " N"]) -> tuple[Tensor, Tensor]:
-    """Confidences in the more probable class, and whether it is right."""
+    """Return confidences in the more probable class, and correctness."""
     confidences, predicted = probs.max(dim=1)
     return confidences, (predicted == labels).long()
 
 
 def top_label_error(probs: Float[Tensor, "N 2"], labels: Int[Tensor, " N"], *, num_bins: int) -> float:
-    """ECE of the more probable class, whether or not probabilities sum to one."""
+    """Return the ECE of the more probable class, for any sum of probabilities."""
     return float(expected_calibration_error(*top_event(probs, labels), num_bins=num_bins))
 
 
 def best_of_grid(error: Callable[[float], float]) -> float:
-    """The lowest temperature of those with the least error that Mukhoti et al. (2020) try: 0.1, 0.2, … 10."""
+    """Return the lowest best temperature on the grid of Mukhoti et al. (2020): 0.1, 0.2, … 10."""
     return min(_GRID.tolist(), key=error)
 
 
 def fitted_under(
     convention: Convention, calibrator: Calibrator, logits: Float[Tensor, "N 2"], labels: Int[Tensor, " N"]
 ) -> Calibrator:
-    """The calibrator fitted to the two classes, or to all three where neutral is struck out."""
+    """Fit a calibrator on the two classes, or on all three if neutral is struck out."""
     with without_warnings():
         if convention == "renormalised":
             return calibrator.fit(logits.double(), labels)
@@ -100,11 +99,7 @@ def fitted_under(
 def conventions_of(
     logits: Mapping[str, Tensor], labels: Mapping[str, Tensor], *, num_bins: int
 ) -> dict[str, Any]:
-    """Error and ECE of the test samples under both conventions, before and after temperature scaling.
-
-    Temperatures are fitted on the calibration samples, by NLL (of three classes where neutral is struck out)
-    and by ECE over 0.1, 0.2, … 10, as Mukhoti et al. (2020) do.
-    """
+    """Return test error and ECE by both conventions, before and after temperatures by NLL and by ECE."""
     found: dict[str, Any] = {"num_test": len(labels["test"]), "num_bins": num_bins}
     found["error"] = float((logits["test"].argmax(dim=1) != labels["test"]).double().mean())
     for convention in CONVENTIONS:
@@ -129,7 +124,7 @@ def conventions_of(
 def struck_predictions(
     logits: Float[Tensor, "N 2"], labels: Int[Tensor, " N"], split: Int[Tensor, " N"]
 ) -> Predictions:
-    """Confidences and whether they were right: probabilities that do not sum to one are not a class file."""
+    """Return confidences and correctness as predictions, as probabilities need not sum to one."""
     confidences, predicted = probs_of(logits, "struck").max(dim=1)
     return Predictions(confidence=confidences, correct=predicted == labels, labels=labels, split=split)
 

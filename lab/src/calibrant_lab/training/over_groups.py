@@ -1,4 +1,4 @@
-"""Each label or class, with intervals over groups of samples, such as the images of a patient."""
+"""Metrics of each label or class, with intervals over groups of samples, such as patients."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def label_rows(
     level: float = 0.95,
     seed: int = 0,
 ) -> tuple[LabelRow, ...]:
-    """AUROC, calibration error and gap of each column, with intervals from resampled groups.
+    """Return AUROC, calibration error and gap of each column, with intervals from resampled groups.
 
     Whole groups are drawn with replacement, as many as there are, so samples of one group need not be
     independent of each other; groups must be. Replicates are moved to centre on the value, as elsewhere in an
@@ -109,7 +109,7 @@ class _Column:
         self._bins = width_bin_index(torch.from_numpy(probs), num_bins).numpy()
 
     def values(self, weights: Vector) -> tuple[float, float, float]:
-        """AUROC (NaN where one side has no weight), ECE and gap."""
+        """Return AUROC (NaN if one side has no weight), ECE and gap."""
         difference = weights * (self._probs - self._outcomes)
         error = np.abs(np.bincount(self._bins, difference, minlength=self._num_bins)).sum()
         total = weights.sum()
@@ -118,6 +118,6 @@ class _Column:
     def _area(self, ranked: Vector) -> float:
         positives = np.diff(np.cumsum(np.where(self._positive, ranked, 0.0))[self._ends], prepend=0.0)
         below = np.cumsum(np.where(self._positive, 0.0, ranked))[self._ends]
-        middles = below - np.diff(below, prepend=0.0) / 2  # of the negatives; ties count one half
+        middles = below - np.diff(below, prepend=0.0) / 2  # weight of lower negatives; ties count one half
         high, low = float(positives.sum()), float(below[-1])
         return float(positives @ middles) / (high * low) if high > 0 and low > 0 else float("nan")

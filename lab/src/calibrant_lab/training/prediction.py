@@ -1,4 +1,4 @@
-"""What a network says of a data set, as the predictions that everything else reads."""
+"""Predictions of a network on a dataset."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Precision = Literal["float32", "bfloat16", "float16"]
 
 
 def splits_of(run: Run, raw: RawData) -> Dataset | None:
-    """The splits that a run was trained with, if these are its data; else None."""
+    """Return a run's splits if these are its data, else None."""
     try:
         dataset = split_as(run.recipe.data, raw)
     except InputError:  # too few samples, or texts without vectors: other data
@@ -33,7 +33,6 @@ def splits_of(run: Run, raw: RawData) -> Dataset | None:
 
 
 def as_split(dataset: Dataset) -> RawData:
-    """The splits of a training as those of a set to predict."""
     parts: dict[str, Any] = {name: part for name, part in dataset.parts.items() if name != "policy"}
     return RawData(name=dataset.name, class_names=dataset.class_names, **parts)
 
@@ -52,10 +51,10 @@ def predict(
     precision: Precision = "float32",
     progress: Callable[[str, float], None] | None = None,
 ) -> Predictions:
-    """Predictions of a network on a data set, with calibration and test samples marked.
+    """Predict a dataset with a network, and mark calibration and test samples.
 
-    Where the data have a calibration split it is predicted beside the test split, and marked. Where they have
-    none, some of the samples asked for are marked: those that the network was trained on would not do.
+    A calibration split of the data is also predicted, and marked. Without one, some of the requested samples
+    are marked, since samples of the training are unsuitable.
 
     ``model`` maps a batch of inputs to logits ``(N, C)``, or to an object that has them as ``logits``; of a
     binary event also ``(N,)`` or ``(N, 1)``. It is set to evaluation mode. Without ``split`` the test part is
@@ -101,7 +100,7 @@ def predict(
 
 
 def _pieces(raw: RawData, split: Which | None, calibration: Size, seed: int) -> list[tuple[bool, Part]]:
-    """The samples in pieces, each with whether it is marked for calibration."""
+    """Return the samples in pieces, each with its calibration mark."""
     there = raw.parts
     split = split or ("test" if "test" in there else "all")
     if split != "all" and split not in there:

@@ -1,4 +1,4 @@
-"""What the processes of a training tell each other, and Ctrl-C; with one process nothing is sent."""
+"""Communication of training processes, and Ctrl-C; a single process sends nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Interruption:
-    """While entered, the first SIGINT or SIGTERM is only noted; a second one has its usual effect."""
+    """On entry, defer the first SIGINT or SIGTERM; a second one acts as usual."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -41,34 +41,31 @@ class Interruption:
 
 
 class Processes:
-    """All processes of a training, as one of them sees them."""
+    """All processes of a training, from one of them."""
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric: Any = fabric
         self.rank, self.count, self.device = fabric.global_rank, fabric.world_size, fabric.device
         self.first = self.rank == 0
-        """Whether this is the process that writes files and tells the listener."""
+        """True for the process that writes files and informs the listener."""
 
     def share(self, rows: Tensor) -> Tensor:
-        """This process's part of a batch."""
         return rows[self.rank :: self.count]
 
     def total(self, tensor: Tensor) -> Tensor:
-        """The sum over all processes, in each of them."""
         return tensor if self.count == 1 else self._fabric.all_reduce(tensor, reduce_op="sum")
 
     def any(self, wish: bool) -> bool:
-        """Whether any process wishes it."""
+        """Return True if any process passes True."""
         if self.count == 1:
             return wish
         return bool(self.total(torch.tensor(float(wish), device=self.device)) > 0)
 
     def of_first(self, value: Any) -> Any:
-        """The first process's value, in each of them."""
         return self._fabric.broadcast(value)
 
     def stacked(self, tensor: Tensor) -> Tensor:
-        """The tensors of all processes, stacked, on the CPU of each of them."""
+        """Stack the tensors of all processes on each one's CPU."""
         if self.count == 1:
             return tensor.cpu()[None]
         mine = tensor.to(self.device)
@@ -77,7 +74,6 @@ class Processes:
         return torch.stack(gathered).cpu()
 
     def share_buffers(self, model: nn.Module) -> None:
-        """Give every process the first one's running statistics; each has only seen its share of the data."""
         if self.count > 1:
             for buffer in model.buffers():
                 torch.distributed.broadcast(buffer, src=0)

@@ -1,4 +1,4 @@
-"""What to train, as validated data; read from TOML, written back in full, scaled to a small budget."""
+"""Recipes: validated settings, read from TOML, written in full, scaled to a small budget."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class Section(BaseModel):
 
 
 class DataSection(Section):
-    """What to train on."""
+    """Training data."""
 
     name: str = "digits"
     """A named set, the path of an ``.npz`` file, or of a folder of images or texts, or ``module:factory``."""
     calibration: Size = 0.1
     """Training samples (a share if below 1) held out where the data have no such split."""
     test: Size = 0.2
-    """The same for the test split."""
+    """Test samples, counted likewise."""
     policy: Size = 0
-    """The same for a split that drives AdaFocal; 0: the calibration split drives it."""
+    """Samples of a split that drives AdaFocal, counted likewise; 0: the calibration split drives it."""
     train: Annotated[int, Field(ge=0)] = 0
     """Keep only this many training samples; 0: all."""
     imbalance: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
@@ -71,7 +71,7 @@ class DataSection(Section):
     memory: Positive = 4.0
     """Gigabytes up to which a split of images is decoded at once; larger ones are decoded as needed."""
     normalise: Literal["train", "none", "given"] = "train"
-    """By the mean and deviation of the training samples, not at all, or by ``mean`` and ``std``."""
+    """Standardise by the training samples, not at all, or by ``mean`` and ``std``."""
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     vectors: str = ""
@@ -85,7 +85,6 @@ class DataSection(Section):
 
 
 def usual_rate(optimiser: str) -> float:
-    """The learning rate that an optimiser has where none is given."""
     return {"sgd": 0.1, "adagrad": 0.01}.get(optimiser, 0.001)
 
 
@@ -106,7 +105,7 @@ class InitialSection(Section):
 
 
 class OptimiserSection(Section):
-    """How the weights are updated."""
+    """Updates of the weights."""
 
     name: Literal["sgd", "adam", "adamw", "adagrad"] = "sgd"
     learning_rate: Positive = Field(default_factory=lambda known: usual_rate(known.get("name", "sgd")))
@@ -122,7 +121,7 @@ class OptimiserSection(Section):
     """Parameters or modules, such as ``words``, that plain gradient descent updates instead, without weight
     decay."""
     plain_rate: Positive = 0.1
-    """Its learning rate, which the schedule changes alike."""
+    """Learning rate of plain gradient descent, on the same schedule."""
     clip_norm: NotNegative = 0.0
     """Gradients longer than this are scaled down to it; 0: never. Otherwise every epoch records the mean
     length before that (``gradient_norm``), penalties and the step aside of SAM included, and the share of
@@ -136,7 +135,7 @@ class OptimiserSection(Section):
 
 
 class ScheduleSection(Section):
-    """How the learning rate changes from epoch to epoch."""
+    """Learning rate by epoch."""
 
     name: Literal["constant", "steps", "cosine", "plateau"] = "constant"
     milestones: tuple[Count, ...] = ()
@@ -172,7 +171,7 @@ class CurvatureSection(Section):
     num_probes: Count = 1
     """Random vectors per batch, for hutchinson and gauss-newton."""
     negative: Literal["keep", "clip"] = "keep"
-    """Whether a negative estimate is kept, or counts as zero."""
+    """Keep a negative estimate, or count it as zero."""
     parameters: tuple[str, ...] = ()
     """Names of the parameters or modules that are penalised; if empty, all."""
 
@@ -191,16 +190,16 @@ class TrainingSection(Section):
     batch_size: Annotated[int, Field(ge=2)] = 128
     """Counted over all processes."""
     class_weights: Literal["none", "balanced"] = "none"
-    """Whether the loss weights classes by the inverse of their frequency (alpha); where samples have several
-    labels, both answers of each label, as CheXNet does."""
+    """Weight classes by the inverse of their frequency (alpha); with several labels per sample, both answers
+    of each label, as CheXNet does."""
     drop_last: bool = False
     """Leave out the last batch of an epoch where it is smaller than the others."""
     patience: Annotated[int, Field(ge=0)] = 0
     """Stop after this many epochs without a better one; 0: never."""
     keep: Literal["last", "best"] = "last"
-    """Which weights are evaluated: those of the last epoch, or of the best."""
+    """Evaluate the weights of the last or of the best epoch."""
     keep_by: Literal["nll", "nll-as-trained", "loss", "accuracy"] = "nll"
-    """Which epoch is best on the calibration split; the first of equals.
+    """Criterion of the best epoch on the calibration split; the first of ties.
 
     ``nll``: lowest NLL after temperature scaling ("refine, then calibrate", arXiv 2501.19195).
     ``nll-as-trained``: lowest NLL without a temperature. ``loss``: lowest training loss.
@@ -210,14 +209,14 @@ class TrainingSection(Section):
 
 
 class HardwareSection(Section):
-    """Where it runs; a run may be resumed elsewhere, but the same bits are promised on one CPU only."""
+    """Hardware; a run can be resumed elsewhere, but only a single CPU guarantees equal bits."""
 
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
     devices: Count = 1
     """Processes on this machine, one for each device."""
     nodes: Count = 1
     strategy: Literal["auto", "ddp", "ddp_spawn"] = "auto"
-    """How several processes are started; auto: spawned on one machine, ddp on several."""
+    """Start of several processes; auto: spawned on one machine, ddp on several."""
     threads: Annotated[int, Field(ge=0)] = 0
     """Per process, on a CPU; 0: torch's default. Small networks are fastest with one."""
     compile: bool = False
@@ -230,7 +229,7 @@ class HardwareSection(Section):
 
 
 class RecordSection(Section):
-    """What is recorded in addition."""
+    """Additional records."""
 
     dynamics: bool = False
     """Likelihood, entropy, errors and more on the train and test split, as in Mukhoti et al. (2020). On the
@@ -244,7 +243,7 @@ class RecordSection(Section):
 
 
 class ShiftSection(Section):
-    """The test images under corruptions (Hendrycks and Dietterich, 2019), judged when the run is finished."""
+    """Evaluation of the finished run on corrupted test images (Hendrycks and Dietterich, 2019)."""
 
     corruption: str | tuple[str, ...] = ()
     """Such as ``gaussian-noise``, or several, or ``all`` fifteen; if empty, none."""
@@ -265,7 +264,7 @@ class ForeignSection(Section):
 
 
 class EvaluationSection(Section):
-    """How the finished run is evaluated."""
+    """Evaluation of the finished run."""
 
     calibrators: tuple[str, ...] = ()
     """Such as ``temperature``; if empty, those that suit the predictions."""
@@ -274,9 +273,9 @@ class EvaluationSection(Section):
     batch_size: Count = 512
     """Batch size where nothing is learned."""
     views: Literal["one", "ten-crop"] = "one"
-    """What the finished network sees of calibration and test images: one view, or the corners and the middle
-    and their mirror images (see ``data.crop``). Probabilities are averaged, and what is stored and calibrated
-    are logits of the averages. After each epoch it is one view."""
+    """Views of calibration and test images for the finished network: one, or the corners and the middle with
+    their mirror images (see ``data.crop``). Logits of the averaged probabilities are stored and calibrated.
+    Metrics after each epoch use one view."""
     heat_maps: Annotated[int, Field(ge=0)] = 0
     """Grad-CAM maps of N test images, as files and in the report; needs the extra ``heat-maps``."""
     sst_binary: Literal["renormalised", "struck"] = "renormalised"
@@ -309,7 +308,7 @@ WITHOUT_EFFECT = frozenset({"hardware", "evaluation", "shift", "foreign"})
 
 
 class Recipe(Section):
-    """What to train: data, network, loss, optimiser, schedule and seed.
+    """Settings of a training: data, network, loss, optimiser, schedule and seed.
 
     Everything has a default; the tables are described by the classes of their names.
 
@@ -324,12 +323,12 @@ class Recipe(Section):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Random seed of the initial weights, the order of the samples and all else in training."""
     model: str = "mlp"
-    """As ``calibrant_lab.models.build`` takes it, or ``module:factory``."""
+    """Network for ``calibrant_lab.models.build``, or ``module:factory``."""
     loss: str = "cross-entropy"
-    """As ``calibrant.losses.build`` takes it, or ``module:factory``."""
+    """Loss for ``calibrant.losses.build``, or ``module:factory``."""
     reduction: Literal["mean", "sum", "per-sample"] = "mean"
-    """How the loss is reduced over a batch; the sum is the batch size times the mean. Where a sample has many
-    labels, as a tree has in its nodes, per-sample sums over them and averages over the samples."""
+    """Reduction of the loss over a batch; the sum is the batch size times the mean. If a sample has many
+    labels, such as the nodes of a tree, per-sample sums over them and averages over the samples."""
     data: DataSection = DataSection()
     initial: InitialSection = InitialSection()
     optimiser: OptimiserSection = OptimiserSection()
@@ -376,7 +375,7 @@ class Recipe(Section):
 
     @property
     def foreign_name(self) -> str:
-        """The name of the samples of another kind; empty where there are none."""
+        """Name of the out-of-distribution set, or empty."""
         return self.foreign.name or self.evaluation.out_of_distribution
 
     @model_validator(mode="after")
@@ -399,7 +398,7 @@ class Recipe(Section):
             raise InputError(f"{source}: {_sentence(error, content)}") from None
 
     def with_settings(self, settings: Sequence[str]) -> Recipe:
-        """The recipe with some settings changed, given as ``training.epochs=5`` or ``seed=1``.
+        """Return the recipe with changes such as ``training.epochs=5`` or ``seed=1``.
 
         A default that follows from another setting, as the learning rate does from the optimiser, follows it.
 
@@ -427,7 +426,7 @@ class Recipe(Section):
         return Recipe.read(content, source="--set" if settings else "recipe")
 
     def to_toml(self) -> str:
-        """Every setting, also those left at their defaults, as TOML."""
+        """Return all settings, with defaults, as TOML."""
         content = self.model_dump(mode="json", exclude_none=True)
         tables = {name: entry for name, entry in content.items() if isinstance(entry, dict)}
         lines = [_line(name, entry) for name, entry in content.items() if name not in tables]
@@ -436,13 +435,13 @@ class Recipe(Section):
         return "\n".join(lines) + "\n"
 
     def settings(self) -> dict[str, Any]:
-        """Every setting by its full name, as in ``training.epochs``."""
+        """Return all settings by full name, such as ``training.epochs``."""
         return flat(self.model_dump(mode="json", exclude={"small", "full"}))
 
     def differences(self, other: Recipe) -> list[str]:
-        """The settings that make two recipes different runs, as ``loss: 'a' there, 'b' here``.
+        """Return the settings that differ between two runs, as ``loss: 'a' there, 'b' here``.
 
-        Hardware, and what is evaluated in the end, make none.
+        Hardware and evaluation settings do not count.
         """
         mine, theirs = self.settings(), other.settings()
         return [
@@ -453,10 +452,10 @@ class Recipe(Section):
 
 
 def load_recipe(path: str | os.PathLike[str]) -> Recipe:
-    """Read a recipe from a TOML file, or one that comes with calibrant by its name.
+    """Read a recipe from a TOML file, or a bundled one by name.
 
-    A file may begin with ``extends = "base.toml"``, a path relative to it; its settings then stand over those
-    of that recipe, which may extend a third.
+    A file can begin with ``extends = "base.toml"``, a path relative to it; its settings then override those
+    of that recipe, which can extend a third.
 
     Raises:
         InputError: If it is not TOML, sets nothing, there is no recipe of that name, or a setting is unknown
@@ -477,12 +476,12 @@ def load_recipe(path: str | os.PathLike[str]) -> Recipe:
 
 
 def _line(name: str, value: object) -> str:
-    """``name = value`` in TOML, whose strings, numbers and lists are JSON's but for the escape of DEL."""
+    """Return ``name = value`` in TOML, which matches JSON except for the escape of DEL."""
     return f"{name} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
 
 
 def _sentence(error: ValidationError, content: Mapping[str, Any]) -> str:
-    """The first thing wrong, in one sentence; unknown settings come first."""
+    """Report the first error in one sentence; unknown settings come first."""
     errors = error.errors(include_url=False)
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     known = {
@@ -509,7 +508,7 @@ Budget: TypeAlias = Literal["full", "small"]
 
 
 def at_budget(recipe: Recipe, budget: Budget) -> Recipe:
-    """The recipe as it is, or with the settings of its table ``small``; ``full`` keeps what they replace.
+    """Return the recipe at a budget; ``small`` overrides settings, kept in ``full``.
 
     Raises:
         InputError: If the recipe does not say what a small budget replaces.
@@ -531,13 +530,13 @@ def at_budget(recipe: Recipe, budget: Budget) -> Recipe:
 
 
 def settings_at(recipe: Recipe, budget: Budget) -> dict[str, Any]:
-    """The settings at a budget by their full names, and below ``full`` those that it replaced."""
+    """Return the settings at a budget by full name, with replaced ones below ``full``."""
     scaled = at_budget(recipe, budget)
     return {**scaled.settings(), **flat({"full": scaled.full or {}})}
 
 
 def budget_note(recipe: Recipe) -> str | None:
-    """What a small budget replaced, in a few words; None where the recipe is carried out in full."""
+    """Describe a small budget's replacements; return None for the full recipe."""
     if recipe.full is None:
         return None
     now = recipe.settings()
@@ -548,7 +547,6 @@ def budget_note(recipe: Recipe) -> str | None:
 
 
 def _replaced(content: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of ``content`` that ``changes`` replaces."""
     return {
         name: _replaced(content[name], value) if isinstance(value, dict) else content[name]
         for name, value in changes.items()

@@ -1,4 +1,4 @@
-"""The files of recipes and grids: found by name, read with what they extend, and the tables in them."""
+"""Files of recipes and grids: search by name, extension, and nested tables."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ Kind: TypeAlias = Literal["recipe", "grid"]
 
 
 def shelf(kind: Kind = "recipe") -> Path:
-    """The folder of the recipes, or the grids: inside the installed package, or at the root of a clone."""
+    """Return the folder of recipes or grids: in the package, or at the root of a clone."""
     package = Path(__file__).parents[1]
     inside = package / f"{kind}s"
     return inside if inside.is_dir() else package.parents[1] / f"{kind}s"
 
 
 def names_on_shelf(kind: Kind = "recipe") -> list[str]:
-    """The recipes that ``load_recipe`` knows by name, or the grids that ``load_grid`` does."""
     return sorted(path.stem for path in shelf(kind).glob("*.toml"))
 
 
 def file_on_shelf(path: Path, kind: Kind = "recipe") -> Path:
-    """The file of a recipe or grid: the path itself, or the package's where it is a bare name and no file."""
+    """Return the file of a recipe or grid: the path, or a bundled file of that name."""
     if path.suffix or len(path.parts) != 1 or path.exists():
         return path
     names = names_on_shelf(kind)
@@ -42,12 +41,12 @@ _EXTENDS = "extends"
 
 
 def read_content(path: Path) -> dict[str, Any]:
-    """What a TOML file says, over what the file says that its ``extends`` names, relative to its folder."""
+    """Read a TOML file over the file in its ``extends``, relative to its folder."""
     return _read(path, ())
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` with ``changes``, table by table.
+    """Merge ``changes`` into ``base``, table by table.
 
     Example:
         >>> merged({"seed": 1, "data": {"name": "digits", "train": 9}}, {"data": {"train": 5}})
@@ -61,7 +60,7 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def flat(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Every entry by its full name.
+    """Return every entry by its full name.
 
     Example:
         >>> flat({"seed": 1, "data": {"name": "digits"}})
@@ -75,7 +74,7 @@ def flat(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Flat settings as the tables of a recipe; undoes :func:`flat`.
+    """Return flat settings as nested tables; the inverse of :func:`flat`.
 
     Example:
         >>> nested({"seed": 1, "training.epochs": 3})
@@ -92,7 +91,6 @@ def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def toml_value(text: str) -> Any:
-    """A TOML value, or, where it is none, the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -1,4 +1,4 @@
-"""The directory of a run: what is where, which recipe owns it, and reading it back."""
+"""The directory of a run: paths, ownership and reading."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RunFolder:
 
     @property
     def holds_run(self) -> bool:
-        """Whether a run was begun here; a recipe beside unrelated files is not a run."""
+        """Return True if a run was begun here, not just a recipe stored."""
         if not self.recipe.is_file():
             return False
         others = (entry for entry in self.path.iterdir() if entry != self.recipe)
@@ -59,7 +59,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """Keep other processes out while inside; a process that is killed holds nothing."""
+        """Lock out other processes; a killed process releases its lock."""
         from filelock import FileLock, Timeout
 
         self.path.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ class RunFolder:
             yield
 
     def claim(self, recipe: Recipe) -> None:
-        """Create the directory, or take over one that the same recipe made; refuse any other."""
+        """Create the directory, or take over one of an equal recipe; refuse others."""
         if self.holds_run:
             before = load_recipe(self.recipe)
             differences = recipe.differences(before)
@@ -103,14 +103,14 @@ class RunFolder:
         write_text(self.metrics, "".join(_json_line(row) for row in rows))
 
     def append_row(self, row: Mapping[str, Any]) -> None:
-        """Add a line to ``metrics.jsonl``; should it be cut off, the checkpoint has it whole."""
+        """Add a line to ``metrics.jsonl``; if cut off, the checkpoint has it whole."""
         with self.metrics.open("a", encoding="utf-8") as file:
             file.write(_json_line(row))
 
     def write_snapshot(
         self, epoch: int, tables: Mapping[str, Mapping[str, Tensor]], gradient_norms: Tensor | None
     ) -> None:
-        """Write ``dynamics/epoch-0001.npz``: bins of each split, norms of the training samples' gradients."""
+        """Write ``dynamics/epoch-0001.npz``: bins of each split, norms of training gradients."""
         arrays = {
             f"{name}_{key}": value.numpy() for name, table in tables.items() for key, value in table.items()
         }
@@ -122,7 +122,6 @@ class RunFolder:
 
     @property
     def sessions(self) -> list[dict[str, Any]]:
-        """What ``environment.json`` has of each session, the last at the end."""
         content = json_of(self.environment)
         sessions = content.get("sessions") if isinstance(content, dict) else None
         if not isinstance(sessions, list) or not sessions:
@@ -173,7 +172,7 @@ BEST = {
     "loss": ("calibration_loss", 1),
     "accuracy": ("calibration_accuracy", -1),
 }
-"""By what an epoch may be best: an entry of its row, and 1 where lower is better."""
+"""Criteria of the best epoch: an entry of its row, and 1 if lower is better."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +198,7 @@ class Run:
 
     @property
     def snapshots(self) -> dict[int, dict[str, np.ndarray[Any, Any]]]:
-        """Recordings of chosen epochs, by epoch: bins of each split, and ``gradient_norms``."""
+        """Recordings of selected epochs: bins of each split, and ``gradient_norms``."""
         found: dict[int, dict[str, np.ndarray[Any, Any]]] = {}
         for path in sorted(self.folder.dynamics.glob("epoch-*.npz")):
             with np.load(path, allow_pickle=False) as archive:
@@ -208,7 +207,7 @@ class Run:
 
     @property
     def cost(self) -> Mapping[str, Any] | None:
-        """Time of a step against one of plain cross-entropy; None where the recipe adds nothing to it."""
+        """Step time against plain cross-entropy; None if the recipe adds nothing."""
         return json_of(self.folder.cost)
 
     @property
@@ -218,12 +217,12 @@ class Run:
 
     @property
     def labels(self) -> Mapping[str, Any] | None:
-        """Each label with intervals over patients; None where samples do not come in groups."""
+        """Metrics of each label with intervals over patients; None without groups."""
         return json_of(self.folder.labels)
 
     @property
     def kept_row(self) -> Mapping[str, Any]:
-        """The row of the epoch whose weights are evaluated: the last, or the best if the recipe keeps that.
+        """Row of the evaluated epoch: the last, or the best if the recipe keeps that.
 
         Raises:
             InputError: If no epoch is done yet.
@@ -237,7 +236,7 @@ class Run:
         return min(known or self.rows[-1:], key=lambda row: sign * (row[key] or 0))
 
     def model(self) -> nn.Module:
-        """The trained network, in evaluation mode, on the CPU.
+        """Trained network, in evaluation mode, on the CPU.
 
         Raises:
             InputError: If nothing was saved yet.
@@ -277,7 +276,6 @@ def load_run(path: str | os.PathLike[str]) -> Run:
 
 
 def json_of(path: Path) -> dict[str, Any] | None:
-    """What a file of numbers holds; None where there is none."""
     if not path.is_file():
         return None
     try:
@@ -291,5 +289,5 @@ def _json_line(row: Mapping[str, Any]) -> str:
 
 
 def _is_left_over(entry: Path) -> bool:
-    """Whether this is a temporary file that a killed process left."""
+    """Return True for a temporary file of a killed process."""
     return entry.name.startswith(".calibrant-")

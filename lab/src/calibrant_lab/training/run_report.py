@@ -1,4 +1,4 @@
-"""What a finished training leaves behind: predictions, evaluation, and the sections of its report."""
+"""Results of a finished training: predictions, evaluation, and report sections."""
 
 from __future__ import annotations
 
@@ -48,10 +48,9 @@ from calibrant_lab.training.shift import Shifted, judge_shifted, shift_section
 def label_table(
     predictions: Predictions, *, num_bins: int, num_resamples: int, seed: int
 ) -> dict[str, Any] | None:
-    """Every label before and after a calibrator of the calibration samples, as plain data.
+    """Return each label's metrics before and after a calibrator, as plain data.
 
-    None where samples do not belong together in groups. Labels are calibrated by Platt scaling, classes by
-    temperature scaling.
+    Returns None without groups. Labels are calibrated by Platt scaling, classes by temperature scaling.
     """
     test = predictions.test
     if test.groups is None or test.labels is None or len(set(test.groups)) < 2:
@@ -139,7 +138,7 @@ COLLAPSED = (
 def write_results(
     job: Job, logits: dict[str, torch.Tensor], facts: dict[str, str], shifted: Sequence[Shifted]
 ) -> None:
-    """Write predictions and report; the evaluation comes last, because it says that the run is finished."""
+    """Write predictions and report; the evaluation is last, since it marks the run as finished."""
     folder, settings = job.folder, job.recipe.evaluation
     foreign = _write_foreign(job, logits)
     _write_conventions(job, logits)
@@ -199,7 +198,6 @@ def _write_predictions(job: Job, logits: dict[str, torch.Tensor]) -> None:
 
 
 def _write_conventions(job: Job, logits: dict[str, torch.Tensor]) -> None:
-    """The numbers by both conventions, of a network that learns a neutral class."""
     if strikes_neutral(job.model):
         found = conventions_of(
             logits,
@@ -210,7 +208,6 @@ def _write_conventions(job: Job, logits: dict[str, torch.Tensor]) -> None:
 
 
 def _write_foreign(job: Job, logits: dict[str, torch.Tensor]) -> Predictions | None:
-    """What the network says of out-of-distribution samples, where there are any."""
     if job.foreign is None:
         return None
     path = job.folder.foreign_predictions
@@ -228,7 +225,7 @@ SCORES: dict[OutOfDistributionScore, str] = {"entropy": "entropy", "max_probabil
 def run_facts(
     recipe: Recipe, dataset: Dataset, model: nn.Module, *, device: str, processes: int
 ) -> dict[str, str]:
-    """How a run was made, in a few words each."""
+    """Describe a run's making, in a few words per fact."""
     optimiser, training = recipe.optimiser, recipe.training
     clip = f", gradients clipped at {optimiser.clip_norm:g}" if optimiser.clip_norm else ", no clipping"
     rate = f"{optimiser.name}, learning rate {optimiser.learning_rate:g} ({_course(recipe)})"
@@ -249,7 +246,7 @@ def run_facts(
 
 
 def _course(recipe: Recipe) -> str:
-    """How the learning rate changes, and which of its changes come after the last epoch."""
+    """Describe the learning rate schedule, and its steps beyond the last epoch."""
     schedule, epochs = recipe.schedule, recipe.training.epochs
     late = [str(epoch) for epoch in schedule.milestones if epoch >= epochs]
     after = f"; of {epochs} epochs none is after {late[0]}, where it would change" if late else ""
@@ -282,7 +279,6 @@ def write_run_report(
 
 
 def run_sections(run: Run, dataset: Dataset, facts: Mapping[str, str]) -> Iterator[Section]:
-    """Training, some images with answers, shifted and out-of-distribution samples, and how it learned."""
     yield Section(title="How it was trained", facts={**facts, **cost_facts(run.cost)})
     if run.conventions is not None:
         yield convention_section(run.conventions, run.recipe.evaluation.sst_binary)
@@ -298,7 +294,7 @@ def run_sections(run: Run, dataset: Dataset, facts: Mapping[str, str]) -> Iterat
 
 
 def detection_of(predictions: Predictions, foreign: Predictions, *, name: str) -> dict[str, Any]:
-    """How well entropy and maximum probability detect out-of-distribution samples, as plain data.
+    """Return how well entropy and maximum probability detect out-of-distribution samples.
 
     Out-of-distribution samples are the positives: AUROC, AUPR, and the share of test samples flagged if 95%
     of the others are; before and after temperature scaling.
@@ -346,7 +342,6 @@ def _foreign_section(found: Mapping[str, Any]) -> Section:
 
 
 def comparison_sections(runs: Mapping[str, Run]) -> tuple[Section, ...]:
-    """How the runs differ, the same images under each, and how each learned."""
     found = [
         _differences(runs),
         _common_panel(runs),
@@ -378,7 +373,7 @@ def _differences(runs: Mapping[str, Run]) -> Section | None:
 
 
 def _common_panel(runs: Mapping[str, Run]) -> Section | None:
-    """The same images under every run, where all share the same data and these can still be read."""
+    """Show common images under every run, if all share data that is still readable."""
     first, *others = runs.values()
     if any(each.data_sha256 != first.data_sha256 for each in others):
         return None

@@ -1,4 +1,4 @@
-"""The splits of a training, what the network sees of an image, and passes in which nothing is learned."""
+"""Splits of a training, network views of images, and inference."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 def network_shape(recipe: Recipe, dataset: Dataset) -> tuple[int, ...]:
-    """Shape of what the network sees of one sample."""
     shape, side = dataset.input_shape, recipe.data.crop
     if not side:
         return shape
@@ -38,7 +37,6 @@ def network_shape(recipe: Recipe, dataset: Dataset) -> tuple[int, ...]:
 
 
 def middle(images: Float[Tensor, "N C H W"], side: int) -> Float[Tensor, "N C h w"]:
-    """The square in the middle; all where ``side`` is 0."""
     if not side:
         return images
     top, left = (round((total - side) / 2) for total in images.shape[2:])
@@ -46,7 +44,7 @@ def middle(images: Float[Tensor, "N C H W"], side: int) -> Float[Tensor, "N C h 
 
 
 def ten_crops(images: Float[Tensor, "N C H W"], side: int) -> Iterator[Float[Tensor, "N C h w"]]:
-    """The four corners and the middle, then the mirror images of these.
+    """Yield four corners and the middle, then their mirror images.
 
     Example:
         >>> image = torch.arange(9.0).reshape(1, 1, 3, 3)
@@ -67,7 +65,7 @@ def ten_crops(images: Float[Tensor, "N C H W"], side: int) -> Iterator[Float[Ten
 
 
 def averaged(views: Sequence[Float[Tensor, "N C"]], *, multilabel: bool) -> Float[Tensor, "N C"]:
-    """Logits of the mean of the probabilities: log-odds of labels, log-probabilities of classes.
+    """Return logits of the mean probabilities: log-odds of labels, log-probabilities of classes.
 
     They are computed from logarithms in float64, so that probabilities next to 0 and 1 keep their digits.
 
@@ -85,10 +83,7 @@ def averaged(views: Sequence[Float[Tensor, "N C"]], *, multilabel: bool) -> Floa
 
 
 class AsJudged(nn.Module):
-    """A trained network with the views of its recipe's evaluation: whole images in, logits out.
-
-    Views come one after the other, each in a batch of its own, so that memory does not grow with them.
-    """
+    """A trained network with its evaluation views, one batch each: whole images in, logits out."""
 
     def __init__(self, network: Callable[[Tensor], Tensor], recipe: Recipe, *, multilabel: bool) -> None:
         super().__init__()
@@ -110,13 +105,13 @@ _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
 def least_batch(model: nn.Module, processes: int) -> int:
-    """The samples that a batch must have: one for each process, and two where batches are normalised."""
+    """Return the smallest batch: one sample per process (two under normalisation), and at least two."""
     normalised = any(isinstance(module, _NORMS) for module in model.modules())
     return 2 * processes if normalised else max(2, processes)
 
 
 def batches_in(order: Int[Tensor, " N"], recipe: Recipe, *, least: int) -> list[Int[Tensor, " B"]]:
-    """An epoch's samples in batches; a last one that is too small is left out."""
+    """Return an epoch's batches, without a final one that is too small."""
     size = recipe.training.batch_size
     batches = list(order.split(size))
     needed = size if recipe.training.drop_last else least
@@ -137,7 +132,7 @@ def check_batches(recipe: Recipe, samples: int, model: nn.Module) -> None:
 
 
 def batch_facts(recipe: Recipe, samples: int, model: nn.Module, loss: nn.Module, *, processes: int) -> str:
-    """What of the batches is not as it looks, to follow their size; empty where nothing is."""
+    """Return remarks on unexpected batch sizes, or an empty text."""
     least, said = least_batch(model, processes), ""
     left = samples - sum(map(len, batches_in(torch.arange(samples), recipe, least=least)))
     if left:
@@ -149,7 +144,7 @@ def batch_facts(recipe: Recipe, samples: int, model: nn.Module, loss: nn.Module,
 
 
 class Samples:
-    """The splits of a data set by name; ``"foreign"`` holds the out-of-distribution samples."""
+    """Splits of a dataset by name; ``"foreign"`` holds the out-of-distribution samples."""
 
     def __init__(self, job: Job, device: torch.device) -> None:
         hardware = job.recipe.hardware
@@ -166,18 +161,17 @@ class Samples:
             self.add(name, part)
 
     def add(self, name: str, part: Part) -> None:
-        """Take in further samples, under a name of their own or in place of those that had it."""
         self._parts[name] = part if isinstance(part.inputs, LazyImages) else part.to(self._place)
         self._plans.pop(name, None)
 
     def add_some(self, name: str, of: str, count: int) -> None:
-        """Take in ``count`` evenly spaced samples of a split, under another name."""
+        """Add ``count`` evenly spaced samples of a split, under another name."""
         part = self._parts[of]
         rows = torch.linspace(0, len(part) - 1, count).long()
         self.add(name, part.rows(rows, memory=0))
 
     def plan(self, name: str, batches: Sequence[Int[Tensor, " n"]]) -> None:
-        """Say which batches will be taken next, so that images can be decoded before they are needed."""
+        """Announce the next batches, so that images are decoded in advance."""
         inputs = self._parts[name].inputs
         if isinstance(inputs, LazyImages):
             self._plans[name] = Plan(inputs, batches)
@@ -189,7 +183,7 @@ class Samples:
         return self._parts[name].labels.cpu()
 
     def take(self, name: str, rows: Int[Tensor, " n"]) -> tuple[Tensor, Tensor]:
-        """Inputs in [0, 1], or word numbers, and labels of some samples, on the device."""
+        """Return inputs in [0, 1], or word numbers, and labels, on the device."""
         part = self._parts[name]
         labels = part.labels[rows.to(part.labels.device)].to(self._device)
         if isinstance(part.inputs, LazyImages):
@@ -205,7 +199,7 @@ class Samples:
 
 
 def logits_of(fabric: Fabric, model: nn.Module, inputs: Tensor) -> Tensor:
-    """Logits in the recipe's precision, outside the wrapper, where processes would wait for each other."""
+    """Return logits in the recipe's precision, outside the wrapper, which would synchronise processes."""
     with fabric.autocast():
         converted: Any = fabric.strategy.precision.convert_input(inputs)
         logits: Tensor = model(converted)
@@ -213,7 +207,7 @@ def logits_of(fabric: Fabric, model: nn.Module, inputs: Tensor) -> Tensor:
 
 
 class Inference:
-    """The network in evaluation mode, on any split."""
+    """Network in evaluation mode, on any split."""
 
     def __init__(
         self, fabric: Fabric, job: Job, *, model: nn.Module, processes: Processes, samples: Samples
@@ -224,11 +218,11 @@ class Inference:
         self.model = model
 
     def logits(self, name: str) -> Float[Tensor, "N C"]:
-        """Logits of a whole split in the order of its samples, on the CPU of every process."""
+        """Return a split's logits in sample order, on the CPU of every process."""
         return self.over(name, lambda inputs, _labels: self.run(inputs), width=self._width)
 
     def final_logits(self, name: str) -> Float[Tensor, "N C"]:
-        """As :meth:`logits`, or of the mean probabilities of the views that the evaluation asks for."""
+        """Return :meth:`logits`, or those of the mean probabilities over evaluation views."""
         judged = AsJudged(self._of_view, self._recipe, multilabel=self._multilabel)
         return self.over(name, lambda inputs, _labels: judged(inputs), width=self._width)
 
@@ -242,10 +236,7 @@ class Inference:
     def over(
         self, name: str, compute: Callable[[Tensor, Tensor], Float[Tensor, "n K"]], *, width: int
     ) -> Float[Tensor, "N K"]:
-        """Rows of ``width`` numbers for every sample of a split, in order, on the CPU of every process.
-
-        Each batch is computed by one process, so the numbers do not depend on how many there are.
-        """
+        """Return ``width`` numbers per sample, in order, on every CPU; one process computes a batch."""
         rank, world = self._processes.rank, self._processes.count
         total, size = self._samples.count(name), self._recipe.evaluation.batch_size
         batches = list(torch.arange(total).split(size))

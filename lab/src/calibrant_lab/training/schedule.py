@@ -19,7 +19,7 @@ RELATIVE_RATE = "relative_rate"
 
 
 class JointOptimiser(Optimizer):
-    """Optimisers that take their steps together, at ``rates`` relative to the recipe's."""
+    """Optimisers that step together, at ``rates`` relative to the recipe's."""
 
     def __init__(self, parts: Sequence[Optimizer], *, rates: Sequence[float]) -> None:
         self.parts = tuple(parts)
@@ -43,7 +43,7 @@ class JointOptimiser(Optimizer):
         self._share()
 
     def _share(self) -> None:
-        """Let the parts work on this state and these groups, which others may replace."""
+        """Share this state and these groups with the parts, as both may have been replaced."""
         place = 0
         for part, count in zip(self.parts, self._counts, strict=True):
             part.state = self.state
@@ -57,7 +57,7 @@ _LEAST_FALL = 1e-4  # of the lowest loss, as torch has it
 def learning_rate(
     schedule: ScheduleSection, *, base: float, epoch: int, epochs: int, losses: Sequence[float | None] = ()
 ) -> float:
-    """Learning rate after ``epoch`` completed epochs; a function of what came before, without state.
+    """Return the learning rate after ``epoch`` epochs, as a pure function of the past.
 
     Example:
         >>> steps = ScheduleSection(name="steps", milestones=(150, 250))
@@ -78,7 +78,7 @@ def learning_rate(
 
 
 def _plateaus(losses: Sequence[float | None], patience: int) -> int:
-    """How often the loss stopped falling: more than ``patience`` epochs without a new minimum."""
+    """Return how often the loss went more than ``patience`` epochs without a new minimum."""
     best, idle, found = math.inf, 0, 0
     for loss in losses:
         if loss is not None and loss < best * (1 - _LEAST_FALL):

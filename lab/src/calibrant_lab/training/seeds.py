@@ -1,4 +1,4 @@
-"""Random seeds of a training run, each a function of the recipe's seed and of where it is used."""
+"""Random seeds of a training run, derived from the recipe's seed and the place of use."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _CPU = torch.device("cpu")
 
 
 def derived(seed: int, purpose: int, *place: int) -> int:
-    """A seed for one purpose at one place (epoch, batch, process), unrelated to those of other places."""
+    """Return an independent seed for a purpose and place (epoch, batch, process)."""
     state = np.random.SeedSequence([seed, purpose, *place]).generate_state(1, np.uint64)
     return int(state[0] >> np.uint64(1))
 
 
 def generator(seed: int, purpose: int, *place: int, device: torch.device = _CPU) -> torch.Generator:
-    """A generator seeded with :func:`derived`; devices draw other numbers than the CPU."""
+    """Return a generator seeded with :func:`derived`; devices and CPU draw different numbers."""
     return torch.Generator(device).manual_seed(derived(seed, purpose, *place))

@@ -1,4 +1,4 @@
-"""Test samples under corruptions, judged with what was fitted on clean ones."""
+"""Evaluate corrupted test samples with calibrators fitted on clean ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ class Shift(NamedTuple):
 
 
 def shifts(recipe: Recipe) -> list[Shift]:
-    """What the recipe asks for, in the order of the authors."""
     asked = recipe.shift.corruption
     names = [asked] if isinstance(asked, str) else list(asked)
     if names == [EVERY]:
@@ -54,7 +53,7 @@ def shifts(recipe: Recipe) -> list[Shift]:
 
 
 def shifted(recipe: Recipe, dataset: Dataset, shift: Shift) -> Part:
-    """The test samples under a corruption: computed, or those of a published set of corrupted images."""
+    """Return the test samples under a corruption: computed, or from a published set."""
     settings = recipe.shift
     if settings.name:
         raw = load(f"{settings.name}(corruption={shift.corruption!r}, severity={shift.severity})")
@@ -75,13 +74,13 @@ def shifted(recipe: Recipe, dataset: Dataset, shift: Shift) -> Part:
 
 
 def check_shift(recipe: Recipe, dataset: Dataset) -> None:
-    """Refuse, before anything is trained, shifts that cannot be made."""
+    """Refuse impossible shifts before training."""
     for found in shifts(recipe)[:1]:
         shifted(recipe, dataset, found)
 
 
 class Shifted(NamedTuple):
-    """What the network says of a shifted set."""
+    """Predictions on a shifted set."""
 
     shift: Shift
     labels: torch.Tensor
@@ -89,7 +88,7 @@ class Shifted(NamedTuple):
 
 
 def shifted_logits(job: Job, samples: Samples, inference: Inference) -> list[Shifted]:
-    """The network's logits of every shifted set; all processes have to take part."""
+    """Return the logits of every shifted set; all processes must take part."""
     found: list[Shifted] = []
     for shift in shifts(job.recipe):
         part = shifted(job.recipe, job.dataset, shift)
@@ -100,7 +99,7 @@ def shifted_logits(job: Job, samples: Samples, inference: Inference) -> list[Shi
 
 
 def judge_shifted(job: Job, clean: Predictions, found: Sequence[Shifted]) -> None:
-    """Write predictions and numbers of shifted sets, under calibrators fitted on clean samples."""
+    """Write predictions and metrics of shifted sets, with calibrators fitted on clean samples."""
     data = Labelled.of(to_repair(clean.calibration))
     wanted = templates(job.recipe.evaluation.calibrators or None, to_repair(clean).kind)
     calibrators = {each.title: each.fit(data) for each in wanted}
@@ -124,7 +123,7 @@ def judge_shifted(job: Job, clean: Predictions, found: Sequence[Shifted]) -> Non
 
 
 def _beside_clean(job: Job, clean: Predictions, found: Shifted) -> Predictions:
-    """A shifted set as the test samples that go with the clean calibration samples."""
+    """Return a shifted set as test samples, with the clean calibration samples."""
     if clean.labels is None:
         raise InputError("`labels` must be given for the calibration samples.")
     return Predictions(
@@ -164,7 +163,7 @@ def _row(
 
 
 def shift_section(found: Mapping[str, Any]) -> Section:
-    """The table of all shifted sets, and the mean of each severity where there are several corruptions."""
+    """Return the table of all shifted sets, with means by severity over several corruptions."""
     names = found["calibrators"]
     rows = [_cells(row) for row in found["rows"]]
     severities = sorted({row["severity"] for row in found["rows"]} - {0})
@@ -203,7 +202,7 @@ def _mean(rows: list[Mapping[str, Any]], severity: int, names: list[str]) -> tup
 
 
 def _evenly(total: int, wanted: int) -> torch.Tensor:
-    """``wanted`` of ``total`` rows, evenly spaced; all where it is 0."""
+    """Return ``wanted`` of ``total`` rows, evenly spaced; all if it is 0."""
     if not 0 < wanted < total:
         return torch.arange(total)
     return torch.linspace(0, total - 1, wanted).long()

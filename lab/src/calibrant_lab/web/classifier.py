@@ -1,4 +1,4 @@
-"""A network, its calibrator with intervals, and what both say of an image that was sent."""
+"""A network and its calibrator with intervals, applied to uploaded images."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def decoded(file: Upload, limits: Limits) -> Image:
 
 
 def as_bytes(image: Image, geometry: Geometry, channels: int) -> Tensor:
-    """An image as a network's inputs before they are prepared: ``(C, H, W)``, uint8."""
+    """Return an image as raw network input: ``(C, H, W)``, uint8."""
     scaled = geometry.apply(image.convert("L" if channels == 1 else "RGB"))
     pixels = np.array(scaled)
     return torch.from_numpy(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1).copy())
@@ -88,13 +88,13 @@ _MOST = 1 << 23  # probabilities of which quantiles are taken at a time
 
 @dataclass(frozen=True)
 class Refits:
-    """One calibrator, fitted on resamples of its calibration samples."""
+    """A calibrator, fitted on resamples of its calibration samples."""
 
     calibrators: tuple[Calibrator, ...]
     level: float
 
     def interval(self, scores: Float[Tensor, "N ..."]) -> tuple[Tensor, Tensor]:
-        """Percentiles of the probabilities that the refits give, for each probability."""
+        """Return percentiles over the refits, for each probability."""
         outside = (1 - self.level) / 2
         levels = torch.tensor([outside, 1 - outside], dtype=torch.float64)
         rows = max(1, _MOST * len(scores) // (len(self.calibrators) * max(1, scores.numel())))
@@ -115,7 +115,7 @@ class Refits:
 
     @cached_property
     def _maps(self) -> tuple[Tensor, Tensor] | None:
-        """A factor and a shift of each score, ``(R, K)``, where that is what all the refits do."""
+        """Return factor and shift of each score, ``(R, K)``, if all refits have this form."""
         found = [each.affine() for each in self.calibrators]
         if not all(each is not None and _only_scales(each) for each in found):
             return None
@@ -136,10 +136,7 @@ def refits(
     seed: int = 0,
     tell: Callable[[str, float], None] = lambda *_: None,
 ) -> Refits | None:
-    """Fit a calibrator's like on resamples of rows, or of whole clusters such as patients.
-
-    A resample without a finding, on which nothing can be fitted, is left out. None if too few are left.
-    """
+    """Refit a calibrator on resamples of rows or clusters without unusable ones; None if few are left."""
     data, units = Labelled.of(rows), _units(rows)
     generator = np.random.default_rng(seed)
     found: list[Calibrator] = []
@@ -155,7 +152,7 @@ def refits(
 
 
 def _units(rows: Predictions) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """What is drawn: rows, or the rows of each cluster."""
+    """Return the units of resampling: rows, or the rows of each cluster."""
     if rows.clusters is None:
         return [np.array([row]) for row in range(rows.num_samples)]
     _, numbers = np.unique(np.asarray(rows.clusters), return_inverse=True)
@@ -165,7 +162,7 @@ def _units(rows: Predictions) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """A network with the way that its images go."""
+    """Network with its image preparation."""
 
     network: nn.Module
     geometry: Geometry
@@ -173,11 +170,10 @@ class Seen:
     channels: int
     side: int = 0  # side of the squares that are cut out; 0: the whole image
     ten: bool = False
-    """Whether the probabilities of ten squares are averaged, or only the middle one is seen."""
+    """Average the probabilities of ten squares, or use only the middle one."""
     multilabel: bool = False
 
     def logits(self, images: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
-        """What the network says of images of one size, as bytes."""
         prepared = self.preparation(to_unit(images))
         with torch.no_grad():
             if not self.ten:
@@ -202,25 +198,24 @@ _KEYS = ("name", "raw", "calibrated", "low", "high", "prevalence")
 
 @dataclass(frozen=True, kw_only=True)
 class Classifier:
-    """Everything that an answer about an image needs."""
+    """State for answers about images."""
 
     name: str
     seen: Seen
     columns: Tensor | None
-    """Which outputs of the network, and in which order; None: all as they come."""
+    """Selected outputs of the network in order; None: all in the given order."""
     class_names: tuple[str, ...]
     multilabel: bool
     calibrator: Calibrator | None
     refits: Refits | None
     prevalence: tuple[float, ...] | None
-    """How often each class occurs among the calibration samples."""
+    """Frequency of each class among the calibration samples."""
     num_calibration: int | None
     notice: str | None
     layer: list[str] = field(default_factory=list[str])
     """Name of the layer whose maps are drawn, once it is known: a pass through the network finds it."""
 
     def described(self, _: Tell) -> dict[str, Any]:
-        """What the page says of the network before an image is chosen."""
         return {
             "name": self.name,
             "classes": list(self.class_names),
@@ -232,7 +227,7 @@ class Classifier:
         }
 
     def predictions(self, files: Sequence[Upload], limits: Limits, _: Tell) -> list[dict[str, Any] | Refusal]:
-        """Raw and calibrated probabilities for each image, or why there are none."""
+        """Return raw and calibrated probabilities of each image, or its error."""
         answers: list[dict[str, Any] | Refusal] = []
         inputs: list[tuple[int, Tensor]] = []
         for place, file in enumerate(files):
@@ -251,7 +246,7 @@ class Classifier:
         return answers
 
     def with_map(self, file: Upload, of: str, limits: Limits, tell: Tell) -> dict[str, Any]:
-        """The probabilities for one image, what the network sees of it, and where it sees a class."""
+        """Return one image's probabilities, the network's view, and a class's heat map."""
         (answer,) = self.predictions([file], limits, tell)
         if isinstance(answer, Refusal):
             raise answer
@@ -285,7 +280,7 @@ class Classifier:
         }
 
     def _column(self, place: int, image: Tensor) -> int:
-        """The network's output for a class; a single output for two classes speaks for the second."""
+        """Return the output for a class; a single output for two classes belongs to the second."""
         if self.columns is not None:
             return int(self.columns[place])
         if len(self.class_names) != 2 or self.seen.logits(image[None]).shape[1] > 1:
@@ -339,7 +334,7 @@ def _of_one_shape(inputs: Sequence[tuple[int, Tensor]]) -> list[list[tuple[int, 
 
 
 def _columns(probs: Tensor) -> Tensor:
-    """A column for each class; of an event that of class 0, too."""
+    """Return a column per class, also for class 0 of an event."""
     return torch.stack([1 - probs, probs], dim=1) if probs.ndim == 1 else probs
 
 
@@ -355,7 +350,7 @@ def _picture(unit: Tensor) -> bytes:
 
 
 def _coloured(heat: Tensor) -> Any:
-    """The map in colours, transparent where nothing supports the class."""
+    """Colour the map, transparent where nothing supports the class."""
     from matplotlib import colormaps
 
     colours = colormaps["inferno"](heat.numpy())

@@ -1,4 +1,4 @@
-"""Loading a network and what makes its probabilities true, CheXNet's weights and findings among it."""
+"""Load a network with its calibrator, with support for CheXNet's weights and findings."""
 
 from __future__ import annotations
 
@@ -53,12 +53,11 @@ ORDERS: dict[str, tuple[str, ...]] = {
 
 
 def plain(name: str) -> str:
-    """A finding's name as it is compared."""
+    """Normalise a finding's name for comparison."""
     return " ".join(name.replace("_", " ").casefold().split())
 
 
 def notice_for(names: tuple[str, ...]) -> str | None:
-    """The notice that the answers of a network with findings need."""
     known = {plain(name) for name in FINDINGS} | {"covid-19", "covid"}
     return NOTICE if any(plain(name) in known for name in names) else None
 
@@ -67,7 +66,7 @@ _WRAPPERS = re.compile(r"^(?:module\.|model\.|densenet121\.)+")
 
 
 def own_name(name: str) -> str:
-    """What a parameter is called here.
+    """Translate a parameter name.
 
     Example:
         >>> own_name("module.densenet121.features.denseblock1.denselayer1.norm.1.weight")
@@ -81,11 +80,7 @@ def own_name(name: str) -> str:
 
 
 def convert_chexnet(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> int:
-    """Write the weights of a checkpoint to a ``.safetensors`` file; return the network's number of outputs.
-
-    The checkpoint is not unpickled: an interpreter of our own follows it as far as it makes containers and
-    tensors, and calls nothing. What the file holds besides the weights is left out.
-    """
+    """Convert a checkpoint's weights to ``.safetensors`` without unpickling; return the number of outputs."""
     from safetensors.torch import save
 
     found: dict[str, Tensor] = {own_name(name): value for name, value in read_weights(path).items()}
@@ -103,7 +98,7 @@ Tell = Callable[[str, float], None]
 
 
 def load_classifier(settings: ModelSettings, tell: Tell = lambda *_: None) -> Classifier:
-    """Load the network and the calibrator, and fit what intervals need."""
+    """Load network and calibrator, and fit the intervals."""
     run = load_run(settings.model) if Path(settings.model).is_dir() else None
     rows = _calibration_rows(settings, None if run is None else run.predictions)
     calibrator = None if settings.calibrator is None else load_calibrator(settings.calibrator)
@@ -154,7 +149,7 @@ def load_classifier(settings: ModelSettings, tell: Tell = lambda *_: None) -> Cl
 
 
 def _try(classifier: Classifier) -> None:
-    """Ask about a grey image, so that what does not fit is said now and the first visitor need not wait."""
+    """Try a grey image, to fail early and spare the first visitor a wait."""
     grey = Upload("grey.png", png(np.full((256, 256), 0.5)))
     try:
         classifier.with_map(grey, LIKELIEST, Limits(), lambda *_: None)
@@ -166,7 +161,7 @@ def _calibration_rows(settings: ModelSettings, of_run: Predictions | None) -> Pr
     if settings.predictions is not None:
         given = load_predictions(settings.predictions)
     elif of_run is not None:
-        given = of_run.with_clusters(of_run.clusters or of_run.groups)  # of a run groups are patients
+        given = of_run.with_clusters(of_run.clusters or of_run.groups)  # groups of a run are patients
     else:
         return None
     if given.labels is None:
@@ -177,7 +172,7 @@ def _calibration_rows(settings: ModelSettings, of_run: Predictions | None) -> Pr
 def _names(
     settings: ModelSettings, rows: Predictions | None, calibrator: Calibrator | None
 ) -> tuple[tuple[str, ...], Tensor | None]:
-    """The classes in the order of the calibrator, and which of the network's outputs these are."""
+    """Return the classes in calibrator order, and their network outputs."""
     own = settings.class_names
     of_rows = None if rows is None else rows.class_names
     of_calibrator = None if calibrator is None else names_of_columns(calibrator)
@@ -208,7 +203,6 @@ def _names(
 
 
 def _prevalence(rows: Predictions, count: int) -> tuple[float, ...]:
-    """How often each class occurs, rows with their weights."""
     labels = torch.as_tensor(rows.labels)
     held = labels.double() if labels.ndim == 2 else torch.nn.functional.one_hot(labels.long(), count).double()
     weights = torch.ones(len(held)) if rows.weights is None else torch.as_tensor(rows.weights)
@@ -216,7 +210,7 @@ def _prevalence(rows: Predictions, count: int) -> tuple[float, ...]:
 
 
 def _seen(settings: ModelSettings, outputs: int, *, multilabel: bool) -> Seen:
-    """A network that is not a run, with what its images go through."""
+    """Return a network that is not a run, with its image preparation."""
     side = settings.crop or settings.size
     if settings.ten_crop and not settings.crop:
         raise InputError("--ten-crop needs --crop, the side of the squares that are cut out.")
@@ -245,7 +239,7 @@ def _seen(settings: ModelSettings, outputs: int, *, multilabel: bool) -> Seen:
 
 
 def class_names_of(text: str) -> tuple[str, ...]:
-    """Names with commas between them, a file with one in each line, or an order that is known by name.
+    """Parse names between commas, a file with one per line, or a known list's name.
 
     Example:
         >>> class_names_of("cat, dog"), len(class_names_of("chexnet"))

@@ -28,14 +28,14 @@ _MOST_NAMED = 5
 class GroupCalibrator(Saved, nn.Module):
     """A calibrator for each group of samples, and the pooled one of all; made by :func:`fit_groups`.
 
-    It maps every row by the calibrator of its group. With ``unknown="pooled"`` rows of groups that were not
-    in the fit are mapped by the pooled one; otherwise they are refused.
+    It maps every row by the calibrator of its group. With ``unknown="pooled"`` the pooled one maps rows of
+    groups absent from the fit; otherwise they are refused.
 
     Args:
-        pooled: Fitted on all samples.
-        by_group: The calibrator of every group, of the same kind.
-        borrowed: How many samples' worth of all groups each of them borrowed.
-        unknown: What becomes of other groups.
+        pooled: Calibrator fitted on all samples.
+        by_group: Calibrator of every group, of the same kind.
+        borrowed: Number of samples that each group borrowed from all groups.
+        unknown: Treatment of other groups.
 
     Raises:
         InputError: If a calibrator is of another kind than the pooled one.
@@ -70,7 +70,7 @@ class GroupCalibrator(Saved, nn.Module):
 
     @property
     def by_group(self) -> dict[str, Calibrator]:
-        """The calibrator of every group."""
+        """Calibrator of every group."""
         return {
             name: part
             for name, part in zip(self._names, self._parts, strict=True)
@@ -81,7 +81,7 @@ class GroupCalibrator(Saved, nn.Module):
         """Calibrated log-probabilities ``(N, C)``, or log-odds in the shape of the log-odds given.
 
         Args:
-            logits: What the model gives, of the kind it was fitted on.
+            logits: Outputs of the model, of the kind it was fitted on.
             groups: The group of each row, ``(N,)`` names or numbers.
 
         Returns:
@@ -128,11 +128,10 @@ class GroupCalibrator(Saved, nn.Module):
         return GROUPS_KEY, content, tensors
 
     def extra_repr(self) -> str:
-        """How many groups, and what is borrowed."""
+        """Number of groups, and the borrowed share."""
         return f"{len(self._names)} groups, borrowed={self.borrowed:g}, unknown={self.unknown!r}"
 
     def _divided(self, logits: Tensor, groups: ArrayLike) -> list[tuple[Tensor, Calibrator]]:
-        """The rows of every group that there is, with its calibrator."""
         names = group_names(groups, len(logits))
         known = self.by_group
         if self.unknown == "error":
@@ -169,14 +168,13 @@ def fit_groups(
     of.
 
     Args:
-        calibrator: As :func:`build` takes it, or a calibrator, whose settings are used.
+        calibrator: Text for :func:`build`, or a calibrator, whose settings are used.
         logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
         labels: Classes ``(N,)``, or zeros and ones ``(N, C)`` with one column per label.
         groups: The group of each sample, ``(N,)`` names or numbers.
         weights: Sample weights ``(N,)``.
-        borrowed: How many samples' worth; 0 lets each group see its own samples alone.
-        unknown: What becomes of rows of other groups when the calibrators are used: ``"error"``, or
-            ``"pooled"`` for the calibrator of all groups.
+        borrowed: Weight in samples; with 0 each group uses only its own samples.
+        unknown: Treatment of rows of other groups: ``"error"``, or ``"pooled"`` for the pooled calibrator.
 
     Returns:
         The calibrators, which ``predict_proba(logits, groups=...)`` uses.
@@ -237,7 +235,7 @@ def fit_groups(
 
 
 def group_names(groups: ArrayLike, num_samples: int) -> list[str]:
-    """One name per sample; numbers count by how they are written."""
+    """One name per sample; numbers count by their text."""
     listed: Sequence[Any] = groups.tolist() if isinstance(groups, Tensor | np.ndarray) else list(groups)
     if len(listed) != num_samples:
         raise InputError(f"`groups` must hold {num_samples} names, one per sample; got {len(listed)}.")
@@ -248,7 +246,7 @@ def group_names(groups: ArrayLike, num_samples: int) -> list[str]:
 
 
 def rows_by_group(names: Sequence[str]) -> dict[str, Tensor]:
-    """The rows of every group, in the order of their first."""
+    """Rows of every group, in order of first occurrence."""
     found: dict[str, list[int]] = {}
     for row, name in enumerate(names):
         found.setdefault(name, []).append(row)
@@ -256,7 +254,6 @@ def rows_by_group(names: Sequence[str]) -> dict[str, Tensor]:
 
 
 def _fitted(template: Calibrator, data: CalibrationData, what: str) -> Calibrator:
-    """A fitted copy; it warns of nothing, and errors name the group."""
     with without_warnings():
         try:
             return template.unfitted().fit_to(data)

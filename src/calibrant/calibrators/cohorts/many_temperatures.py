@@ -129,18 +129,17 @@ def _check(
 
 
 def _fit(scores: Tensor, labels: Int[Tensor, "M N"], shares: Float[Tensor, "M N"]) -> TemperatureFits:
-    """Newton's method of ``convex_minimum``, all models in step."""
+    """Newton's method of ``convex_minimum``, with all models in step."""
     rows = list(_rows(scores, labels, shares))
     start = torch.ones(len(scores), dtype=torch.float64, device=scores.device)
 
     def slopes(models: Int[Tensor, " A"], beta: Float[Tensor, " A"]) -> Float[Tensor, "A 3"]:
-        """Value and derivatives of some models, in ascending order, each at its own 1 / T."""
         place = torch.full((len(scores),), -1, device=beta.device)
         place[models] = torch.arange(len(models), device=beta.device)
         found = beta.new_zeros(len(models), 3)
         for block, numbers in rows:
             at, own = numbers, block
-            if len(models) < len(scores):  # without rows of models that are done
+            if len(models) < len(scores):  # without rows of finished models
                 kept = (place[numbers] >= 0).nonzero()[:, 0]
                 at, own = place[numbers[kept]], block.some(kept)
             found.index_add_(0, at, likelihood_terms(own, beta[at, None]) * own.shares[:, None])

@@ -1,4 +1,4 @@
-"""Multicalibration: probabilities that are true within each of many groups, which may overlap."""
+"""Multicalibration: probabilities that are right within each of many groups, which may overlap."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Correction:
     high: float  # of the bin (low, high], the first closed at 0
     shift: float
     count: float  # weight of the samples
-    z: float  # how many standard errors their outcomes were off
+    z: float  # deviation of their outcomes, in standard errors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,13 +51,13 @@ class Multicalibrator(Saved):
     groups: tuple[str, ...]
     corrections: tuple[Correction, ...]
     start: Calibrator | None = None
-    """What is applied before the corrections, fitted."""
+    """Fitted calibrator applied before the corrections."""
 
     def predict_proba(self, logits: ArrayLike, *, groups: Groups) -> Tensor:
         """Corrected probabilities.
 
         Args:
-            logits: What the model gives, of the kind it was fitted on.
+            logits: Outputs of the model, of the kind it was fitted on.
             groups: The groups of these samples; names that the fit did not see get no correction of their
                 own.
 
@@ -181,7 +181,7 @@ def multicalibrate(
 
 
 def memberships(groups: Groups, num_samples: int) -> dict[str, Mask]:
-    """The mask of each group, and of all.
+    """Mask of each group, and of all.
 
     Raises:
         InputError: If a mask, or the list of texts, is not as long as there are samples.
@@ -213,7 +213,6 @@ def _corrections(
     threshold: float,
     most_steps: int,
 ) -> list[Correction]:
-    """The corrections of one event, whose probabilities are changed in place."""
     edges = np.arange(1, num_bins) / num_bins
     rows = {name: np.flatnonzero(mask) for name, mask in masks.items() if mask.any()}
     found: list[Correction] = []

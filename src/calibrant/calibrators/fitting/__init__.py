@@ -1,1 +1,1 @@
-"""What fits are made of: samples, objectives, searches, cross-validation, results."""
+"""Parts of fits: samples, objectives, searches, cross-validation, results."""

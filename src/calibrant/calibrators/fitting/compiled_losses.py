@@ -74,7 +74,7 @@ def _sums_of_rows(
         others = _weighted(below[i], ratios[i], log_miss, power, beta, base, gamma, centre, variance, top)
         against = base + math.log(others[0]) - top[0]  # log-odds against the top class, after the map
         hit, share = 1 / (1 + math.exp(against)), 1 / (1 + math.exp(-against)) / others[0]
-        # All derivatives are those of a class less those of the top class: that keeps digits of sure rows.
+        # Derivatives minus those of the top class keep the digits of confident rows.
         by_t, by_gamma = share * others[1], share * others[2]
         of_all = (
             math.log1p(math.exp(against)),
@@ -112,7 +112,7 @@ def _sums_of_rows(
 
 
 def event_expansion(block: Block, temperature: float, gamma: float, brier: bool) -> NDArray[np.float64]:
-    """:func:`class_expansion` of events, whose two outcomes need no sums; the Brier score is (p - y)²."""
+    """:func:`class_expansion` of events, which need no sums over classes; the Brier score is (p - y)²."""
     sums = np.zeros(6)
     second, wrong = block.second[:, 0].contiguous().numpy(), block.wrong[:, 0].contiguous().numpy()
     _add_events(second, wrong, block.shares.contiguous().numpy(), 1 / temperature, gamma, brier, sums)
@@ -150,7 +150,7 @@ def _add_events(
 
 @njit(inner=True)
 def _loss_of_event(log_odds: float, wrong: bool, brier: bool) -> tuple[float, float, float]:
-    """Loss of one sample as a function of the log-odds of the likelier outcome, and its two derivatives."""
+    """Loss by the log-odds of the more likely outcome, with two derivatives."""
     small = math.exp(-abs(log_odds))
     hit, miss = 1 / (1 + small), small / (1 + small)
     if log_odds < 0:  # by rounding alone
@@ -178,7 +178,7 @@ def _less(one: _Six, other: _Six) -> _Six:
 
 @njit(inner=True)
 def _prob(prob: float, own: _Six, of_all: _Six) -> _Six:
-    """A probability and its derivatives, by those of its own logit v and of log sum exp(v)."""
+    """A probability and its derivatives, from those of its logit v and of log sum exp(v)."""
     by_t, by_gamma = own[1] - of_all[1], own[2] - of_all[2]
     return (
         prob,
@@ -192,7 +192,6 @@ def _prob(prob: float, own: _Six, of_all: _Six) -> _Six:
 
 @njit(inner=True)
 def _add_square(prob: _Six, share: float, sums: NDArray[np.float64]) -> None:
-    """Add the square of a probability, and its derivatives."""
     sums[0] += share * prob[0] * prob[0]
     sums[1] += 2 * share * prob[0] * prob[1]
     sums[2] += 2 * share * prob[0] * prob[2]
@@ -205,7 +204,7 @@ def _add_square(prob: _Six, share: float, sums: NDArray[np.float64]) -> None:
 def _moments(
     below: NDArray[np.float64], ratios: NDArray[np.float64], beta: float, largest: float
 ) -> tuple[float, float, float]:
-    """The sum of the odds against the second class, and of gaps to the top class and squares, times these."""
+    """Sums of the odds against the second class, and of these times gaps to the top class and squared."""
     total, first, square = 0.0, 0.0, 0.0
     for k in range(len(ratios)):
         gap = below[k] * beta + largest
@@ -223,7 +222,6 @@ def _set_powers(
     log_miss: NDArray[np.float64],
     power: NDArray[np.float64],
 ) -> None:
-    """log(1 - q), and 1 - q to the power of minus gamma."""
     for k in range(len(ratios)):
         q = ratios[k] * scale
         series = 1 / 6 + q * (1 / 7 + q * (1 / 8 + q / 9))
@@ -253,9 +251,9 @@ def _weighted(
     variance: float,
     top: _Six,
 ) -> _Six:
-    """Sums over the other classes of exp(v), of its slopes, and of its second ones and their products.
+    """Sums over the other classes of exp(v), and of its first and second derivatives.
 
-    Slopes are those of a class less those of the top class.
+    Derivatives of v are relative to the top class.
     """
     total, by_t, by_gamma, bend_t, mixed, bend_gamma = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     scale = math.exp(base)
@@ -278,7 +276,7 @@ def _weighted(
 
 @njit(inner=True, inline="always", error_model="numpy")
 def _other(log_q: float, q: float, log_miss: float, gamma: float, centre: float, variance: float) -> _Six:
-    """The ratio R of one of the other classes, and v's derivatives by log T and gamma, and second ones."""
+    """Ratio R of one other class, and v's derivatives by log T and gamma, up to second order."""
     per_miss = 1 / (1 - q)
     ratio = -log_q * q * per_miss
     per_damped = 1 / (1 + gamma * ratio)
@@ -302,7 +300,6 @@ def _other(log_q: float, q: float, log_miss: float, gamma: float, centre: float,
 
 @njit(inner=True)
 def _top(log_odds: float, odds: float, log_total: float, gamma: float, mean: float, square: float) -> _Six:
-    """The logit v of the top class, its derivatives by log T and gamma, and second ones."""
     prob = 1 / (1 + odds)
     ratio = log_total / odds if odds > 0 else 1.0
     value, slope, bend, by_gamma, mixed, bend_gamma = _outcome(

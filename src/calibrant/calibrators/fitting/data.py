@@ -1,4 +1,4 @@
-"""What a fit is given and what makes it doubtful: samples that count, warnings, losses on held-out folds."""
+"""Fitting data and their problems: counted samples, warnings, losses on held-out folds."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from calibrant.calibrators.fitting.results import FitResult, Profile, Solution, 
 from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities, likelihood_slopes
 
 _SUM_SLACK = 1e-3
-_SHARE = 0.1  # mean weight, up to which they are no counts
-_FEWEST_ROWS = 20  # of labels that exclude each other by chance
+_SHARE = 0.1  # mean weight up to which weights are no counts
+_FEWEST_ROWS = 20
 ALL_RIGHT = "every sample is classified correctly, so nothing tells how often errors are to be expected"
 CONSTANT = "the logits of every sample are all equal"
 _CONSTANT = f"{CONSTANT}, which no temperature changes"
@@ -40,18 +40,18 @@ _ANOTHER_UNIT = (
 _MORE_DIGITS = "pass them as float64, or first subtract what they have in common"
 _FEW = 10  # samples; with fewer, parameters mean little
 _NEARLY_INFINITE = 1e-12  # inverse of a temperature, for logits about 1
-_LEAST = 1e-28  # with which a class that is ruled out still is
+_LEAST = 1e-28  # that keeps an excluded class excluded
 _NAMED = 5  # classes
-_LARGEST = 50.0  # temperature, or its inverse, that networks need
-_MOST, _COARSE = 4096, 0.05  # rows looked at, and steps as a share of the spread
-_ALIKE = 0.1  # log-odds that differ less say the same
+_LARGEST = 50.0  # largest usual temperature, or inverse temperature
+_MOST, _COARSE = 4096, 0.05  # rows examined, and steps as a share of the spread
+_ALIKE = 0.1  # smaller differences of log-odds are negligible
 _COLLAPSED = 0.9  # share of the confidences in one bin
 NOISE = 2.0  # standard errors
 
 
 @dataclass(frozen=True, eq=False)
 class CalibrationData:
-    """Finite scores with labels, and with weights none of which is zero."""
+    """Finite scores with labels and positive weights."""
 
     scores: Tensor
     labels: Tensor
@@ -65,7 +65,6 @@ class CalibrationData:
 
     @classmethod
     def of(cls, checked: Checked) -> Self:
-        """Checked logits and labels; weights come by :meth:`weighted`."""
         if checked.labels is None:
             raise InputError("`labels` must be given to fit; got None.")
         digest = hashlib.sha256()
@@ -78,7 +77,6 @@ class CalibrationData:
         return cls(scores, checked.labels, None, kind, num_classes, num_samples, notes, sha256, digest)
 
     def weighted(self, weights: Tensor | None) -> Self:
-        """These samples with weights, without those of weight zero."""
         if weights is None:
             return self
         digest = self._digest.copy()
@@ -95,7 +93,6 @@ class CalibrationData:
 
     @cached_property
     def problems(self) -> list[Samples]:
-        """One problem, or one for each label of multilabel data."""
         if self.kind != "multilabel":
             return [Samples(self.scores, self.labels, self.weights)]
         columns = range(self.scores.shape[1])
@@ -123,7 +120,7 @@ def fingerprint(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None)
 
 
 def _counted(weights: Tensor, kept: Tensor) -> tuple[Tensor, tuple[str, ...]]:
-    """Weights that count copies; shares, which are small or sum to one, divided by their mean."""
+    """Weights as counts; fractions, which are small or sum to one, are divided by their mean."""
     mean, total = float(weights[kept].mean()), float(weights.sum())
     if float(weights.max()) >= 1 or (mean > _SHARE and total > 1 + _SUM_SLACK):
         return weights, ()
@@ -134,7 +131,6 @@ def _counted(weights: Tensor, kept: Tensor) -> tuple[Tensor, tuple[str, ...]]:
 
 
 def _finite(checked: Checked) -> tuple[Tensor, tuple[str, ...]]:
-    """Scores without probabilities of exactly zero, and what is to be said of the scores as they came."""
     notes = list(_suspicions(checked))
     scores, num_zeros = floor_zero_probabilities(checked.scores, checked.task)
     return scores, (*notes, *zeros_said(num_zeros, checked.task))
@@ -154,14 +150,12 @@ def _suspicions(checked: Checked) -> Iterator[str]:
 
 
 def zeros_said(num_zeros: int, task: Task) -> tuple[str, ...]:
-    """The note on probabilities of exactly zero, if there are any."""
     value, counted = ("zero", "1e-12") if task == "multiclass" else ("0 or 1", "1e-12 or 1 - 1e-12")
     noun, verb = ("probability", "was") if num_zeros == 1 else ("probabilities", "were")
     return (f"{num_zeros} {noun} of exactly {value} {verb} counted as {counted}",) if num_zeros else ()
 
 
 def _content(tensor: Tensor) -> tuple[bytes, memoryview]:
-    """Type and shape, and the bytes of the numbers."""
     # A clone, as a single row of a wider table passes for contiguous with strides that are not.
     rows = tensor.cpu().clone(memory_format=torch.contiguous_format)
     return f"{tensor.dtype} {tuple(tensor.shape)} ".encode(), rows.view(torch.uint8).numpy().data
@@ -176,7 +170,7 @@ def degenerate(samples: Samples) -> tuple[str, ...]:
 
 
 def degenerate_labels(labels: Int[Tensor, " N"], num_right: int) -> tuple[str, ...]:
-    """:func:`degenerate` by the labels, and how many of the samples are classified correctly."""
+    """:func:`degenerate` from the labels and the number classified correctly."""
     if len(labels) < _FEW:
         return few(len(labels))
     if 0 < num_right < len(labels):
@@ -185,7 +179,7 @@ def degenerate_labels(labels: Int[Tensor, " N"], num_right: int) -> tuple[str, .
 
 
 def with_doubts_of_data(solution: Solution, samples: Samples, *, in_any_unit: bool = True) -> Solution:
-    """The solution with what makes its data tell little; ``in_any_unit`` if logits may be of any size."""
+    """Add warnings about uninformative data; ``in_any_unit``: the unit of logits is arbitrary."""
     name = "doubts in any unit" if in_any_unit else "doubts"
     doubts = samples.once(name, partial(_doubts_of_data, samples, in_any_unit=in_any_unit))
     told = [*doubts, *(solution.warnings or degenerate(samples))]
@@ -214,11 +208,10 @@ def absent_classes(labels: Int[Tensor, " N"], num_classes: int) -> tuple[str, ..
 
 
 def _is_misleading(samples: Samples) -> bool:
-    """Whether labels have, on average, the lower logits."""
     if samples.is_event:
         scores, outcomes = samples.scores.to(torch.float64), samples.outcomes
         scores = scores / (scores.abs().max() or 1)
-        # Sums by outcome: of scores that are all alike the difference is exactly zero.
+        # Sums by outcome: for equal scores the difference is exactly zero.
         rate = float(samples.shares @ outcomes)
         means = [
             (samples.shares * part) @ scores / max(float(part @ samples.shares), _LEAST)
@@ -236,7 +229,7 @@ def _is_misleading(samples: Samples) -> bool:
 
 
 def _of_another_unit(samples: Samples) -> tuple[str, ...]:
-    """A warning of logits that no temperature of usual size turns into log-probabilities."""
+    """Warning if only an unusual temperature turns the logits into log-probabilities."""
     if bool(samples.correct.all()):
         return ()
     if likelihood_slopes(samples, 1 / _LARGEST).first > 0:
@@ -249,7 +242,7 @@ def _of_another_unit(samples: Samples) -> tuple[str, ...]:
 
 
 def _rounded(samples: Samples) -> tuple[str, ...]:
-    """What to say where an offset leaves few digits to the differences between logits."""
+    """Warning if an offset leaves few digits for the differences between logits."""
     if samples.scores.dtype == torch.float64:
         return ()
     rows = samples.scores[:: -(-samples.num_samples // _MOST)].to(torch.float64)
@@ -268,7 +261,7 @@ def _rounded(samples: Samples) -> tuple[str, ...]:
 
 
 def with_doubts_of_temperature(solution: Solution, samples: Samples, objective: Objective) -> Solution:
-    """A fit of temperature, and perhaps exponent, with what makes it doubtful."""
+    """Add warnings to a fit of a temperature, and possibly an exponent."""
 
     def flat_slope() -> float:
         low, high = torch.aminmax(samples.scores)
@@ -285,7 +278,7 @@ def with_doubts_of_temperature(solution: Solution, samples: Samples, objective: 
 
 
 def _is_off_zero(samples: Samples, temperature: float) -> bool:
-    """Whether log-odds lie so far on one side of zero that the temperature has made all of them alike."""
+    """Return True if log-odds are far to one side of zero, and the temperature makes them nearly equal."""
     low, high = (float(end) for end in torch.aminmax(samples.scores))
     return low * high > 0 and 0 < high - low < min(abs(low), abs(high), _ALIKE * temperature)
 
@@ -293,17 +286,17 @@ def _is_off_zero(samples: Samples, temperature: float) -> bool:
 def _trouble(
     solution: Solution, *, constant: bool, all_right: bool, flat_slope: Callable[[], float]
 ) -> tuple[str, ...]:
-    """What leaves a temperature undetermined; the slope is the likelihood's by 1 / T where that is zero."""
+    """Causes of an undetermined temperature; ``flat_slope`` is the likelihood's slope as 1 / T tends to 0."""
     if constant:
         return (_CONSTANT,)
     if all_right:
         return (ALL_RIGHT,)
-    # The likelihood only falls as the logits, of whatever size, begin to count.
+    # The likelihood only falls as the logits start to have weight.
     return (SILENT,) if "bracket" not in solution.certificate and flat_slope() >= 0 else ()
 
 
 class Facts(NamedTuple):
-    """What the rows are like that were summed up."""
+    """Summary of the rows of a sum."""
 
     num_samples: int
     num_right: int
@@ -314,7 +307,6 @@ class Facts(NamedTuple):
 
 
 def with_doubts_of_passes(solution: Solution, facts: Facts) -> Solution:
-    """What was fitted by sums over all rows, with what makes it doubtful."""
     trouble = _trouble(
         solution,
         constant=not facts.num_varied,
@@ -325,7 +317,7 @@ def with_doubts_of_passes(solution: Solution, facts: Facts) -> Solution:
 
 
 def _collapse(samples: Samples, solution: Solution) -> tuple[str, ...]:
-    """What to say where the error is small because all confidences became alike."""
+    """Warning if the error is small because all confidences became similar."""
     after = _fullest_bin(samples, solution.parameters["temperature"], solution.parameters.get("gamma", 0.0))
     before = _fullest_bin(samples, 1.0, 0.0)
     if after < _COLLAPSED or 1 - after > (1 - before) / 2:
@@ -345,9 +337,9 @@ def _fullest_bin(samples: Samples, temperature: float, gamma: float) -> float:
 def fold_numbers(
     ranking: Float[Tensor, " N"], outcomes: Tensor, num_folds: int, seed: int = 0
 ) -> Int[Tensor, " N"]:
-    """The fold of each sample: neighbours in order of ``ranking`` are spread over the folds at random.
+    """Fold of each sample: neighbours in order of ``ranking`` are spread over the folds at random.
 
-    So each fold has confidences of all sizes, and the order of the rows is immaterial.
+    So each fold has confidences of all sizes, and the order of the rows is irrelevant.
     """
     order = torch.argsort(outcomes.to(torch.float64), stable=True)
     order = order[torch.argsort(ranking[order], stable=True)]
@@ -362,7 +354,7 @@ def fold_numbers(
 def folds_of_alike(
     confidences: Float[Tensor, " N"], labels: Tensor, num_folds: int
 ) -> tuple[Int[Tensor, " N"], Int[Tensor, " N"]]:
-    """The fold of each sample, and its kind: those of one confidence and label are held out together."""
+    """Fold of each sample, and its kind: samples of equal confidence and label share a fold."""
     order = torch.argsort(labels)
     order = order[torch.argsort(confidences[order], stable=True)]
     ranked, classes = confidences[order], labels[order]
@@ -374,7 +366,7 @@ def folds_of_alike(
 
 
 def cluster_folds(codes: Int[Tensor, " N"], num_folds: int, seed: int = 0) -> Int[Tensor, " N"]:
-    """The fold of each sample, where clusters stay together: the largest first, each to the smallest fold."""
+    """Fold of each sample with whole clusters: the largest first, each into the smallest fold."""
     sizes = torch.bincount(codes)
     order = torch.randperm(len(sizes), generator=torch.Generator().manual_seed(seed))
     folds, filled = torch.empty_like(sizes), torch.zeros(num_folds)
@@ -387,7 +379,7 @@ def cluster_folds(codes: Int[Tensor, " N"], num_folds: int, seed: int = 0) -> In
 def check_folds(folds: int, num_samples: int, *, default: int = 0) -> None:
     """Refuse numbers of folds that leave some fold with fewer than two samples.
 
-    ``default`` is the caller's default; 0 for no folds.
+    ``default`` is the caller's default; 0 stands for no folds.
     """
     if num_samples < 4:
         raise InputError(f"there must be at least 4 samples to cut into folds; got {num_samples}.")
@@ -402,10 +394,10 @@ def check_folds(folds: int, num_samples: int, *, default: int = 0) -> None:
 def held_out(
     data: CalibrationData, refitted: Callable[[CalibrationData, Tensor], Tensor], *, folds: int, seed: int
 ) -> dict[str, float]:
-    """What calibrators fitted on the other folds say of each sample: log loss, confidence, accuracy.
+    """Log loss, confidence and accuracy of calibrators on samples outside their fit.
 
-    ``excess`` is by how many standard errors accuracy lies above confidence, and ``excess_before`` the same
-    of the scores as they came. ``refitted`` fits to some samples and maps the scores of others.
+    ``excess`` is accuracy minus confidence in standard errors, ``excess_before`` that of the original scores.
+    ``refitted`` fits to some samples and maps the scores of others.
     """
     check_folds(folds, len(data.scores))
     confidence_before, correct_before = _confidence(data.scores, data.labels, data.kind)
@@ -432,7 +424,7 @@ def held_out(
 
 
 def over_correction(found: dict[str, float]) -> str | None:
-    """What to say where over-confidence has become under-confidence beyond noise."""
+    """Message if overconfidence became underconfidence beyond noise; else None."""
     excess = found.get("excess", 0.0)
     if excess <= NOISE or found.get("excess_before", 0.0) >= 0:
         return None
@@ -445,7 +437,7 @@ def over_correction(found: dict[str, float]) -> str | None:
 def mean_and_error(
     values: Float[Tensor, " N"], shares: Float[Tensor, " N"], alike: Int[Tensor, " N"] | None = None
 ) -> tuple[float, float]:
-    """Weighted mean, and its standard error, for which those alike count as one sample."""
+    """Weighted mean and its standard error; samples of one kind in ``alike`` count as one."""
     mean = float(values @ shares)
     away = (values - mean) * shares
     return mean, float((away if alike is None else torch.bincount(alike, away)).square().sum().sqrt())
@@ -457,7 +449,6 @@ def _in_standard_errors(values: Tensor, shares: Tensor) -> float:
 
 
 def log_losses(calibrated: Tensor, labels: Tensor, kind: Task) -> Float[Tensor, " N"]:
-    """Log loss of each sample, from log-probabilities or log-odds; the mean over several labels."""
     if kind == "multiclass":
         return nll_loss(calibrated, labels, reduction="none")
     return _by_row(-logsigmoid(torch.where(labels == 1, calibrated, -calibrated)))
@@ -466,7 +457,7 @@ def log_losses(calibrated: Tensor, labels: Tensor, kind: Task) -> Float[Tensor, 
 def _confidence(
     scores: Tensor, labels: Tensor, kind: Task
 ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
-    """Probability of the likelier class, and whether it is right; of several labels the means."""
+    """Probability of the more likely class, and its correctness; for several labels the means."""
     wide = scores.to(torch.float64)
     if kind == "multiclass":
         confidence, top = wide.softmax(dim=1).max(dim=1)

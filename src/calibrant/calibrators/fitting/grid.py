@@ -1,4 +1,4 @@
-"""The best point of a grid of temperatures and exponents, without computing the objective everywhere.
+"""Best point of a grid of temperatures and exponents, without the objective at every point.
 
 At a fixed exponent everything is a smooth function of log T: the objective itself where it has derivatives,
 and for an error of the confidences judged the mean residual and each sample's log-odds. These are computed at
@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant._math.binning import REACHED, mass_boundaries
+from calibrant._math.binning import REACHED, bin_of_scaled, mass_boundaries
 from calibrant._math.errors import InputError
 from calibrant._math.newton import Vector
 from calibrant._math.shapes import Float, Int
@@ -36,8 +36,8 @@ from calibrant.calibrators.fitting.samples import Samples
 _DEGREE = 5
 # Distance in log T of the temperatures computed. A confidence changes over about one, a mean less.
 _SPACING, _SPACING_OF_MEANS = 0.1, 0.3
-_ERROR_OF_MEANS = 3e-3  # that interpolation may leave in the mean residual
-_ROWS_OF_MEANS, _ERRORS_OF_MEANS = 1024, 4.0  # looked at first, and how many standard errors they may miss
+_ERROR_OF_MEANS = 3e-3  # interpolation error of the mean residual
+_ROWS_OF_MEANS, _ERRORS_OF_MEANS = 1024, 4.0  # in the subsample, and its tolerance in standard errors
 _MOST_EXACT = 64
 _BATCH_ENTRIES = 2**20
 
@@ -45,7 +45,7 @@ Point: TypeAlias = tuple[float, float]  # temperature, exponent
 
 
 class Place(NamedTuple):
-    """A pair of parameters, and the objective there."""
+    """Parameters with their objective."""
 
     gamma: float
     temperature: float
@@ -60,11 +60,11 @@ def best_on_grid(
     *,
     best: Place | None = None,
 ) -> tuple[Place, int]:
-    """The smallest objective over all pairs (the first of equals), and how many pairs were computed exactly.
+    """Smallest objective over all pairs (the first of equals), and the number of exact evaluations.
 
-    For an objective that jumps, it is the smallest under two conditions. Interpolation puts at most one
-    sample in the wrong bin, and the mean confidence of some rows misses that of all by at most four standard
-    errors. If no pair is better than ``best``, that is returned.
+    For an objective with jumps, the result is exact under two conditions. Interpolation puts at most one
+    sample in the wrong bin, and the mean confidence of a subsample is within four standard errors of the
+    full mean. If no pair improves on ``best``, the result is ``best``.
     """
     points = [(temperature, gamma) for gamma in gammas for temperature in temperatures]
     guesses = None  # compute all of them
@@ -93,14 +93,14 @@ def _best_of(
     guesses: Vector | None,
     best: Place | None,
 ) -> tuple[Place, int]:
-    """The best of all points, or of those that the guesses do not rule out, in the order of the guesses."""
+    """Best of all points, or of those that the guesses do not rule out, in ascending order of guesses."""
     order: Sequence[int] = range(len(points))
     slack, worst_miss = 0.0, 0.0
     if guesses is not None:
         likely = np.argsort(guesses, kind="stable")[:_MOST_EXACT]
         order = likely[np.isfinite(guesses[likely])].tolist()
         if objective in BINNED:
-            slack = 2 * float(samples.shares.max())  # what one sample in another bin can change
+            slack = 2 * float(samples.shares.max())  # largest effect of one sample in another bin
     ceiling = math.inf if best is None else best.value
     found: tuple[float, int] | None = None  # the objective, and the place in the grid
     computed = 0
@@ -122,13 +122,11 @@ def _best_of(
 
 
 def _nodes(temperatures: Sequence[float], spacing: float) -> Vector:
-    """Logarithms of the temperatures to compute at."""
     low, high = math.log(min(temperatures)), math.log(max(temperatures))
     return np.linspace(low, high, max(_DEGREE + 1, math.ceil((high - low) / spacing) + 1))
 
 
 def _interpolation(nodes: Vector, temperatures: Sequence[float]) -> NDArray[np.float64]:
-    """Matrix (temperatures, nodes) that takes values at the nodes to values at the temperatures."""
     return _interpolation_at(nodes, np.log(temperatures))
 
 
@@ -158,7 +156,7 @@ def _screen_judged(
     temperatures: Sequence[float],
     best: Place | None,
 ) -> Vector:
-    """Objective at the pairs that may be best, from interpolated log-odds; infinity at the others."""
+    """Objective at candidate pairs, from interpolated log-odds; infinity elsewhere."""
     residuals, bounds = _least_possible(samples, gammas, temperatures)
     row, place = divmod(int(np.abs(residuals).argmin()), len(temperatures))
     ceiling = objective_value(samples, objective, temperatures[place], gammas[row])
@@ -179,7 +177,6 @@ def _screen_judged(
 
 
 def _screen_line(samples: Samples, objective: Objective, points: Sequence[Point]) -> Vector:
-    """Objective along a curve, from log-odds interpolated by the exponent."""
     temperatures, gammas = np.array(points).T
     nodes = _line_nodes(points)
     log_odds = torch.cat(
@@ -191,7 +188,7 @@ def _screen_line(samples: Samples, objective: Objective, points: Sequence[Point]
 
 
 def _line_nodes(points: Sequence[Point]) -> NDArray[np.int64]:
-    """The points to compute at, about a spacing apart in log T and log(1 + gamma) together."""
+    """Points to evaluate, about one spacing apart in log T and log(1 + gamma) together."""
     temperatures, gammas = np.array(points).T
     steps = np.abs(np.diff(np.log(temperatures))) + np.abs(np.diff(np.log1p(gammas)))
     travelled = np.concatenate([[0.0], np.cumsum(steps)])
@@ -203,7 +200,6 @@ def _line_nodes(points: Sequence[Point]) -> NDArray[np.int64]:
 def interpolated_errors(
     groups: TiedSamples, objective: Objective, matrix: Vector, table: Float[Tensor, "nodes G"]
 ) -> Vector:
-    """The objective at all places, from log-odds at the nodes."""
     batches = torch.from_numpy(matrix).to(torch.float32).split(max(1, _BATCH_ENTRIES // table.shape[1]))
     return torch.cat([groups.errors(objective, rows @ table) for rows in batches]).numpy()
 
@@ -211,10 +207,9 @@ def interpolated_errors(
 def _least_possible(
     samples: Samples, gammas: Sequence[float], temperatures: Sequence[float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean residuals at all pairs, interpolated, and their sizes less what they may miss: lower bounds.
+    """Mean residuals at all pairs, interpolated, and lower bounds on the error: their sizes less a tolerance.
 
-    Where there are many rows with classes, the mean confidence is that of some, and may miss by four
-    standard errors.
+    With many rows of classes, a subsample gives the mean confidence, within four standard errors.
     """
     nodes = _nodes(temperatures, _SPACING_OF_MEANS)
     some = samples if samples.is_event else samples.thinned(_ROWS_OF_MEANS)
@@ -233,7 +228,7 @@ def _least_possible(
 def judged_log_odds(
     samples: Samples, gammas: Sequence[float], temperatures: Sequence[float]
 ) -> Float[Tensor, "gammas temperatures N"]:
-    """Log-odds of what is judged, in float32 on the CPU."""
+    """Log-odds of the top class or event, in float32 on the CPU."""
     table = torch.empty(len(gammas), len(temperatures), samples.num_samples)
     start = 0
     for block in samples.blocks():
@@ -249,7 +244,7 @@ def judged_log_odds(
 
 @dataclass(frozen=True, eq=False)
 class TiedSamples:
-    """Samples of equal log-odds put together, so that interpolation cannot tear them apart."""
+    """Groups of samples with equal log-odds, so that interpolation cannot separate them."""
 
     members: Int[Tensor, " G"] | None  # one sample of each group; None where each is its own
     sizes: Float[Tensor, " G"]  # number of samples, or weight
@@ -259,7 +254,6 @@ class TiedSamples:
 
     @staticmethod
     def of(samples: Samples) -> TiedSamples:
-        """Samples grouped by their log-odds at T = 1."""
         log_odds = torch.cat([log_odds_of_top(block, 1.0, (0.0,))[0] for block in samples.blocks()])
         values, group = torch.unique(samples.judged(log_odds).cpu(), return_inverse=True)
         outcomes = samples.outcomes.cpu()
@@ -293,8 +287,8 @@ class TiedSamples:
 
     def width_errors(self, log_odds: Float[Tensor, "J G"]) -> Float[Tensor, " J"]:
         confidences = log_odds.sigmoid()
-        # Whatever the edge decides, in float32: this says where the exact error is looked at.
-        bins = (confidences * NUM_BINS).ceil_().sub_(1).clamp_(0, NUM_BINS - 1).to(torch.int64)
+        # Edges in float32 suffice: this only selects points for the exact error.
+        bins = bin_of_scaled(confidences * NUM_BINS, NUM_BINS).to(torch.int64)
         bins += NUM_BINS * torch.arange(len(bins))[:, None]
         residuals = torch.addcmul(self.outcomes, self.sizes, confidences.to(torch.float64), value=-1)
         sums = torch.bincount(bins.view(-1), residuals.view(-1), minlength=NUM_BINS * len(bins))
@@ -318,7 +312,6 @@ class TiedSamples:
 
 
 def _order(values: Float[Tensor, "J G"]) -> Int[Tensor, "J G"]:
-    """Ascending order of each row: sorting numbers that carry their place is faster than argsort."""
     bits = values.numpy().view(np.int32)
     keys = np.where(bits < 0, np.int32(-(2**31)) - bits, bits).astype(np.int64) << 32
     keys |= np.arange(values.shape[1])

@@ -1,4 +1,4 @@
-r"""What calibrators minimise, as functions of temperature T and focal exponent :math:`\gamma`.
+r"""Objectives of calibrators as functions of temperature T and focal exponent :math:`\gamma`.
 
 The probabilities are :math:`\rho_\gamma(\mathrm{softmax}(z / T))`. With x the logits minus the largest, over
 T, q their softmax, and :math:`R = -q \log q / (1 - q)`, the map gives class k the logit
@@ -34,7 +34,6 @@ NUM_BINS = 15
 
 
 def objective_value(samples: Samples, objective: Objective, temperature: float, gamma: float = 0.0) -> float:
-    """The objective at one point: the metric of that name on the calibrated probabilities."""
     if objective in DIFFERENTIABLE:
         return _smooth_value(samples, objective, temperature, gamma)
     if in_effect(objective, samples) == "classwise":
@@ -46,12 +45,11 @@ def objective_value(samples: Samples, objective: Objective, temperature: float, 
 
 
 def in_effect(objective: Objective, samples: Samples) -> Objective:
-    """The objective itself, or a simpler one that is the same: an event is its only class."""
+    """The objective, or an equal simpler one: an event is its only class."""
     return "ece" if objective == "classwise" and samples.is_event else objective
 
 
 def judged_confidences(samples: Samples, temperature: float, gamma: float) -> Float[Tensor, " N"]:
-    """Calibrated probabilities of the top class, or of the event."""
     blocks = [log_odds_of_top(block, temperature, (gamma,))[0] for block in samples.blocks()]
     return samples.judged(torch.cat(blocks)).sigmoid()
 
@@ -64,7 +62,6 @@ def _smooth_error(samples: Samples, confidences: Float[Tensor, " N"]) -> float:
 
 
 def _classwise_error(samples: Samples, temperature: float, gamma: float) -> float:
-    """Calibration error over 15 bins of equal width, of every class, averaged."""
     num_classes = samples.scores.shape[1]
     sums = torch.zeros(num_classes * NUM_BINS, dtype=torch.float64, device=samples.scores.device)
     for block in samples.blocks():
@@ -90,7 +87,6 @@ def _binned_error(samples: Samples, objective: Objective, confidences: Float[Ten
 
 
 def smooth_objective(samples: Samples, objective: Objective, temperature: float, gamma: float) -> Expansion:
-    """Mean negative log-likelihood, or Brier score."""
     if samples.is_event and samples.scores.device.type == "cpu":
         from calibrant.calibrators.fitting.compiled_losses import event_expansion  # compiled
 
@@ -103,7 +99,7 @@ def smooth_objective(samples: Samples, objective: Objective, temperature: float,
 
 
 def of_six(numbers: Vector) -> Expansion:
-    """From the value, two slopes, and the second derivatives: by the first, mixed, by the second."""
+    """Expansion from the value, two slopes, and second derivatives: by the first, mixed, by the second."""
     value, first, second, bend, mixed, bend_second = numbers.tolist()
     return Expansion(value, np.array([first, second]), np.array([[bend, mixed], [mixed, bend_second]]))
 
@@ -111,7 +107,7 @@ def of_six(numbers: Vector) -> Expansion:
 def _expansion(
     samples: Samples, block: Block, objective: Objective, temperature: float, gamma: float
 ) -> Float[Tensor, " D"]:
-    """The sums over a block: loss, derivatives by log T and gamma, and second ones."""
+    """Sums over a block: loss, and derivatives by log T and gamma up to second order."""
     if block.below.device.type == "cpu":
         from calibrant.calibrators.fitting.compiled_losses import class_expansion  # compiled
 
@@ -123,9 +119,9 @@ def _expansion(
 def expansion_by_tables(
     block: Block, objective: Objective, temperature: float, gamma: float
 ) -> Float[Tensor, " D"]:
-    """What compiled passes give, on any device and several times as slow."""
+    """Sums of :func:`_expansion` without compiled loops, on any device and several times as slow."""
     with torch.enable_grad():
-        at = block.shares.new_tensor([0.0, gamma]).requires_grad_()  # the logarithm of a factor of T
+        at = block.shares.new_tensor([0.0, gamma]).requires_grad_()  # logarithm of a factor of T
         rows = FocalRows(block, temperature * at[0].exp(), at[1])
         value = (rows.log_loss() if objective == "nll" else rows.brier_score()) @ block.shares
         slopes = torch.autograd.grad(value, at, create_graph=True)[0]
@@ -146,12 +142,11 @@ def _smooth_value(samples: Samples, objective: Objective, temperature: float, ga
 
 
 def _scale(samples: Samples, objective: Objective) -> float:
-    """The Brier score of an event is (p - y)², not summed over its two outcomes."""
+    """Factor of the Brier score: an event's is (p - y)², without a sum over its two outcomes."""
     return 0.5 if objective == "brier" and samples.is_event else 1.0
 
 
 def log_odds_of_top(block: Block, temperature: float, gammas: Sequence[float]) -> list[Float[Tensor, " n"]]:
-    """Log-odds of the top class at one temperature, for each exponent."""
     soft = _soften(block, temperature)
     terms = _focal_terms(soft) if any(gammas) else None
     found: list[Tensor] = []
@@ -166,8 +161,6 @@ def log_odds_of_top(block: Block, temperature: float, gammas: Sequence[float]) -
 
 @dataclass(frozen=True, eq=False)
 class _Softened:
-    """Rows at one temperature; the map's exponent comes later."""
-
     gaps: Float[Tensor, "n K"]  # x
     ratios: Float[Tensor, "n K"]  # probabilities over that of the second class
     log_odds: Float[Tensor, "n 1"]  # log S
@@ -189,7 +182,7 @@ def _soften(block: Block, temperature: float | Tensor) -> _Softened:
 
 @dataclass(frozen=True, eq=False)
 class _FocalTerms:
-    """What the map needs of the other classes; their q is at most 1/2."""
+    """The focal map's terms of the other classes; their q is at most 1/2."""
 
     probs: Float[Tensor, "n K"]  # q
     miss: Float[Tensor, "n K"]  # 1 - q
@@ -215,7 +208,7 @@ def _logit_of_top(soft: _Softened, gamma: float | Tensor) -> Float[Tensor, "n 1"
 
 
 class FocalRows:
-    """Rows after the map. Tables (n, K) run over the other classes; what is (n, 1) or (n,) is of the row."""
+    """Rows after the focal map. Tables (n, K) run over the other classes; (n, 1) or (n,) are per row."""
 
     def __init__(self, block: Block, temperature: float | Tensor, gamma: float | Tensor) -> None:
         self.block, self.gamma = block, gamma
@@ -236,11 +229,9 @@ class FocalRows:
         return (self.log_total - torch.where(self.block.wrong, logit - self.top, 0))[:, 0]
 
     def brier_score(self) -> Float[Tensor, " n"]:
-        """Brier score of each row, summed over the classes."""
         hit, miss = self.hit, self.miss
         own = torch.where(self.block.wrong, hit * hit + 1 - 2 * self._of_label(self.probs), miss * miss)
         return own[:, 0] + self.probs.square().sum(dim=1)
 
     def _of_label(self, table: Float[Tensor, "n K"]) -> Float[Tensor, "n 1"]:
-        """Entries of the label; without meaning where that is the top class."""
         return table.gather(1, self.block.truth)

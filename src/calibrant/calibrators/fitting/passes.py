@@ -1,4 +1,4 @@
-r"""Fits by sums over all rows, one pass for each look, whose scores may be in a file that is read in pieces.
+r"""Fits by sums over all rows, one pass per evaluation, with scores possibly read from a file in pieces.
 
 They find the temperature, and the pair with a focal exponent, of maximum likelihood. Parts that are summed up
 by themselves are added.
@@ -64,20 +64,20 @@ Look: TypeAlias = Callable[[Point], Vector]
 Search: TypeAlias = Callable[[Look], Solution]
 """A search that looks; it begins anew after each pass, and what was seen before costs it nothing."""
 Found = TypeVar("Found")
-_PLACE = 1e-9  # how short the last step in log T must be
-_FLAT = 1e-28  # an inverse temperature at which a class that is ruled out still is
+_PLACE = 1e-9  # length of the last step in log T
+_FLAT = 1e-28  # inverse temperature that keeps an excluded class excluded
 _COMPARED = 1e-3  # derivatives in a sample
 _COMPARED_STEPS = 8  # of descents, after which the lowest goes on alone
-_SAFETY = 4.0  # how much more a descent may bring than its next step promises
-_TRIED = 2**18  # entries that tell which of the starts are best
+_SAFETY = 4.0  # possible gain of a descent over its next step's prediction
+_TRIED = 2**18  # entries for choosing the best starts
 PIECE = 1 << 22  # entries read at a time
 PROFILED = 1 << 22  # entries at most, of the rows that a profile looks at
-# Rows of a sample: so many, as many as a piece holds but not so few, and at most such a share of all.
+# Rows of a subsample: largest number, smallest for wide rows, inverse share, smallest for few samples.
 _MOST_ROWS, _FEWEST_WIDE, _SHARE, _FEWEST = 512, 64, 8, 16
 
 
 class _UnseenError(Exception):
-    """Points that are to be looked at in the next pass."""
+    """Points that need another pass."""
 
     def __init__(self, points: Sequence[Point]) -> None:
         self.points = points
@@ -86,9 +86,9 @@ class _UnseenError(Exception):
 def solved(
     search: Search, sums: Callable[[Sequence[Point]], Matrix], unit: float = 1.0
 ) -> tuple[Solution, Facts]:
-    """What a search finds in as many passes as it takes, with doubts, and what the rows are like.
+    """Solution of a search, with warnings, in as many passes as needed, and the summary of the rows.
 
-    ``sums`` are over all rows, ``unit`` is the inverse temperature of the logits as they came.
+    ``sums`` run over all rows; ``unit`` is the inverse temperature of the original logits.
     """
     known: dict[Point, Vector] = {}
     facts = np.zeros(6)
@@ -110,7 +110,7 @@ def solved(
             return with_doubts_of_passes(replace(found, before=before, steps=passes), seen), seen
         facts, *totals = sums(points)
         known |= {point: total / facts[0] for point, total in zip(points, totals, strict=True)}
-    raise AssertionError  # it counts on for ever
+    raise AssertionError  # the loop never ends by itself
 
 
 def nothing(points: Sequence[Point]) -> Matrix:
@@ -118,7 +118,7 @@ def nothing(points: Sequence[Point]) -> Matrix:
 
 
 def sums_of(samples: Samples, points: Sequence[Point]) -> Matrix:
-    """Weight, rows, those right, whether any vary; then loss and derivatives at each point, times weight."""
+    """Weight, rows, correct rows, whether any vary; then loss and derivatives at each point, times weight."""
     sums = nothing(points)
     for row, point in zip(sums[1:], points, strict=True):
         if len(point) == 1:
@@ -134,7 +134,6 @@ def sums_of(samples: Samples, points: Sequence[Point]) -> Matrix:
 
 
 def temperature_in_passes(some: Samples) -> Search:
-    """The maximum-likelihood temperature of all rows; the search begins at that of ``some``."""
     known = best_temperature(lambda beta: likelihood_slopes(some, beta), precision=_PLACE)
     start = 1.0 if known.on_bound else known.temperature
 
@@ -145,7 +144,7 @@ def temperature_in_passes(some: Samples) -> Search:
 
         root = best_temperature(slopes, start, precision=_PLACE)
         beta = 1 / root.temperature
-        bend = beta**2 * slopes(beta).second  # it tells, without another pass, that the sign changes nearby
+        bend = beta**2 * slopes(beta).second  # shows a nearby change of sign without another pass
         sure = not root.on_bound and abs(root.slope) < bend * MARGIN / 2
         return solution_of(replace(root, bracketed=sure), math.nan, start)
 
@@ -153,7 +152,7 @@ def temperature_in_passes(some: Samples) -> Search:
 
 
 def focal_temperature_in_passes(some: Samples) -> Search:
-    """The maximum-likelihood temperature and exponent of all rows, or a temperature that is as good."""
+    """Maximum-likelihood temperature and exponent of all rows, or an equally good temperature."""
     temperature, starts = temperature_in_passes(some), _starts(some)
     low, high = box_of(LOWEST_GAMMA, HIGHEST_GAMMA)
 
@@ -180,10 +179,10 @@ def focal_temperature_in_passes(some: Samples) -> Search:
 
 
 def _starts(some: Samples) -> list[Vector]:
-    """Optima of a sample, and the best of the least exponents.
+    """Optima of a subsample, and the best point at the least exponent.
 
-    A few samples tell little of exponents, so the first optimum is that with what is known of them before.
-    Of some data the least exponent is best, which a few rows may not show.
+    A few samples tell little about exponents, so the first optimum includes a prior.
+    The least exponent is best for some data, which a few rows may not show.
     """
     few = some.thinned(max(1, _TRIED // some.scores.shape[1]))
     centre = best_temperature(lambda beta: likelihood_slopes(few, beta)).temperature
@@ -192,7 +191,7 @@ def _starts(some: Samples) -> list[Vector]:
     likelihood = in_logarithms(some, "nll")
 
     def expected(point: Vector) -> Expansion:
-        """With a standard normal distribution of log(1 + gamma) before."""
+        """Likelihood with a standard normal prior of log(1 + gamma)."""
         value, gradient, hessian = likelihood(point)
         bend = np.array([0.0, 1 / some.num_samples])
         return Expansion(value + float(bend @ point**2) / 2, gradient + bend * point, hessian + np.diag(bend))
@@ -205,7 +204,6 @@ def _starts(some: Samples) -> list[Vector]:
 
 
 def _together(searches: Sequence[Callable[[], Found]]) -> list[Found]:
-    """Several searches in the same passes."""
     found, points = list[Found](), list[Point]()
     for search in searches:
         try:
@@ -218,7 +216,7 @@ def _together(searches: Sequence[Callable[[], Found]]) -> list[Found]:
 
 
 class ScoreRows(Protocol):
-    """What gives the scores of some rows, as :class:`calibrant.Predictions` do."""
+    """Source of the scores of some rows, such as :class:`calibrant.Predictions`."""
 
     @property
     def num_samples(self) -> int: ...
@@ -226,15 +224,13 @@ class ScoreRows(Protocol):
     @property
     def num_classes(self) -> int | None: ...
 
-    def scores_of(self, rows: slice) -> Float[Tensor, "n C"]:
-        """Logits or log-probabilities of some rows."""
-        ...
+    def scores_of(self, rows: slice) -> Float[Tensor, "n C"]: ...
 
 
 class StoredSamples:
-    """One multiclass problem whose scores stay where they are; some rows are held at a time.
+    """One multiclass problem with scores in a file; some rows are in memory at a time.
 
-    Samples of weight zero are left out; labels or weights that do not go with the scores are refused.
+    Samples of weight zero are dropped; labels or weights that do not match the scores are refused.
     """
 
     def __init__(self, source: ScoreRows, labels: ArrayLike, weights: ArrayLike | None) -> None:
@@ -257,7 +253,7 @@ class StoredSamples:
         return (slice(at, min(at + step, len(self.index))) for at in range(0, len(self.index), step))
 
     def read(self, rows: slice | Tensor) -> tuple[Float[Tensor, "n C"], int]:
-        """Finite scores with zero probabilities replaced, and how many; neighbours are read together."""
+        """Finite scores with zero probabilities replaced, and their number; neighbours are read together."""
         ranked, order = self.index[rows].sort()
         parts, zeros = list[Tensor](), 0
         for run in ranked.tensor_split((ranked.diff() > 1).nonzero()[:, 0] + 1):
@@ -278,7 +274,6 @@ class StoredSamples:
 
     @property
     def is_small(self) -> bool:
-        """Whether all of it may be held."""
         return math.prod(self.shape) <= PIECE
 
     def held(self) -> Samples:
@@ -291,7 +286,6 @@ class StoredSamples:
         return Samples(self._sampled(rows), self.labels[rows], None)
 
     def solved(self, search: Callable[[Samples], Search]) -> Solution:
-        """The solution that a search finds in passes over all rows."""
         some = self.some()
         self._exponent = exponent = exponent_of(some)
         some = replace(some, scores=divided(some.scores, exponent))
@@ -319,7 +313,7 @@ class StoredSamples:
         return sums
 
     def profile(self, held: Samples | None) -> Profile | None:
-        """What the data look like; None where the rows to look at are too large, as of very many classes."""
+        """Profile of the data; None if its rows are too large, as for very many classes."""
         num_samples, width = self.shape
         chosen = rows_looked_at(num_samples, width)
         if (num_samples if isinstance(chosen, slice) else len(chosen)) * width > PROFILED:
@@ -334,7 +328,7 @@ class StoredSamples:
         return scores
 
     def _read(self) -> Iterator[tuple[slice, Float[Tensor, "n C"]]]:
-        """Some rows after the other; the first time they are also counted and hashed."""
+        """Rows in pieces; the first pass also counts and hashes them."""
         first, zeros, digest = not self.sha256, 0, hashlib.sha256()
         self.num_passes += 1
         for rows in self.pieces():
@@ -353,7 +347,6 @@ class StoredSamples:
 def _checked(
     source: ScoreRows, labels: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Int[Tensor, " N"], Float[Tensor, " N"] | None]:
-    """Labels and weights that go with scores ``(N, C)``."""
     count, width = source.num_samples, source.num_classes or 0
     if not count or width < 2 or source.scores_of(slice(0, 1)).ndim != 2:
         raise InputError(

@@ -1,6 +1,6 @@
 r"""Multinomial logistic regression of classes on features, by Newton's method.
 
-Class k of sample n has the logit :math:`u_{nk} = \theta_k \cdot \phi_{nk}`; what is minimised is
+Class k of sample n has the logit :math:`u_{nk} = \theta_k \cdot \phi_{nk}`; the objective is
 
 .. math::
    \sum_n s_n \Big( \log \sum_k e^{u_{nk}} - u_{n y_n} \Big)
@@ -29,11 +29,11 @@ TOLERANCE = 1e-9  # of derivatives by parameters of features whose mean square i
 _NEARLY = 10 * TOLERANCE
 _DENSE = 512  # parameters; beyond, conjugate gradients
 _MAX_STEPS = 60
-_DAMPING = 1e-11  # of the mean curvature: directions in which nothing changes stay as they are
-_FALLS = 0.3  # to which share the gradient must fall for second derivatives to serve again
-_SETTLED = 1e-2  # by how much Newton's last step may move a logit
+_DAMPING = 1e-11  # of the mean curvature: flat directions stay unchanged
+_FALLS = 0.3  # reduction of the gradient that lets second derivatives serve again
+_SETTLED = 1e-2  # largest change of a logit by Newton's last step
 _MAX_PRODUCTS = 500
-_FLAT = 1e-6  # of the mean curvature; conjugate gradients are not led into flatter directions
+_FLAT = 1e-6  # of the mean curvature; conjugate gradients avoid flatter directions
 _TINY = 1e-300
 
 
@@ -50,12 +50,11 @@ class Regression:
 
     @property
     def tolerance(self) -> float:
-        """The gradient at which Newton's method stops; of a factor that classes share it is only a mean."""
+        """Gradient at which Newton's method stops; smaller if classes share a factor."""
         return TOLERANCE / 1000 if self.tied else TOLERANCE
 
     @cached_property
     def happened(self) -> Float[Tensor, "C F"]:
-        """What the features of each class sum to."""
         table = self.shares.new_zeros(len(self.labels), len(self.ridge))
         return self.gather(table.scatter_(1, self.labels[:, None], self.shares[:, None]))
 
@@ -91,7 +90,6 @@ class Regression:
         return log_probs.gather(1, self.labels[:, None])[:, 0]
 
     def part(self, rows: Bool[Tensor, " N"], strength: float) -> Regression:
-        """The problem of some of the samples, with a penalty multiplied by ``strength``."""
         features = self.features[rows] if self.features.ndim == 2 else self.features[:, rows]
         shares = self.shares[rows]
         return Regression(
@@ -99,7 +97,6 @@ class Regression:
         )
 
     def gather(self, residuals: Float[Tensor, "N C"]) -> Float[Tensor, "C F"]:
-        """Sum of residuals times features: the derivative by theta."""
         if self.features.ndim == 2:
             return residuals.T @ self.features
         return self.shared_out(
@@ -107,13 +104,13 @@ class Regression:
         )
 
     def shared_out(self, table: Float[Tensor, "C F"]) -> Float[Tensor, "C F"]:
-        """The table where classes share no factor; else with its first column replaced by that's mean."""
+        """The table; if classes share a factor, with its first column replaced by its mean."""
         return torch.cat([table[:, :1].mean().expand(len(table), 1), table[:, 1:]], 1) if self.tied else table
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Where the descent ended."""
+    """End point of the descent."""
 
     theta: Float[Tensor, "C F"]
     value: float
@@ -129,10 +126,9 @@ class Fitted:
 def regress(
     problem: Regression, start: Float[Tensor, "C F"] | None = None, *, tolerance: float = TOLERANCE
 ) -> Fitted:
-    """Newton's method with steps halved: never above the start, which is the centre if none is given.
+    """Newton's method with halved steps: never above the start, which defaults to the centre.
 
-    Second derivatives that brought the gradient far down serve for the next steps too, corrected by what the
-    steps since have told (BFGS).
+    Second derivatives that lowered the gradient a lot also serve later steps, with BFGS corrections.
     """
     theta = problem.centre if start is None else start
     log_probs = problem.log_probs(theta)
@@ -153,12 +149,12 @@ def regress(
         else:
             step, factor = _newton_step(problem, probs, gradient)
             curvature = None if factor is None else _Curvature(factor, theta, gradient)
-        # Small enough; or nearly, and as small as conjugate gradients get it.
+        # Small enough, or the limit of conjugate gradients.
         if largest <= problem.tolerance or before / 2 < largest <= _NEARLY:
             # In separable data the gradient fades as parameters grow, but Newton's step does not shrink.
             moved = problem.logits(step)
             unbounded = float((moved - moved.mean(dim=1, keepdim=True)).abs().max()) > _SETTLED
-            if kept and not unbounded:  # which ends less far below the tolerance
+            if kept and not unbounded:  # which ends closer to the tolerance
                 theta = theta - step
             break
         found = _along(problem, theta, value, -step, gradient, largest)
@@ -172,7 +168,7 @@ def regress(
 
 
 class _Curvature:
-    """Second derivatives found at one place, by their Cholesky factor, and what steps from there told."""
+    """Second derivatives at one place, by their Cholesky factor, with later steps' corrections."""
 
     def __init__(self, factor: Float[Tensor, "P P"], theta: Tensor, gradient: Tensor) -> None:
         self._factor, self._last = factor, (theta.flatten(), gradient.flatten())
@@ -190,7 +186,6 @@ class _Curvature:
         return True
 
     def step(self, gradient: Float[Tensor, "C F"]) -> Float[Tensor, "C F"]:
-        """What is to be taken from the parameters."""
         rest, parts = gradient.flatten(), []
         for moved, changed, curved in reversed(self._steps):
             parts.append(float(moved @ rest) / curved)
@@ -204,7 +199,7 @@ class _Curvature:
 def _along(
     problem: Regression, theta: Tensor, value: float, step: Tensor, gradient: Tensor, largest: float
 ) -> tuple[Tensor, float, Tensor] | None:
-    """The next parameters, the value and the log-probabilities there."""
+    """Next parameters, with value and log-probabilities; None if no step descends."""
     descent = float((gradient * step).sum())
 
     def at(part: float) -> tuple[float, float, tuple[Tensor, float, Tensor]]:
@@ -227,8 +222,8 @@ def _gradient(problem: Regression, theta: Tensor, probs: Tensor) -> Float[Tensor
 def _newton_step(
     problem: Regression, probs: Tensor, gradient: Tensor
 ) -> tuple[Float[Tensor, "C F"], Float[Tensor, "P P"] | None]:
-    """What is to be taken from the parameters, and a factor of the second derivatives if it was found."""
-    if problem.tied or gradient.numel() > _DENSE:  # products with the Hessian keep to what classes share
+    """Change to subtract from the parameters, and the Cholesky factor if found."""
+    if problem.tied or gradient.numel() > _DENSE:  # products with the Hessian respect the shared factor
         return _by_conjugate_gradients(problem, probs, gradient), None
     hessian = _hessian(problem, probs)
     scale = float(hessian.diagonal().mean())
@@ -236,7 +231,7 @@ def _newton_step(
         return torch.zeros_like(gradient), None
     factor = _cholesky(hessian, scale)
     if factor is None:
-        return gradient / scale, None  # rounding left no curvature to go by
+        return gradient / scale, None  # rounding removed all curvature
     return torch.cholesky_solve(gradient.reshape(-1, 1), factor).reshape(gradient.shape), factor
 
 
@@ -252,7 +247,7 @@ def _cholesky(hessian: Float[Tensor, "P P"], scale: float) -> Float[Tensor, "P P
 
 
 def _hessian(problem: Regression, probs: Float[Tensor, "N C"]) -> Float[Tensor, "P P"]:
-    r"""Second derivatives: those of each class by itself, less the outer product of the mean features."""
+    r"""Second derivatives: a term per class, minus the outer product of the mean features."""
     num_classes, width = problem.ridge.shape
     weighted = problem.shares[:, None] * probs
     features = problem.features
@@ -275,7 +270,7 @@ def _hessian(problem: Regression, probs: Float[Tensor, "N C"]) -> Float[Tensor, 
 
 
 def _pairs(number: int) -> tuple[Int[Tensor, "2 P"], Int[Tensor, "n n"]]:
-    """The pairs of so many things, in no order, and which of them each two are."""
+    """Unordered pairs of ``number`` things, and the index of each pair."""
     pairs = torch.triu_indices(number, number)
     which = torch.empty(number, number, dtype=torch.int64)
     which[pairs[0], pairs[1]] = which[pairs[1], pairs[0]] = torch.arange(pairs.shape[1])
@@ -285,7 +280,7 @@ def _pairs(number: int) -> tuple[Int[Tensor, "2 P"], Int[Tensor, "n n"]]:
 def _by_conjugate_gradients(
     problem: Regression, probs: Float[Tensor, "N C"], gradient: Float[Tensor, "C F"]
 ) -> Float[Tensor, "C F"]:
-    """The step to a residual small enough for Newton's method to keep its speed."""
+    """Step with a residual small enough for Newton's method to keep its speed."""
     weighted = problem.shares[:, None] * probs
     condition = _preconditioner(problem, weighted * (1 - probs))
 
@@ -302,7 +297,7 @@ def _by_conjugate_gradients(
     for _ in range(_MAX_PRODUCTS):
         along = product(direction)
         curvature = float((direction * along).sum())
-        if curvature <= flat * float(direction.square().sum()):  # nothing but rounding
+        if curvature <= flat * float(direction.square().sum()):  # only rounding errors
             break
         length = energy / curvature
         step = step + length * direction
@@ -316,7 +311,7 @@ def _by_conjugate_gradients(
 
 
 def _preconditioner(problem: Regression, spread: Float[Tensor, "N C"]) -> Callable[[Tensor], Tensor]:
-    """An approximate inverse Hessian, which leaves out how classes depend on each other."""
+    """Approximate inverse Hessian that ignores the dependence between classes."""
     features, ridge = problem.features, problem.ridge
     if features.ndim == 3:
         squares = [(spread * feature.square()).sum(dim=0) for feature in features]

@@ -1,4 +1,4 @@
-"""What a fit found, as frozen data, and what its data looked like, to notice that later data differ."""
+"""Results of fits as frozen data, with a profile of the data for detecting later shifts."""
 
 from __future__ import annotations
 
@@ -18,44 +18,41 @@ from calibrant._math.simplex import top_class
 
 LOWEST_GAMMA, HIGHEST_GAMMA = -0.999, 50.0  # focal exponents that are searched
 NUM_BINS = 10
-_FEWEST_ROWS = 1024  # looked at, however many classes there are
-_MOST_ENTRIES = 2**14  # looked at otherwise, so that a profile costs little beside the fastest fit
+_FEWEST_ROWS = 1024  # examined for any number of classes
+_MOST_ENTRIES = 2**14  # examined otherwise, so that a profile costs little compared with the fastest fit
 _LIMIT = 700.0  # log-odds beyond which probabilities are one or zero anyway
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitResult:
-    """How a calibrator's fit went.
+    """Result of a calibrator's fit.
 
-    In multilabel fits, whose columns are fitted one by one, ``before``, ``after`` and ``compared`` are means
-    over the columns, ``steps`` and ``certificate`` the largest of them, and ``parameters`` hold one number
+    In multilabel fits, with one fit per column, ``before``, ``after`` and ``compared`` are means
+    over the columns, ``steps`` and ``certificate`` the maxima, and ``parameters`` hold one number
     per column.
     """
 
     converged: bool
-    steps: int  # Newton steps, or evaluations of the objective where that has no derivatives
+    steps: int  # Newton steps, or evaluations of an objective without derivatives
     objective: str
-    before: float  # the objective of the logits as they came
+    before: float  # objective of the original logits
     after: float
     parameters: Mapping[str, float | tuple[float, ...]]
-    certificate: Mapping[str, float]  # what shows that this is the optimum; smaller is better
+    certificate: Mapping[str, float]  # evidence of the optimum; smaller is better
     compared: Mapping[str, float]  # the objective of simpler calibrators, by name
     message: str
     warnings: tuple[str, ...]
     num_samples: int
     data_sha256: str  # of the logits, labels and weights it was fitted on
     held_out: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By cross-validation, if requested. With ``fit(..., folds=)`` results of calibrators fitted on the other
-    folds (``log_loss``, ``confidence``, ``accuracy``, and ``excess``: by how many standard errors accuracy is
-    above confidence). With ``selection="cross_validated"`` by how much the log loss falls
-    (``gain``, ``gain_error``)."""
+    """Cross-validation, if requested. With ``fit(..., folds=)`` results of calibrators fitted on the other
+    folds (``log_loss``, ``confidence``, ``accuracy``, and ``excess``: accuracy minus confidence in
+    standard errors). With ``selection="cross_validated"`` the gain in log loss (``gain``, ``gain_error``)."""
     profile: Profile | None = None
-    """What the data looked like, for :func:`shift_of`; None of very many classes, and in files of older
-    versions."""
+    """Summary of the data for :func:`shift_of`; None for very many classes, and in older files."""
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """What ``dataclasses.asdict`` made a dictionary of."""
         values: dict[str, Any] = dict(content)
         if values.get("profile"):
             values["profile"] = Profile(**values["profile"])
@@ -63,7 +60,6 @@ class FitResult:
 
 
 def fitted_number(result: FitResult, name: str) -> float:
-    """A parameter that is one number; a ``TypeError`` if it is one number per column."""
     value = result.parameters[name]
     if not isinstance(value, float):
         raise TypeError(f"`{name}` must be one number; got {value}.")
@@ -72,7 +68,7 @@ def fitted_number(result: FitResult, name: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """The fit of one problem: a multiclass or binary one, or one column of a multilabel one."""
+    """Fit of one problem: a multiclass or binary one, or one column of a multilabel one."""
 
     converged: bool
     steps: int
@@ -89,7 +85,7 @@ class Solution:
 
     @property
     def said(self) -> tuple[str, ...]:
-        """What to warn of; a fit that did not arrive never stays silent."""
+        """Warnings; an unfinished fit always has one."""
         stopped = f"the fit stopped before it arrived ({self.message})"
         return self.warnings if self.converged else (*self.warnings, stopped)
 
@@ -139,7 +135,6 @@ def join(
 
 
 def _means(tables: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Means of the entries that all of them hold."""
     return {
         name: sum(table[name] for table in tables) / len(tables)
         for name in tables[0]
@@ -157,7 +152,7 @@ def on_bounds(temperature: float, gamma: float = 0.0) -> tuple[str, ...]:
 
 
 def stack_tables(tables: Sequence[Tensor]) -> Tensor:
-    """The table of a single problem; of several the stack, short rows continued with their last entry."""
+    """Table of a single problem; for several the stack, with short rows repeating their last entry."""
     if len(tables) == 1:
         return tables[0]
     longest = max((table.shape[-1] for table in tables if table.ndim), default=0)
@@ -191,7 +186,7 @@ class Profile:
     shares: tuple[float, ...]
     """Share of the samples in each bin; one more than edges."""
     num_rows: float
-    """How many samples that rests on; of weighted ones the effective number."""
+    """Number of samples; the effective number if they are weighted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +199,6 @@ class Summary:
 
     @property
     def num_rows(self) -> float:
-        """Effective number of samples."""
         return float(1 / self.weights.square().sum())
 
     @property
@@ -216,20 +210,18 @@ class Summary:
         return (self.weights @ (self.probs - self.means).square()).sqrt()
 
     def shares(self, edges: Float[Tensor, " B"]) -> Float[Tensor, " B+1"]:
-        """Share of the samples between edges; several labels of a sample count in equal parts."""
+        """Share of the samples between edges; several labels of a sample have equal weight."""
         bins = torch.searchsorted(edges, self.log_odds.contiguous())
         masses = (self.weights[:, None] / bins.shape[1]).expand(bins.shape)
         return torch.bincount(bins.reshape(-1), masses.reshape(-1), minlength=len(edges) + 1)
 
 
 def rows_looked_at(num_samples: int, width: int) -> Int[Tensor, " R"] | slice:
-    """All rows, or some of a large table."""
     most = max(_FEWEST_ROWS, _MOST_ENTRIES // width)
     return slice(None) if num_samples <= most else (scattered(most) * num_samples).long()
 
 
 def summary_of(scores: Tensor, weights: Tensor | None, kind: Task) -> Summary:
-    """Summarise finite scores, or some rows of a large table."""
     chosen = rows_looked_at(scores.shape[0], scores.shape[1] if scores.ndim == 2 else 1)
     if isinstance(chosen, Tensor):
         chosen = chosen.to(scores.device)
@@ -262,7 +254,7 @@ def profile_of_some(
     labels: Int[Tensor, " N"],
     weights: Tensor | None,
 ) -> Profile:
-    """:func:`profile_of` several classes, where only the rows of :func:`rows_looked_at` are held."""
+    """Profile of several classes from only the rows in :func:`rows_looked_at`."""
     prior = _prior(rows, labels, weights, "multiclass")
     return _profile(summary_of(rows, weights_of_rows, "multiclass"), prior)
 
@@ -280,7 +272,6 @@ def _profile(seen: Summary, class_prior: Float[Tensor, " K"]) -> Profile:
 
 
 def _prior(scores: Tensor, labels: Tensor, weights: Tensor | None, kind: Task) -> Float[Tensor, " K"]:
-    """Shares of the classes, or of each label."""
     masses = None if weights is None else weights.to(torch.float64)
     if kind == "multilabel":
         table = labels.to(torch.float64)
@@ -290,7 +281,7 @@ def _prior(scores: Tensor, labels: Tensor, weights: Tensor | None, kind: Task) -
 
 
 def _edges(log_odds: Float[Tensor, "N J"]) -> Float[Tensor, " B"]:
-    """Half-way between samples, so that rounding moves none to another bin; equal ones stay together."""
+    """Edges half-way between samples, so that rounding moves none; ties stay together."""
     ordered = np.sort(log_odds.cpu().numpy(), axis=None)  # ten times as fast as torch's
     places = np.arange(1, NUM_BINS) * len(ordered) // NUM_BINS
     values = np.unique(ordered[places])

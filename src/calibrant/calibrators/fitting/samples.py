@@ -1,4 +1,4 @@
-"""Calibration samples, seen from each row's largest logit, and their likelihood by the inverse temperature.
+"""Calibration samples, relative to each row's largest logit, and their likelihood by inverse temperature.
 
 Temperature and the focal map keep the order of the classes, so the place of the largest logit is found once.
 All else is measured from it, as in ``calibrant._math.simplex``, which keeps the digits of rows that are sure
@@ -22,9 +22,9 @@ from calibrant._math.convex_minimum import Slopes
 from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.simplex import LOG_OF_ZERO, top_class
 
-LOG_FLOOR = math.log(1e-12)  # what counts for a probability of exactly zero
+LOG_FLOOR = math.log(1e-12)  # replaces a probability of exactly zero
 LOG_ODDS_LIMIT = math.log1p(-1e-12) - LOG_FLOOR
-_KEPT_ENTRIES = 2**23  # 64 MiB; of larger data the rows are made anew on every pass, block by block
+_KEPT_ENTRIES = 2**23  # 64 MiB; larger data are recomputed on every pass, block by block
 _LOG2_E = 1 / math.log(2)
 
 T = TypeVar("T")
@@ -32,15 +32,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some rows; the other classes' places run over all C, with a huge negative number in the top one's.
+    """Some rows; the other classes' columns are all C, with a huge negative number at the top class.
 
-    In binary problems there is one other class and one place.
+    Binary problems have one other class and one column.
     """
 
     below: Float[Tensor, "n K"]  # logits of the others minus the second largest
     second: Float[Tensor, "n 1"]  # second largest logit minus the largest, at most 0
-    wrong: Bool[Tensor, "n 1"]  # where the top class is not the label
-    truth: Int[Tensor, "n 1"]  # where it is not: the label's place; else 0
+    wrong: Bool[Tensor, "n 1"]  # True if the top class is not the label
+    truth: Int[Tensor, "n 1"]  # the label's place if so; else 0
     top: Int[Tensor, "n 1"]  # the top class
     shares: Float[Tensor, " n"]  # of the total weight
 
@@ -57,17 +57,16 @@ class Block:
 class Samples:
     """One problem: a multiclass one ``(N, C)``, or log-odds ``(N,)`` of an event.
 
-    Calibration is judged for the top class, or for the event.
+    Calibration concerns the top class, or the event.
     """
 
     scores: Float[Tensor, "N C"] | Float[Tensor, " N"]
     labels: Int[Tensor, " N"]
     weights: Float[Tensor, " N"] | None
     found: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
-    """What several calibrators fitted to them ask for, by name."""
+    """Cached results for several calibrators, by name."""
 
     def once(self, name: str, find: Callable[[], T]) -> T:
-        """What ``find`` gives, which is called the first time only."""
         if name not in self.found:
             self.found[name] = find()
         return self.found[name]
@@ -82,7 +81,6 @@ class Samples:
 
     @property
     def is_constant(self) -> bool:
-        """Whether every sample's logits are all equal."""
         if self.is_event:
             return not bool(self.scores.any())
         if bool((self.scores[0] != self.scores[0, 0]).any()):
@@ -98,12 +96,11 @@ class Samples:
 
     @cached_property
     def correct(self) -> Bool[Tensor, " N"]:
-        """Whether the top class is the label."""
         return self.top == self.labels
 
     @cached_property
     def mean_gap(self) -> float:
-        """Logit of the label minus that of the top class, on average."""
+        """Mean difference between the label's logit and the top class's."""
         if self.is_event:
             gaps = torch.where(self.correct, 0, self.scores.to(torch.float64).abs().neg_())
         else:
@@ -113,7 +110,7 @@ class Samples:
 
     @cached_property
     def outcomes(self) -> Float[Tensor, " N"]:
-        """1 where what is judged came true."""
+        """1 if the event occurred or the top class is right, else 0."""
         return (self.labels if self.is_event else self.correct).to(torch.float64)
 
     @cached_property
@@ -132,11 +129,10 @@ class Samples:
 
     @property
     def total_weight(self) -> float:
-        """How many samples there are; a weight of k counts like k."""
         return float(self.num_samples if self.weights is None else self.weights.sum())
 
     def judged(self, log_odds_of_top: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
-        """Log-odds of what is judged, from those of the top class."""
+        """Log-odds of the event or top class, from those of the top class."""
         return (
             torch.where(self.top == 1, log_odds_of_top, -log_odds_of_top)
             if self.is_event
@@ -144,7 +140,6 @@ class Samples:
         )
 
     def weighted(self, weights: Float[Tensor, " N"] | None) -> Self:
-        """With these weights, without the samples of weight zero."""
         whole, kept = replace(self, weights=weights), None if weights is None else weights > 0
         return whole if kept is None or bool(kept.all()) else whole.part(kept)
 
@@ -153,10 +148,10 @@ class Samples:
         return replace(self, scores=self.scores[chosen], labels=self.labels[chosen], weights=weights)
 
     def thinned(self, most: int) -> Self:
-        """A smaller version of at most ``most`` rows: mean scores of events, or some rows of classes.
+        """Subsample of at most ``most`` rows: mean scores of events, or some rows of classes.
 
-        These are drawn in proportion to weight, one from each of equal stretches of the whole, and there by
-        chance: rows may come in a rhythm, as where labels take turns.
+        Rows are drawn in proportion to weight, at random from equal stretches of the data, because rows can
+        have a periodic order, such as alternating labels.
         """
         if self.num_samples <= most:
             return self
@@ -166,7 +161,7 @@ class Samples:
         return replace(self, scores=self.scores[rows], labels=self.labels[rows], weights=None)
 
     def _gathered(self, most: int) -> Self:
-        """At most so many rows of either outcome: neighbouring scores as one, at their mean."""
+        """At most ``most`` rows per outcome: neighbouring scores merge into their mean."""
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         for label in (0, 1):
             chosen = self.labels == label
@@ -181,19 +176,17 @@ class Samples:
         return replace(self, scores=scores, labels=labels, weights=weights)
 
     def blocks(self) -> Iterator[Block]:
-        """The rows in float64, block by block."""
         if self.scores.numel() <= _KEPT_ENTRIES:
             yield from self._kept
         else:
             yield from map(self._block, row_slices(self.scores))
 
     def whole(self) -> Block:
-        """The rows in float64, all at once."""
         return self._block(slice(None))
 
     @cached_property
     def room(self) -> Float[Tensor, "n K"]:
-        """Where the entries of a block can be worked on, again and again: new memory takes time to get."""
+        """Reusable working memory for the entries of a block."""
         return torch.empty_like(next(self.blocks()).below)
 
     @cached_property
@@ -221,7 +214,6 @@ def block_of(
     labels: Int[Tensor, " n"],
     shares: Float[Tensor, " n"],
 ) -> Block:
-    """Rows of classes, seen from their largest logits."""
     top, correct = top_classes[:, None], (top_classes == labels)[:, None]
     others = logits.scatter(1, top, -math.inf)
     largest = others.amax(dim=1, keepdim=True).to(torch.float64)
@@ -231,7 +223,7 @@ def block_of(
 
 
 def floor_zero_probabilities(scores: Tensor, kind: Task) -> tuple[Tensor, int]:
-    """Scores in which a probability of exactly zero is 1e-12 or the row's next, and how many there were."""
+    """Scores with probabilities of zero replaced by 1e-12 or the row's next smallest, and their number."""
     low, high = torch.aminmax(scores.detach())
     if math.isfinite(low.item()) and math.isfinite(high.item()):
         return scores, 0
@@ -239,7 +231,7 @@ def floor_zero_probabilities(scores: Tensor, kind: Task) -> tuple[Tensor, int]:
 
 
 def floored(scores: Tensor, kind: Task) -> Tensor:
-    """:func:`floor_zero_probabilities` without a look at the values, for a graph that is traced."""
+    """:func:`floor_zero_probabilities` without reading values, for a traced graph."""
     zero = torch.isinf(scores)
     if kind != "multiclass":
         return torch.where(zero, scores.detach().clamp(-LOG_ODDS_LIMIT, LOG_ODDS_LIMIT), scores)
@@ -251,7 +243,7 @@ def floored(scores: Tensor, kind: Task) -> Tensor:
 
 def likelihood_slopes(samples: Samples, inverse_temperature: float) -> Slopes:
     """Mean negative log-likelihood without focal map: convex in the inverse temperature."""
-    # Only what takes a pass over the table is taken block by block: operations on few rows are mostly calls.
+    # Only passes over the table go block by block: operations on few rows are mostly overhead.
     parts = [_sums_below(block, inverse_temperature, samples.room) for block in samples.blocks()]
     sums = [column[0] if len(column) == 1 else torch.cat(column) for column in zip(*parts, strict=True)]
     terms = _likelihood_of_top(_SumsBelow(*sums), inverse_temperature)
@@ -273,7 +265,7 @@ def likelihood(samples: Samples, inverse_temperature: float) -> float:
 def likelihood_terms(
     block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"]
 ) -> Float[Tensor, "*M n 3"]:
-    """Negative log-likelihood of each row, and its first and second derivative by the inverse temperature."""
+    """Negative log-likelihood per row, and two derivatives by the inverse temperature."""
     of_rows = (
         inverse_temperature[..., 0] if isinstance(inverse_temperature, torch.Tensor) else inverse_temperature
     )
@@ -308,8 +300,8 @@ def _times(table: Float[Tensor, "*M n K"], ones: Float[Tensor, "*#M K"]) -> Floa
 def ratios_below(
     block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"], room: Tensor | None
 ) -> Float[Tensor, "*M n K"]:
-    """Odds of the others against the second class, in ``room`` if that is given."""
-    # By powers of two: where nothing is left of a class, torch's exp takes several times as long.
+    """Odds of the others against the second class, in ``room`` if given."""
+    # By powers of two: torch's exp is several times slower if it underflows.
     out = None if room is None else room[: len(block.below)]
     return torch.mul(block.below, inverse_temperature * _LOG2_E, out=out).exp2_()
 
@@ -317,7 +309,7 @@ def ratios_below(
 def _likelihood_of_top(
     sums: _SumsBelow, inverse_temperature: float | Float[Tensor, "*M #n"]
 ) -> tuple[Float[Tensor, "*M n"], Float[Tensor, "*M n"], Float[Tensor, "*M n"]]:
-    """Minus the log-probability of the top class, and its derivatives by the inverse temperature."""
+    """Minus the log-probability of the top class, and two derivatives by inverse temperature."""
     weight = (sums.gap * inverse_temperature).exp_()
     odds = weight * sums.total  # S, at most C - 1
     weight.div_(1 + odds)  # probability of the second class

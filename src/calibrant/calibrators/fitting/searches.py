@@ -37,20 +37,20 @@ from calibrant.calibrators.fitting.samples import Samples, likelihood, likelihoo
 TemperatureSearch: TypeAlias = Literal["continuous", "grid"]
 PAPER_GRID: tuple[float, ...] = tuple(accumulate(repeat(0.1, 100)))
 """0.1, 0.2, ..., 10.0, summed up as in the code of Mukhoti et al. (2020)."""
-LARGE = 2**17  # entries; beyond, Newton's method starts from the optimum of some of the rows
+LARGE = 2**17  # entries; beyond, Newton's method starts from the optimum of a subsample
 _THIN_ROWS, _FEWEST_THIN, _MOST_THIN = 512, 64, 2**23  # rows, and entries of very wide ones
 _STARTS = tuple(np.geomspace(1e-2, 1e2, 9).tolist())
 _FINE_GRID = tuple(np.geomspace(1e-2, 1e2, 401).tolist())
-_BEYOND = (  # where its first or its last is best
+_BEYOND = (  # used if the first or last is best
     tuple(np.geomspace(LOWEST_TEMPERATURE, 1e-2, 201)[:-1].tolist()),
     tuple(np.geomspace(1e2, HIGHEST_TEMPERATURE, 201)[1:].tolist()),
 )
 _ZOOMS, _ZOOM_POINTS = 2, 16
-# That tell which starts are best; scores of events are gathered rather than left out.
+# Entries for choosing starts; scores of events are merged rather than dropped.
 _THIN_ENTRIES, _FEWEST_ROWS, _MOST_ROWS, _ROWS_OF_EVENTS = 2**15, 256, 2**12, 2**9
-_MOST_THIN_ENTRIES = 2**20  # even if these are fewer rows
+_MOST_THIN_ENTRIES = 2**20  # also if these are fewer rows
 _THIN_TOLERANCE, _COMPARED_TOLERANCE = 1e-4, 1e-3
-_APART = 0.1  # minima that differ by less are one
+_APART = 0.1  # closer minima count as one
 _FOLLOWED = 3
 FocalTemperatureSearch: TypeAlias = Literal["full", "line", "grid"]
 PAPER_GAMMAS = (-0.5, -0.25, 0.05, 0.25, 0.37, 0.5, 0.75, 1.0, 5.0)
@@ -62,9 +62,9 @@ _WIDE_FACTORS = np.geomspace(1 / 3, 3, 61)
 _ZOOM_WIDTHS = ((0.03, 0.15), (0.005, 0.03))  # in log T, and in log(1 + gamma) along the ridge
 _ZOOMED_POINTS = 5
 ANY_TEMPERATURE = (sys.float_info.min, sys.float_info.max)
-_ORDINARY = (-9, 9)  # exponents of two; what searches begin with and stop at is made for sizes between
-_MOST = 1000  # divided by the largest power: what two to it is a number
-_ROWS = 4096  # at most, that tell the size
+_ORDINARY = (-9, 9)  # exponents of two; starts and tolerances of searches suit sizes between
+_MOST = 1000  # divided by the largest power: the limit of finite powers of two
+_ROWS = 4096  # at most, for estimating the size
 
 
 def fit_temperature(samples: Samples, objective: Objective, search: TemperatureSearch) -> Solution:
@@ -87,7 +87,6 @@ def _search_most_likely(samples: Samples) -> Solution:
 
 
 def first_temperature(samples: Samples) -> float:
-    """Where to begin: at 1, or for large tables at the optimum of some of the rows."""
     if samples.scores.numel() <= LARGE:
         return 1.0
     width = samples.scores.shape[-1] if samples.scores.ndim == 2 else 1
@@ -96,7 +95,6 @@ def first_temperature(samples: Samples) -> float:
 
 
 def solution_of(root: TemperatureRoot, before: float, start: float) -> Solution:
-    """What a search that began at ``start`` found; ``before`` is the likelihood at T = 1."""
     certificate = {} if root.on_bound else {"gradient": abs(root.slope)}
     if root.bracketed:
         certificate["bracket"] = 2 * MARGIN
@@ -128,7 +126,7 @@ def _best_of_paper_grid(samples: Samples, objective: Objective) -> Solution:
 
 
 def _least_smooth(samples: Samples, objective: Objective) -> Solution:
-    """Descents from several starts; where a point of the grid lies lower, another one from there."""
+    """Descents from several starts; if a grid point is lower, another one from there."""
     before = objective_value(samples, objective, 1.0)
     found = smooth_minimum(samples, objective, [(temperature, 0.0) for temperature in _STARTS])
     reached = Place(0.0, found.temperature, found.value)
@@ -154,7 +152,7 @@ def _least_smooth(samples: Samples, objective: Objective) -> Solution:
 
 
 def _least_jumping(samples: Samples, objective: Objective) -> Solution:
-    """T = 1 or better: on a fine grid that holds that of the paper, then on finer ones around the best."""
+    """T = 1 or better: on a fine grid that includes the paper's, then finer ones around the best."""
     before = objective_value(samples, objective, 1.0)
     grid = sorted({*PAPER_GRID, *_FINE_GRID})
     stay = Place(0.0, 1.0, before)
@@ -186,12 +184,12 @@ def _least_jumping(samples: Samples, objective: Objective) -> Solution:
 
 @dataclass(frozen=True)
 class SmoothMinimum:
-    """The best local minimum found."""
+    """Best local minimum found."""
 
     temperature: float
     gamma: float
     value: float
-    slope: float  # largest derivative by log T or log(1 + gamma), where no bound holds the parameter
+    slope: float  # largest derivative by log T or log(1 + gamma) of a free parameter
     steps: int
 
 
@@ -203,9 +201,9 @@ def smooth_minimum(
     lowest_gamma: float = 0.0,
     highest_gamma: float = 0.0,
 ) -> SmoothMinimum:
-    """Descend from each start (temperature, exponent) on some of the rows, from the best ends on all.
+    """Descend from each start (temperature, exponent) on a subsample, from the best ends on all rows.
 
-    Never above a single start.
+    The result is never above a single start.
     """
     low, high = box_of(lowest_gamma, highest_gamma)
     places = [np.array([math.log(temperature), math.log1p(gamma)]) for temperature, gamma in starts]
@@ -231,7 +229,7 @@ def box_of(lowest_gamma: float, highest_gamma: float) -> tuple[Vector, Vector]:
 
 
 def minimum_at(found: Minimum, lowest_gamma: float, highest_gamma: float) -> SmoothMinimum:
-    """Temperature and exponent of what was found; bounds as they are, not by way of their logarithms."""
+    """Temperature and exponent of a minimum; bounds are exact, not via their logarithms."""
     low, high = box_of(lowest_gamma, highest_gamma)
     bounds = {low[0]: LOWEST_TEMPERATURE, high[0]: HIGHEST_TEMPERATURE}
     bounds_of_gamma = {low[1]: lowest_gamma, high[1]: highest_gamma}
@@ -243,13 +241,11 @@ def minimum_at(found: Minimum, lowest_gamma: float, highest_gamma: float) -> Smo
 def promising(
     function: Callable[[Vector], Expansion], starts: Sequence[Vector], low: Vector, high: Vector
 ) -> list[Vector]:
-    """Where the lowest descents end, no two close together."""
     ends = [minimise_in_box(function, start, low, high, tolerance=_THIN_TOLERANCE) for start in starts]
     return apart([end.point for end in sorted(ends, key=lambda end: end.value)])[:_FOLLOWED]
 
 
 def apart(points: Sequence[Vector]) -> list[Vector]:
-    """The points that are not close to one before them."""
     kept: list[Vector] = []
     for point in points:
         if all(np.abs(point - other).max() > _APART for other in kept):
@@ -258,7 +254,7 @@ def apart(points: Sequence[Vector]) -> list[Vector]:
 
 
 def in_logarithms(samples: Samples, objective: Objective) -> Callable[[Vector], Expansion]:
-    """The objective as a function of log T and log(1 + gamma), which remembers where it has been."""
+    """Objective as a function of log T and log(1 + gamma), with a cache."""
 
     @cache
     def at(log_temperature: float, log_exponent: float) -> Expansion:
@@ -269,7 +265,7 @@ def in_logarithms(samples: Samples, objective: Objective) -> Callable[[Vector], 
 
 
 def by_logarithms(found: Expansion, gamma: float) -> Expansion:
-    """Derivatives by log(1 + gamma), from those by gamma."""
+    """Convert derivatives by gamma to derivatives by log(1 + gamma)."""
     value, gradient, hessian = found
     scale = np.array([1.0, 1 + gamma])  # d gamma = (1 + gamma) d log(1 + gamma)
     hessian = hessian * np.outer(scale, scale)
@@ -280,7 +276,7 @@ def by_logarithms(found: Expansion, gamma: float) -> Expansion:
 def fit_focal_temperature(
     samples: Samples, objective: Objective, search: FocalTemperatureSearch
 ) -> tuple[Solution, Solution]:
-    """Temperature scaling, and what is at least as good."""
+    """Focal temperature scaling, never worse than temperature scaling, and temperature scaling."""
     simpler = fit_temperature(samples, objective, "continuous")
     if search == "full":
         found = _full(samples, objective, simpler)
@@ -296,7 +292,6 @@ def fit_focal_temperature(
 def fit_focal_temperature_near(
     samples: Samples, objective: Objective, *, temperature: float, gamma: float
 ) -> Solution:
-    """The optimum that Newton's method reaches from one point, or temperature scaling."""
     simpler = fit_temperature(samples, objective, "continuous")
     return better(_descended(samples, objective, simpler, [(temperature, gamma)]), simpler)
 
@@ -330,7 +325,7 @@ def of_descent(found: SmoothMinimum, before: float) -> Solution:
 
 
 def _full_jumping(samples: Samples, objective: Objective, simpler: Solution) -> Solution:
-    """The paper's grid, the line, windows along the ridge beyond them, and finer ones around the best."""
+    """Search the paper's grid, the line, windows along the ridge beyond, and finer ones around the best."""
     best = Place(0.0, simpler.parameters["temperature"], simpler.after)
     best, steps = best_on_grid(samples, objective, PAPER_GAMMAS, PAPER_TEMPERATURES, best=best)
     best, computed = best_on_papers_line(samples, objective, best)
@@ -358,7 +353,7 @@ def best_on_papers_line(
     temperatures: Sequence[float] = PAPER_GRID,
     gammas: Sequence[float] = LINE_GAMMAS,
 ) -> tuple[Place, int]:
-    """The best of the line through the best temperatures at exponents 0 and 1, these two, and ``best``."""
+    """Best of the line through the best temperatures at exponents 0 and 1, these two, and ``best``."""
     (first, steps), (second, more) = (
         best_on_grid(samples, objective, (gamma,), temperatures) for gamma in (0.0, 1.0)
     )
@@ -370,7 +365,6 @@ def best_on_papers_line(
 
 
 def line_through(first: Place, second: Place, gammas: Sequence[float] = LINE_GAMMAS) -> list[Point]:
-    """The points that the search along the line looks at, from the best at exponents 0 and 1."""
     rise = second.temperature - first.temperature
     points = [(first.temperature + gamma * rise, gamma) for gamma in gammas]
     return [point for point in points if LOWEST_TEMPERATURE <= point[0] <= HIGHEST_TEMPERATURE]
@@ -390,7 +384,7 @@ def of_place(best: Place, steps: int, simpler: Solution, *, spacing: float) -> S
 
 
 def better(found: Solution, simpler: Solution) -> Solution:
-    """The better of the two; temperature scaling unless the improvement is more than rounding."""
+    """The better fit; temperature scaling unless the improvement exceeds rounding."""
     compared = {"temperature": simpler.after}
     if found.after < simpler.after - 1e-12:
         return replace(found, compared=compared)
@@ -400,7 +394,6 @@ def better(found: Solution, simpler: Solution) -> Solution:
 
 
 def without_exponent(simpler: Solution, found: Solution, why: str) -> Solution:
-    """Temperature scaling as a special case."""
     return replace(
         simpler,
         parameters={**simpler.parameters, "gamma": 0.0},
@@ -419,10 +412,10 @@ def _inside(temperatures: NDArray[np.float64]) -> list[float]:
 
 
 def exponent_of(samples: Samples) -> int:
-    """The power of two by which scores are divided to be of ordinary size; 0 if they are so already.
+    """Power of two by which to divide scores to get ordinary size; 0 for ordinary scores.
 
     Size is the median distance between a row's largest and smallest logit, or of log-odds from 0, so that
-    single rows far out do not count.
+    outliers are ignored.
     """
     rows = samples.scores[:: -(-samples.num_samples // _ROWS)].to(torch.float64)
     sizes = rows.abs() if samples.is_event else rows.amax(dim=1) - rows.amin(dim=1)
@@ -441,7 +434,7 @@ def solved_at_ordinary_size(
 ) -> Solution:
     """Solve for scores divided by a power of two, which ``solve`` gets, and return results in the given unit.
 
-    A parameter grows with the power of the unit that ``powers`` names.
+    ``powers`` gives the power of the unit by which each parameter grows.
     """
     most = _MOST // max(map(abs, powers.values()), default=1)
     exponent = max(-most, min(most, exponent_of(samples))) if powers else 0
@@ -455,8 +448,6 @@ def solved_at_ordinary_size(
 
 
 def maximum_likelihood_temperature(samples: Samples) -> Solution:
-    """Temperature scaling by likelihood, of scores in any unit."""
-
     def solve(inside: Samples, exponent: int) -> Solution:
         del exponent
         return fit_temperature(inside, "nll", "continuous")
@@ -465,12 +456,11 @@ def maximum_likelihood_temperature(samples: Samples) -> Solution:
 
 
 def divided(scores: Tensor, exponent: int) -> Tensor:
-    """Scores, divided by two to this power; as they are where that is 0."""
+    """Scores divided by two to the ``exponent``; unchanged for 0."""
     return torch.ldexp(scores.to(torch.float64), scores.new_tensor(-exponent)) if exponent else scores
 
 
 def rescaled(found: Solution, powers: Mapping[str, int], exponent: int) -> Solution:
-    """Parameters for scores that are two to this power times larger."""
     factors = {name: math.ldexp(1.0, exponent * power) for name, power in powers.items()}
     return replace(
         found,

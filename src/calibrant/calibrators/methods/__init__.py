@@ -1,4 +1,4 @@
-"""The calibrators, in the order in which they are listed to people."""
+"""Calibrators in display order."""
 # ruff: noqa: I001
 
 from calibrant._math.rosters import public_names

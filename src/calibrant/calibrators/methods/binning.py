@@ -18,7 +18,7 @@ from calibrant.calibrators.methods.log_odds import maximum_likelihood_line
 
 HistogramBins: TypeAlias = Literal["mass", "width"]
 _SPREAD = 10.0  # bins run from N^(1/3) / 10 to 10 N^(1/3)
-_STRENGTH = 2.0  # of the prior, in samples, shared out among the bins
+_STRENGTH = 2.0  # of the prior, in samples, divided among the bins
 _NEGLIGIBLE = 1e-4  # weight relative to the largest
 
 
@@ -31,20 +31,20 @@ class HistogramBinning(EventCalibrator):
     every class is an event of its own, and the results are normalised.
 
     Args:
-        num_bins: How many bins.
+        num_bins: Number of bins.
         binning: ``"mass"``: equally many samples in each, as far as equal probabilities can be kept together;
             ``"width"``: ``(i / B, (i + 1) / B]``.
-        prior: m, how many samples the probabilities as they came count like; 0 is the method of the paper,
+        prior: m, weight of the original probabilities in samples; 0 is the method of the paper,
             with probabilities of 0 and 1 where a bin saw nothing else.
 
     Raises:
         InputError: If a setting is out of range.
 
     Note:
-        O(N C log N). Samples of one bin become alike: accuracy and log loss often suffer while the
+        O(N C log N). Samples of one bin become equal: accuracy and log loss often suffer while the
         calibration error falls. With fewer than 30 samples of some class, a cross-validated share of the
-        probabilities as they came is mixed in. Where even the calibration samples' Brier score would rise,
-        nothing is changed. A warning says so. An empty bin keeps its centre. Zeros count as 1e-12.
+        original probabilities is mixed in. If even the calibration samples' Brier score would rise,
+        nothing is changed, with a warning. An empty bin keeps its centre. Zeros count as 1e-12.
 
     References:
         Zadrozny and Elkan, "Obtaining calibrated probability estimates from decision trees and naive Bayesian
@@ -89,7 +89,6 @@ class HistogramBinning(EventCalibrator):
         return self.binning == "mass" and super()._in_any_unit(samples)
 
     def _bins(self, samples: Ordered) -> tuple[Int[Tensor, " G"], Float[Tensor, " M"], Float[Tensor, " M"]]:
-        """The bin of each point, where bins end, and their centres."""
         if self.binning == "mass":
             bins = samples.equal_mass(self.num_bins)
             ends = samples.ends(bins)
@@ -115,7 +114,7 @@ class ScalingBinning(EventCalibrator):
     normalised.
 
     Args:
-        num_bins: How many bins.
+        num_bins: Number of bins.
 
     Raises:
         InputError: If there is not at least one bin.
@@ -123,8 +122,8 @@ class ScalingBinning(EventCalibrator):
     Note:
         O(N C log N). The paper splits the calibration samples in three; here all serve every step. Samples of
         one bin become alike. With fewer than 30 samples of some class, a cross-validated share of the
-        probabilities as they came is mixed in. Where even the calibration samples' Brier score would rise,
-        nothing is changed. A warning says so.
+        original probabilities is mixed in. If even the calibration samples' Brier score would rise,
+        nothing is changed, with a warning.
 
     References:
         Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019.
@@ -176,8 +175,8 @@ class BayesianBinning(EventCalibrator):
     Note:
         A mean of step functions is one, so it is stored as such. O(C N^(4/3)) time. Binnings with less than
         1e-4 of the best one's weight are left out. With fewer than 30 samples of some class, a
-        cross-validated share of the probabilities as they came is mixed in. Where even the calibration
-        samples' Brier score would rise, nothing is changed. A warning says so.
+        cross-validated share of the original probabilities is mixed in. If even the calibration
+        samples' Brier score would rise, nothing is changed, with a warning.
 
     References:
         Naeini, Cooper and Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI
@@ -223,7 +222,6 @@ class BayesianBinning(EventCalibrator):
 
 
 def _binning(samples: Ordered, num_bins: int) -> tuple[float, EventMap]:
-    """Logarithm of the evidence of one binning, and its function."""
     bins = samples.equal_mass(num_bins)
     ends = samples.ends(bins)
     masses, hits = (torch.bincount(bins, part, len(ends)) for part in (samples.masses, samples.hits))

@@ -1,4 +1,4 @@
-"""What calibrators of an event's probability share, which treat every class as an event: tables over bins."""
+"""Shared parts of calibrators that treat every class as an event: binned tables."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from calibrant.calibrators.fitting.data import folds_of_alike, mean_and_error
 from calibrant.calibrators.fitting.results import Solution, stack_tables
 from calibrant.calibrators.fitting.samples import LOG_FLOOR, LOG_ODDS_LIMIT, Samples
 
-_FEW = 100  # samples; with fewer, a free form means little
-_FEW_EACH = 30  # of any class; isotonic regression then loses some 0.2 nats to noise
+_FEW = 100  # samples; with fewer, a free form is unreliable
+_FEW_EACH = 30  # of any class; isotonic regression then loses about 0.2 nats to noise
 _FOLDS = 3
-_SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # of the probabilities as they came
+_SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # of the original probabilities
 
 
 class EventMap(NamedTuple):
-    """A function of log-odds that was fitted, as two tables, and what there is to say."""
+    """A fitted function of log-odds, as two tables, with warnings."""
 
     places: Float[Tensor, " M"]
     values: Float[Tensor, " M"]
@@ -37,7 +37,7 @@ class EventMap(NamedTuple):
 
 
 class EventTables(NamedTuple):
-    """The functions of all events, rows of tables that go on with their last entry."""
+    """Functions of all events, as rows of tables that repeat their last entry."""
 
     places: Float[Tensor, "K M"]
     values: Float[Tensor, "K M"]
@@ -47,7 +47,7 @@ class EventTables(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """The samples of each event in order of their log-odds; those of weight zero do not count."""
+    """Samples of each event in order of their log-odds; samples of weight zero are ignored."""
 
     order: Int[Tensor, "K N"]
     log_odds: Float[Tensor, "K N"]
@@ -70,19 +70,19 @@ class Ranked(NamedTuple):
         return self.log_odds, self.outcomes, self.weights
 
     def weighted(self, weights: Float[Tensor, " N"]) -> Ranked:
-        """The same samples with other weights."""
+        """A copy with other weights."""
         return self._replace(weights=weights[self.order])
 
 
 class EventCalibrator(Calibrator):
-    """One function of the log-odds of an event; of multiclass logits one for each class, then normalised.
+    """One function of the log-odds of an event; for multiclass logits one per class, then normalised.
 
-    With fewer than 30 samples of some class such functions follow noise. Then the share ``original`` of the
-    probabilities as they came is mixed in: that with the lowest cross-validated log loss, or 1 where the gain
-    is within its standard error. A warning gives it.
+    With fewer than 30 samples of some class, such functions follow noise. Then the share ``original`` of the
+    original probabilities is mixed in: the share with the lowest cross-validated log loss, or 1 if the gain
+    is within its standard error. A warning reports it.
 
-    Where normalisation, or the coarseness of the functions, makes even the calibration samples' Brier score
-    worse, ``original`` becomes 1 and probabilities stay as they came. Zeros count as 1e-12.
+    If normalisation, or the coarseness of the functions, worsens even the calibration samples' Brier score,
+    ``original`` becomes 1 and probabilities stay unchanged. Zeros count as 1e-12.
     """
 
     parameter_ranges: ClassVar = {
@@ -95,31 +95,28 @@ class EventCalibrator(Calibrator):
     places: Tensor
     values: Tensor
     original: Tensor
-    _mixes_where_few = True  # or whether a setting says how much of the original there is
+    _mixes_where_few = True  # or True if a setting fixes the share of the original
 
     def _fit_event(
         self, log_odds: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], weights: Float[Tensor, " N"]
     ) -> EventMap:
-        """The function of one event, of ascending log-odds; unless ``_fitted`` finds all at once."""
+        """Function of one event, from ascending log-odds; unused if ``_fitted`` is overridden."""
         raise NotImplementedError
 
     @staticmethod
     @abstractmethod
     def _map_events(
         log_odds: Float[Tensor, "K N"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
-    ) -> Float[Tensor, "K N"]:
-        """Probabilities by the functions."""
+    ) -> Float[Tensor, "K N"]: ...
 
     def _shared(self) -> bool:
-        """Whether all classes have the same function."""
         return False
 
     def _in_any_unit(self, samples: Samples) -> bool:
-        """Steps are found by the order of log-odds; those of classes depend on the other classes' logits."""
+        """Return True for events, whose steps depend only on the order of log-odds."""
         return samples.is_event
 
     def _share_of_original(self, total_weight: float) -> float:
-        """How much of the probabilities as they came is mixed in."""
         del total_weight
         return 0.0
 
@@ -163,7 +160,6 @@ class EventCalibrator(Calibrator):
         )
 
     def _fitted(self, ranked: Ranked) -> EventTables:
-        """One function of each event, or one of all together."""
         rows = (each.reshape(1, -1) if self._shared() else each for each in ranked.rows)
         counted = ((problem[-1] > 0, problem) for problem in zip(*rows, strict=True))
         functions = [self._fit_event(*(part[kept] for part in problem)) for kept, problem in counted]
@@ -184,7 +180,7 @@ class EventCalibrator(Calibrator):
         *,
         least: float,
     ) -> float:
-        """The share of the original with the lowest log loss on held-out folds; 1 unless beyond noise."""
+        """Share of the original with the lowest held-out log loss; 1 unless the gain exceeds noise."""
         labels = samples.labels[:, None]
         folds, alike = folds_of_alike(plain.amax(dim=1), samples.labels, _FOLDS)
         probs, totals = plain.new_empty(len(plain), 1), plain.new_empty(len(plain), 1)
@@ -217,7 +213,7 @@ class EventCalibrator(Calibrator):
     def _mapped(
         self, scores: Tensor, places: Tensor, values: Tensor, original: Tensor, *, unchanged: bool
     ) -> Tensor:
-        """Log-probabilities of logits ``(N, C)``, log-odds of log-odds ``(N,)``."""
+        """Log-probabilities of logits ``(N, C)``, or log-odds of log-odds ``(N,)``."""
         plain = scores if scores.ndim == 1 else log_softmax(scores)
         if unchanged:
             return plain
@@ -227,7 +223,7 @@ class EventCalibrator(Calibrator):
     def _mixed(
         self, plain: Tensor, log_odds: Tensor, places: Tensor, values: Tensor, original: Tensor
     ) -> Tensor:
-        """What ``plain`` becomes, log-probabilities or log-odds, by the functions of the log-odds."""
+        """Log-probabilities or log-odds: the functions' probabilities mixed with ``plain``."""
         events = log_odds[:, None] if plain.ndim == 1 else log_odds
         probs = self._one_against_rest(events, places, values)
         if plain.ndim == 1:
@@ -237,7 +233,6 @@ class EventCalibrator(Calibrator):
     def _one_against_rest(
         self, log_odds: Float[Tensor, "N K"], places: Float[Tensor, "J M"], values: Float[Tensor, "J M"]
     ) -> Float[Tensor, "N K"]:
-        """Each event's probability, before they are normalised."""
         flat = log_odds.T.reshape(len(places), -1)
         return self._map_events(flat, places, values).reshape(log_odds.shape[1], -1).T
 
@@ -257,7 +252,7 @@ def _probs_of(calibrated: Tensor) -> Float[Tensor, "N K"]:
 def _events(
     scores: Tensor, plain: Tensor, labels: Tensor
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, "N K"]]:
-    """Log-odds and outcomes, from logits and their log-probabilities; log-odds are both."""
+    """Log-odds and outcomes of events, from logits and their log-probabilities or two equal log-odds."""
     if scores.ndim == 1:
         return scores[:, None], labels[:, None].to(torch.float64)
     outcomes = torch.nn.functional.one_hot(labels, scores.shape[1]).to(torch.float64)
@@ -270,7 +265,7 @@ def log_odds_of_events(logits: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
 
 
 def _log_of_normalised(table: Float[Tensor, "N C"], otherwise: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
-    """Logarithm of rows made to sum to one, none below 1e-12; rows of zeros are replaced."""
+    """Logarithm of normalised rows, at least log 1e-12; rows of zeros become ``otherwise``."""
     total = table.sum(dim=1, keepdim=True)
     empty = total == 0
     log_probs = (torch.where(empty, 1, table) / torch.where(empty, 1, total)).log().clamp(min=LOG_FLOOR)
@@ -278,8 +273,7 @@ def _log_of_normalised(table: Float[Tensor, "N C"], otherwise: Float[Tensor, "N 
 
 
 def _log_odds_of(probs: Tensor) -> Tensor:
-    """Log-odds, kept between those of 1e-12 and its complement."""
-    probs = probs.clamp(0, 1)  # which rounding may have left
+    probs = probs.clamp(0, 1)  # rounding may leave 0..1
     return (probs.log() - (-probs).log1p()).clamp(-LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
 
 
@@ -292,7 +286,7 @@ def _brier(
 def constant_in_bins(
     log_odds: Float[Tensor, "K N"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
 ) -> Float[Tensor, "K N"]:
-    """The value of the bin ``(previous place, place]``; the last has no end."""
+    """Value of the bin ``(previous place, place]``; the last has no end."""
     index = number_below(places[:, :-1].contiguous(), log_odds.detach().contiguous())
     return values.gather(1, index)
 
@@ -300,7 +294,7 @@ def constant_in_bins(
 def number_below(
     places: Float[Tensor, "K M"], values: Float[Tensor, "K N"], *, or_equal: bool = False
 ) -> Int[Tensor, "K N"]:
-    """How many of the ascending places lie below each value (or at it)."""
+    """Number of ascending places below each value (with ``or_equal``, at or below it)."""
     if not torch.compiler.is_compiling():
         return torch.searchsorted(places, values, right=or_equal)
     # By halving, without branches: ONNX has no search.
@@ -317,7 +311,7 @@ def number_below(
 
 @dataclass(frozen=True, eq=False)
 class Ordered:
-    """Samples of one event in order of their log-odds, those of equal log-odds as one."""
+    """Samples of one event in order of their log-odds, merged if equal."""
 
     log_odds: Float[Tensor, " N"]
     outcomes: Float[Tensor, " N"]
@@ -329,7 +323,7 @@ class Ordered:
 
     @property
     def points(self) -> Float[Tensor, " G"]:
-        """The distinct log-odds, ascending."""
+        """Distinct log-odds, ascending."""
         return self._groups[0]
 
     @cached_property
@@ -339,7 +333,7 @@ class Ordered:
 
     @cached_property
     def hits(self) -> Float[Tensor, " G"]:
-        """Weight of what came true at each point."""
+        """Weight of occurrences at each point."""
         return self.total(self.weights * self.outcomes)
 
     @cached_property
@@ -356,13 +350,13 @@ class Ordered:
         return torch.unique_consecutive(bins, return_inverse=True)[1]
 
     def ends(self, bins: Int[Tensor, " G"]) -> Float[Tensor, " M"]:
-        """Half-way between a bin's last point and the next one; of the last bin its last point."""
+        """Half-way between a bin's last point and the next one; the last bin ends at its last point."""
         last = torch.cat([bins[1:] != bins[:-1], bins.new_ones(1).bool()])
         return self._half_ways[last]
 
     @cached_property
     def _half_ways(self) -> Float[Tensor, " G"]:
-        """Between each point and the next; the point itself where rounding leaves nothing between."""
+        """Mid-points between neighbours; the point itself if rounding leaves no gap."""
         following = torch.cat([self.points[1:], self.points[-1:]])
         half_way = self.points / 2 + following / 2  # halved first: the sum of two huge numbers is infinite
         return torch.where(half_way < following, half_way, self.points)

@@ -55,7 +55,7 @@ class IsotonicCalibration(EventCalibrator):
     Note:
         Pooling adjacent violators, O(N C log N), exact: of one function there is no better one for any proper
         score (that is the certificate). Normalisation may undo the gain of several functions; where even the
-        calibration samples' Brier score would rise, probabilities are left as they came, with a warning.
+        calibration samples' Brier score would rise, probabilities stay unchanged, with a warning.
         Zeros left by ``ties="kept"`` count as 1e-12. Overfits below some thousand samples for each class;
         with fewer than 30 for any and ties broken, :math:`\epsilon` is chosen by cross-validation, with a
         warning.
@@ -111,7 +111,7 @@ class IsotonicCalibration(EventCalibrator):
     def _map_events(
         log_odds: Float[Tensor, "K N"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
     ) -> Float[Tensor, "K N"]:
-        """Straight between the knots, constant beyond; of two knots at one place the second counts."""
+        """Linear between the knots, constant beyond; the second of two knots at one place counts."""
         upper = number_below(places, log_odds.detach().contiguous(), or_equal=True)
         upper = upper.clamp(1, places.shape[1] - 1)
         left, right = places.gather(1, upper - 1), places.gather(1, upper)
@@ -128,7 +128,7 @@ class VennAbersCalibration(EventCalibrator):
 
     where :math:`f_y` is isotonic regression on the calibration samples and the new one, with the outcome y.
     If samples are exchangeable, one of the two probabilities (that of the outcome) is calibrated exactly,
-    for any scores and any number of samples. Their distance tells how far the calibration samples decide
+    for any scores and any number of samples. Their distance shows how far the calibration samples determine
     the matter. In multiclass logits every class is an event against the rest, and merged probabilities are
     normalised.
 
@@ -143,10 +143,10 @@ class VennAbersCalibration(EventCalibrator):
         InputError: If a setting is unknown or out of range.
 
     Note:
-        O(N log N) a fit, by one pass over the sorted samples; the file holds every step. Never says 0 or 1.
-        Steps make samples alike, as isotonic regression does; two samples of equal log-odds count as one
-        place. With fewer than 30 samples of some class, a cross-validated share of the probabilities as they
-        came is mixed in, with a warning; the result may lie outside the interval. Where even the calibration
+        O(N log N) a fit, by one pass over the sorted samples; the file holds every step. Never gives 0 or 1.
+        Steps merge samples, as in isotonic regression; two samples of equal log-odds count as one
+        place. With fewer than 30 samples of some class, a cross-validated share of the original
+        probabilities is mixed in, with a warning; the result may leave the interval. If even the calibration
         samples' Brier score would rise, nothing is changed, with a warning.
 
     References:
@@ -191,10 +191,10 @@ class VennAbersCalibration(EventCalibrator):
 
     @torch.no_grad()
     def predict_interval(self, logits: ArrayLike) -> tuple[Tensor, Tensor]:
-        """The two probabilities of each event, the lower one first.
+        """Two probabilities of each event, the lower one first.
 
         Args:
-            logits: As for :meth:`predict_proba`.
+            logits: See :meth:`predict_proba`.
 
         Returns:
             Two float64 tensors of the shape that :meth:`predict_proba` gives; those of several classes are
@@ -212,7 +212,7 @@ class VennAbersCalibration(EventCalibrator):
             flat, tables = scores[None], (self.places, self.lower, self.upper)
         else:
             flat = (log_odds_of_events(scores) if self.kind_ == "multiclass" else scores).T
-            width = self.places.shape[-1]  # of several labels each has a table of its own
+            width = self.places.shape[-1]  # each of several labels has its own table
             tables = tuple(each.reshape(-1, width) for each in (self.places, self.lower, self.upper))
         places, lower, upper = tables
         found = [constant_in_bins(flat.contiguous(), places, each) for each in (lower, upper)]
@@ -238,7 +238,7 @@ class VennAbersCalibration(EventCalibrator):
 
 
 def _merged(parts: list[Steps]) -> Steps:
-    """One step function of the folds', by geometric means of the probabilities of either outcome."""
+    """One step function from the folds' functions, by geometric means of either outcome's probabilities."""
     ends = np.unique(np.concatenate([own[:-1] for own, _, _ in parts]))
     at = [np.append(np.searchsorted(own[:-1], ends), -1) for own, _, _ in parts]  # the step of each end
     lows = np.stack([lower[place] for place, (_, lower, _) in zip(at, parts, strict=True)])

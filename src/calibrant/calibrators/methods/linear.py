@@ -1,4 +1,4 @@
-"""Calibrators that map logits to affine functions of logits, held near temperature scaling by few samples."""
+"""Calibrators with affine functions of logits, shrunk towards temperature scaling on few samples."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from calibrant.calibrators.fitting.searches import maximum_likelihood_temperatur
 
 Structure: TypeAlias = Literal["matrix", "diagonal"]
 Form: TypeAlias = Literal["matrix", "diagonal", "shifts"]
-"""Which weights are free: all, one for each class, or one for all classes; shifts always are."""
+"""Free weights: all, one for each class, or one for all classes; shifts are always free."""
 Penalty: TypeAlias = float | Literal["auto"]
 
-_SHARE = 10  # samples that each parameter needs to be left free
+_SHARE = 10  # samples per free parameter
 _FOLDS = 3
-_LARGE = 2**15  # parameters; beyond, one fold of these is enough
-_ROUGH = 1e-4  # gradient at which a fold's fit is good enough to be compared
+_LARGE = 2**15  # parameters; beyond, one fold is enough
+_ROUGH = 1e-4  # gradient at which a fold's fit can be compared
 _STRENGTHS = (100.0, 10.0, 1.0, 0.1, 0.01, 0.001)
 _USUAL = 1e-3  # penalty of Dirichlet calibration
 _NO_MAXIMUM = "the likelihood has no maximum"
@@ -40,7 +40,7 @@ _PENALISED = "so departures from temperature scaling were penalised"
 
 @dataclass(frozen=True, eq=False)
 class Standardised:
-    """Logits of mean square one, temperature scaling of them, and the form of the map."""
+    """Logits of mean square one, their temperature scaling, and the form of the map."""
 
     samples: Samples
     logits: Float[Tensor, "N C"]
@@ -60,7 +60,7 @@ class Standardised:
 
     @property
     def num_parameters(self) -> int:
-        """How many numbers the form leaves free."""
+        """Number of free parameters."""
         num_classes = self.logits.shape[1]
         return num_classes * {"matrix": num_classes, "diagonal": 1, "shifts": 0}[self.form] + (
             num_classes + (self.form == "shifts")
@@ -68,13 +68,13 @@ class Standardised:
 
     @property
     def is_overfitted(self) -> bool:
-        """Whether numbers are more than a tenth of the samples, or classes more than a twentieth."""
+        """Return True if parameters exceed a tenth of the samples, or classes a twentieth."""
         number = max(self.num_parameters, 2 * self.logits.shape[1])
         return _SHARE * number > self.samples.total_weight
 
     @property
     def pull(self) -> Float[Tensor, "C F"]:
-        """How strongly parameters are held: C on the diagonal and on shifts, more off it, divided by N."""
+        """Strength of the penalty: C on the diagonal and on shifts, more off it, divided by N."""
         num_classes = self.logits.shape[1]
         ridge = torch.full((num_classes, self._width), float(num_classes)).to(self.logits)
         if self.form == "matrix":
@@ -83,7 +83,7 @@ class Standardised:
         return ridge / self.samples.total_weight
 
     def around_temperature(self, ridge: Float[Tensor, "C F"] | float) -> Regression:
-        """The problem whose penalty pulls towards temperature scaling."""
+        """Problem whose penalty pulls towards temperature scaling."""
         slope = self.scale / self.temperature.parameters["temperature"]
         num_classes = self.logits.shape[1]
         centre = self.logits.new_zeros(num_classes, self._width)
@@ -104,7 +104,7 @@ class Standardised:
 class LinearScaling(Calibrator):
     r"""Affine functions of logits: ``weight`` and ``bias``.
 
-    Adding a number to all logits of a sample says nothing, so rows are first brought into one form: centred,
+    Adding a number to all logits of a sample is irrelevant, so rows are first normalised: centred,
     or the logarithms of probabilities.
     """
 
@@ -121,11 +121,11 @@ class LinearScaling(Calibrator):
         return "matrix"
 
     def _features(self, scores: Tensor) -> Float[Tensor, "N C"]:
-        """What is multiplied: a form of the logits that does not depend on their mean."""
+        """Form of the logits that does not depend on their mean."""
         return scores - scores.mean(dim=1, keepdim=True)
 
     def _fit(self, data: Standardised) -> tuple[Fitted, str | None]:
-        """Parameters for standardised logits, and what stood in the way of the plain optimum."""
+        """Parameters for standardised logits, and the obstacle to the plain optimum, if any."""
         return most_likely(data)
 
     def _solve(self, samples: Samples) -> Solution:
@@ -177,7 +177,6 @@ def _theta_of(weight: Tensor, bias: Tensor, form: Form) -> Float[Tensor, "C F"]:
 
 
 def _trouble_with(samples: Samples) -> tuple[str, ...]:
-    """What about the data leaves parameters undetermined."""
     notes = few(samples.num_samples)
     if samples.is_constant:
         return (CONSTANT, *notes)
@@ -186,7 +185,7 @@ def _trouble_with(samples: Samples) -> tuple[str, ...]:
 
 
 def most_likely(data: Standardised) -> tuple[Fitted, str | None]:
-    """Without penalty, or where that overfits or has no maximum, near temperature scaling."""
+    """Unpenalised optimum; if that overfits or has no maximum, near temperature scaling."""
     if data.is_overfitted:
         return cross_validated(data)
     trouble = "a class that never occurs"
@@ -200,7 +199,7 @@ def most_likely(data: Standardised) -> tuple[Fitted, str | None]:
 
 
 def cross_validated(data: Standardised) -> tuple[Fitted, str]:
-    """As near to temperature scaling as held-out folds ask for, from the nearest on as long as it pays."""
+    """Weakest penalty towards temperature scaling that still pays on held-out folds."""
     number, whole = data.num_parameters, data.around_temperature(data.pull)
     confidences = data.logits.amax(dim=1) - data.logits.logsumexp(dim=1)
     numbers, alike = folds_of_alike(confidences, data.samples.labels, _FOLDS)
@@ -232,7 +231,7 @@ class VectorScaling(LinearScaling):
 
     .. math:: \hat p = \mathrm{softmax}(w \odot z + b)
 
-    The logits z of a sample are centred first, as their mean says nothing. With equal factors and no shifts
+    The logits z of a sample are centred first, as their mean is irrelevant. With equal factors and no shifts
     this is temperature scaling, so it is never less likely; the shifts correct class frequencies that differ
     from those in training. The predicted class may change.
 
@@ -276,7 +275,7 @@ class MatrixScaling(LinearScaling):
 
     .. math:: \hat p = \mathrm{softmax}(W z + b)
 
-    The logits z of a sample are centred first, as their mean says nothing. C² + C parameters overfit unless
+    The logits z of a sample are centred first, as their mean is irrelevant. C² + C parameters overfit unless
     there are many more samples than that: :class:`StructuredMatrixScaling` is the safe form. The predicted
     class may change.
 
@@ -385,7 +384,7 @@ class DirichletCalibration(LinearScaling):
     scaling. The predicted class may change.
 
     Where there is no maximum even so (a class that never occurs, separable data), departures of the diagonal
-    from temperature scaling cost as much as one sample would, and a warning says so.
+    from temperature scaling cost as much as one sample would, with a warning.
 
     Args:
         off_diagonal: :math:`\lambda`, at least 0; ``"auto"`` for 1e-3.
@@ -429,7 +428,7 @@ class DirichletCalibration(LinearScaling):
         self.intercept: Penalty = "auto" if isinstance(intercept, str) else float(intercept)
 
     def affine(self) -> None:
-        """None: log-probabilities are not an affine function of logits."""
+        """Return None: log-probabilities are not an affine function of logits."""
 
     def _features(self, scores: Tensor) -> Float[Tensor, "N C"]:
         return log_softmax(scores)
@@ -466,7 +465,7 @@ class BiasCorrectedTemperatureScaling(LinearScaling):
     With fewer than 20 samples a class the shifts follow noise. Then departures from temperature scaling are
     penalised by as much as three-fold cross-validation asks for, and mean probabilities are no longer the
     frequencies. If the likelihood has no maximum (separable data, a class that never occurs), departures cost
-    as much as one sample. A warning says so.
+    as much as one sample. A warning reports it.
 
     Raises:
         InputError: On ``fit``, for binary and multilabel log-odds, of which :class:`PlattScaling` is this.

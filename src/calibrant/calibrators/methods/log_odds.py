@@ -36,8 +36,6 @@ _HUGE = 1e150  # the square of which is a number
 
 
 class _Curve(Calibrator):
-    """A function of log-odds, fitted by likelihood."""
-
     kinds: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")
     for_other_kinds = "pass `logits[:, 1] - logits[:, 0]` of two classes"
     objective = "nll"
@@ -58,7 +56,7 @@ class PlattScaling(_Curve):
     that is likelier.
 
     Args:
-        fixed_slope: Whether the slope stays 1 and only the intercept is fitted. This corrects calibration in
+        fixed_slope: Keep the slope 1 and fit only the intercept. This corrects calibration in
             the large, for a place where the event is more frequent or rarer.
 
     Raises:
@@ -96,7 +94,7 @@ class PlattScaling(_Curve):
         self.fixed_slope = fixed_slope
 
     def num_parameters(self, num_classes: int) -> int:
-        """Slope and intercept, or the intercept alone."""
+        """Two for slope and intercept, or one for the intercept alone."""
         del num_classes
         return 1 if self.fixed_slope else 2
 
@@ -116,7 +114,7 @@ class PlattScaling(_Curve):
 
 
 def maximum_likelihood_line(samples: Samples, *, fixed_slope: bool = False) -> Solution:
-    """Slope and intercept, and how they were found."""
+    """Slope and intercept, with the course of their fit."""
     log_odds, outcomes, masses = samples.scores.to(torch.float64), samples.outcomes, samples.masses
     shares, targets = masses / masses.sum(), outcomes
     trouble = _obstacle(log_odds, outcomes, either_way=True)
@@ -127,7 +125,7 @@ def maximum_likelihood_line(samples: Samples, *, fixed_slope: bool = False) -> S
         high, low = (high + 1) / (high + 2), 1 / (low + 2)
         targets = low + (high - low) * outcomes
     free_slope = not fixed_slope and trouble in {None, _THRESHOLD}
-    # Most log-odds are then 1 from their median; some may be far out.
+    # Most log-odds are then about 1 from their median, apart from outliers.
     centre = float(log_odds.median())
     scale = float((log_odds - centre).abs() @ shares) if free_slope else 1.0
     design = torch.stack([(log_odds - centre) / scale, torch.ones_like(log_odds)], dim=1)
@@ -200,7 +198,7 @@ class BetaCalibration(_Curve):
         ridge = (1 / total if trouble else 0.0) * np.array([*squares, 1.0])
 
         def least(*columns: tuple[Tensor, float, float]) -> tuple[Vector, Minimum]:
-            """The minimum over the intercept and factors of columns, each of which adds to a and b."""
+            """Minimum over the intercept and factors of columns, each of which adds to a and b."""
             design, to_abc = [torch.ones_like(half)], np.zeros((3, 1 + len(columns)))
             to_abc[2, 0] = 1
             for number, (column, to_a, to_b) in enumerate(columns, 1):
@@ -214,12 +212,11 @@ class BetaCalibration(_Curve):
             return to_abc @ found.point, found
 
         def loss(point: Vector) -> float:
-            """The loss without the penalty."""
             a, b, c = point.tolist()
             return _log_loss((a + b) * half + (a - b) * (even - _LOG_2) + c, outcomes, shares)
 
         point, found = least((half, 0.5, 0.5), (even, 0.5, -0.5))
-        if point[:2].min() < 0:  # a and b are not both free, so one lies on its bound
+        if point[:2].min() < 0:  # a and b are not both free, so one is on its bound
             ends = [least((half - even, 0.0, 1.0)), least((half + even, 1.0, 0.0)), least()]
             allowed = [end for end in ends if end[0][:2].min() >= 0]
             point, found = min(allowed, key=lambda end: end[1].value)
@@ -246,7 +243,7 @@ class QuadraticScaling(_Curve):
     warning if samples are there.
 
     Where the likelihood has no maximum (only one class occurs, an interval separates the classes) departures
-    from temperature scaling cost as much as one sample would, and a warning says so.
+    from temperature scaling cost as much as one sample would, with a warning.
 
     Raises:
         InputError: On ``fit``, for multiclass logits.
@@ -281,7 +278,7 @@ class QuadraticScaling(_Curve):
         middle = float(log_odds @ samples.shares)
         scale = float(((log_odds - middle).square() @ samples.shares).sqrt()) or 1.0
         standard = (log_odds - middle) / scale
-        # Class 0 has no features, so that class 1 has the log-odds for its logit.
+        # Class 0 has no features, so the logit of class 1 is the log-odds.
         own = torch.stack([standard.square(), standard, torch.ones_like(standard)])
         features = torch.stack([torch.zeros_like(own), own], dim=2)  # (3, N, 2)
         centre = standard.new_zeros(2, 3)
@@ -323,7 +320,7 @@ class QuadraticScaling(_Curve):
 
 
 def _obstacle(log_odds: Tensor, outcomes: Tensor, *, either_way: bool) -> str | None:
-    """What leaves a line's parameters undetermined; ``either_way`` if its slope may be negative."""
+    """Cause of a line's undetermined parameters; ``either_way`` allows a negative slope."""
     happened = outcomes == 1
     above, below = log_odds[happened], log_odds[~happened]
     if not len(above) or not len(below):
@@ -343,9 +340,9 @@ def _least(
     box: tuple[Vector, Vector] | None = None,
     penalty: tuple[Matrix, Vector] | None = None,
 ) -> Minimum:
-    """The weights of columns with the least mean log loss, by Newton's method from the best start.
+    """Weights of columns with the least mean log loss, by Newton's method from the best start.
 
-    A penalty ``(M, r)`` is half the sum of r times the squares of what M makes of the weights, less the
+    A penalty ``(M, r)`` is half the sum of r times the squared deviations of ``M @ weights`` from the
     identity's a, b and c.
     """
     from calibrant._math.table_kernels import logistic_expansion  # compiled
@@ -369,7 +366,6 @@ def _least(
 
 
 def _log_loss(logits: Tensor, targets: Tensor, shares: Tensor) -> float:
-    """Mean negative log-likelihood; log(1 + e^x) is taken as logaddexp(0, x)."""
     return float((torch.logaddexp(logits, torch.zeros_like(logits)) - targets * logits) @ shares)
 
 
@@ -389,7 +385,6 @@ def _solution(
 
 
 def _log_cosh(values: Tensor) -> Tensor:
-    """With all digits where it is small."""
     size = values.abs()
     small = 2 * (size.clamp(max=1) / 2).sinh().square()
     return torch.where(size < 1, small.log1p(), size - _LOG_2 + (-2 * size).exp().log1p())

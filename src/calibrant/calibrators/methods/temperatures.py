@@ -114,12 +114,12 @@ class TemperatureScaling(Calibrator):
         return with_doubts_of_temperature(solution, samples, objective)
 
     def in_passes(self, some: Samples) -> Search:
-        """Newton's method, a step in each pass over the scores."""
+        """Newton's method with one step per pass over the scores."""
         return temperature_in_passes(some)
 
     @property
     def fits_in_pieces(self) -> bool:
-        """Some passes are enough for the likelihood."""
+        """Return True for likelihood, which needs only a few passes."""
         return self.objective == "nll" and self.search == "continuous"
 
     def affine(self) -> Affine:
@@ -145,7 +145,7 @@ class FocalTemperatureScaling(Calibrator):
     :math:`T = 0.5615` to within 8e-4 in probability): compare the maps, not the parameters.
 
     Args:
-        objective: As for :class:`TemperatureScaling`.
+        objective: See :class:`TemperatureScaling`.
         search: ``"full"``: Newton's method from several starts; of a calibration error the grid, the line,
             windows beyond them, and finer ones around the best. ``"grid"``: that of Komisarenko and Kull, 9
             exponents by T = 0.01, ..., 5.00. ``"line"``: their proposal, the line of T over :math:`\gamma`
@@ -214,7 +214,7 @@ class FocalTemperatureScaling(Calibrator):
     def _solve_near(self, start: Mapping[str, float], samples: Samples) -> Solution:
         objective = in_effect(self.objective, samples)
         smooth = self.search == "full" and self.selection == "none" and objective in DIFFERENTIABLE
-        # For events the two are nearly exchangeable: optima lie far apart, and a full search is cheap.
+        # For events the two are nearly exchangeable: optima are far apart, and a full search is cheap.
         if samples.is_event or not smooth:
             return self._solve(samples)
         found = fit_focal_temperature_near(samples, objective, **start)
@@ -223,7 +223,7 @@ class FocalTemperatureScaling(Calibrator):
     def _where_it_pays(
         self, samples: Samples, objective: Objective, simpler: Solution, found: Solution
     ) -> Solution:
-        """Temperature scaling unless held-out log loss falls by more than one standard error with gamma."""
+        """Temperature scaling unless gamma lowers held-out log loss by more than one standard error."""
         if samples.num_samples < 2 * _NUM_FOLDS:
             return without_exponent(
                 simpler, found, f"gamma needs {2 * _NUM_FOLDS} samples to be cross-validated"
@@ -248,16 +248,16 @@ class FocalTemperatureScaling(Calibrator):
         return replace(without_exponent(simpler, found, told), held_out=held)
 
     def in_passes(self, some: Samples) -> Search:
-        """Newton's method, a step in each pass over the scores."""
+        """Newton's method with one step per pass over the scores."""
         return focal_temperature_in_passes(some)
 
     @property
     def fits_in_pieces(self) -> bool:
-        """Some passes are enough for the likelihood."""
+        """Return True for likelihood, which needs only a few passes."""
         return self.objective == "nll" and self.search == "full" and self.selection == "none"
 
     def affine(self) -> Affine | None:
-        """Division by the temperature, where every exponent is zero."""
+        """Division by the temperature if every exponent is zero."""
         return None if bool(self.gamma.any()) else scaling(self.num_outputs(), 1 / self.temperature)
 
     def _transform(self, scores: Tensor) -> Tensor:
@@ -312,7 +312,7 @@ class EnsembleTemperatureScaling(Calibrator):
     def _solve(self, samples: Samples) -> Solution:
         base = with_doubts_of_temperature(maximum_likelihood_temperature(samples), samples, "nll")
         loss = _Loss(samples, base.parameters["temperature"])
-        # The shares are free; the sum of them, added to the mean loss, makes them sum to one at the optimum.
+        # The shares are free; adding their sum to the mean loss makes them sum to one at the optimum.
         found = minimise_in_box(loss, np.full(3, 1 / 3), np.zeros(3), np.full(3, math.inf))
         point = found.point / found.point.sum()
         candidates = (point, np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
@@ -363,7 +363,6 @@ class _Loss:
 
 
 def _parts(scores: Tensor, temperature: Tensor, *, events: bool) -> list[Tensor]:
-    """Log-probabilities at the temperature, as they came, and uniform."""
     plain = log_probs_of(scores, events=events)
     tempered = log_probs_of(scores / temperature, events=events)
     return [tempered, plain, torch.full_like(plain, -math.log(plain.shape[-1]))]
@@ -437,7 +436,7 @@ def _smoothed(scores: Tensor, temperature: Tensor, uniform: Tensor, *, events: b
 
 
 def log_probs_of(scores: Tensor, *, events: bool) -> Float[Tensor, "*N C"]:
-    """Log-probabilities of the classes, or that each event does not and does happen."""
+    """Log-probabilities of the classes, or of each event's absence and occurrence."""
     if not events:
         return log_softmax(scores)
     return log_sigmoid(torch.stack([-scores, scores], dim=-1))

@@ -1,1 +1,1 @@
-"""Segmentation judged image by image: sums of each image, and the same stages as of any predictions."""
+"""Evaluation of segmentation image by image, from the sums of each image."""

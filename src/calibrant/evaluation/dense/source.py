@@ -1,4 +1,4 @@
-"""Images to evaluate: positions to fit on, sums of each image to test by, and a table of the images."""
+"""Images to evaluate: positions for fitting, sums for testing, and a table of the images."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from calibrant.evaluation.spread import Spread
 from calibrant.predictions import DensePredictions
 
 MOST_OF_AN_IMAGE = 2000  # positions
-LOOKED_AT = 20  # positions of each test image, to find what is odd about the scores
+LOOKED_AT = 20  # positions of each test image, to look for odd scores
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSource(Source):
-    """Images of which some positions are fitted on, and all are tested one image at a time."""
+    """Images: some positions for fitting; all are tested, one image at a time."""
 
     given: DensePredictions
     spread: Spread
@@ -71,7 +71,7 @@ class ImageSource(Source):
         return sums, (_note(number, len(test) - number),)
 
     def _halves(self) -> tuple[Indices, Indices]:
-        """The images to fit on, if anything fits, and those to test on: as marked, or random halves."""
+        """Images for fitting and for testing: as marked, or random halves."""
         dense = self.given
         everything, nothing = np.arange(dense.num_images), np.arange(0)
         if dense.split is not None and dense.has_split:
@@ -125,7 +125,7 @@ def image_rows(
         num_bins: Bins of equal width of the calibration error.
 
     Returns:
-        The rows. The ECE of one image is enlarged by chance the more the fewer positions it has.
+        The rows. Noise inflates the ECE of one image, more so with few positions.
 
     Raises:
         InputError: If a score or label is wrong.

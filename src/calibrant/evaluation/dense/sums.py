@@ -1,4 +1,4 @@
-"""Sums of images or batches, and what an evaluation keeps of them; a row stands for many positions."""
+"""Sums of images or batches, and the statistics made of them; a row pools many positions."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ from calibrant._math.dense_sums import (
 from calibrant._math.errors import InputError
 from calibrant._math.threads import one_thread
 from calibrant.calibrators import Calibrator
+from calibrant.evaluation.judging.class_table import ClassBins, ClassClusters, class_rows
 from calibrant.evaluation.judging.reduce import (
     OFFSETS,
     WHY_MISSING,
@@ -48,12 +49,9 @@ from calibrant.evaluation.judging.reduce import (
 )
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import EVENT, HIGH_CONFIDENCE, ClassErrors, ClassRanks, EventError, Samples
-from calibrant.evaluation.resampling.clustered_noise import SignedSums
-from calibrant.evaluation.resampling.clusters import Clustered
-from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores, class_tilts
-from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel, ResidualSums
+from calibrant.evaluation.resampling.drawn_labels import ClassNull
+from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
-from calibrant.evaluation.resampling.null import num_noise
 from calibrant.evaluation.resampling.resamples import Counts, divide
 from calibrant.evaluation.result import ClassRow, Kind
 from calibrant.evaluation.samples import ArmSamples
@@ -66,7 +64,7 @@ LEAST_CELLS, MOST_CELLS = 256, 1200
 
 
 def num_even(num_bins: int) -> int:
-    """Even cells of confidence that divide both the bins and hundredths, where these are not too many."""
+    """Number of equal confidence cells: a multiple of the bins and, if not too many, of 100."""
     shared = math.lcm(num_bins, 100)
     return (
         shared
@@ -77,8 +75,8 @@ def num_even(num_bins: int) -> int:
 
 @cache
 def edges_of_cells(num_bins: int) -> Vector:
-    """Edges of confidence cells; bin edges and the least high confidence have cells of their own."""
-    bins = np.arange(1, num_bins) / num_bins
+    """Edges of the confidence cells; they include bin edges and the threshold of high confidence."""
+    bins = width_edges(num_bins).numpy()[1:-1]
     sure = round(1 - HIGH_CONFIDENCE, 9), HIGH_CONFIDENCE  # of an event, cells mirror each other
     return cell_edges(num_even(num_bins), np.append(bins, sure))
 
@@ -88,7 +86,7 @@ def num_cells(num_bins: int) -> int:
 
 
 def within_cells(means: Vector, places: Indices, edges: Vector) -> Vector:
-    """Means as they are without rounding: above the lower edges of their cells (but for the first's).
+    """Clip means to their cells ``(lower, upper]``, which rounding can make them leave.
 
     Example:
         >>> within_cells(np.array([0.7999999999999999, 0.8]), np.array([1, 0]), np.array([0, 0.8, 1.0]))
@@ -98,8 +96,7 @@ def within_cells(means: Vector, places: Indices, edges: Vector) -> Vector:
     return means.clip(lower, edges[places + 1])
 
 
-SEVERAL = 4
-"""Samples per row, on average, from which the mean of a cell places its rows better than their own."""
+SEVERAL = 4  # samples per row on average, from which a cell's mean replaces those of its rows
 
 
 class SumsOfParts(ArmSamples):
@@ -121,7 +118,7 @@ def added_up(
     spread: Spread,
     tell: Callable[[float], None],
 ) -> list[str]:
-    """Add the sums of all items to those of the arms, in their order; what had to be repaired is returned."""
+    """Add the sums of all items to ``arms``, in order; return notes on repairs."""
     repairs: list[str] = []
     for done, (found, repaired) in enumerate(spread(task, items), start=1):
         for one, other in zip(arms, found, strict=True):
@@ -141,15 +138,14 @@ class Sums(SumsOfParts):
     agreement: Matrix = field(init=False)
 
     unit: ClassVar[str]
-    no_ranks: ClassVar[str]
-    """Why there is no AUROC."""
+    no_ranks: ClassVar[str]  # reason for the missing AUROC
 
     def __post_init__(self) -> None:
         self.agreement = np.zeros((self.num_classes + 3, AGREEMENT))
 
     @property
     def event(self) -> bool:
-        """True if two classes are evaluated as one event, or confidences: right and wrong."""
+        """True for two classes, or for confidences: right and wrong."""
         return self.num_classes == 2
 
     @property
@@ -158,10 +154,7 @@ class Sums(SumsOfParts):
 
     @abstractmethod
     def rows(self) -> tuple[Indices, Indices, Matrix]:
-        """The image or batch of each row, its place, and its sums ``(n, 8)``.
-
-        The place is twice the cell, plus one if it is right (or occurs).
-        """
+        """Image or batch, place (twice the cell, plus one if right), and sums ``(n, 8)`` of each row."""
 
     @abstractmethod
     def of_classes(self) -> Matrix:
@@ -198,7 +191,11 @@ class Sums(SumsOfParts):
         classes = _Classes(self.of_classes(), self.agreement, images, cells)
         for each in known:
             if isinstance(each.computed, ClassErrors):
-                values[each.key] = values[ECE.event_key] if self.event else float(classes.errors.mean())
+                values[each.key] = (
+                    values[ECE.event_key]
+                    if self.event
+                    else float(classes.bins.calibration_error("l1").mean())
+                )
             elif isinstance(each.computed, ClassRanks):
                 reasons[each.key] = self.no_ranks
             elif isinstance(each.computed, EventError) and each.computed.estimates is not None:
@@ -224,7 +221,7 @@ class Sums(SumsOfParts):
 
 
 def _events_of(sums: Sums, images: Indices, places: Indices, cells: Matrix) -> dict[str, tuple[Events, ...]]:
-    """Confidences and correctness of each row and, of two classes, the event."""
+    """Confidences and correctness of each row and, for two classes, the event."""
     weights, many = cells[:, COUNT], (images, cells[:, SQUARES], cells[:, NUMBER])
     happened, places, edges = (places % 2).astype(np.float64), places // 2, edges_of_cells(sums.num_bins)
 
@@ -277,10 +274,6 @@ class _Classes:
         return BinSums(width_edges(self.sums.shape[2]), *parts, total=self.total)
 
     @property
-    def errors(self) -> Vector:
-        return self.bins.calibration_error("l1").numpy()
-
-    @property
     def residuals(self) -> Matrix:
         """Residuals of each image or batch ``(G, C, B)``."""
         return self.sums[..., 2] - self.sums[..., 1]
@@ -296,21 +289,8 @@ class _Classes:
         return found
 
     def rows(self, names: tuple[str, ...]) -> tuple[ClassRow, ...]:
-        total, errors = self.total, self.errors.tolist()
         right, numbers = self.agreement[:, 3], self.agreement[:, 4]
-        stated, occurs = (each.numpy().sum(axis=1) for each in (self.bins.confidences, self.bins.outcomes))
-        return tuple(
-            ClassRow(
-                name=name,
-                count=int(numbers[k]),
-                mean_probability=float(stated[k]) / total,
-                prevalence=float(occurs[k]) / total,
-                ece=errors[k],
-                auroc=None,
-                accuracy=None if occurs[k] == 0 else float(right[k] / occurs[k]),
-            )
-            for k, name in enumerate(names)
-        )
+        return class_rows(names, self.bins, numbers, right, [None] * self.num_classes)
 
     def resampled(self, counts: Counts) -> Vector:
         """The class-wise error of each resample, for counts ``(r, n)`` of rows."""
@@ -321,56 +301,20 @@ class _Classes:
         return divide(gaps, self.num_classes * per_class)
 
     def null(self, num_draws: int, seed: tuple[int, ...], level: float) -> ClassNull:
-        """The classes under calibration, by random signs of whole images."""
+        """Null distribution of the classes, by random signs of whole images."""
         from scipy.sparse import csr_array
 
-        total, num_classes = self.total, self.num_classes
-        all_counts, all_stated, outcomes = (
-            each.numpy() for each in (self.bins.counts, self.bins.confidences, self.bins.outcomes)
-        )
-        filled = all_counts > 0
-        residuals, masses = (each[:, filled].T for each in (self.residuals, self.sums[..., 0]))  # (M, G)
-        counts, stated, place = all_counts[filled], all_stated[filled], np.arange(filled.sum())
-        mean = stated / counts
-        share = float(self.cells[:, SQUARES].sum() / self.cells[:, COUNT].sum())  # per unit of weight
-        squares = share * counts
-        variance = squares * mean * (1 - mean)
-        starts: Indices = np.append(0, np.cumsum(filled.sum(axis=1))[:-1])
-        expected, occurs = all_stated.sum(axis=1), outcomes.sum(axis=1)
-        totals = np.add.reduceat(residuals, starts, axis=0)
-        spread = np.maximum(self.agreement[:num_classes, 2], (totals**2).sum(axis=1))
+        share = float(self.cells[:, SQUARES].sum() / self.cells[:, COUNT].sum())
+        bins = ClassBins(self.bins, share)
+        sums = (each[:, bins.filled].T for each in (self.residuals, self.sums[..., 0]))  # (M, G)
+        clusters = ClassClusters(*map(csr_array, sums))
+        spread = np.maximum(self.agreement[: self.num_classes, 2], clusters.class_variance(bins.starts))
+        variance = bins.cells().variance * self.total**2
+        of_clusters = np.asarray(clusters.residuals.power(2).sum(axis=1)).ravel()
         rng = np.random.default_rng((*seed, 11))
-        noise = np.sqrt(variance)[:, None] * rng.standard_normal((len(variance), num_draws))
-        drawn, signs = SignedSums(csr_array(residuals), variance, seed).draw(noise)
-        tilts = class_tilts(np.maximum(variance, (residuals**2).sum(axis=1)), mean, starts, expected)[:, None]
-        steep = np.abs(np.add.reduceat(tilts * drawn, starts)).max(axis=0)
-        steepest = float(np.abs(np.add.reduceat(tilts * residuals, starts).sum(axis=1)).max())
-        far = class_scores(np.add.reduceat(drawn + stated[:, None], starts), expected, spread)
-        kept = num_noise(len(counts), num_draws, level)
-        drawn_masses = (masses @ signs[:, :kept]).T / total
-        places = ResidualSums(
-            cell=place,
-            bin=place,
-            mass=counts / total,
-            residual=residuals.sum(axis=1) / total,
-            variance=variance / total**2,
-            tilt=squares * (1 - 2 * mean) / total**2,
-            squares=squares / total**2,
-            num_cells=len(counts),
-            num_bins=len(counts),
-            total_squares=share / total,
-            error=lambda each: np.abs(each).sum(axis=1) / num_classes,
-            clustered=Clustered.of(csr_array(residuals / total), csr_array(masses / total), drawn_masses),
-        )
-        return ClassNull(
-            scores=class_scores(occurs, expected, spread),
-            deviations=np.sqrt(spread) / total,
-            farthest=np.abs(far).max(axis=0),
-            steepest=(steepest, steep),
-            errors=np.abs(drawn).sum(axis=0) / (num_classes * total),
-            cells=places,
-            noise=drawn[:, :kept].T / total,
-        )
+        drawn = np.sqrt(variance)[:, None] * rng.standard_normal((len(variance), num_draws))
+        draws = [(drawn, drawn)]
+        return bins.null(draws, spread, num_draws, seed, level, clusters, np.maximum(variance, of_clusters))
 
 
 POSITIONS = 1 << 15  # of a block
@@ -391,10 +335,7 @@ class _Summed(NamedTuple):
 
 @dataclass(kw_only=True)
 class ImageSums(Sums):
-    """Sums of the images of one arm.
-
-    Cells are by confidence and whether the prediction is right (of an event: whether it occurs).
-    """
+    """Sums of the images of one arm; cells are by confidence and correctness (or the event)."""
 
     kind: Kind = field(init=False)
     images: list[_Summed] = field(default_factory=list["_Summed"])
@@ -446,7 +387,7 @@ class ImageSums(Sums):
 
 
 class Wrong(NamedTuple):
-    """A position with scores that cannot be added."""
+    """Position of invalid scores, and these scores."""
 
     position: int
     values: str
@@ -465,10 +406,10 @@ def add_scores(
     answers: bool = False,
     read: tuple[Matrix, Matrix] = NOT_READ,
 ) -> Wrong | None:
-    """Add scores ``(P, C)``, as they are or after a calibrator, to the sums of `add_positions`.
+    """Add scores ``(P, C)``, uncalibrated or after a calibrator, to the sums of `add_positions`.
 
-    Of ``answers`` the classes are that they are wrong and right. ``read`` is filled with the probabilities
-    and events of these scores where it has room for them.
+    The classes of ``answers`` are wrong and right. ``read`` is filled with probabilities and events if it has
+    room.
     """
     cells, classes, agreement = sums
     _, num_classes, num_bins, _ = classes.shape
@@ -481,7 +422,6 @@ def add_scores(
         logits or calibrator is not None,
         ANSWER if answers else ONE_EVENT if num_classes == 2 else CLASSES,
         edges_of_cells(num_bins),
-        np.arange(num_bins + 1) / num_bins,
         batches,
         np.ones(len(labels)) if weights is None else weights,
         groups[0],
@@ -515,7 +455,6 @@ def _no_sums(
 def _sums_of_image(
     dense: DensePredictions, num_bins: int, calibrators: tuple[Calibrator | None, ...], place: int
 ) -> tuple[tuple[ImageSums, ...], tuple[str, ...]]:
-    """The sums of every arm; the image is read once."""
     arms = _no_sums(dense, num_bins, calibrators)
     with one_thread():
         for image in dense.images([place]):
@@ -534,7 +473,6 @@ def summed_images(
     spread: Spread = here,
     tell: Callable[[float], None] = lambda _: None,
 ) -> tuple[ImageSums, ...]:
-    """The sums of some images, added in their order."""
     arms = _no_sums(dense, num_bins, calibrators)
     task = partial(_sums_of_image, dense, num_bins, calibrators)
     added_up(arms, task, places, spread=spread, tell=tell)

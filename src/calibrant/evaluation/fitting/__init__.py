@@ -1,1 +1,1 @@
-"""Which samples calibrators are fitted on, which calibrators, and which of them is recommended."""
+"""The split into calibration and test samples, the calibrators to fit, and the recommendation."""

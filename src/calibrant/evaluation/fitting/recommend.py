@@ -1,4 +1,4 @@
-"""Which arm to use, decided on the calibration samples alone and never by the calibration error."""
+"""Choice of the recommended calibrator, by cross-validated log loss on the calibration samples only."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from calibrant.predictions.top_k import has_row_temperature
 UNCALIBRATED = "uncalibrated"
 LEAST_TO_CHOOSE = 20  # calibration samples; with fewer, nothing is recommended
 FEWEST_ROWS = 64  # however many classes there are
-FLOOR = 1e-12  # of what is stated of the outcome, so that one sample does not decide alone
+FLOOR = 1e-12  # of the probability of an outcome, so that one sample does not decide alone
 MOST_ELEMENTS = 1 << 21  # of scores used for the choice: 21 000 samples of 100 classes
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The choice and what it was made from, simplest arm first."""
+    """The choice, and the calibrators fitted on the way."""
 
     choice: Choice
-    fitted: Mapping[str, Calibrator] = field(compare=False)
-    """Calibrators fitted on all calibration samples on the way."""
-    folds: Indices | None = field(default=None, compare=False)
-    """The fold of each calibration sample; ``None`` if only some samples made the choice."""
+    fitted: Mapping[str, Calibrator] = field(compare=False)  # on all calibration samples
+    folds: Indices | None = field(
+        default=None, compare=False
+    )  # of each calibration sample; None if subsampled
     on_others: Mapping[str, Mapping[int, Calibrator]] = field(default_factory=dict, compare=False)
-    """Calibrators fitted on the samples outside of each fold."""
+    """Calibrators fitted on the samples outside each fold."""
 
     @property
     def name(self) -> str:
@@ -49,10 +49,9 @@ class Recommendation:
 
 
 def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -> Recommendation:
-    """The simplest calibrator whose cross-validated NLL is within one standard error of the best.
+    """Choose the simplest calibrator whose cross-validated NLL is within one standard error of the best.
 
-    As :func:`calibrant.calibrators.select` chooses; changing nothing is the simplest of all. Probabilities of
-    exactly zero count as 1e-12 in every arm, so that one of them does not decide alone.
+    Uses :func:`calibrant.calibrators.select`. Zero probabilities count as 1e-12 in every arm.
     """
     sample = _sample(calibration, seed)
     data = Labelled.of(sample)
@@ -60,7 +59,7 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
     calibrators = [each.calibrator for each in wanted if each.calibrator.text not in on_rows]
     others: dict[str, tuple[Calibrator, Tensor]] = {}
     for text in on_rows:
-        with contextlib.suppress(InputError):  # said where the arm is fitted
+        with contextlib.suppress(InputError):  # reported when the arm is fitted
             others[text] = held_out(sample, seed)
     found = select(
         data.scores,
@@ -101,7 +100,7 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
 
 
 def further(calibration: Predictions, tried: Sequence[Template]) -> list[Template]:
-    """More candidates, which are evaluated only if they are chosen."""
+    """Further candidates, evaluated only if chosen."""
     names = {template.name for template in tried}
     texts = usual_candidates(
         "binary" if calibration.kind == "top_label" else calibration.kind,
@@ -137,7 +136,7 @@ def _sample(predictions: Predictions, seed: int) -> Predictions:
 
 
 def fit_to_rows(template: Template, split: Split) -> FittedCalibrator:
-    """The temperature of whole rows, of which the largest logits are known, and the test samples after it."""
+    """Fit the temperature of whole rows from their largest logits, and calibrate the test samples."""
     given, held = split.calibration, split.test.top_k
     if given is None or given.top_k is None or held is None:
         raise InputError("the largest logits of each sample must be known.")
@@ -150,7 +149,7 @@ def fit_to_rows(template: Template, split: Split) -> FittedCalibrator:
 
 
 def held_out(calibration: Predictions, seed: int) -> tuple[Calibrator, Tensor]:
-    """The temperature of whole rows, and the losses of being right or wrong under those of other folds."""
+    """Temperature of whole rows, and losses of correctness with the temperatures of the other folds."""
     top_k, weights = calibration.top_k, calibration.weights
     if top_k is None or calibration.labels is None:
         raise InputError("the largest logits of each sample must be known, and labels.")
@@ -160,7 +159,7 @@ def held_out(calibration: Predictions, seed: int) -> tuple[Calibrator, Tensor]:
 
 
 def _in_turn(top_k: TopK, weights: Tensor | None, folds: Indices, held: TopK) -> Tensor:
-    """Confidences of the rows held by the temperatures of the other folds."""
+    """Confidences of the ``held`` rows, each with the temperature fitted on the other folds."""
 
     def judged(inside: Tensor) -> Tensor:
         others = None if weights is None else weights[~inside]

@@ -1,4 +1,4 @@
-"""Which samples calibrators are fitted on, and which they are judged on: never the same."""
+"""The split into samples to fit calibrators on and samples to evaluate them on."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from calibrant.predictions.to_event import to_repair
 MOST_FITTED = 1 << 22  # scores that calibrators are fitted on: 4194 samples of 1000 classes
 FEWEST_HELD = 64  # samples of very many classes, to choose a calibrator by
 MOST_READ = 1 << 27  # scores of very many classes that are read in pieces for a fit: 2684 samples of 50 000
-MOST_CROSS_FITTED = 1 << 20  # scores; with more, half of the samples judge well enough
-CROSS_FIT_WIDE_BELOW = 200  # samples of very many classes, where each fit takes long
+MOST_CROSS_FITTED = 1 << 20  # scores; with more, half of the samples suffice for testing
+CROSS_FIT_WIDE_BELOW = 200  # samples of very many classes, as each fit takes long
 NUM_FOLDS = 5
 NOTHING_FITTED = "none: no calibrators were requested"
 
 
 @dataclass(frozen=True)
 class Split:
-    """Samples to fit on and samples to judge on; with ``folds`` they are the same ones, in turn."""
+    """Calibration and test samples; with ``folds`` they are the same samples, cross-fitted."""
 
     calibration: Predictions | None
     test: Predictions
     words: str
     folds: Indices | None = None
-    announce: bool = False  # whether the reader must be told, because the split is ours
+    announce: bool = False  # whether a note must name the split, because it was made here
     marked: bool = False  # whether other predictions were given to fit on, of which some are marked for that
     in_pieces: Predictions | None = None  # to fit those on that need not hold it; others on ``calibration``
     sampled: bool = False  # whether these are a few samples of images, or of a table that is read in parts
@@ -65,7 +65,7 @@ class Split:
         return effective_number(np.asarray(given.weights, dtype=np.float64))
 
     def judged(self, positive_class: int | str | None) -> Split:
-        """The split in the form of the evaluation, its calibration samples in that of calibrators."""
+        """The split with test samples in the form to evaluate and calibration samples in the form to fit."""
         given, test = self.calibration, as_judged(self.test, positive_class)
         split = replace(self, test=test, _test_as_given=self.test)
         if given is None:
@@ -77,7 +77,7 @@ class Split:
 def split_in_memory(
     predictions: Predictions, calibration: Predictions | None, seed: int, *, fits: bool
 ) -> Split:
-    """The split that is given, or made, with calibration samples in memory: all, or random ones that fit."""
+    """Choose the split, and load the calibration samples: all, or random ones that fit in memory."""
     split = choose_split(predictions, calibration, seed, fits=fits)
     given = split.calibration
     if given is not None and is_wide(given) and split.folds is None:
@@ -119,7 +119,7 @@ def _wide(split: Split, given: Predictions, seed: int) -> Split:
 def choose_split(
     predictions: Predictions, calibration: Predictions | None, seed: int, *, fits: bool = True
 ) -> Split:
-    """Take the split that is given, or make one that the seed decides; where nothing fits, judge all."""
+    """Take the given split or draw one; if nothing is fitted, there are only test samples."""
     both = has_both_parts(predictions)
     test = predictions.test if both else predictions
     if not predictions.has_labels:
@@ -161,7 +161,7 @@ def choose_split(
 
 
 def is_cross_fitted(predictions: Predictions) -> bool:
-    """True if all samples are judged if there is no split, with calibrators fitted on the others in turn."""
+    """True if samples without a split are few enough for cross-fitting."""
     if is_wide(predictions):
         return predictions.num_samples < CROSS_FIT_WIDE_BELOW
     width = 1 if predictions.kind in {"binary", "top_label"} else predictions.num_classes or 1
@@ -169,14 +169,14 @@ def is_cross_fitted(predictions: Predictions) -> bool:
 
 
 def halves(predictions: Predictions, seed: int) -> tuple[Predictions, Predictions]:
-    """Samples to fit on and samples to judge, drawn at random within each class; clusters stay whole."""
+    """Random halves to fit and to test on, stratified by class; clusters stay whole."""
     drawn, rows = stratified_folds(predictions, 2, seed), predictions.with_split(None)
     fit, test = (rows.rows(np.flatnonzero(drawn == half)) for half in (0, 1))
     return fit, test
 
 
 def marked_split(fit: Predictions, test: Predictions) -> Predictions:
-    """Samples to fit on and samples to judge, of one kind, as predictions with a split."""
+    """Join samples to fit and to test on as predictions with a split."""
     both = (fit, test)
     told = "correct" if test.kind == "top_label" else "labels"
     values: dict[str, Any] = {
@@ -199,7 +199,7 @@ def marked_split(fit: Predictions, test: Predictions) -> Predictions:
 
 
 def is_wide(predictions: Predictions) -> bool:
-    """True if there are too many classes for many rows to fit into the memory set aside."""
+    """True for very many classes, of which few rows fit in memory."""
     return predictions.kind == "multiclass" and (predictions.num_classes or 0) > WIDE
 
 
@@ -208,11 +208,7 @@ def has_both_parts(predictions: Predictions) -> bool:
 
 
 def stratified_folds(predictions: Predictions, num_folds: int, seed: int) -> Indices:
-    """Fold of each sample ``(N,)``; sizes differ by at most one, and so do the parts of each class.
-
-    With several labels per sample, a sample counts for the rarest label that it has. Clusters are not
-    divided, so that sizes may differ more.
-    """
+    """Fold of each sample ``(N,)``, stratified by class or rarest label; clusters are not divided."""
     if predictions.clusters is not None:
         return _cluster_folds(predictions, cluster_codes(predictions.clusters), num_folds, seed)
     rng = generator(seed, Stream.SPLIT)
@@ -224,7 +220,7 @@ def stratified_folds(predictions: Predictions, num_folds: int, seed: int) -> Ind
 
 
 def _cluster_folds(predictions: Predictions, codes: Indices, num_folds: int, seed: int) -> Indices:
-    """Whole clusters in order of their commonest class, the largest first, each to the smallest fold."""
+    """Assign whole clusters, by most common class and then size, each to the smallest fold."""
     sizes = np.bincount(codes)
     num_folds = min(num_folds, len(sizes))
     strata = np.unique(_strata(predictions), return_inverse=True)[1]

@@ -1,4 +1,4 @@
-"""Calibrators to try: built, fitted on the calibration samples, ready to map what they have not seen."""
+"""Calibrators to try: built, fitted and applied to other samples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULTS = ("temperature", "focal-temperature")
 
 @dataclass(frozen=True)
 class Labelled:
-    """Scores with their labels: what calibrators are fitted on."""
+    """Scores and labels to fit calibrators on."""
 
     scores: Tensor
     labels: Tensor
@@ -65,8 +65,7 @@ class FittedCalibrator:
 
     template: Template
     calibrator: Calibrator
-    cross_fitted: Predictions | None
-    """With cross-fitting: the test samples, each as judged by a calibrator that was fitted on others."""
+    cross_fitted: Predictions | None  # test samples, each calibrated by a fit on the other folds
 
     @property
     def name(self) -> str:
@@ -84,14 +83,14 @@ def fit_quietly(calibrator: Calibrator, data: Labelled) -> Calibrator:
 
 
 def name_classes(calibrator: Calibrator, names: tuple[str, ...] | None, event_column: int = 1) -> None:
-    """Say what the classes are called that it was fitted on, and which column was the event."""
+    """Store the class names, if their number fits, and the column of the event."""
     number = 2 if calibrator.kind_ == "binary" else calibrator.num_classes_
     calibrator.class_names_ = names if len(names or ()) == number else None
     calibrator.event_column_ = event_column
 
 
 def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> list[Template]:
-    """The calibrators asked for, or those that are always judged; no two alike."""
+    """The requested calibrators, or the default ones; no two alike."""
     if isinstance(calibrators, (str, Calibrator, type)):
         calibrators = [calibrators]
     task = "binary" if kind == "top_label" else kind  # the event that the prediction is right
@@ -128,7 +127,7 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
 
 
 def wants_calibrators(calibrators: Sequence[str | Calibrator] | None) -> bool:
-    """True if there are calibrators to try: by default the usual ones, with an empty list none."""
+    """True unless the list is empty; ``None`` means the default calibrators."""
     return calibrators is None or isinstance(calibrators, (str, Calibrator, type)) or len(calibrators) > 0
 
 

@@ -1,1 +1,1 @@
-"""A gate for pipelines: values held against limits and against a baseline."""
+"""A gate for pipelines: values compared with limits and with a baseline."""

@@ -47,8 +47,8 @@ def check(
 
     The test samples are checked, or all samples if there is no test split; nothing is calibrated. A value
     within its limit passes. A value beyond it fails if a model exactly at the limit would show less on a
-    sample of this size with probability ``confidence``. For calibration errors, that is found by draws from
-    such a model (see :func:`~calibrant.evaluation.resampling.at_limit.at_limit`): they are biased, and
+    sample of this size with probability ``confidence``. For calibration errors, this is tested by draws from
+    such a model (see :func:`~calibrant.evaluation.judging.at_limit.at_limit`): they are biased, and
     an interval around them would blame the bias on the model. Accuracy uses the binomial distribution, other
     means a one-sided bootstrap bound. A value that noise could explain passes; with ``strict`` it fails.
 
@@ -66,8 +66,8 @@ def check(
     1 − ``confidence``; several checks add up.
 
     Args:
-        predictions: What to check; labels (or ``correct``) are needed. Images and tables that are read part
-            by part are checked by their sums, as in :func:`calibrant.evaluate`.
+        predictions: The predictions to check; labels (or ``correct``) are needed. Images and tables that are
+            read part by part are checked by their sums, as in :func:`calibrant.evaluate`.
         limits: The largest value allowed of each metric, as in ``{"ece": 0.03}``, or the smallest of
             ``"accuracy"``. The options of ``calibrant check --help`` list the metrics. For a binary model
             errors are those of the positive class, for several labels means over the labels.
@@ -76,8 +76,8 @@ def check(
             samples also those that ``metrics`` adds to :func:`calibrant.evaluate`. By default ECE and, if
             known, NLL.
         confidence: Between 0.5 and 1.
-        strict: Whether a value beyond its limit fails even if noise could explain it, and a check with too
-            few samples to fail.
+        strict: Fail values beyond their limit even if noise could explain them, and checks with too few
+            samples to fail.
         positive_class: With two classes the positive one, as in :func:`calibrant.evaluate`.
         groups: Names of groups in which limits of calibration errors are checked as well. By default all
             groups of the predictions, with those below 30 samples together; ``"none"`` checks no group. A
@@ -91,7 +91,7 @@ def check(
         spread: Spreads the parts of a table that is read part by part.
 
     Returns:
-        Whether all passed, and each check with its value, its limit or baseline, and a sentence.
+        The overall result, and each check with its value, its limit or baseline, and a sentence.
 
     Raises:
         TypeError: If something else than predictions is given.
@@ -197,13 +197,10 @@ def _check_groups(
     confidence: float,
     strict: bool,
 ) -> tuple[list[Check], tuple[str, ...]]:
-    """The limits of calibration errors in each group, and what to say of groups that are not all checked.
+    """Checks of calibration errors in each group, and notes on groups that are left out.
 
-    There is nothing to check if there is one group only. If a table that is read part by part has more rows
-    than can be held, random ones are checked.
-
-    Bonferroni's correction for the number of groups lets a model at the limit in all of them fail with
-    probability about one minus ``confidence``, as it may with all samples.
+    A single group is not checked, and only random rows of a table that does not fit in memory. Bonferroni's
+    correction bounds the probability that a model at the limit fails in any group.
     """
     grouped = subject.origin.has_groups
     if groups is not None and not grouped:
@@ -223,7 +220,7 @@ def _check_groups(
     sizes = Counter(name for name in names.tolist() if name is not None)
     if len(sizes) < 2 and groups is None:
         return [], notes
-    alone = [name for name in sizes if sizes[name] == 1]  # what is too small is pooled: at most one
+    alone = [name for name in sizes if sizes[name] == 1]  # small groups are pooled: at most one
     own = 1 - (1 - confidence) / len(sizes)
     num_draws = max(procedure.num_draws, math.ceil(2 / (1 - own)))
     adjusted = replace(procedure, level=2 * own - 1, num_draws=num_draws)
@@ -239,7 +236,7 @@ def _check_groups(
 
 
 def summed_up(checks: Sequence[Check], most: int) -> tuple[list[Check], str | None]:
-    """Checks of all samples, and those of groups: only failing ones if there are many."""
+    """Leave out passing checks of groups if there are more than ``most``; a sentence counts them."""
     of_groups = [each for each in checks if each.group is not None]
     if len(of_groups) <= most:
         return list(checks), None
@@ -249,7 +246,7 @@ def summed_up(checks: Sequence[Check], most: int) -> tuple[list[Check], str | No
 
 
 def _pooled(test: Predictions, wanted: Sequence[str] | None) -> np.ndarray:
-    """The name under which each sample is checked; nothing for samples of groups that are not asked for."""
+    """Group name to check each sample under; ``None`` for samples of other groups."""
     groups = np.asarray(test.groups, dtype=object)
     if wanted is not None:
         sizes = Counter(groups.tolist())

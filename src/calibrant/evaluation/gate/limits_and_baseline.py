@@ -1,4 +1,4 @@
-"""Decisions on values against limits and against a baseline, one after the other, and their sentences."""
+"""Decisions on values against limits and a baseline, and their sentences."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import numpy as np
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.gate.result import Check, Outcome
-from calibrant.evaluation.judging.measure import Measured, change, main_events, measure
-from calibrant.evaluation.judging.noise import Noise, draw_noise
-from calibrant.evaluation.phrases import decimals_apart, number
-from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities import ECE, NLL, with_gate
-from calibrant.evaluation.quantity import EVENT, Gate, Kind, Quantity
-from calibrant.evaluation.resampling.at_limit import (
+from calibrant.evaluation.judging.at_limit import (
     AtLimit,
     AtLimitKernel,
     ErrorModels,
     at_limit,
     error_models,
 )
+from calibrant.evaluation.judging.measure import Measured, change, main_events, measure
+from calibrant.evaluation.judging.noise import Noise, draw_noise
+from calibrant.evaluation.phrases import decimals_apart, number
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.quantities import ECE, NLL, with_gate
+from calibrant.evaluation.quantity import EVENT, Gate, Kind, Quantity
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import highest_share, too_few
 from calibrant.evaluation.resampling.null import ROUNDING
@@ -34,8 +34,8 @@ from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
 from calibrant.predictions.two_classes import POSITIVE_CLASS, event_title, the_event
 
 MOST_RIGHT = 5000  # samples; of so many an accuracy is known to a point
-LEAST_GREATEST = 0.5  # what always happens, or never, is stated with an error of one half or more
-FEW_DRAWS = 400  # of a much worse model: whether half of them fail
+LEAST_GREATEST = 0.5  # outcomes that always, or never, occur give an error of one half or more
+FEW_DRAWS = 400  # of a much worse model, to see if half of them fail
 TENTHS = tuple(k / 10 for k in range(1, 10))
 
 
@@ -48,7 +48,7 @@ class UndetectedError:
 
 
 def much_worse(limit: float, greatest: float) -> float:
-    """An error of twice the limit, at least 5 points above it, but halfway to the greatest at most."""
+    """Twice the limit, at least 5 points above it, and at most halfway to the greatest error."""
     return min(max(2 * limit, limit + TOLERABLE_GAP), (limit + greatest) / 2)
 
 
@@ -58,11 +58,10 @@ def _above(num_draws: int, confidence: float) -> int:
 
 
 def undetected(models: ErrorModels, limit: float, *, confidence: float) -> UndetectedError | None:
-    """The worst model that the test of :func:`at_limit` would not tell from one at the limit.
+    """The largest error that the test of :func:`at_limit` would mostly miss; ``None`` if there is none.
 
-    The errors tried are that of :func:`much_worse` and further tenths. What is stated stays; what happens
-    moves away from it towards the greatest error. So the answer depends on what was stated, and not on what
-    happened. ``None`` if all of these fail in half of the draws.
+    It tries the error of :func:`much_worse` and further tenths. Outcomes move away from the stated
+    probabilities towards the greatest error, so the measured outcomes do not matter.
     """
     num_draws = models.num_draws
     above = _above(num_draws, confidence)
@@ -86,7 +85,7 @@ def undetected(models: ErrorModels, limit: float, *, confidence: float) -> Undet
 
 
 def missed_accuracy(least: float, num_samples: float, *, confidence: float) -> UndetectedError | None:
-    """The lowest accuracy that a binomial test would not tell from the least that is allowed."""
+    """The lowest accuracy that a binomial test would mostly not distinguish from ``least``."""
     from scipy.special import bdtr
 
     trials = math.floor(num_samples + ROUNDING)
@@ -105,14 +104,13 @@ def missed_accuracy(least: float, num_samples: float, *, confidence: float) -> U
 
 
 def _rungs(limit: float, greatest: float) -> list[float]:
-    """Errors to try, from the smallest."""
     first = much_worse(limit, greatest)
     return [first, *(tenth for tenth in TENTHS if first < tenth < greatest)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GatedQuantity:
-    """One quantity; of a binary model, an error is that of the positive class."""
+    """One gated quantity; errors of binary models are those of the positive class."""
 
     metric: str  # the key that was asked for
     form: Quantity  # which stands in the table under its own key
@@ -121,7 +119,6 @@ class GatedQuantity:
 
     @classmethod
     def of(cls, metric: str, kind: Kind) -> GatedQuantity:
-        """The quantity of :func:`with_gate`, in its form for the kind."""
         quantity = with_gate()[metric]
         forms = quantity.forms(kind)
         if not forms or quantity.gate is None:
@@ -130,7 +127,7 @@ class GatedQuantity:
 
     @classmethod
     def with_limit(cls, metric: str, kind: Kind, limit: float) -> GatedQuantity:
-        """The quantity for a gate, if it can have this limit."""
+        """The quantity, if it can have this limit."""
         asked = cls.of(metric, kind)
         if asked.gate.help is None:
             raise InputError(f"there is no limit for {metric}; compare it with a baseline.")
@@ -153,7 +150,7 @@ class GatedQuantity:
 
     @property
     def of_classes(self) -> bool:
-        """True if it is an error of classes that exclude each other."""
+        """True for an error over mutually exclusive classes."""
         return self._classwise and self.kind == "multiclass"
 
     @property
@@ -175,7 +172,7 @@ class GatedQuantity:
 
     @property
     def binomial(self) -> bool:
-        """True if it is a share of independent samples, of which more is better."""
+        """True for a proportion of independent samples that is better if larger."""
         return self.form.share and self.form.sign < 0 and self.kind != "multilabel"
 
     @property
@@ -190,35 +187,29 @@ class GatedQuantity:
         return "decisions" if self.form.share else "all classes"
 
     def named(self, event: str) -> str:
-        """``calibration error (ECE) of the positive class``, or of what it is called."""
+        """``calibration error (ECE) of the positive class``, or of the event's own name."""
         about = {POSITIVE_CLASS: the_event(event), "labels": "the labels"}.get(self.about)
         return self.gate.name if about is None else f"{self.gate.name} of {about}"
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided on one value."""
+    """Decision on one value."""
 
     asked: GatedQuantity
     kind: Literal["limit", "baseline"]
-    value: float | None
-    """None: infinite."""
-    against: float | None
-    """The limit, or the baseline's value."""
+    value: float | None  # None: infinite
+    against: float | None  # the limit, or the baseline's value
     outcome: Outcome
-    threshold: float | None = None
-    """The bound of the value, or of the difference, that decided."""
-    drawn: bool = False
-    """Whether draws from a model at the limit decide."""
+    threshold: float | None = None  # bound of the value, or of the difference, that decided
+    drawn: bool = False  # by draws from a model at the limit
     at_limit: AtLimit | None = None
-    """The draws that decided."""
-    missed: UndetectedError | None = None
-    """A much worse model that would pass as well."""
+    missed: UndetectedError | None = None  # a much worse model that would pass as well
     paired: bool = False
 
 
 class CheckedSamples:
-    """The samples that are checked; what takes long is done when it is first needed."""
+    """The checked samples; slow steps are computed on demand."""
 
     def __init__(self, subject: ModelSamples, procedure: Procedure, confidence: float, strict: bool) -> None:
         self._subject = subject
@@ -327,7 +318,7 @@ class CheckedSamples:
         return asked.drawn and not (asked.of_classes and self._reduced.class_table is None and limit > 0)
 
     def _bound(self, asked: GatedQuantity, value: float) -> float | None:
-        """One-sided bound of a mean; of a share by the binomial distribution."""
+        """One-sided bound of a mean; binomial for a proportion."""
         samples = self._reduced.effective_samples
         if self._binomial(asked):
             return highest_share(value, samples, self._confidence)
@@ -341,7 +332,7 @@ class CheckedSamples:
         return asked.binomial and self._reduced.clusters is None
 
     def _value(self, key: str) -> float | None:
-        """The value, ``None`` where it is infinite; what cannot be known is an error."""
+        """The value, or ``None`` if infinite; raises if it is not known."""
         value = self._reduced.values.get(key)
         if value is None and not self._reduced.reasons[key].startswith("infinite"):
             raise InputError(f"{key} cannot be checked: {self._reduced.reasons[key]}.")
@@ -356,22 +347,13 @@ class CheckedSamples:
         return at_limit(models, limit, confidence=self._confidence)
 
     def _models(self, asked: GatedQuantity) -> ErrorModels | None:
-        """The models whose errors are drawn; ``None`` for means, and classes that are known by their sums."""
+        """Models to draw errors from; ``None`` for means, and for classes known only by their sums."""
         procedure, found = self._procedure, self._reduced.values.get(asked.form.key, 0.0)
         if asked.of_classes and self._reduced.class_table is not None:
-            return self._reduced.class_table.error_models(
-                found, num_draws=procedure.num_draws, confidence=self._confidence, seed=procedure.seed
-            )
+            return self._reduced.class_table.error_models(found, procedure)
         if asked.kernel is None:
             return None
-        return error_models(
-            asked.kernel,
-            self._reduced.events[asked.prefix],
-            found,
-            num_bins=procedure.num_bins,
-            num_draws=procedure.num_draws,
-            seed=procedure.seed,
-        )
+        return error_models(asked.kernel, self._reduced.events[asked.prefix], found, procedure)
 
     def _against_chance(self, asked: GatedQuantity) -> AtLimit:
         errors, null = self._noise.errors(asked.form), self._noise.null(asked.form)
@@ -389,7 +371,6 @@ class CheckedSamples:
         return measure(self._reduced, self._procedure)
 
     def _sentence(self, found: Decision) -> str:
-        """The decision, and a caveat if a much worse model would pass as well."""
         said = self._of_limit(found) if found.kind == "limit" else self._of_baseline(found)
         if found.missed is None or (self._strict and found.outcome != "pass"):
             return said

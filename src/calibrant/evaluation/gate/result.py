@@ -15,7 +15,7 @@ Outcome: TypeAlias = Literal["pass", "within noise", "fail"]
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One question and its answer; ``against`` is the limit, or the baseline's value."""
+    """One check; ``against`` is the limit, or the baseline's value."""
 
     metric: str  # as it was asked for
     key: str  # of the same quantity in the JSON of an evaluation
@@ -24,7 +24,7 @@ class Check:
     value: float | None  # None: infinite
     against: float | None
     threshold: float | None  # a limit: of the value; a baseline: of the difference; beyond it is no noise
-    p_value: float | None  # where draws were made
+    p_value: float | None  # None without draws
     outcome: Outcome
     conclusive: bool  # False: so few samples pass much worse models too
     would_pass: float | None  # then: a true value beyond the limit that passes most of the time
@@ -35,7 +35,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class GateResult(AsJson):
-    """The answer of :func:`check`, with a JSON form."""
+    """Result of :func:`check`, with a JSON form."""
 
     schema_version: int
     passed: bool
@@ -44,7 +44,7 @@ class GateResult(AsJson):
     checks: tuple[Check, ...]
     kind: Kind
     num_samples: int
-    paired: bool | None  # with a baseline: whether it was judged on the same samples
+    paired: bool | None  # with a baseline: whether both have the same samples
     num_bins: int
     bootstrap: int
     seed: int
@@ -53,7 +53,7 @@ class GateResult(AsJson):
     notes: tuple[str, ...]
     versions: Mapping[str, str]
     command: str | None
-    warnings: tuple[str, ...] = ()  # what looks wrong with the data, to be read before anything else
+    warnings: tuple[str, ...] = ()  # likely mistakes in the data, to be read first
 
     def __repr__(self) -> str:
         passed = "passed" if self.passed else "failed"
@@ -62,13 +62,13 @@ class GateResult(AsJson):
 
     @staticmethod
     def json_schema() -> dict[str, Any]:
-        """The JSON Schema of what ``calibrant check --json`` writes: an answer, or an error."""
+        """JSON Schema of the output of ``calibrant check --json``: a result or an error."""
         return adapter_of(GateResult | GateError).json_schema(mode="serialization")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateError(AsJson):
-    """Why nothing was checked, in the JSON that ``calibrant check`` writes in place of an answer."""
+    """Reason why nothing was checked, in the JSON of ``calibrant check``."""
 
     schema_version: int
     passed: Literal[False] = False

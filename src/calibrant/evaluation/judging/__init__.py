@@ -1,1 +1,1 @@
-"""One arm judged: from predictions to numbers per sample, and from these to metrics, curves and rows."""
+"""Evaluation of one arm: numbers per sample, and the metrics, curves and rows made of them."""

@@ -1,4 +1,4 @@
-"""Diagrams as numbers: reliability by bins, and without: CORP, smCE witness, risk against coverage, ROC."""
+"""Diagrams as numbers: reliability with and without bins, smCE witness, risk–coverage, ROC."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import effective_share_number, indicator
-from calibrant.evaluation.resampling.event_cells import bin_matrix, weights_by_place
+from calibrant.evaluation.resampling.event_cells import BinnedEvents, bin_matrix, weights_by_place
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, pool, width_bins
 from calibrant.evaluation.resampling.intervals import normal_interval, wilson_interval
 from calibrant.evaluation.resampling.null import DrawnSums, draw_null
@@ -46,7 +46,7 @@ from calibrant.predictions.two_classes import event_title
 
 MOST_IN_ONE = 0.8  # of the mass, in one bin of equal width
 LEAST = 1e-9  # probability that the histogram tells from zero
-FINE_BINS = 45  # about as many in the histogram: a multiple of the diagram's own bins
+FINE_BINS = 45  # of the histogram, roughly: a multiple of the diagram's bins
 EMPTY = (None,) * 6
 NOISE_DRAWS = 1000  # for the band of one diagram
 
@@ -69,12 +69,9 @@ def reliability_curve(
 ) -> Curve:
     """The diagram of one kind of event.
 
-    ``null_outcomes`` are the sums over its bins ``(B, draws)`` under calibration.
-
-    The interval of a share is Wilson's (with weights or clusters: for their effective number). The expected
-    range is where the share of the bin lies, at the same level, when every outcome is drawn from its stated
-    probability. Bins have equal width, or equal mass, and then those of the histogram equal widths of the
-    logarithm.
+    ``null_outcomes`` are the sums over its bins ``(B, draws)`` under calibration. Shares have Wilson's
+    interval (with weights or clusters, for their effective number); the expected range is that of the share
+    under calibration. With bins of equal mass, histogram bins have equal widths of the logarithm.
     """
     stated, index = events.confidences, width_bins(events.confidences, num_bins)
     matrix = weights_by_place(index, num_bins, events.mass)
@@ -118,7 +115,7 @@ def reliability_curve(
 
 
 def event_of(predictions: Predictions, class_: int | str | None = None) -> tuple[str, Events]:
-    """Name and samples of the event of a diagram: of one class against the others, else the main one."""
+    """Name and samples of a diagram's event: one class against the rest, or the main event."""
     if not predictions.has_labels:
         raise no_labels(predictions)
     two = predictions.num_classes == 2 and predictions.kind != "multilabel"
@@ -194,13 +191,13 @@ def curve_of(
     level: float = 0.95,
     seed: int = 0,
 ) -> Curve:
-    """The reliability diagram of :func:`event_of`; of a rare event, by default, in bins of equal mass."""
+    """Reliability diagram of one event; an uneven one gets bins of equal mass by default."""
     check_whole("bins", num_bins, 1)
     check_level(level)
     if binning is not None:
         check_choice("binning", binning, ("width", "mass"))
     name, event = event_of(predictions, class_)
-    drawn = draw_null(event, num_bins, NOISE_DRAWS, stream_seed(seed, Stream.NULL))
+    drawn = draw_null(BinnedEvents(event, num_bins), NOISE_DRAWS, stream_seed(seed, Stream.NULL))
     uneven = name != "top label" and is_uneven(event, num_bins)
     by_mass = uneven if binning is None else binning == "mass"
     outcomes = drawn.outcomes_by_mass if by_mass else drawn.outcomes
@@ -216,7 +213,7 @@ def _fine_edges(stated: Vector, num_bins: int, *, by_mass: bool) -> Vector:
 
 
 def _mass_edges(stated: Vector, matrix: Any) -> tuple[float, ...]:
-    """Midway between what the bins hold, from 0 to 1."""
+    """Bin edges midway between neighbouring bins' values, from 0 to 1."""
     held = [stated[matrix[[b]].indices] for b in range(matrix.shape[0])]
     inner = [
         (float(below.max()) + float(above.min())) / 2 if len(below) and len(above) else math.nan
@@ -260,11 +257,11 @@ def smooth_consistency_band(
         weights: Weights of the samples, shape ``(N,)``, not negative.
         level: Share of the draws that lie in the band at each position.
         num_points: Number of positions, equally spaced from 0 to 1 before smoothing.
-        num_draws: How often outcomes are drawn.
+        num_draws: Number of draws.
         seed: Seed of the draws.
 
     Returns:
-        ``positions`` (stated, smoothed), ``low`` and ``high``, where there are samples enough.
+        ``positions`` (stated, smoothed), ``low`` and ``high``, where there are enough samples.
 
     Raises:
         InputError: If a value is out of range.
@@ -303,7 +300,6 @@ def smooth_consistency_band(
 
 
 def _band(positions: Sequence[float], curves: Matrix, level: float) -> Band:
-    """The range of most curves ``(D, P)`` at each position."""
     low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
     high = np.minimum(high, 1)
     return Band(positions=tuple(positions), low=tuple(low.tolist()), high=tuple(high.tolist()))
@@ -459,7 +455,7 @@ def _spread(along: Vector) -> NDArray[np.int64]:
 
 
 def _bends(points: Vector, values: Vector) -> tuple[Vector, Vector]:
-    """A piecewise linear function without inner points on a straight line."""
+    """Drop points inside straight segments of a piecewise linear function."""
     if len(points) < 3:
         return points, values
     slopes = np.diff(values) / np.diff(points)

@@ -1,4 +1,4 @@
-"""The table by group: what is predicted for each group, and what occurs in it."""
+"""The table by group: predicted and actual rates."""
 
 from __future__ import annotations
 
@@ -11,41 +11,39 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.evaluation.judging.measure import in_holm, main_events
+from calibrant.evaluation.judging.measure import in_holm, main_events, replicate
 from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, effective_number_of
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ACCURACY, ECE, GAP, MEAN_CONFIDENCE, binned
-from calibrant.evaluation.quantity import EVENT, Quantity
+from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
 from calibrant.evaluation.resampling.inversion import invert
 from calibrant.evaluation.resampling.null import draw_null, fewest_draws, noise_of, null_error
-from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Means, Resamples, Stream, stream_seed
+from calibrant.evaluation.resampling.resamples import Resamples, Stream, stream_seed
 from calibrant.evaluation.result import Arm, Estimate, GroupRow, NullError, Part, between
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance, holm
 
 MEANS = (ACCURACY, MEAN_CONFIDENCE, GAP)
 _KEYS = frozenset(each.key for each in MEANS)
 _KERNEL: Kernel = "width l1"  # of the ECE
-FEWEST = 30  # samples, or clusters, of a group that is judged by itself
-MOST = 100  # groups that are judged by themselves: the largest
+FEWEST = 30  # samples, or clusters, of a group that is tested separately
+MOST = 100  # groups that are tested separately: the largest
 
 
 def group_rows(
     reduced: ArmStatistics, groups: Sequence[str] | None, procedure: Procedure
 ) -> tuple[GroupRow, ...]:
-    r"""One row per group, by name; groups below 30 samples, and all but the 100 largest, are one.
+    r"""One row per group, by name; groups below 30 samples, and all beyond the 100 largest, are pooled.
 
-    Within a group everything is as for all samples: of two classes the positive one is judged, resamples of
-    its rows give the intervals, and draws of its outcomes the noise floor. With few samples a
-    bootstrap interval is too narrow, so the interval of the rate is Wilson's, and that of the gap reaches as
-    far as Wilson's interval does.
+    A group is evaluated as all samples are: with two classes the positive one counts, resamples of its rows
+    give the intervals, and draws of its outcomes the noise floor. Bootstrap intervals of few samples are too
+    narrow, so the rate gets Wilson's interval, and that of the gap reaches at least as far.
 
-    Looking at many groups finds something in some of them. ``adjusted_p`` is Holm's: the smallest of m
-    p-values times m, the next times m − 1, never below the one before. A row is ``vague`` where the interval
-    of its gap is wider than 5 points to a side: such a group may be off by as much and not show it.
+    ``adjusted_p`` is Holm's. A row is ``vague`` if the interval of its gap is wider than 5 points to a side:
+    such a group may be off by as much unnoticed.
     """
     if groups is None:
         return ()
@@ -56,15 +54,21 @@ def group_rows(
     pooled = pooled_names(
         known[weighted], None if reduced.clusters is None else reduced.clusters[weighted].tolist()
     )
+    ratios = None
+    if EVENT not in reduced.events:
+        ratios = {key: pair for key, pair in reduced.ratios.items() if key in _KEYS}
     names, place = np.unique(pooled, return_inverse=True)
-    chosen = [(str(name), weighted[place == k]) for k, name in enumerate(names)]
-    return rows_of_groups(
-        [Group(name, _part_of(reduced, rows), len(rows)) for name, rows in chosen], procedure
-    )
+    chosen: list[Group] = []
+    for k, name in enumerate(names):
+        rows = weighted[place == k]
+        events = tuple(event.part(rows) for event in main_events(reduced))
+        own = ratios and {key: (above[rows], below[rows]) for key, (above, below) in ratios.items()}
+        chosen.append(Group.of(str(name), events, len(rows), own))
+    return rows_of_groups(chosen, procedure)
 
 
 def with_groups(arm: Arm, rows: tuple[GroupRow, ...], level: float) -> Arm:
-    """The arm with group rows; several groups are one more part of its verdict."""
+    """Add group rows to the arm; two or more groups are another part of its verdict."""
     if len(rows) < 2:
         return replace(arm, groups=rows)
     p = min(row.adjusted_p for row in rows)
@@ -80,9 +84,24 @@ class Group:
     reduced: ArmStatistics
     count: int
 
+    @classmethod
+    def of(cls, name: str, events: tuple[Events, ...], count: int, ratios: Ratios | None = None) -> Group:
+        """A group with these events; without ratios, those of the only event."""
+        ratios = ratios or _ratios_of_event(events[0])
+        reduced = ArmStatistics(
+            quantities=MEANS,
+            weights=events[0].weights,
+            ratios=ratios,
+            events={"": events},
+            values={key: float(above.sum() / below.sum()) for key, (above, below) in ratios.items()},
+            reasons={},
+            influences={},
+            clusters=events[0].clusters,
+        )
+        return cls(name, reduced, count)
+
 
 def rows_of_groups(groups: Sequence[Group], procedure: Procedure) -> tuple[GroupRow, ...]:
-    """A row for each, in the order of their names; of whole samples, or of rows that stand for many."""
     num_draws = max(procedure.num_draws, math.ceil(2 * len(groups) / (1 - procedure.level)))
     found = [_row(each, procedure, num_draws, place=place) for place, each in enumerate(groups)]
     adjusted = holm([row.p_value for row in found])
@@ -91,32 +110,12 @@ def rows_of_groups(groups: Sequence[Group], procedure: Procedure) -> tuple[Group
 
 
 def _numbers_in_order(row: GroupRow) -> list[tuple[float, str]]:
-    """A key to sort groups by name, with 9 before 10."""
+    """Sort key of a group's name, with 9 before 10."""
     parts = re.split(r"(\d+)", row.name)
     return [(float(part), "") if part.isdecimal() else (math.inf, part) for part in parts]
 
 
-def _part_of(reduced: ArmStatistics, rows: Indices) -> ArmStatistics:
-    events = tuple(event.part(rows) for event in main_events(reduced))
-    if EVENT in reduced.events:
-        ratios = ratios_of_event(events[0])
-    else:
-        ratios = {
-            key: (above[rows], below[rows]) for key, (above, below) in reduced.ratios.items() if key in _KEYS
-        }
-    return ArmStatistics(
-        quantities=MEANS,
-        weights=None if reduced.weights is None else reduced.weights[rows],
-        ratios=ratios,
-        events={"": events},
-        values={name: float(above.sum() / below.sum()) for name, (above, below) in ratios.items()},
-        reasons={},
-        influences={},
-        clusters=events[0].clusters,
-    )
-
-
-def ratios_of_event(event: Events) -> Ratios:
+def _ratios_of_event(event: Events) -> Ratios:
     """The event's frequency as accuracy, its probability as mean confidence."""
     mass = event.mass
     above = (event.outcomes, event.confidences, event.confidences - event.outcomes)
@@ -152,26 +151,26 @@ def _row(group: Group, procedure: Procedure, num_draws: int, *, place: int) -> G
 
 
 def _alone(codes: Indices | None, num_samples: int) -> str | None:
-    """Why there is no interval: a single sample, or cluster."""
+    """The reason for a missing interval: a single sample or cluster."""
     units = num_samples if codes is None else int(codes.max()) + 1
     return f"no interval: one {'sample' if codes is None else 'cluster'}" if units < 2 else None
 
 
 def _intervals(part: ArmStatistics, procedure: Procedure, place: int) -> dict[str, Estimate]:
-    """The means with bootstrap intervals; of a single sample, or cluster, there is none."""
+    """Means with bootstrap intervals, except for a single sample or cluster."""
     values, codes = part.values, part.clusters
     if reason := _alone(codes, part.num_samples):
         return {name: Estimate(value=value, reason=reason) for name, value in values.items()}
     seed = stream_seed(procedure.seed, Stream.GROUPS, place)
-    resamples, means = Resamples(part.num_samples, procedure.num_resamples, seed, codes), Means(part.ratios)
-    blocks = [means(counts) for counts in resamples.blocks(SMALL_BLOCK)]
-
-    def estimate(quantity: Quantity) -> Estimate:
-        value, key = values[quantity.key], quantity.key
-        replicates = np.concatenate([block[key] for block in blocks])
-        return between(value, centred_interval(value, replicates, procedure.level, quantity.bounds))
-
-    return {each.key: estimate(each) for each in part.quantities}
+    resamples = Resamples(part.num_samples, procedure.num_resamples, seed, codes)
+    found = replicate(part, procedure.num_bins, resamples)
+    return {
+        each.key: between(
+            values[each.key],
+            centred_interval(values[each.key], found[each.key], procedure.level, each.bounds),
+        )
+        for each in part.quantities
+    }
 
 
 def _error_and_null(
@@ -181,7 +180,7 @@ def _error_and_null(
     places = [BinnedEvents(event, num_bins) for event in events]
     seed = stream_seed(procedure.seed, Stream.GROUPS, place)
     drawn = [
-        draw_null(cells, num_bins, num_draws, (*seed, label + 1), num_kept=num_kept)
+        draw_null(cells, num_draws, (*seed, label + 1), num_kept=num_kept)
         for label, cells in enumerate(places)
     ]
     errors = sum(draws.errors[_KERNEL] / len(events) for draws in drawn)
@@ -199,7 +198,7 @@ def _error(events: Sequence[Events], num_bins: int) -> float:
 
 
 def pooled_names(groups: np.ndarray[Any, Any], clusters: Iterable[object] | None) -> np.ndarray[Any, Any]:
-    """The name under which each sample is judged: its group's, or one for all groups that are too small.
+    """Name to evaluate each sample under: its group's, or one for all small groups.
 
     Example:
         >>> names = np.array(["a"] * 40 + ["b"] * 3 + ["c"] * 2)
@@ -213,7 +212,7 @@ def pooled_names(groups: np.ndarray[Any, Any], clusters: Iterable[object] | None
 
 
 def large_groups(sizes: Mapping[str, int]) -> tuple[set[str], str]:
-    """The groups that are judged separately, and the name of all others together."""
+    """The groups to evaluate separately, and the name of all others together."""
     ranked = sorted(sizes, key=lambda name: (-sizes[name], name))[:MOST]
     large = {name for name in ranked if sizes[name] >= FEWEST}
     rest = set(sizes) - large

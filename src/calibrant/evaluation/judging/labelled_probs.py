@@ -21,13 +21,13 @@ from calibrant.predictions import Kind, Predictions
 ROW_BLOCK = 1 << 20  # elements of a block of rows: 8 MiB
 WIDE_BLOCK = 1 << 21  # of wide rows
 _UNSURE_LOSS = 15.0  # of one label; from the probability of an event, two in a billion off at most
-COLUMN_BLOCK = 1 << 24  # elements of a block of columns, where a class is needed for all samples: 128 MiB
+COLUMN_BLOCK = 1 << 24  # elements of a block of columns, to read a class for all samples: 128 MiB
 
 Calibrate = Callable[[Tensor], Tensor]  # scores of some rows to their probabilities in float64
 
 
 def with_complement(probs: Tensor) -> Float[Tensor, "n C"]:
-    """A column for each class, also where only the probability of one event is given."""
+    """Columns of both classes if only the probability of one event is given."""
     return probs if probs.ndim == 2 else torch.stack([1 - probs, probs], dim=1)
 
 
@@ -54,11 +54,10 @@ class LabelledProbs:
 
     @property
     def one_pass(self) -> bool:
-        """True if the rows are gone through once, and nothing is kept of single entries."""
+        """True if rows are read once, and nothing is kept of single entries."""
         return self.streamed or self.wide
 
     def row_blocks(self) -> Iterator[slice]:
-        """Slices of rows whose probabilities fit into the memory set aside."""
         size = WIDE_BLOCK if self.wide else ROW_BLOCK
         return (slice(a, b) for a, b in block_bounds(self.num_samples, size // self.num_classes))
 
@@ -77,11 +76,7 @@ class LabelledProbs:
         return self._calibrate(self._predictions.scores_of(rows))
 
     def log_losses(self, rows: slice, probs: Tensor) -> Float[Tensor, " n"]:
-        """Negative log-likelihoods of these rows, from their probabilities.
-
-        Where such a probability, or what an event's lacks of one, vanishes in float64 or has few digits left,
-        the logits as they came still tell.
-        """
+        """Negative log-likelihoods of rows; from the raw logits if their probabilities have lost digits."""
         labels = self.labels[rows]
         losses = negative_log_likelihoods(probs, labels)
         lost = losses > _UNSURE_LOSS * len(labels) / max(labels.numel(), 1)  # of several labels the mean
@@ -97,13 +92,13 @@ class LabelledProbs:
         return losses
 
     def outcomes(self, column: int) -> NDArray[np.bool_]:
-        """Outcomes of the class or label of a column, for all samples; of an event, class 1."""
+        """Outcomes ``(N,)`` of one class or label; class 1 for an event."""
         if self.kind == "multiclass":
             return (self.labels == column).numpy()
         return (self.labels.reshape(self.num_samples, -1)[:, column] == 1).numpy()
 
     def columns(self) -> Iterator[Vector]:
-        """Probabilities of one class or label after the other for all samples; of an event, of class 1."""
+        """Probabilities ``(N,)`` of each class or label in turn; class 1 for an event."""
         if self.kind == "binary":
             yield torch.cat([self.probs_of(rows) for rows in self.row_blocks()]).numpy()
             return

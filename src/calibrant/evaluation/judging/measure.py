@@ -1,4 +1,4 @@
-"""One arm measured: metrics with intervals, noise floors, diagrams and classes."""
+"""Measurement of one arm: metrics with intervals, noise floors, diagrams and classes."""
 
 from __future__ import annotations
 
@@ -60,19 +60,17 @@ from calibrant.evaluation.thresholds import beyond_chance, holm
 from calibrant.metrics.slope import LEAST_EFFECTIVE, reach_of
 from calibrant.predictions.two_classes import event_title
 
-MAIN_PART: dict[Kind, PartName] = {"binary": "positive class", "multilabel": "labels"}
-"""The part judged first; for other kinds the top label."""
-FOR_CORRELATIONS = 200
-"""Resamples of errors with inverted intervals; used only for the correlation of two errors."""
+MAIN_PART: dict[Kind, PartName] = {"binary": "positive class", "multilabel": "labels"}  # others: top label
+FOR_CORRELATIONS = 200  # resamples of errors with inverted intervals, for the correlation of two errors
 
 
 @dataclass(frozen=True)
 class Measured:
-    """An arm's metrics, and the resampled ones that differences between arms are made of."""
+    """An arm's metrics, and their resampled values for differences between arms."""
 
     reduced: ArmStatistics
-    replicates: Mapping[str, Vector]  # of what has no inverted interval
-    deleted: Mapping[str, Vector]  # the values without single samples, where BCa intervals are wanted
+    replicates: Mapping[str, Vector]  # of quantities without inverted intervals
+    deleted: Mapping[str, Vector]  # values without single samples, for BCa intervals
     noise: Noise
     metrics: dict[str, Estimate]
     part: int = 0
@@ -97,10 +95,10 @@ class Measured:
         return self._errors[name]
 
     def may_be_zero(self, name: str) -> bool:
-        """True if an error may be zero at half the level of its interval's mistakes.
+        """True if zero is not ruled out at half the error level of the interval.
 
-        Where the draws are too few for so small a p-value, an error that none of them reaches is zero only if
-        its own interval includes zero.
+        With too few draws for that, zero is ruled out if no draw reaches the error and the interval excludes
+        0.
         """
         quantity = self._quantity(name)
         found = self.noise.inverted(quantity)
@@ -125,7 +123,7 @@ def measure(
     *,
     part: int = 0,
 ) -> Measured:
-    """Metrics with intervals; arms of the same ``part`` are resampled alike."""
+    """Metrics with intervals; arms of one ``part`` share their resamples."""
     resamples = procedure.resamples(reduced.num_samples, part, reduced.clusters)
     noise = draw_noise(reduced, procedure)
     inverted: dict[str, Inverted] = {}
@@ -162,7 +160,7 @@ def measure(
 def _at_ends_of_the_scale(
     quantity: Quantity, estimate: Estimate, reduced: ArmStatistics, level: float
 ) -> Estimate:
-    """The estimate with an interval for a share of 0 or 1, where all resamples are alike."""
+    """Add an interval to a proportion of 0 or 1, where all resamples are equal."""
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return estimate
     if estimate.high - estimate.low > ROUNDING or quantity.key not in reduced.ratios:
@@ -205,16 +203,15 @@ def change(after: Measured, before: Measured, level: float, *, paired: bool = Tr
 def _change_of_errors(
     value: float, name: str, after: Measured, before: Measured, *, paired: bool
 ) -> Estimate:
-    r"""A change of two errors, both of which chance enlarges, from the intervals of both.
+    r"""A change between two errors that noise inflates, from their intervals.
 
-    With the estimates without chance :math:`m`, ends :math:`l` and :math:`u`, and the correlation r of the
+    With the bias-corrected estimates :math:`m`, ends :math:`l` and :math:`u`, and the correlation r of the
     resampled errors, the lower end is the difference of the :math:`m` less the root of
     :math:`a^2 + b^2 - 2 r a b`, where :math:`a = m - l` after and :math:`b = u - m` before; likewise the
-    upper one. Where an interval holds zero, the resampled errors say nothing of how such ends hang together,
-    and r counts as zero. If an error is zero, the change is the other one, so the interval reaches as far as
-    that of the other does: what chance takes from one may be just what it adds to the other. The interval
-    then misses if zero is ruled out, or if the other's end falls short, which happens in half of the cases
-    in which the level allows a mistake; so zero is ruled out by the other half only.
+    upper one. If an interval includes zero, the resampled errors do not show the correlation of such ends,
+    and r counts as zero. If an error may be zero, the change can be as large as the other error, so the
+    interval extends to that error's end. It then misses if zero is wrongly ruled out, or if the other end
+    falls short. Each uses half of the error level, so zero is ruled out at half of it.
 
     References:
         Zou and Donner, "Construction of confidence limits about effect measures: a general approach",
@@ -358,10 +355,9 @@ def replicate(
     *,
     only: Sequence[Quantity] | None = None,
 ) -> dict[str, Vector]:
-    """Every metric that has a value ``(R,)``, NaN where a resample leaves it undefined; or ``only`` some.
+    """Resampled values ``(R,)`` of each metric, or of ``only`` some; NaN if undefined in a resample.
 
-    The same ``resamples`` draw the same rows whatever the arm. Metrics with influences (AUROC, slope,
-    intercept) are not among them: their intervals come from those.
+    Equal ``resamples`` draw equal rows for every arm. Quantities with influences (AUROC) are left out.
     """
     wanted = [each for each in (reduced.quantities if only is None else only) if each.key in reduced.values]
     engine = _engine(reduced, num_bins, wanted)
@@ -386,7 +382,7 @@ def replicate(
         if each.key in reduced.no_interval:
             replicates[each.key] = np.full(resamples.num_resamples, np.nan)
         elif isinstance(each.computed, ClassErrors):
-            # Without classes of its own it is the mean over events that are judged anyway.
+            # Without separate classes it is a mean over events that are tested anyway.
             same = ECE.event_key if EVENT in reduced.events else ECE.key
             replicates[each.key] = np.concatenate(of_classes) if of_classes else replicates[same]
     return replicates
@@ -395,7 +391,7 @@ def replicate(
 def _engine(
     reduced: ArmStatistics, num_bins: int, wanted: Sequence[Quantity]
 ) -> Callable[[Counts], dict[str, Vector]]:
-    """What computes the metrics of some resamples, but for the errors of classes."""
+    """Return a function that computes the metrics of resamples, except errors of classes."""
     ratios = {each.key: reduced.ratios[each.key] for each in wanted if each.key in reduced.ratios}
     means = Means(ratios) if ratios else None
     errors = [(each, each.computed) for each in wanted if isinstance(each.computed, EventError)]
@@ -411,7 +407,7 @@ def _engine(
         return np.ascontiguousarray(counts[:, event.clusters])
 
     def recomputed(error: EventError, event: Events, counts: Counts) -> Vector:
-        """An error that no kernel resamples; NaN where a resample has no weight."""
+        """An error that no kernel resamples; NaN if a resample has no weight."""
         values = np.full(len(counts), np.nan)
         for r, row in enumerate(of_event(counts, event)):
             weights = row.astype(np.float64) if event.weights is None else row * event.weights
@@ -439,7 +435,7 @@ def _engine(
 
 
 def main_events(reduced: ArmStatistics) -> tuple[Events, ...]:
-    """The events that are judged first: of two classes the positive one, else the top label or the labels."""
+    """The events tested first: the positive class if there is one, else the top label or the labels."""
     return reduced.events[EVENT if EVENT in reduced.events else ""]
 
 

@@ -57,7 +57,7 @@ class Noise:
     _inverted: dict[tuple[str, Kernel | None], Inverted] = field(default_factory=dict, init=False, repr=False)
 
     def errors(self, quantity: Quantity) -> Vector | None:
-        """The errors under calibration ``(R,)``; ``None`` where they are not drawn."""
+        """The errors under calibration ``(R,)``; ``None`` if they are not drawn."""
         if quantity.key not in self._errors:
             self._errors[quantity.key] = self._errors_of(quantity)
         return self._errors[quantity.key]
@@ -116,7 +116,7 @@ class Noise:
         return self._inverted[key]
 
     def key(self, quantity: Quantity) -> tuple[str, Kernel | None] | None:
-        """The events and the error that an interval is about; ``None`` if the quantity has another one."""
+        """Prefix and kernel of the inverted error; ``None`` if the interval is another."""
         computed = quantity.computed
         if quantity.key not in self.reduced.values or quantity.key in self.reduced.no_interval:
             return None
@@ -148,7 +148,7 @@ def draw_noise(reduced: ArmStatistics, procedure: Procedure) -> Noise:
     def draw(pair: tuple[Events, int]) -> tuple[BinnedEvents, NullDraws]:
         cells = BinnedEvents(pair[0], procedure.num_bins)
         seed = stream_seed(procedure.seed, Stream.NULL, pair[1])
-        return cells, draw_null(cells, procedure.num_bins, procedure.num_draws, seed, num_kept=num_kept)
+        return cells, draw_null(cells, procedure.num_draws, seed, num_kept=num_kept)
 
     drawn = iter(in_threads(draw, pairs))
     parts = {prefix: tuple(itertools.islice(drawn, len(events))) for prefix, events in reduced.events.items()}
@@ -169,7 +169,7 @@ def draw_noise(reduced: ArmStatistics, procedure: Procedure) -> Noise:
 def coarse_smooth_noise(
     places: Sequence[BinnedEvents], drawn: Sequence[NullDraws]
 ) -> tuple[ResidualSums, Matrix]:
-    """As `noise_of` for the smooth error, with more than 64 points gathered in cells of width 1/64.
+    """Residual sums and noise of the smooth error; more than 64 points are pooled in cells of width 1/64.
 
     A residual moves by at most 1/64, and a gap, which is constant in a bin, keeps its mean. The error changes
     by about a hundredth of its noise, and the search takes a fifth of the time.

@@ -1,4 +1,4 @@
-"""From predictions, calibrated or not, to the few numbers per sample that every quantity is made of."""
+"""Reduction of predictions to the few numbers per sample that every quantity needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
 from calibrant._math.scores import brier_scores, entropies, top_label
 from calibrant._math.shapes import Float, Int
-from calibrant.evaluation.judging.class_table import ClassTable
+from calibrant.evaluation.judging.class_table import ClassTable, class_rows
 from calibrant.evaluation.judging.labelled_probs import Calibrate, LabelledProbs, with_complement
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import (
@@ -49,14 +49,14 @@ Mask = NDArray[np.bool_]
 
 
 class Agreement:
-    """Sums over the samples, by their weights."""
+    """Weighted counts of predicted and actual classes."""
 
     def __init__(self, num_classes: int) -> None:
         self.num_classes = num_classes
-        # Where the predicted class is the label plus that number.
+        # Weight of samples whose predicted class is the label plus the key.
         self.hits: dict[int, float] = dict.fromkeys(OFFSETS, 0.0)
         self.total = 0.0
-        # Of each class, and how the number of its samples varies if what is stated is true.
+        # Weight of each class, and the variance of its occurrences under calibration.
         self.predicted, self.occurred, self.variance = torch.zeros((3, num_classes), dtype=torch.float64)
 
     def add(
@@ -82,28 +82,22 @@ class Agreement:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmStatistics:
-    """Reduced predictions of one arm: about one number per decision."""
+    """Statistics of one arm: about one number per decision."""
 
-    quantities: tuple[Quantity, ...]
-    """Quantities measured, in table order; their keys are those of the mappings below."""
+    quantities: tuple[Quantity, ...]  # in table order; their keys are those of the mappings below
     weights: Vector | None
     ratios: Ratios  # quantities that are one weighted sum over the samples divided by another
-    events: dict[str, tuple[Events, ...]]
-    """The events whose calibration errors are averaged, by the prefix of the quantities."""
+    events: dict[str, tuple[Events, ...]]  # whose errors are averaged, by the quantities' prefix
     values: dict[str, float]
     reasons: dict[str, str]  # why a quantity has no value
     influences: dict[str, Vector]  # the influence of each sample on the quantities that have no replicates
     classwise: Callable[[Counts], Vector] | None = None
     class_table: ClassTable | None = None  # classes that exclude each other, to draw labels of
-    class_null: Callable[[int, tuple[int, ...], float], ClassNull] | None = None
-    """Null of the classes from number of draws, seed and level, where there is no table."""
-    agreement: Agreement | None = None
-    """How predicted classes and labels agree, where classes exclude each other."""
+    class_null: Callable[[int, tuple[int, ...], float], ClassNull] | None = None  # draws, seed, level
+    agreement: Agreement | None = None  # if classes exclude each other
     classes: tuple[ClassRow, ...] = ()
-    no_interval: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Why a quantity that has a value is not resampled."""
-    clusters: Indices | None = None
-    """The number of each row's cluster; ``None`` where the samples are independent."""
+    no_interval: Mapping[str, str] = field(default_factory=dict[str, str])  # reasons by quantity
+    clusters: Indices | None = None  # number of each row's cluster; None: independent
     rows_are_clusters: bool = False  # whether each row is a cluster, and the events have rows of their own
 
     @property
@@ -112,7 +106,7 @@ class ArmStatistics:
 
     @property
     def codes(self) -> Indices:
-        """The number of each row's cluster; each row is its own where the samples are independent."""
+        """Cluster number of each row; independent rows are clusters of their own."""
         return np.arange(self.num_samples) if self.clusters is None else self.clusters
 
     @property
@@ -142,7 +136,7 @@ def reduce_predictions(
     *,
     metrics: Iterable[str] = (),
 ) -> ArmStatistics:
-    """Judge every sample, after ``calibrate`` if there is one; ``metrics`` are measured beside the usual."""
+    """Reduce every sample, after ``calibrate`` if given; ``metrics`` add to the default quantities."""
     wanted = quantities(predictions.kind, metrics)
     if predictions.kind == "top_label":
         reduced = _reduce_top_label(predictions, wanted, num_bins)
@@ -152,7 +146,6 @@ def reduce_predictions(
 
 
 def in_clusters(reduced: ArmStatistics, names: Sequence[str]) -> ArmStatistics:
-    """Reduced predictions with cluster codes on their events and class table."""
     codes = cluster_codes(names)
     events = {
         prefix: tuple(replace(event, clusters=codes) for event in part)
@@ -166,7 +159,7 @@ def _reduce_top_label(predictions: Predictions, wanted: tuple[Quantity, ...], nu
     weights = None if predictions.weights is None else predictions.weights.numpy()
     top = Events(predictions.confidence.numpy(), predictions.correct.to(torch.float64).numpy(), weights)
     unknown = np.empty(0)
-    stated = np.where(top.outcomes > 0, top.confidences, 1 - top.confidences)  # of what happened
+    stated = np.where(top.outcomes > 0, top.confidences, 1 - top.confidences)  # probability of the outcome
     samples = Samples(
         confidence=top.confidences[:, None],
         correct=top.outcomes[:, None],
@@ -205,7 +198,6 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
         samples = replace(samples, stated=stated, happened=happened)
     ratios = ratios_of(wanted, samples, weights)
     values, reasons, influences = values_of(wanted, ratios, events, num_bins, _denied)
-    class_errors = sums.calibration_error("l1")
     known = [area for area in areas if area is not None]
     no_interval: dict[str, str] = {}
     for each in wanted:
@@ -214,7 +206,7 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
             lacking = f"{lacking.split(':')[0]}: there are more than {WIDE:,} classes"
         if isinstance(each.computed, ClassErrors):
             binary = table.kind == "binary"
-            values[each.key] = values[ECE.event_key] if binary else float(class_errors.mean())
+            values[each.key] = values[ECE.event_key] if binary else float(sums.calibration_error("l1").mean())
             if lacking:
                 no_interval[each.key] = lacking
         elif isinstance(each.computed, ClassRanks) and known:
@@ -232,7 +224,7 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
         agreement=agreement,
         class_table=None if agreement is None else ClassTable(table, sums, agreement.variance),
         influences=influences,
-        classes=_class_rows(table, scan, class_errors.tolist(), areas),
+        classes=_class_rows(table, scan, areas),
         no_interval=no_interval,
     )
 
@@ -243,9 +235,8 @@ class Scan:
 
     samples: Samples
     sums: BinSums  # bins of every class or label
-    agreement: Agreement | None  # how predicted classes and labels agree, where classes exclude each other
-    cells: list[tuple[Indices, Indices, Vector]]
-    """Class probabilities above the lowest bin: row, class * num_bins + bin, weighted residual."""
+    agreement: Agreement | None  # if classes exclude each other
+    cells: list[tuple[Indices, Indices, Vector]]  # above the lowest bin: row, cell, weighted residual
 
 
 def scan_rows(table: LabelledProbs, num_bins: int) -> Scan:
@@ -318,7 +309,7 @@ def _cells(
 
 
 def _added(one: BinSums, other: BinSums) -> BinSums:
-    """Sum of both, in place in the first."""
+    """Add ``other`` to ``one`` in place."""
     return BinSums(
         one.edges,
         one.counts.add_(other.counts),
@@ -361,29 +352,14 @@ def _rank_columns(table: LabelledProbs) -> tuple[tuple[float | None, ...], Vecto
     return tuple(areas * 2 if table.kind == "binary" else areas), influences, tuple(events)
 
 
-def _class_rows(
-    table: LabelledProbs, scan: Scan, errors: list[float], areas: tuple[float | None, ...]
-) -> tuple[ClassRow, ...]:
+def _class_rows(table: LabelledProbs, scan: Scan, areas: tuple[float | None, ...]) -> tuple[ClassRow, ...]:
     labels, mass, correct = table.labels.numpy(), table.mass, scan.samples.correct
     if labels.ndim == 1:
         counts = np.bincount(labels, minlength=table.num_classes)
-        occurs = np.bincount(labels, mass, table.num_classes)
-        found = np.bincount(labels, mass * correct[:, 0], table.num_classes)
+        right = np.bincount(labels, mass * correct[:, 0], table.num_classes)
     else:
-        counts, occurs, found = labels.sum(axis=0), mass @ labels, mass @ (labels * correct)
-    total = scan.sums.total
-    return tuple(
-        ClassRow(
-            name=name,
-            count=int(counts[k]),
-            mean_probability=float(scan.sums.confidences[k].sum()) / total,
-            prevalence=float(scan.sums.outcomes[k].sum()) / total,
-            ece=errors[k],
-            auroc=areas[k],
-            accuracy=float(found[k] / occurs[k]) if occurs[k] > 0 else None,
-        )
-        for k, name in enumerate(table.class_names)
-    )
+        counts, right = labels.sum(axis=0), mass @ (labels * correct)
+    return class_rows(table.class_names, scan.sums, counts, right, areas)
 
 
 def ratios_of(wanted: Sequence[Quantity], samples: Samples, weights: Vector | None) -> Ratios:
@@ -402,7 +378,7 @@ def ratios_of(wanted: Sequence[Quantity], samples: Samples, weights: Vector | No
 
 
 def weighted(values: Vector, weights: Vector | None) -> Vector:
-    """Values times weights; a sample of weight zero does not count, even where its value is infinite."""
+    """Values times weights; a weight of zero gives zero, even for an infinite value."""
     return values if weights is None else np.where(weights > 0, values, 0.0) * weights
 
 
@@ -425,7 +401,7 @@ def values_of(
     num_bins: int,
     denied: Callable[[Mask], str],
 ) -> tuple[dict[str, float], dict[str, str], dict[str, Vector]]:
-    """Values, reasons for missing ones, influences; ``denied`` says why given rows have infinite scores."""
+    """Values, reasons for missing ones, and influences; ``denied`` explains infinite scores."""
     values: dict[str, float] = {}
     reasons: dict[str, str] = {}
     influences: dict[str, Vector] = {}

@@ -1,1 +1,1 @@
-"""Calibration over time: evidence that may be looked at after every batch, and what each window shows."""
+"""Calibration over time: evidence that is valid after every batch, and metrics of each window."""

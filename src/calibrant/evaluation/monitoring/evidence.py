@@ -1,4 +1,4 @@
-r"""E-processes: evidence that may be looked at at any time, with a known chance of a false alarm.
+r"""E-processes: evidence that is valid at any time, with a known false-alarm probability.
 
 On an event of probability p that occurs (y = 1) or not, a bet on another probability q pays
 
@@ -11,14 +11,12 @@ most, whenever and however often one looks. Here the gamblers bet on :math:`\mat
 a Legendre polynomial of the rank u of p among the predictions up to the end of the window. One gambler may
 begin at each window, and the evidence is their mean wealth, weighted in advance.
 
-The wealth of each gambler is a product over the labelled samples since the gambler began, in any order.
-So a label that arrives late enters where its sample stands, and the sum over what is known now is what it
-would have been if samples came in the order of their labels.
+The wealth of a gambler is a product over the labelled samples since the start, in any order. So a late label
+counts in the window of its sample.
 
-With a baseline the hypothesis is that shares are still those of which the baseline is a sample. What is
-known of them is their posterior distribution under a Dirichlet(1/2) prior, and the evidence is a Bayes
-factor: one on average over that posterior, so that false alarms are bounded on average over what the baseline
-leaves uncertain.
+With a baseline, the hypothesis is that the true shares have not changed since. Their posterior distribution
+has a Dirichlet(1/2) prior. The evidence is a Bayes factor with mean one over that posterior, so false alarms
+are bounded on average over it.
 
 References:
     Henzi and Ziegel, "Valid sequential inference on probability forecast performance", Biometrika 109, 2022.
@@ -37,16 +35,17 @@ from numpy.typing import NDArray
 from scipy.special import betaln, expit, gammaln, log_expit, logit, logsumexp
 
 from calibrant.evaluation.resampling.events import Matrix, Vector
+from calibrant.evaluation.resampling.resamples import block_bounds
 
 Tensor3: TypeAlias = NDArray[np.float64]
 
 SLOPES = (0.5, 0.7, 0.85, 1.0, 1.18, 1.4, 2.0)
 SHIFTS = (-1.0, -0.3, -0.1, -0.03, 0.0, 0.03, 0.1, 0.3, 1.0)
 GAMBLERS = np.array([each for each in itertools.product(SLOPES, SHIFTS) if each != (1.0, 0.0)])
-SHIFTERS = np.array([(1.0, shift) for shift in SHIFTS if shift])
-"""For the classes, of which there may be many: more or less frequent than stated."""
-WAVES = np.array([np.eye(5)[k] * size for k in range(5) for size in (-0.5, -0.2, 0.2, 0.5)])
-"""Errors of both signs along the scale of one event, by polynomials of the orders 2 to 6."""
+SHIFTERS = np.array(
+    [(1.0, shift) for shift in SHIFTS if shift]
+)  # for the classes: more or less frequent than stated
+WAVES = np.array([np.eye(5)[k] * size for k in range(5) for size in (-0.5, -0.2, 0.2, 0.5)])  # orders 2 to 6
 BENDERS = np.block([[GAMBLERS, np.zeros((len(GAMBLERS), 5))], [np.tile([1.0, 0.0], (len(WAVES), 1)), WAVES]])
 
 CERTAIN = 1e-6
@@ -62,44 +61,33 @@ def log_wealth(
     gamblers: Matrix,
     clusters: NDArray[np.int64] | None = None,
 ) -> Matrix:
-    """Logarithm of what each gambler's bets in each window multiply to, ``(windows, gamblers)``.
+    """Log of each gambler's wealth factor in each window, ``(windows, gamblers)``.
 
-    Probabilities within 1e-6 of 0 or 1 are bet on as if they were that far from it. Such a bet never gains if
-    a nearly certain outcome occurs, so it pays one on average at most, whatever the probability.
+    A row of ``gamblers`` holds slope, shift and the factors of m polynomials of the rank, ``(2 + m,)``.
+    Probabilities within 1e-6 of 0 or 1 count as that far from it. Such a bet never gains if a nearly certain
+    outcome occurs, so it pays one on average at most, whatever the probability.
 
-    The bets on the samples of one of ``clusters`` (by numbers from 0, each in a single window) are made with
-    equal parts of the wealth. Their mean is one on average, however these samples depend on each other.
-
-    Args:
-        probs: What was stated of the event, ``(N,)``.
-        outcomes: Whether it occurred.
-        windows: The window of each sample.
-        num_windows: How many there are.
-        gamblers: Slope, shift, and a factor for each polynomial of the rank, if any ``(gamblers, 2 + m)``.
-        clusters: Which samples depend on each other.
+    Samples of one of ``clusters`` (numbers from 0, each in a single window) share a stake equally. The mean
+    of their bets is one on average, however the samples depend on each other.
     """
     found = np.zeros((num_windows, len(gamblers)))
     bends = _polynomials(probs, windows, num_windows, gamblers.shape[1] - 2)
-    if clusters is not None:
-        order = np.argsort(clusters, kind="stable")
-        starts = np.flatnonzero(np.diff(clusters[order], prepend=-1))
-        for column in range(len(gamblers)):  # one by one: a table of all bets would not fit into memory
-            one = gamblers[column : column + 1]
-            bets = _log_bets(probs[order], outcomes[order], bends[order], one)[:, 0]
-            sizes = np.diff(np.append(starts, len(bets)))
-            means = np.logaddexp.reduceat(bets, starts) - np.log(sizes)
-            np.add.at(found[:, column], windows[order][starts], means)
-        return found
-    rows = max(1, _PIECE // len(gamblers))
-    for start in range(0, len(probs), rows):
-        part = slice(start, start + rows)
-        bets = _log_bets(probs[part], outcomes[part], bends[part], gamblers)
-        np.add.at(found, windows[part], bets)
+    codes = np.arange(len(probs)) if clusters is None else clusters
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for first, last in block_bounds(len(starts), _PIECE // len(gamblers) * len(starts) // len(probs)):
+        rows = order[starts[first] : starts[last] if last < len(starts) else None]
+        bets = _log_bets(probs[rows], outcomes[rows], bends[rows], gamblers)
+        own = starts[first:last] - starts[first]
+        if clusters is not None:
+            sizes = np.diff(own, append=len(rows))
+            bets = np.logaddexp.reduceat(bets, own) - np.log(sizes)[:, None]
+        np.add.at(found, windows[rows[own]], bets)
     return found
 
 
 def _polynomials(probs: Vector, windows: NDArray[np.int64], num_windows: int, number: int) -> Matrix:
-    """Legendre polynomials, from the second order on, of the rank among what was stated by then."""
+    """Legendre polynomials, from order 2, of the rank among the predictions until the window's end."""
     if not number:
         return np.zeros((len(probs), 0))
     stated = probs.clip(CERTAIN, 1 - CERTAIN)
@@ -122,36 +110,19 @@ def _log_bets(probs: Vector, outcomes: Vector, bends: Matrix, gamblers: Matrix) 
 
 
 def log_mean_wealth(bets: Matrix) -> Matrix:
-    """Mean wealth of gamblers who begin at a window, at the end of another: ``log E[begun, ended]``.
-
-    Args:
-        bets: Logarithms of what the bets of each window multiply to, ``(windows, gamblers)``.
-
-    Returns:
-        Square; minus infinity where a window ends before the gambler begins.
-    """
-    total = np.cumsum(bets, 0)
-    before = np.vstack([np.zeros_like(total[:1]), total[:-1]])
-    found = np.full((len(bets), len(bets)), -np.inf)
-    for begun in range(len(bets)):
-        found[begun, begun:] = logsumexp(total[begun:] - before[begun], axis=1) - np.log(bets.shape[1])
-    return found
+    """Log mean wealth ``log E[begun, ended]`` of ``(windows, gamblers)``; -inf before the start."""
+    return _since(bets, lambda since: np.asarray(logsumexp(since, axis=1)) - np.log(bets.shape[1]))
 
 
 def log_change(counts: Matrix, baseline: Vector) -> Matrix:
-    r"""Evidence that the shares of some cells are not the baseline's: ``log E[begun, ended]``.
+    r"""Evidence that the shares of some cells differ from the baseline's: ``log E[begun, ended]``.
 
-    With the counts n of a window's samples in the cells, :math:`n_0` of the baseline's, and
-    :math:`M(n \mid \alpha)` the mean likelihood of a sequence where the shares have a Dirichlet distribution,
+    With the counts n ``(windows, cells)`` of samples, :math:`n_0` ``(cells,)`` of the baseline, and
+    :math:`M(n \mid \alpha)` the mean likelihood of a sequence whose shares have a Dirichlet distribution,
 
     .. math:: E = M(n \mid 1/2) \, / \, M(n \mid n_0 + 1/2) ,
 
-    which is one on average where the shares are those of the baseline, whose posterior says what is known of
-    them.
-
-    Args:
-        counts: Samples of each window in each cell, ``(windows, cells)``.
-        baseline: Those of the baseline, ``(cells,)``.
+    which has mean one if the shares follow the baseline's posterior.
     """
     prior = np.full_like(baseline, 0.5)
     return _since(
@@ -161,13 +132,9 @@ def log_change(counts: Matrix, baseline: Vector) -> Matrix:
 
 
 def log_tilted(counts: Tensor3, baseline: Matrix) -> Matrix:
-    """Like :func:`log_change`, for many bins of samples that did not occur and did: ``log E[begun, ended]``.
+    """Evidence like :func:`log_change`, for bins of absent and present outcomes ``(windows, bins, 2)``.
 
     Gamblers bet that in every bin the log-odds are ``a`` times those of the baseline, plus ``b``.
-
-    Args:
-        counts: Samples of each window in each bin that did not occur, and did, ``(windows, bins, 2)``.
-        baseline: Those of the baseline, ``(bins, 2)``.
     """
     posterior = baseline + 0.5
     log_odds = np.log(posterior[:, 1] / posterior[:, 0])
@@ -183,7 +150,7 @@ def log_tilted(counts: Tensor3, baseline: Matrix) -> Matrix:
 
 
 def _since(counts: Tensor3, evidence: Callable[[Tensor3], Vector]) -> Matrix:
-    """The evidence of the counts from the beginning of a window to the end of another."""
+    """Evidence ``log E[begun, ended]`` of the counts between all pairs of windows."""
     total = np.cumsum(counts, 0)
     before = np.concatenate([np.zeros_like(total[:1]), total[:-1]])
     found = np.full((len(counts), len(counts)), -np.inf)
@@ -201,17 +168,13 @@ def _log_mean(counts: Matrix, prior: Vector) -> Vector:
 
 
 def mean_of(evidence: list[Matrix], weights: list[float]) -> Matrix:
-    """Weighted mean of several ``log E[begun, ended]``, which is such evidence too."""
+    """Log of the weighted mean of several ``E[begun, ended]``."""
     shares = np.log(weights)[:, None, None]
     return np.asarray(logsumexp(np.stack(evidence) + shares, axis=0))
 
 
 def over_starts(evidence: Matrix) -> Vector:
-    """The evidence at the end of each window, of whoever began by then, in logarithms.
-
-    The share 1 / (j (j + 1)) of the first stake begins at window j = 1, 2, ...; what has not begun is still
-    in the pocket.
-    """
+    """Log evidence at the end of each window; the share 1 / (j (j + 1)) of the stake begins at window j."""
     num_windows = len(evidence)
     begun = np.arange(1, num_windows + 1)
     shares = -np.log(begun * (begun + 1.0))
@@ -220,5 +183,5 @@ def over_starts(evidence: Matrix) -> Vector:
 
 
 def most_likely_start(evidence: Matrix, ended: int) -> int:
-    """The window from which the evidence until ``ended`` is strongest."""
+    """Start window of the strongest evidence until ``ended``."""
     return int(np.argmax(evidence[: ended + 1, ended]))

@@ -68,14 +68,14 @@ def monitor(
     command: str | None = None,
     progress: Callable[[float], None] = lambda _: None,
 ) -> Monitoring:
-    r"""Watch the calibration of a model in use; the answer may be asked for again after every batch.
+    r"""Watch the calibration of a deployed model; call again after every batch.
 
     Without a baseline it tests whether the predicted probabilities are right: of the top label and of each
     class, or of each label. With one it tests whether, at the same predicted probability (in ten bins of the
     baseline's samples), outcomes occur as often as then. Notes report whether the confidences, predicted
-    classes or true classes have changed, which alone is no alarm. With several classes half of the stake is
-    on the top label and half on the classes, in equal
-    parts: evidence of the top label alone counts half, so it must reach twice as much for an alarm.
+    classes or true classes have changed, which by itself raises no alarm. With several classes, half
+    of the stake is on the top label and half on the classes, in equal parts. So evidence of the top label
+    alone must reach twice as much for an alarm.
 
     The tests are e-processes (see :mod:`calibrant.evaluation.monitoring.evidence`): a model under the
     hypothesis ever raises an alarm with probability ``false_alarms`` at most, however often you look and
@@ -84,20 +84,20 @@ def monitor(
 
     Args:
         stream: Predictions since the monitor began.
-        times: When each was made, ``(N,)``: dates, or numbers in any unit.
+        times: Time of each prediction, ``(N,)``: dates, or numbers in any unit.
         window: Length of a window: ``"1d"``, ``"12h"``, ``"30min"``, ``"1w"`` for dates, or a number.
-        labelled: Which samples have a label by now, ``(N,)``; by default all. Whether a label is known may
-            depend on the stated probabilities, but not on the label: where positives, say, are known first,
-            give a ``label_delay``.
-        label_delay: How long it takes until all labels of a window are known, in the form of ``window``;
+        labelled: True for samples with a label by now, ``(N,)``; by default all. Missing labels may depend
+            on the stated probabilities, but not on the labels: if positives, say, are known first, give a
+            ``label_delay``.
+        label_delay: Time until all labels of a window are known, in the form of ``window``;
             younger windows wait. Labels that are missing then still get a note.
         baseline: Predictions with labels from before, such as those that the model was accepted on.
         against: ``"stated"``, ``"baseline"``, or ``"drift"``: whether the stated probabilities are
-            distributed as in the baseline, which needs no labels. By default the baseline where there is
-            one, or drift where no label is known.
-        false_alarms: The probability of an alarm, ever, where nothing is wrong.
-        positive_class: With two classes the one that is judged, as in :func:`calibrant.evaluate`.
-        cluster: Which samples depend on each other, as in :func:`calibrant.evaluate`: patients, sessions.
+            distributed as in the baseline, which needs no labels. By default the baseline if there is one,
+            or drift if no label is known.
+        false_alarms: The probability of ever raising an alarm if nothing is wrong.
+        positive_class: With two classes the one that is monitored, as in :func:`calibrant.evaluate`.
+        cluster: Clusters of dependent samples, as in :func:`calibrant.evaluate`: patients, sessions.
             Clusters then must be independent, and samples of one need not be; a cluster counts with the
             samples of the window where it began. ``"groups"`` also means those of the baseline; if names are
             given, the baseline must have clusters of its own.
@@ -105,7 +105,7 @@ def monitor(
         bootstrap: Resamples for the intervals of a window.
         seed: Random seed of these.
         command: The command line to record, if there was one.
-        progress: Told the share of the work that is done.
+        progress: Called with the share of the work that is done.
 
     Returns:
         The numbers of each window with intervals, and the tests with their evidence over time.
@@ -118,7 +118,7 @@ def monitor(
     Note:
         Against a baseline, the probability of a false alarm is an average over what the baseline leaves
         uncertain. Intervals of a window have their level there alone: of a hundred windows five are outside.
-        Only the tests account for looking often. Where labels arrive late, the evidence of a past window
+        Only the tests account for looking often. If labels arrive late, the evidence of a past window
         changes as they come in; with clusters the bound holds for looks at windows that wait for none. An
         alarm comes some windows after a change, the sooner the larger it is.
 
@@ -170,7 +170,9 @@ def monitor(
         baseline = _as_baseline(
             _in_clusters_too(baseline, cluster), stream, positive_class, labelled=are_known
         )
-        before = sample_per_cluster(baseline, seed)
+        before = baseline
+        if baseline.clusters is not None:
+            before, _ = sample_per_cluster(baseline, np.zeros(baseline.num_samples, dtype=np.int64), seed)
         tests += [change_test(single, before, decides=against == "baseline")] if are_known else []
         tests += drift_tests(single, before, labelled=are_known, decides=against == "drift")
     procedure = Procedure(
@@ -300,5 +302,5 @@ def _windows(
 
 def _mean_stated(part: Predictions) -> dict[str, Estimate]:
     quantity = MEAN_PROBABILITY if part.kind in MEAN_PROBABILITY.kinds else MEAN_CONFIDENCE
-    stated = [np.average(probs, weights=part.weights) for _, probs in stated_probs(part)]
+    stated = [np.average(event.probs, weights=part.weights) for event in stated_probs(part)]
     return {quantity.key: Estimate(value=float(np.mean(stated)), reason="no interval without labels")}

@@ -22,10 +22,8 @@ class Window:
     end: str  # not included
     num_samples: int
     num_labelled: int
-    end_seconds: float | None
-    """The end of a window of dates, in seconds since 1970, UTC."""
-    metrics: Mapping[str, Estimate]
-    """Measured on the labelled samples; each interval has its level in this window alone."""
+    end_seconds: float | None  # end of a window of dates, in seconds since 1970, UTC
+    metrics: Mapping[str, Estimate]  # of the labelled samples; the level holds in this window alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +32,7 @@ class SequentialTest:
 
     key: TestKey
     title: str
-    decides: bool
-    """Whether an alarm of it is the monitor's."""
+    decides: bool  # whether its alarm is the monitor's
     log10_evidence: tuple[float, ...]  # at the end of each window
     log10_threshold: float
     alarm: int | None  # the first window at whose end the threshold was reached
@@ -46,7 +43,7 @@ class SequentialTest:
 
 @dataclass(frozen=True, kw_only=True)
 class Monitoring(AsJson):
-    """The answer of :func:`~calibrant.evaluation.monitor`, with a JSON form."""
+    """Result of :func:`~calibrant.evaluation.monitor`, with a JSON form."""
 
     schema_version: int
     passed: bool
@@ -70,5 +67,5 @@ class Monitoring(AsJson):
 
     @classmethod
     def from_json(cls, text: str) -> Monitoring:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         return adapter_of(Monitoring).validate_json(text)

@@ -1,4 +1,4 @@
-"""Which window each sample falls into."""
+"""Windows of time, and the events that are monitored."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,54 +20,48 @@ from calibrant.predictions.two_classes import event_title
 
 @dataclass(frozen=True)
 class Event:
-    """Stated probabilities of one thing, and whether it occurred."""
+    """Predicted probabilities and outcomes of one event."""
 
     name: str
     probs: Vector
     outcomes: Vector
     gamblers: Matrix
-    share: float
-    """Its share of the stake, before anything is known."""
+    share: float  # of the stake
 
 
 def events_of(predictions: Predictions) -> Iterator[Event]:
-    """Each event in turn; of several classes half of the stake goes to the top label."""
-    if predictions.kind == "top_label":
-        yield _top_label(predictions, 1.0)
-    elif predictions.kind == "binary":
-        outcomes = np.asarray(predictions.labels, dtype=np.float64)
-        yield Event(event_title(predictions.class_names), predictions.probs.numpy(), outcomes, BENDERS, 1.0)
-    else:
-        several = predictions.kind == "multilabel"
-        if not several:
-            yield _top_label(predictions, 0.5)
-        probs, labels = predictions.probs.numpy(), np.asarray(predictions.labels)
-        names = predictions.class_names or tuple(str(each) for each in range(probs.shape[1]))
-        for column, name in enumerate(names):
-            outcomes = (labels[:, column] if several else labels == column).astype(np.float64)
-            share = 1.0 if several else 0.5
-            gamblers = BENDERS if several else SHIFTERS
-            yield Event(name, probs[:, column], outcomes, gamblers, share / len(names))
+    """Each event in turn, with no outcomes if there are no labels.
+
+    With several classes half of the stake goes to the top label.
+    """
+    kind, known = predictions.kind, predictions.has_labels
+    nothing, labels = np.empty(0), np.asarray(predictions.labels)
+    if kind in {"top_label", "multiclass"}:
+        correct = predictions.correct.numpy().astype(np.float64) if known else nothing
+        share = 1.0 if kind == "top_label" else 0.5
+        yield Event("top label", predictions.confidence.numpy(), correct, BENDERS, share)
+    if kind == "top_label":
+        return
+    share, gamblers = (0.5, SHIFTERS) if kind == "multiclass" else (1.0, BENDERS)
+    probs = predictions.probs.numpy().reshape(predictions.num_samples, -1)
+    names = (event_title(predictions.class_names),) if kind == "binary" else names_of(predictions)
+    for column, name in enumerate(names):
+        occurs = labels[:, column] if labels.ndim == 2 else labels == (1 if kind == "binary" else column)
+        outcomes = occurs.astype(np.float64) if known else nothing
+        yield Event(name, probs[:, column], outcomes, gamblers, share / len(names))
 
 
-def stated_probs(predictions: Predictions) -> list[tuple[str, Vector]]:
-    """Stated probabilities of the top label, the positive class, or each label; no labels are needed."""
-    if predictions.kind in {"top_label", "multiclass"}:
-        return [("top label", predictions.confidence.numpy())]
-    probs = predictions.probs.numpy()
-    if predictions.kind == "binary":
-        return [(event_title(predictions.class_names), probs)]
-    names = predictions.class_names or tuple(str(each) for each in range(probs.shape[1]))
-    return list(zip(names, probs.T, strict=True))
+def stated_probs(predictions: Predictions) -> list[Event]:
+    """The top label, the positive class, or each label; no labels are needed."""
+    return list(takewhile(lambda event: event.gamblers is BENDERS, events_of(predictions)))
 
 
-def _top_label(predictions: Predictions, share: float) -> Event:
-    outcomes = predictions.correct.numpy().astype(np.float64)
-    return Event("top label", predictions.confidence.numpy(), outcomes, BENDERS, share)
+def names_of(predictions: Predictions) -> tuple[str, ...]:
+    return predictions.class_names or tuple(str(each) for each in range(predictions.num_classes or 0))
 
 
 def stated_classes(predictions: Predictions) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
-    """The class predicted of each sample; None where only its confidence is known, or there are labels."""
+    """Predicted class of each sample; ``None`` for top-label and multilabel predictions."""
     if predictions.kind == "multiclass":
         return predictions.values.argmax(1).numpy()
     if predictions.kind == "binary":
@@ -97,15 +92,7 @@ def when(edge: str) -> str:
 
 
 def windows_of(times: NDArray[np.generic], window: str | float) -> Windows:
-    """Windows of a length that the caller chose before looking at the labels.
-
-    Args:
-        times: When each sample was predicted, ``(N,)``: dates (``datetime64``), or numbers in any unit.
-        window: For dates a text such as ``"1d"``, ``"12h"``, ``"30min"``, ``"1w"``; for numbers a number.
-
-    Raises:
-        InputError: If a time is missing, the window does not go with the times, or there would be too many.
-    """
+    """Split times into windows, of a span such as ``"12h"`` for dates, else of a number."""
     if np.issubdtype(times.dtype, np.datetime64):
         dates = times.astype("datetime64[s]")
         if np.isnat(dates).any():
@@ -146,7 +133,7 @@ def ripe(times: NDArray[np.generic], windows: Windows, delay: str | float) -> ND
 def _indices(
     times: NDArray[np.int64] | NDArray[np.float64], length: float, origin: float
 ) -> tuple[int, NDArray[np.int64]]:
-    """The number of the first window, and how many windows later each sample falls."""
+    """Number of the first window, and each sample's window counted from it."""
     numbers = np.floor((times - origin) / length).astype(np.int64)
     first, last = int(numbers.min()), int(numbers.max())
     if last - first >= MOST:
@@ -167,5 +154,4 @@ def _seconds(window: object, name: str = "window") -> int:
 
 
 def _in_full(number: float) -> str:
-    """A number with all its digits, as those of seconds since 1970."""
     return f"{number:.0f}" if number.is_integer() and abs(number) < 1e19 else f"{number:.15g}"

@@ -35,7 +35,7 @@ def hashed(numbers: Indices) -> Hashes:
 
 
 def fingerprint(rows: Indices, held: Indices | Vector) -> int:
-    """A hash of what rows hold, such as labels, whatever the order of the rows."""
+    """An order-independent hash of the values in rows."""
     bits = held.view(np.uint64) if held.dtype == np.float64 else held.astype(np.uint64)
     mixed = (rows.astype(np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * (2 * bits + 1)
@@ -51,20 +51,16 @@ Rule = Literal["split", "halves", "all"]
 class Deal:
     """The batch of every row, by a hash of its number, or of the name of its cluster, which stays whole.
 
-    So batches are random samples, in whatever order the rows come, and all processes that read parts of a
-    table assign batches alike. Few rows are spread evenly: each is a batch if there are no more rows than
-    batches.
+    So batches are random samples whatever the order of rows, and all processes assign the same batches. Few
+    rows are spread evenly: each is a batch if there are no more rows than batches.
     """
 
     num_batches: int
-    few: int
-    """How many rows there are, if these are few; else 0."""
-    rule: Rule
-    """Which rows to fit on, and which to judge: as the table says, every other batch, or all for either."""
+    few: int  # number of rows if these are few, else 0
+    rule: Rule  # rows to fit and to test on: as marked, every other batch, or all for either
 
     @classmethod
     def of(cls, table: PartitionedPredictions, num_bins: int, *, fits: bool) -> Deal:
-        """A deal with as many batches as memory allows."""
         several = table.kind == "multilabel"
         room = ROOM // (table.num_classes * (bytes_of_a_label(num_bins) if several else num_bins * 24))
         number = min(MOST_BATCHES, max(LEAST_BATCHES, room), table.num_samples)
@@ -91,7 +87,6 @@ class Deal:
         return part.num_rows / (2 if self.rule == "halves" else 1)
 
     def rows(self, piece: Piece, half: Half) -> tuple[Indices, Indices]:
-        """The rows to fit or to judge on and their batches."""
         batches = self.batches(piece)
         if self.rule == "all":
             return np.arange(len(batches)), batches

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
 
 from calibrant._math.fine_cells import (
     CELL_SUMS,
@@ -19,21 +18,20 @@ from calibrant._math.fine_cells import (
     num_fine,
     rank_in_cells,
 )
-from calibrant._math.mass_sketch import shared_out
 from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.quantities import AUROC
 from calibrant.evaluation.quantity import EVENT, EventError, EventInfluence
 from calibrant.evaluation.resampling.clusters import cluster_totals
-from calibrant.evaluation.resampling.event_cells import BIN_KINDS
+from calibrant.evaluation.resampling.event_cells import BIN_KINDS, bin_matrix
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.ranking import auroc_influence
 
 MOST_EVENTS = 1 << 20  # samples, of whose top labels all are kept: 8 MiB
 MOST_KEPT = 1 << 22  # probabilities of all classes: 32 MiB
 EVENT_BITS, CLASS_BITS, FEWEST_BITS = 13, 7, 3
-ROOM = 1 << 21  # bytes of the cells of all classes, where the fewest bits fit in
+ROOM = 1 << 21  # bytes of the cells of all classes, if the fewest bits fit
 ENOUGH_BATCHES, FEWEST_BATCHES = 64, 24  # to tell how far areas vary
-MOST_ROOM = 1 << 25  # bytes of the cells of these; there are none where they need more
+MOST_ROOM = 1 << 25  # bytes of their cells; none are kept beyond
 NO_INTERVAL = "no interval: there are too many classes to keep their order for each batch"
 
 
@@ -41,7 +39,7 @@ class Areas(NamedTuple):
     """AUROC of each column (None if undefined), and each batch's influence on their mean."""
 
     areas: tuple[float | None, ...]
-    totals: Vector | None  # (F,) of those with samples; None where it is not known
+    totals: Vector | None  # (F,) of those with samples; None if not known
 
 
 @dataclass(kw_only=True)
@@ -50,10 +48,9 @@ class ExactScores:
 
     num_batches: int
     _parts: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
-    """Probabilities, labels, weights if there are any, and batches."""
+    """Probabilities, labels, weights if any, and batches."""
 
     def add(self, probs: Matrix, labels: Indices, weights: Vector | None, batches: Indices) -> None:
-        """Add samples; those without weight do not count."""
         counts = slice(None) if weights is None else weights > 0
         mass = None if weights is None else weights[counts]
         found = probs[counts].copy(), labels[counts].astype(np.int32), mass, batches[counts].astype(np.int16)
@@ -91,27 +88,18 @@ class ExactScores:
 
 @dataclass(frozen=True)
 class Column:
-    """An event: all its samples, or its cells, each as two ties: what happened, and what did not."""
+    """An event: its samples, or its cells, each as two ties with outcomes 1 and 0."""
 
     events: Events
-    cells: Matrix | None = None  # (K, 3), those that hold samples
-    whole: bool = True
-    """Whether each sample counts one."""
 
     def error(self, error: EventError, num_bins: int) -> float | None:
-        """The error; None where bins know it, whose sums are kept elsewhere, or samples are needed.
-
-        Cells that the edge of a bin divides are shared out.
-        """
-        event, kernel = self.events, error.kernel
-        if (kernel is None and self.cells is not None) or (
-            kernel is not None and BIN_KINDS[kernel] == "width"
-        ):
+        """The error; None if bins kept elsewhere give it, or samples are needed; cut cells are shared."""
+        event, kernel, in_cells = self.events, error.kernel, self.events.cells is not None
+        if (kernel is None and in_cells) or (kernel is not None and BIN_KINDS[kernel] == "width"):
             return None
-        if kernel == "mass l1" and self.cells is not None:
-            mass, stated, happened = (torch.from_numpy(np.ascontiguousarray(each)) for each in self.cells.T)
-            gaps = shared_out(mass, stated - happened, num_bins=num_bins, whole=self.whole)
-            return float(gaps.abs().sum() / mass.sum())
+        if kernel == "mass l1" and in_cells:
+            gaps = bin_matrix(event, num_bins)[num_bins:] @ (event.outcomes - event.confidences)
+            return float(np.abs(gaps).sum() / event.mass.sum())
         return error.value(event.confidences, event.outcomes, event.weights, num_bins)
 
 
@@ -150,23 +138,22 @@ class BinnedScores:
         cells = cells[cells[:, MASS] > 0]
         mass, stated, happened = cells.T
         weights = np.concatenate([happened, np.maximum(mass - happened, 0.0)])
-        means, some = np.tile(np.clip(stated / mass, 0.0, 1.0), 2), weights > 0
-        event = Events(means[some], np.repeat([1.0, 0.0], len(mass))[some], weights[some])
-        return Column(event, cells, whole=not self.weighted)
+        some = weights > 0
+        means, weights = np.tile(np.clip(stated / mass, 0.0, 1.0), 2)[some], weights[some]
+        numbers = None if self.weighted else weights
+        outcomes = np.repeat([1.0, 0.0], len(mass))[some]
+        return Column(Events(means, outcomes, weights, numbers=numbers, cells=means))
 
 
 @dataclass(kw_only=True)
 class BinnedClassScores:
-    """Mass and what happened ``(2, D, K)`` in cells of each column, and in fewer cells of some batches."""
+    """Mass and outcomes ``(2, D, K)`` in cells of each column, and in fewer cells for some batches."""
 
     num_columns: int
     num_batches: int
-    clusters: bool
-    """Whether batches hold clusters; all of these are used, as there may be few."""
-    of_event: int = EVENT_BITS
-    """Bits of a single column."""
-    every: int = field(init=False)
-    """One batch in this many is used."""
+    clusters: bool  # whether batches hold clusters; then all are used, as there may be few
+    of_event: int = EVENT_BITS  # bits of a single column
+    every: int = field(init=False)  # one batch in this many is used
     bits: int = field(init=False)
     cells: Matrix = field(init=False)
     of_groups: Matrix = field(init=False)
@@ -191,7 +178,7 @@ class BinnedClassScores:
         self.of_groups += other.of_groups
 
     def areas(self, filled: Indices) -> Areas:
-        """Ties within a cell count one half, or by the slope of neighbouring cells if cells are wide."""
+        """AUROC from cells; ties within one count one half, or by neighbouring slopes if cells are wide."""
         coarse, num_groups = coarse_of(self.bits), self.of_groups.shape[1]
         areas, totals = list[float | None](), np.zeros(num_groups)
         spread = np.zeros(2)  # of the influences, and of their means in coarse cells
@@ -232,7 +219,7 @@ class BinnedClassScores:
 def _within(held: Indices, happened: Vector, others: Vector) -> float:
     """AUROC missed by counting a cell's samples as tied, if densities are linear within it.
 
-    With slopes a and b, as shares of the cell's mass, the first lies above the second with the chance
+    With slopes a and b, as shares of the cell's mass, the first lies above the second with probability
     1/2 + (a - b) / 12; slopes are half the differences of the neighbours, and all but two terms cancel.
     """
     beside = np.diff(held) == 1
@@ -240,19 +227,15 @@ def _within(held: Indices, happened: Vector, others: Vector) -> float:
     return float((rising - falling)[beside].sum()) / 12
 
 
-TopLabelScores: TypeAlias = ExactScores | BinnedScores
-"""One event: its probability, or the confidence that the prediction is right."""
-ClassScores: TypeAlias = ExactScores | BinnedClassScores
-"""The probabilities of all classes ``(P, D)``, of which that of the label happens."""
+TopLabelScores: TypeAlias = ExactScores | BinnedScores  # one event: its probability, or the confidence
+ClassScores: TypeAlias = ExactScores | BinnedClassScores  # of all classes ``(P, D)``
 
 
 def top_of(num_samples: int, num_batches: int) -> TopLabelScores:
-    """Empty scores: exact for few samples, in fine cells for more."""
     return ExactScores(num_batches=num_batches) if num_samples <= MOST_EVENTS else BinnedScores()
 
 
 def ranks_of(num_columns: int, num_samples: int, num_batches: int, *, clusters: bool) -> ClassScores:
-    """Empty scores of all classes; ``clusters`` says whether batches are of clusters."""
     if num_samples * num_columns <= MOST_KEPT:
         return ExactScores(num_batches=num_batches)
     return BinnedClassScores(num_columns=num_columns, num_batches=num_batches, clusters=clusters)

@@ -1,4 +1,4 @@
-"""Tables in parts to evaluate: random rows to fit on, and sums over batches of rows to test by."""
+"""Evaluation of tables in parts: random rows for fitting, and sums over batches for testing."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ from calibrant.predictions.partitioned import Part, PartitionedPredictions, Piec
 from calibrant.predictions.source import Source as File
 from calibrant.predictions.to_event import to_repair
 
-SAMPLED_PARTS = 32  # or as many as hold the rows wanted, spread evenly over the table
-LOOKED_AT = 2000  # test samples, to find what is odd about the scores
+SAMPLED_PARTS = 32  # or enough to hold the requested rows, spread evenly over the table
+LOOKED_AT = 2000  # test samples, to look for odd scores
 MOST_FAMILIAR = 1 << 16  # rows that out-of-distribution samples are compared with
 TOO_MANY = f"Groups were not tested: there are more than {MAX_GROUPS}, whose sums would not fit into memory."
 Calibrators: TypeAlias = tuple[Calibrator | None, ...]
@@ -68,7 +68,6 @@ def _no_sums(
 def _sums_of_part(
     table: PartitionedPredictions, deal: Deal, num_bins: int, calibrators: Calibrators, part: Part
 ) -> tuple[tuple[AnySums, ...], list[str]]:
-    """The sums of every arm, in one pass, and what had to be repaired."""
     arms, repairs = _no_sums(table, deal, num_bins, calibrators), list[str]()
     with one_thread():
         for piece in table.pieces(part):
@@ -99,7 +98,6 @@ def summed(
     spread: Spread = here,
     tell: Callable[[float], None] = lambda _: None,
 ) -> tuple[tuple[AnySums, ...], tuple[str, ...]]:
-    """The sums of all parts for each arm, added in their order, and what had to be repaired."""
     given = table, deal, num_bins, calibrators
     arms = _no_sums(*given)
     repairs = added_up(arms, partial(_sums_of_part, *given), table.parts, spread=spread, tell=tell)
@@ -108,12 +106,10 @@ def summed(
     return arms, (f"{repairs[0]} So it is in {plural(len(repairs), 'piece')} of the table.",)
 
 
-Rows: TypeAlias = dict[str, Any]
-"""Some rows, as the arguments of `PartitionedPredictions.predictions`."""
+Rows: TypeAlias = dict[str, Any]  # arguments of `PartitionedPredictions.predictions`
 
 
 def _rows(piece: Piece, chosen: Indices, *, groups: bool) -> Rows:
-    """Rows of a piece, with their groups if asked for."""
     arrays = {"scores": piece.scores, "labels": piece.labels, "weights": piece.weights}
     names = {"clusters": piece.clusters, "groups": piece.groups if groups else None}
     found: Rows = {name: each[chosen] for name, each in arrays.items() if each is not None}
@@ -122,7 +118,6 @@ def _rows(piece: Piece, chosen: Indices, *, groups: bool) -> Rows:
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:
-    """The rows of all parts, of which there must be one."""
     columns = {name: [part[name] for part in parts] for name in parts[0]}
     join = {"top_k": joined, "clusters": _chained, "groups": _chained}
     return {name: join.get(name, np.concatenate)(each) for name, each in columns.items()}
@@ -140,7 +135,7 @@ def _sample_of_part(
     groups: bool,
     item: tuple[Part, float],
 ) -> Rows:
-    """Random rows of a part, of which the share is given."""
+    """Random rows of a part; ``item`` is the part and the share to draw."""
     part, share = item
     rng = generator(seed, Stream.SAMPLE, 2 * part.number + (half == "fit"))
     drawn: list[Rows] = []
@@ -192,9 +187,9 @@ def weightless(table: PartitionedPredictions, deal: Deal, half: Half) -> InputEr
 
 
 def shares_to_draw(held: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-    """The share of the rows of each part to draw; in expectation every row is as likely.
+    """Share of the rows to draw from each part; every row is equally likely.
 
-    If there are many parts, those under windows are read, which are spread evenly over all rows.
+    If there are many parts, only those in windows are read, spread evenly over all rows.
 
     Example:
         >>> shares_to_draw(np.array([0.0, 30.0, 10.0]), 20)
@@ -214,7 +209,7 @@ def shares_to_draw(held: NDArray[np.float64], number: int) -> NDArray[np.float64
 
 @dataclass(frozen=True, kw_only=True)
 class TableSource(Source):
-    """A table of which random rows are fitted on, and all rows are tested part by part."""
+    """A table: random rows for fitting; all rows are tested, part by part."""
 
     given: PartitionedPredictions
     spread: Spread
@@ -280,7 +275,6 @@ class TableSource(Source):
         return sums, (self._note(sums[0]), *too_many, *repairs)
 
     def _note(self, sums: AnySums) -> str:
-        """A note on batches, which bound memory, and on their effect on the intervals."""
         table, deal, number = self.given, self._deal, sums.num_clusters
         if not number and table.has_weights:
             raise weightless(table, deal, "test")
@@ -357,7 +351,7 @@ def _is_same(one: File, other: File) -> bool:
 def sampled_by_group(
     table: PartitionedPredictions, seed: int, *, spread: Spread
 ) -> tuple[Predictions, tuple[str, ...]]:
-    """Random rows of both halves with their groups, with a note if these are not all."""
+    """Random rows of the fit and test halves, with groups, and a note if rows are left out."""
     deal, most = Deal.of(table, 1, fits=True), MOST_FITTED // table.width
     fit, test = (
         sample(table, deal, half, most, seed=seed, spread=spread, groups=True) for half in ("fit", "test")
@@ -405,12 +399,10 @@ class Positions:
                 )
 
 
-ToFit: TypeAlias = PartitionedPredictions | Positions
-"""Source of rows to fit on, part by part."""
+ToFit: TypeAlias = PartitionedPredictions | Positions  # rows to fit on, part by part
 
 
 def _sums_to_fit(table: ToFit, deal: Deal, points: Sequence[Point], part: Any) -> Matrix:
-    """Sums over the rows of a part to fit on."""
     sums = nothing(points)
     with one_thread():
         for piece in table.pieces(part):

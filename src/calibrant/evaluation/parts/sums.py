@@ -9,6 +9,7 @@ from typing import ClassVar, Self, TypeAlias
 import numpy as np
 import torch
 
+from calibrant._math.binning import width_edges
 from calibrant._math.decimals import plural
 from calibrant._math.dense_sums import CELL_SUMS, COUNT, INFINITE
 from calibrant._math.errors import InputError
@@ -23,7 +24,7 @@ from calibrant.evaluation.dense.sums import (
     num_cells,
     within_cells,
 )
-from calibrant.evaluation.judging.groups import MEANS, Group, large_groups, ratios_of_event, rows_of_groups
+from calibrant.evaluation.judging.groups import Group, large_groups, rows_of_groups
 from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, mean_error
 from calibrant.evaluation.parts.dealing import fingerprint
 from calibrant.evaluation.parts.ranked import (
@@ -54,27 +55,19 @@ MAX_GROUPS = 200
 class BatchSums(Sums):
     """Sums of one arm: cells of confidence ``(G, K, 2, 8)`` and bins of classes ``(G, C, B, 3)``.
 
-    Sums of two parts add up to those of both. The order in which parts are added is fixed, so the last bit
-    does not depend on who made them.
+    Sums of parts add up, in a fixed order, so the last bit does not depend on which process made them.
     """
 
     num_batches: int
-    num_samples: int
-    """Upper bound on the number of test samples: few are all kept, more in fine cells."""
-    clusters: bool = False
-    """Whether batches are of clusters."""
-    has_labels: bool = True
-    """Whether true classes identify the samples, and not only which are right."""
-    samples: int = 0
-    """Equal for the same rows, labels and weights, in whatever order they are added."""
-    dealing: int = 0
-    """Equal for the same rows in the same batches."""
+    num_samples: int  # upper bound for the test samples: few are all kept, more in fine cells
+    clusters: bool = False  # whether batches are of clusters
+    has_labels: bool = True  # whether true classes identify samples, not only correctness
+    samples: int = 0  # hash of the rows, labels and weights, in any order
+    dealing: int = 0  # hash of the batch of each row
     groups: dict[str, Matrix] | None = field(default_factory=dict[str, Matrix], init=False)
-    """Sums of the top label in each group ``(G, B, 2, 4)``; None where there are too many groups."""
-    top: TopLabelScores = field(init=False)
-    """Confidences; of two classes, the probability of class 1."""
-    ranks: ClassScores | None = field(init=False)
-    """All classes, or of two the event; None of very many, and of confidences alone."""
+    """Sums of the top label in each group ``(G, B, 2, 4)``; ``None`` if there are too many groups."""
+    top: TopLabelScores = field(init=False)  # confidences; for two classes, the probability of class 1
+    ranks: ClassScores | None = field(init=False)  # None for very many classes, and for confidences
     _cells: Matrix = field(init=False)
     _classes: Matrix = field(init=False)
 
@@ -147,7 +140,7 @@ class BatchSums(Sums):
         self._add_groups(dict(zip(names, found, strict=True)))
 
     def _groups_of(self, piece: Piece, rows: Indices) -> tuple[list[str], Indices]:
-        """Names of groups, and the group of each row; empty where none are kept."""
+        """Names of groups, and the group of each row; empty if none are kept."""
         if piece.groups is None or self.groups is None:
             return [], np.empty(0, np.int64)
         places: dict[str, int] = {}
@@ -212,26 +205,12 @@ def _group(name: str, sums: Matrix) -> Group:
     batch, place, hit = np.nonzero(sums[..., 0])
     mass, stated, numbers, squares = sums[batch, place, hit].T
     clusters = np.unique(batch, return_inverse=True)[1].astype(np.int64)
-    right = hit.astype(np.float64)
-    edges = np.arange(sums.shape[1] + 1) / sums.shape[1]
-    means = within_cells(stated / mass, place, edges)
-    event = Events(means, right, mass, clusters, squares, numbers)
-    ratios = ratios_of_event(event)
-    reduced = ArmStatistics(
-        quantities=MEANS,
-        weights=mass,
-        ratios=ratios,
-        events={"": (event,)},
-        values={key: float(above.sum() / below.sum()) for key, (above, below) in ratios.items()},
-        reasons={},
-        influences={},
-        clusters=clusters,
-    )
-    return Group(name, reduced, int(sums[..., 2].sum()))
+    means = within_cells(stated / mass, place, width_edges(sums.shape[1]).numpy())
+    event = Events(means, hit.astype(np.float64), mass, clusters, squares, numbers)
+    return Group.of(name, (event,), int(sums[..., 2].sum()))
 
 
-BITS = 10
-"""Bits of a label's fine cells, few because there may be many labels."""
+BITS = 10  # of a label's fine cells: few, because there may be many labels
 
 
 @dataclass(kw_only=True)
@@ -241,12 +220,10 @@ class LabelSums(SumsOfParts):
     num_classes: int
     num_bins: int
     num_batches: int
-    num_samples: int
-    """Upper bound on the number of test samples."""
+    num_samples: int  # upper bound for the test samples
     labels: tuple[BatchSums, ...] = field(init=False)
 
-    groups: ClassVar[dict[str, Matrix]] = {}
-    """Groups are evaluated in memory."""
+    groups: ClassVar[dict[str, Matrix]] = {}  # groups are evaluated in memory
 
     def __post_init__(self) -> None:
         size = {"num_bins": self.num_bins, "num_batches": self.num_batches, "num_samples": self.num_samples}
@@ -327,7 +304,6 @@ def _calibrated(piece: Piece, calibrator: Calibrator, *, logits: bool) -> Matrix
 
 
 def _ratios(labels: Sequence[ArmStatistics]) -> Ratios:
-    """Numerators and denominators of each batch, summed over the labels."""
     totals: Ratios = {}
     for each in labels:
         for key, parts in each.ratios.items():
@@ -342,7 +318,7 @@ def _ratios(labels: Sequence[ArmStatistics]) -> Ratios:
 def _add_value(
     found: ArmStatistics, quantity: Quantity, labels: Sequence[ArmStatistics], num_bins: int, denied: int
 ) -> None:
-    """Add a quantity or why it is undefined; errors, slopes and areas are means over labels."""
+    """Add a quantity, or the reason it is undefined; errors, slopes and areas are means over labels."""
     key, computed = quantity.key, quantity.computed
     if isinstance(computed, Ratio):
         above, below = found.ratios[key]

@@ -1,1 +1,1 @@
-"""Chance by resampling: replicates, draws from calibrated models, and the intervals made of them."""
+"""Resampling: bootstrap replicates, draws from calibrated models, and intervals."""

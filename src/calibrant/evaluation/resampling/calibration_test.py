@@ -41,8 +41,8 @@ WEIGHTS = (1.0, 2.0, 1.0, 1.0, 0.5)  # of the statistics in the order above, cho
 POWER = 0.5  # of 1/p in their mean: at 1 the smallest p-value alone would count nearly always
 ORDERS = 3, 6  # of the polynomials
 CELLS = 16  # of equal variance, of which the scan adds up neighbours
-FEWEST_EVENTS = 3  # worth of variance in each: where nothing is expected, a single event stands out
-RANGES = 30  # independent ones that are worth as many as the scan looks at
+FEWEST_EVENTS = 3  # of variance in each: with fewer expected, a single event stands out
+RANGES = 30  # effective number of independent ranges in the scan
 CLUSTERS_EACH = 10  # for each of them, so that the signs of few clusters leave it something to find
 NUM_GROUPS = 256  # of neighbours on the scale, whose residuals are summed
 LEAST_SPREAD = 1e-9  # of a direction, as a share of the largest
@@ -55,8 +55,7 @@ LEAST_SHARE = 0.05  # of the weight, in a range that is named
 class CalibrationTest:
     """Distances from calibration: first the measured one, then draws."""
 
-    evidence: Vector
-    """Logarithm of the weighted mean of the statistics' p-values to the power of -1/2 ``(1 + R,)``."""
+    evidence: Vector  # log of the weighted mean of the p-values to the power of -1/2 ``(1 + R,)``
 
     @property
     def p_value(self) -> float:
@@ -87,7 +86,7 @@ def calibration_test(events: Events, num_draws: int, seed: tuple[int, ...]) -> C
 
 
 def furthest_of(tests: Sequence[CalibrationTest]) -> CalibrationTest:
-    """The test furthest from calibration, of several events that are drawn separately."""
+    """The test of the event furthest off, in the data and in each draw."""
     return CalibrationTest(np.max([each.evidence for each in tests], axis=0))
 
 
@@ -152,8 +151,8 @@ def _quadratic(sums: Matrix) -> Vector:
 def _of_clusters(neighbours: _Neighbours, basis: Matrix, num_draws: int, seed: tuple[int, ...]) -> Matrix:
     """The sums found and drawn ``(m, 1 + R)``: residuals of whole clusters keep or change their signs.
 
-    Residuals know too little of what was not seen: where an event is rare, nearly all have one sign. So in no
-    direction is the noise less than that of independent samples, times the design effect of all directions.
+    If an event is rare, nearly all residuals have one sign and understate the noise. So the noise in each
+    direction is at least that of independent samples times the overall design effect.
     """
     totals = neighbours.of_clusters.T @ basis  # (K, m)
     independent = basis.T @ (basis * neighbours.variance[:, None])
@@ -179,8 +178,7 @@ class _Neighbours:
 
     events: Events
     order: Indices
-    starts: Indices
-    """Where the groups begin among the samples in order."""
+    starts: Indices  # of the groups, among the samples in order
 
     @classmethod
     def of(cls, events: Events) -> _Neighbours:
@@ -204,7 +202,7 @@ class _Neighbours:
         return self.events.confidences[self.order]
 
     def total(self, values: Matrix) -> Matrix:
-        """Sums over the groups of values in this order."""
+        """Sums of ordered values over the groups."""
         return np.add.reduceat(values, self.starts, axis=0)
 
     @cached_property
@@ -221,7 +219,7 @@ class _Neighbours:
         mass = self.total(self.mass)
         mean = self.total(self.mass * self.stated) / mass
         spread = np.average(mean, weights=self.variance if self.variance.any() else mass) - mean
-        spread[np.abs(spread) <= LEAST_SPREAD * mean] = 0.0  # rounding, where all are the same
+        spread[np.abs(spread) <= LEAST_SPREAD * mean] = 0.0  # rounding, if all are equal
         rank = 2 * (np.cumsum(mass) - mass / 2) / mass.sum() - 1
         orders, num_cells = ORDERS, CELLS
         until = np.cumsum(self.variance)

@@ -1,4 +1,4 @@
-"""Any metric under chance: what a calibrated model would show, and whether two models differ."""
+"""Null distribution of any metric, and a paired test of two models."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from calibrant.evaluation.resampling.intervals import centred_interval
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.resampling.resamples import Resamples, Stream, generator, stream_seed
 
-Metric: TypeAlias = Callable[..., Any]  # of probs and labels, and `weights` where there are some
+Metric: TypeAlias = Callable[..., Any]  # of probs and labels, and `weights` if there are any
 
 
 @dataclass(frozen=True, eq=False)
 class NullDistribution:
-    """A metric where every outcome was drawn from its stated probability."""
+    """Values of a metric when outcomes are drawn from the stated probabilities."""
 
     values: Vector  # (num_draws,)
 
@@ -54,16 +54,16 @@ def null_distribution(
 ) -> NullDistribution:
     """Null distribution of any metric, by drawing labels from the model's probabilities.
 
-    A calibration error of a finite sample is never zero. Compare it with what these very probabilities give
-    when they are true. For the metrics of :func:`~calibrant.evaluate` that has been done, and faster.
+    A calibration error of a finite sample is never zero. Compare it with the values under true probabilities.
+    For its own metrics, :func:`~calibrant.evaluate` does so, faster.
 
     Args:
-        metric: Called as ``metric(probs, labels)``, or with ``weights=`` where there are some; returns a
+        metric: Called as ``metric(probs, labels)``, or with ``weights=`` if there are any; returns a
             number. The functions of :mod:`calibrant.metrics` do, others may.
         probs: Probabilities of classes ``(N, C)`` or of an event ``(N,)``.
-        multilabel: Whether the columns are labels of their own, drawn independently.
+        multilabel: True if the columns are labels of their own, drawn independently.
         weights: Weights of the samples, shape ``(N,)``, handed on to the metric.
-        num_draws: How often labels are drawn.
+        num_draws: Number of draws.
         seed: Seed of the draws.
 
     Returns:
@@ -127,12 +127,12 @@ def paired_test(
     """Paired test of a metric of two models on the same samples.
 
     The **interval** is that of the difference over bootstrap resamples of the samples, the same for both
-    models, moved to centre on the difference found. The **p-value** comes from swapping the two models'
-    probabilities on random halves of the samples: if the models are exchangeable, a swap changes nothing but
-    by chance. It is exact for any metric and any size, and two-sided.
+    models, moved to centre on the observed difference. The **p-value** comes from swapping the two models'
+    probabilities on random halves of the samples: if the models are exchangeable, a swap changes the result
+        only by noise. It is exact for any metric and any size, and two-sided.
 
     Args:
-        metric: Called as ``metric(probs, labels)``, or with ``weights=`` where there are some; returns a
+        metric: Called as ``metric(probs, labels)``, or with ``weights=`` if there are any; returns a
             number.
         first: Probabilities of one model, shape ``(N, C)`` or ``(N,)``.
         second: Those of the other on the same samples, of the same shape.
@@ -149,10 +149,10 @@ def paired_test(
     Raises:
         InputError: If shapes disagree, a value is out of range, or the metric gives anything but a number.
 
-    Note: Four calls of the metric per resample. The hypothesis behind the p-value is that the models are
-        alike altogether, that behind the interval only that the metric is. For accuracy and scores, means
-        over the samples, they hardly differ. Two models of equal calibration error but different accuracy
-        might get a p-value that is slightly off; the interval counts.
+    Note: Four calls of the metric per resample. The p-value tests whether the models are equal altogether,
+        the interval only whether the metric is. For accuracy and scores, means over the samples, they hardly
+        differ. Two models of equal calibration error but different accuracy might get a p-value that is
+        slightly off; the interval counts.
 
     References:
         Good, "Permutation, Parametric and Bootstrap Tests of Hypotheses", 2005.
@@ -217,7 +217,7 @@ def paired_test(
 
 
 def _drawing(probs: Tensor, task: Task) -> Callable[[np.random.Generator], Tensor]:
-    """What draws classes ``(N,)``, or outcomes of the shape of the probabilities."""
+    """Return a function that draws classes ``(N,)``, or outcomes of the probabilities' shape."""
     stated = probs.to("cpu", torch.float64).numpy()
     ends = np.cumsum(stated, axis=1) if task == "multiclass" else None
     if ends is not None:

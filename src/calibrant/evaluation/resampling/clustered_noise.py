@@ -1,4 +1,4 @@
-"""Residual sums with the noise of clusters: what is drawn under calibration, and under any gaps."""
+"""Residual sums with the noise of clusters: draws under calibration, and with any gaps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SignedSums:
 
 
 class EventSigns:
-    """`SignedSums` of the bins and cells of events, with what an interval needs of the first draws."""
+    """`SignedSums` of the bins and cells of events; keeps the first draws for an interval."""
 
     def __init__(self, cells: BinnedEvents, codes: Indices, seed: tuple[int, ...], num_kept: int) -> None:
         events = cells.events
@@ -64,7 +64,7 @@ class EventSigns:
 def clustered_sums(cells: ResidualSums, noise: Matrix, gaps: Vector, extra: NDArray[np.float32]) -> Matrix:
     """Residual sums ``(R, M)`` with these gaps: the signs' sums of residuals less gaps.
 
-    ``noise`` is that without gaps. Normal noise ``extra`` fills up what independent samples have more.
+    ``noise`` holds the sums without gaps; ``extra`` adds the missing variance of independent samples.
     """
     if cells.clustered is None:
         raise RuntimeError("these cells know of no clusters")

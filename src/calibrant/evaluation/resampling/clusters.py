@@ -1,18 +1,18 @@
-r"""Noise where samples come in clusters: pixels of an image, visits of a patient, tokens of a document.
+r"""Noise of samples in clusters: pixels of an image, visits of a patient, tokens of a document.
 
 Samples of a cluster depend on each other, so outcomes cannot be drawn one by one. Clusters are independent,
 and their noise is known from the residuals themselves. In each draw the residuals of a whole cluster keep or
 change their sign (a wild bootstrap with Rademacher signs). Within a cluster, and from bin to bin, residuals
-stay together as they are, so the covariance of the bins' sums is cluster-robust. It is the sum over the
-clusters of the outer products of their totals.
+stay together, so the covariance of the bins' sums is cluster-robust. It is the sum over the clusters of the
+outer products of their totals.
 
 **Gaps** are taken from the residuals before the signs are drawn, so that the noise under any gaps is that
 of a model with these gaps (Cameron, Gelbach and Miller call the null "imposed"). Without gaps it is the noise
 under calibration.
 
-**Where little is seen** the residuals know too little: a bin that expects a third of an event and holds none
-has hardly a residual. Noise is therefore never less than that of independent samples. What is missing in a
-bin is filled up with independent draws.
+**Rare events**: the residuals understate the noise. A bin that expects a third of an event and holds none has
+hardly a residual. So noise is never less than that of independent samples; independent draws add the missing
+variance of a bin.
 
 References:
     Cameron, Gelbach and Miller, "Bootstrap-Based Improvements for Inference with Clustered Errors", Review of
@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
+from calibrant.evaluation.resampling.intervals import effective_number
 
 FEW_CLUSTERS = 20
 
@@ -65,7 +66,7 @@ class Clustered:
 
     @classmethod
     def of(cls, residuals: Any, masses: Any, drawn: Matrix) -> Clustered:
-        """From the sums of each cluster in each bin, sparse ``(F, G)``, and the drawn masses."""
+        """Make it from the sums of each cluster in each bin, sparse ``(F, G)``, and the drawn masses."""
 
         def total(matrix: Any) -> Vector:
             return np.asarray(matrix.sum(axis=1)).ravel()
@@ -114,16 +115,15 @@ def mean_and_variance(values: Vector, weights: Vector | None, codes: Indices) ->
 
 def number_of_clusters(weights: Vector | None, codes: Indices) -> float:
     totals = np.bincount(codes) if weights is None else cluster_totals(weights, codes)
-    squares = float((totals**2).sum())
-    return float(totals.sum()) ** 2 / squares if squares > 0 else 0.0
+    return effective_number(totals.astype(np.float64))
 
 
 def effective_share_number(
     outcomes: Vector, weights: Vector | None, codes: Indices, numbers: Vector | None = None
 ) -> float:
-    """How many independent samples would tell a share as well: the clusters where all are alike.
+    """Number of independent samples that would give a share the same precision.
 
-    It is no more than there are samples, of which each row stands for one, or for such ``numbers``.
+    It is at most the number of samples (rows, or the sum of ``numbers``); that of clusters if all are equal.
     """
     share, variance = mean_and_variance(outcomes, weights, codes)
     clusters = number_of_clusters(weights, codes)

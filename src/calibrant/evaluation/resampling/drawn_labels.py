@@ -43,20 +43,13 @@ class ClassRowsBlock:
 class ClassNull:
     """Distances of the classes' average probabilities from their rates, with their null distribution."""
 
-    scores: Vector
-    """The distance of each class ``(C,)``, positive where more occurs than is stated; see `class_scores`."""
-    deviations: Vector
-    """The standard deviation of the rate of each class ``(C,)``."""
-    farthest: Vector | None = None
-    """The largest distance over the classes in each draw ``(R,)``; ``None`` where nothing is drawn."""
-    steepest: tuple[float, Vector] | None = None
-    """The largest slope of the residuals of any class, in standard errors, and that of each draw ``(R,)``."""
-    errors: Vector | None = None
-    """The class-wise error in each draw ``(R,)``; ``None`` where it is not drawn."""
-    cells: ResidualSums | None = None
-    """The bins of all classes that hold anything, for an interval of the class-wise error."""
-    noise: Matrix | None = None
-    """The residual sums ``(R', M)`` of the first draws over these bins."""
+    scores: Vector  # distance ``(C,)``, positive if a class is too frequent; see `class_scores`
+    deviations: Vector  # standard deviation ``(C,)`` of the rates
+    farthest: Vector | None = None  # largest distance over the classes per draw ``(R,)``; None: not drawn
+    steepest: tuple[float, Vector] | None = None  # largest slope in standard errors, and per draw ``(R,)``
+    errors: Vector | None = None  # class-wise error per draw ``(R,)``; None: not drawn
+    cells: ResidualSums | None = None  # the filled bins of all classes
+    noise: Matrix | None = None  # residual sums ``(R', M)`` of the first draws over these bins
 
     def adjusted_p_values(self) -> Vector:
         """Share of draws with any class as far off; without draws, Bonferroni's normal p-values."""
@@ -68,7 +61,7 @@ class ClassNull:
         return (1 + reached) / (1 + len(ranked))
 
     def noise_floors(self, level: float) -> Vector:
-        """For each class the distance of its rate that, at this level, no class exceeds."""
+        """Distance of each class's probability from its rate that no class exceeds at this level."""
         if self.farthest is None:
             furthest = NormalDist().inv_cdf(1 - (1 - level) / (2 * len(self.scores)))
         else:
@@ -83,10 +76,9 @@ def draw_labels(
     num_draws: int,
     seed: tuple[int, ...],
 ) -> Iterator[Matrix]:
-    """Drawn counts of each class in each bin of its probability ``(M, r)``, some draws at a time.
+    """Drawn counts ``(M, r)`` in each filled bin of each class, some draws at a time.
 
-    Only of the M bins of classes ``(C, B)`` that are ``filled``: few of many classes are stated to be likely.
-    One walk through the rows for every 32 MiB of results.
+    M counts the ``filled`` bins of classes ``(C, B)``. The rows are read once per 32 MiB of results.
     """
     rng = np.random.Generator(np.random.SFC64(seed))
     places = np.cumsum(filled).reshape(filled.shape) - 1  # a bin without weight adds nothing to any other
@@ -133,9 +125,9 @@ def class_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Matrix:
     r"""Distances of counts ``(C, ...)`` from their expectations ``(C,)``, in standard errors.
 
     The signed root of :math:`2 (o \log(o/e) - o + e) \, e / v`, with the variance v. For frequent classes
-    this is :math:`(o - e) / \sqrt v`; for rare ones it is still nearly normal, and that is far too large. One
-    occurrence where .01 are expected is 2.7 standard errors off, not 10. So the largest distance over many
-    classes is not that of the rarest.
+    this is nearly :math:`(o - e) / \sqrt v`. For rare ones that ratio is far too large, and the root still
+    nearly normal: one occurrence where .01 are expected is 2.7 standard errors off, not 10. So the largest
+    distance over many classes is not that of the rarest.
 
     Example:
         >>> class_scores(np.array([1.0]), np.array([0.01]), np.array([0.01])).round(1)
@@ -153,7 +145,7 @@ def class_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Matrix:
 def farthest_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Vector:
     """The largest distance ``(R,)`` of any class in each draw ``(C, R)``, by `class_scores`.
 
-    Where there are many classes, most do not occur in a draw, and their distance is then always the same.
+    Most of many classes do not occur in a draw, and their distance is then always the same.
     """
     found = occurs != 0
     classes, draws = np.nonzero(found)
@@ -165,15 +157,10 @@ def farthest_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Vecto
 
 
 def class_tilts(variance: Vector, stated: Vector, starts: Indices, expected: Vector) -> Vector:
-    """Weight of the residual of each bin ``(M,)`` in the slope of its class, in standard errors.
+    """Weight of each bin's residual ``(M,)`` in the slope of its class, in standard errors.
 
-    Classes that hardly occur have none: their slopes are far from normal.
-
-    Args:
-        variance: Variance of the residual of each bin under calibration.
-        stated: The mean probability in each bin.
-        starts: Where the bins of each class begin.
-        expected: How often each class occurs, if what is stated is true ``(C,)``.
+    Rare classes get 0, as their slopes are far from normal. ``starts`` are the first bins of the classes, and
+    ``expected`` are the expected counts ``(C,)``.
     """
     owner = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(stated))))
     total = np.add.reduceat(variance, starts)
@@ -187,8 +174,8 @@ def class_tilts(variance: Vector, stated: Vector, starts: Indices, expected: Vec
 def joint_p_value(tests: list[tuple[float, Vector]]) -> float:
     """One p-value for several statistics of the same draws ``(R,)``; large ones count against the model.
 
-    The least share of draws that reach what is found, against the least shares of the draws themselves: so
-    nothing is paid for looking twice at the same thing.
+    The smallest share of draws that reach an observed value is ranked among those of the draws themselves, so
+    correlated statistics cost nothing extra.
 
     References:
         Westfall and Young, "Resampling-Based Multiple Testing", 1993.
@@ -198,7 +185,7 @@ def joint_p_value(tests: list[tuple[float, Vector]]) -> float:
         >>> joint_p_value([(98.0, draws)]), joint_p_value([(98.0, draws), (98.0, draws)])
         (0.02, 0.02)
     """
-    least = np.full(1 + len(tests[0][1]), np.inf)  # what is found counts as one of the draws
+    least = np.full(1 + len(tests[0][1]), np.inf)  # the data count as one of the draws
     for found, draws in tests:
         pooled = np.append(found, draws)
         least = np.minimum(least, len(pooled) - np.searchsorted(np.sort(pooled), pooled - ROUNDING))

@@ -1,7 +1,7 @@
 """Cells that sum the residuals of events: bins of equal width, bins of equal mass, cells of score.
 
-A residual is what happened (0 or 1) minus what was stated. With the confidences as they are, each calibration
-error is a function of its sums over bins or cells alone, so that noise can be added to the sums.
+A residual is the outcome (0 or 1) minus the stated probability. For fixed confidences, each calibration error
+is a function of residual sums over bins or cells, so noise can be added to the sums.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ MOST_POINTS = 2 * NUM_CELLS
 
 @dataclass(frozen=True)
 class ScoreCells:
-    """Where the scores lie, as far as the smooth calibration error of resamples and draws is concerned.
+    """Positions of the scores for the smooth calibration error of resamples and draws.
 
-    Up to 512 different scores each stands for itself, and nothing is lost. More are gathered in cells of
-    width 1/256, each at its mean score. As the functions of the smooth error are 1-Lipschitz, this moves it
-    by at most the mean of the absolute residual times the distance to the cell's mean. A cell has residuals
-    of both signs, so for 3000 to 300 000 samples the effect is less than a hundredth of the noise that
-    resamples and draws measure.
+    Up to 512 different scores are kept. More are pooled in cells of width 1/256, each at its mean score. The
+    functions of the smooth error are 1-Lipschitz, so this changes it by at most the mean of the absolute
+    residual times the distance to the cell's mean. A cell has residuals of both signs, so for 3000 to 300 000
+    samples the effect is less than a hundredth of the noise that resamples and draws measure.
     """
 
     points: NDArray[np.float64]  # ascending, ``(K,)``
@@ -70,8 +69,7 @@ Kernel: TypeAlias = Literal[
     "smooth",
     "cumulative",
     "kernel",
-]
-"""An error of events: over which sums it is taken, and how."""
+]  # errors of events: their sums, and how they combine
 
 BinKind: TypeAlias = Literal["width", "mass", "score"]
 BIN_KINDS: dict[Kernel, BinKind] = {
@@ -79,15 +77,15 @@ BIN_KINDS: dict[Kernel, BinKind] = {
     for kernel in get_args(Kernel)
 }
 CANCELLING: tuple[Kernel, ...] = ("width over", "width under", "smooth", "cumulative", "kernel")
-"""In these errors gaps of both signs can cancel, or those of one sign do not count."""
+"""Errors in which gaps of both signs can cancel, or those of one sign do not count."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualSums:
-    """The sums that one error is a function of. Everything is divided by the weight of all samples.
+    """The sums that determine one error, divided by the weight of all samples.
 
-    An entry is the part of a bin, within which the gap is taken as constant, that lies in one cell; bins are
-    their own cells but for the score's. The numbers of an entry sum over its samples.
+    An entry is the part of a bin that lies in one cell; the gap is constant in a bin. Except for score cells,
+    bins are their own cells. The numbers of an entry are sums over its samples.
     """
 
     cell: Indices  # of each entry ``(E,)``
@@ -95,21 +93,16 @@ class ResidualSums:
     mass: Vector
     residual: Vector
     variance: Vector  # of the residual sum under calibration: squared weights times c (1 - c)
-    tilt: Vector  # what a gap adds to it, per unit: squared weights times 1 - 2c
+    tilt: Vector  # its change per unit of gap: squared weights times 1 - 2c
     squares: Vector  # squared weights
     num_cells: int
     num_bins: int
     total_squares: float
-    error: Callable[[Matrix], Vector]
-    """Errors ``(R,)`` of residual sums ``(R, M)``."""
-    per_size: float | None = None
-    """What the error is per unit of the summed sizes of the residual sums, if it is a multiple of these."""
-    cancels: bool = False
-    """Whether gaps of both signs can cancel in the error, or those of one sign do not count."""
-    largest: bool = False
-    """Whether the error is the largest gap of any bin."""
-    clustered: Clustered | None = None
-    """Cluster noise; ``None`` where the samples are independent."""
+    error: Callable[[Matrix], Vector]  # residual sums ``(R, M)`` to errors ``(R,)``
+    per_size: float | None = None  # error per summed size of the residual sums, if it is a multiple
+    cancels: bool = False  # whether gaps of both signs can cancel, or those of one sign do not count
+    largest: bool = False  # whether the error is the largest gap of any bin
+    clustered: Clustered | None = None  # cluster noise; None: independent samples
 
     @cached_property
     def bins_alone(self) -> bool:
@@ -124,7 +117,6 @@ class ResidualSums:
 
     @cached_property
     def found(self) -> Vector:
-        """The residual sums ``(M,)``."""
         return np.bincount(self.cell, self.residual, self.num_cells).astype(np.float64)
 
     @cached_property
@@ -167,7 +159,7 @@ class ResidualSums:
         return np.maximum(spread - self.total_squares * self.sums(gaps) ** 2, 0.0)
 
     def bin_errors(self, gaps: Vector) -> Vector:
-        """Standard error of the gap of each bin ``(F,)`` under these gaps; 0 where a bin is empty."""
+        """Standard error of the gap of each bin ``(F,)`` under these gaps; 0 if a bin is empty."""
         independent = self.independent_errors(gaps)
         if self.clustered is None:
             return independent
@@ -230,7 +222,6 @@ class BinnedEvents:
         """Sparse ``(2B + K, N)``: weighted sums over bins of equal width, of equal mass, cells of score."""
 
     def rows(self, place: BinKind) -> slice:
-        """The rows of the matrix that are bins or cells of this kind."""
         starts = {"width": 0, "mass": self.num_bins, "score": 2 * self.num_bins}
         stops = {"width": self.num_bins, "mass": 2 * self.num_bins, "score": self.matrix.shape[0]}
         return slice(starts[place], stops[place])
@@ -256,7 +247,7 @@ class BinnedEvents:
 
     @cached_property
     def per_mass(self) -> Vector:
-        """The inverse of the share of each bin of equal width, 0 where it is empty."""
+        """The inverse of the share of each bin of equal width, 0 if it is empty."""
         mass = self._cells["width"].mass
         return np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
 
@@ -343,44 +334,28 @@ _ERRORS: dict[Kernel, Callable[[BinnedEvents, Matrix], Vector]] = {
 def bin_matrix(events: Events, num_bins: int) -> Any:
     """Sparse ``(2 num_bins, N)``: sums over the bins of equal width, then over those of equal mass.
 
-    The confidences are fixed here, so the bins of equal mass are too; a tie that an end divides is shared
-    out.
+    Bins of equal mass are fixed, as the confidences are; ties at bin ends are shared out.
     """
     from scipy.sparse import csr_array, vstack
 
-    num_samples, weights = len(events.confidences), events.mass
-    index = width_bins(events.confidences, num_bins)
-    width = weights_by_place(index, num_bins, weights)
-
-    if events.cells is not None:
-        whole = events.numbers is not None and bool((events.numbers == weights).all())
-        return vstack([width, _shared_out(events.cells, weights, num_bins, whole=whole)], format="csr")
-    given = None if events.weights is None else torch.from_numpy(events.weights)
-    order = mass_order(torch.from_numpy(events.confidences), given)
-    boundaries = mass_boundaries(num_samples, num_bins, None if given is None else given[order]).numpy()
-    ranked, ranked_weights = events.confidences[order.numpy()], weights[order.numpy()]
-    tie = np.cumsum(np.append(0, np.diff(ranked) != 0))  # (N,) of the sorted samples
-    num_ties = int(tie[-1]) + 1
-    bins = np.repeat(np.arange(num_bins), np.diff(boundaries))
-    pieces, piece = np.unique(bins * num_ties + tie, return_inverse=True)  # parts of a tie in one bin
-    whole = np.bincount(tie, ranked_weights)[pieces % num_ties]
-    shares = np.divide(np.bincount(piece, ranked_weights), whole, out=np.zeros(len(pieces)), where=whole > 0)
-    parts = csr_array((shares, (pieces // num_ties, pieces % num_ties)), shape=(num_bins, num_ties))
-    mass = parts @ csr_array((ranked_weights, (tie, order.numpy())), shape=(num_ties, num_samples))
+    weights, num_samples = events.mass, len(events.confidences)
+    width = weights_by_place(width_bins(events.confidences, num_bins), num_bins, weights)
+    points, tie = np.unique(events.places, return_inverse=True)
+    if events.cells is None:
+        given = None if events.weights is None else torch.from_numpy(events.weights)
+        order = mass_order(torch.from_numpy(events.confidences), given)
+        boundaries = mass_boundaries(num_samples, num_bins, None if given is None else given[order])
+        reached = np.append(0.0, np.cumsum(weights[order.numpy()]))
+        ends, edges = reached[np.cumsum(np.bincount(tie))], reached[boundaries.numpy()]
+    else:
+        ends = np.cumsum(np.bincount(tie, weights))
+        edges = np.arange(num_bins + 1) / num_bins * ends[-1]
+        if events.numbers is not None and bool((events.numbers == weights).all()):  # bins of whole samples
+            edges = mass_boundaries(round(ends[-1]), num_bins).numpy().astype(np.float64)
+    cuts = np.unique(np.concatenate([ends, edges]))  # between two lies a part of one tie in one bin
+    cuts, masses = cuts[1:], np.diff(cuts)
+    of_tie, of_bin = np.searchsorted(ends, cuts), np.searchsorted(edges[1:], cuts)
+    shares = masses / np.diff(ends, prepend=0.0)[of_tie]
+    parts = csr_array((shares, (of_bin, of_tie)), shape=(num_bins, len(points)))
+    mass = parts @ csr_array((weights, (tie, np.arange(num_samples))), shape=(len(points), num_samples))
     return vstack([width, mass], format="csr")
-
-
-def _shared_out(cells: Vector, weights: Vector, num_bins: int, *, whole: bool) -> Any:
-    """Sparse sums ``(num_bins, N)``: bins of equal mass, at whole samples if ``whole``; equal cells tie."""
-    from scipy.sparse import csr_array
-
-    points, tie = np.unique(cells, return_inverse=True)
-    ends = np.cumsum(np.bincount(tie, weights))
-    starts = np.append(0.0, ends[:-1])
-    edges = np.arange(num_bins + 1) / num_bins * ends[-1]
-    if whole:
-        edges = mass_boundaries(round(ends[-1]), num_bins).numpy().astype(np.float64)
-    below, above = np.maximum(starts, edges[:-1, None]), np.minimum(ends, edges[1:, None])
-    masses = np.where(ends > starts, ends - starts, 1.0)
-    parts = csr_array(np.maximum(above - below, 0.0) / masses)  # (num_bins, ties)
-    return parts @ csr_array((weights, (tie, np.arange(len(cells)))), shape=(len(points), len(cells)))

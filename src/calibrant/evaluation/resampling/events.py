@@ -1,4 +1,4 @@
-"""Yes/no events: what was stated and what happened, and how arrays of them are called."""
+"""Yes/no events: stated probabilities and outcomes, and type names of arrays."""
 
 from __future__ import annotations
 
@@ -20,20 +20,15 @@ _EVEN = 1e-12  # by how much shares of the weight differ from rounding alone
 
 @dataclass(frozen=True)
 class Events:
-    """Stated probabilities of yes/no events and what happened: the top label is right, or a class occurs."""
+    """Stated probabilities and outcomes of yes/no events: the top label is right, or a class occurs."""
 
     confidences: Vector
     outcomes: Vector  # 0 or 1
     weights: Vector | None = None
-    clusters: Indices | None = None
-    """The number of each sample's cluster; ``None`` where the samples are independent."""
-    squares: Vector | None = None
-    """Summed squared weights of rows that stand for many samples of a cluster, such as pixels."""
-    numbers: Vector | None = None
-    """Number of samples of each such row."""
-    cells: Vector | None = None
-    """Mean confidence of each row's cell, or its own if rows are single samples. Bins of equal mass take
-    equal ones for ties: hits and misses of a cell differ in means, but not in their place."""
+    clusters: Indices | None = None  # cluster number of each sample; None: independent
+    squares: Vector | None = None  # summed squared weights of rows that stand for many samples
+    numbers: Vector | None = None  # of samples of each such row
+    cells: Vector | None = None  # mean confidence of each row's cell, which orders rows in bins of equal mass
 
     @property
     def mass(self) -> Vector:
@@ -46,12 +41,12 @@ class Events:
 
     @property
     def counts(self) -> Vector:
-        """How many samples each row stands for."""
+        """Number of samples of each row."""
         return np.ones(len(self.outcomes)) if self.numbers is None else self.numbers
 
     @property
     def codes(self) -> Indices:
-        """The number of each row's cluster; each row is its own where the samples are independent."""
+        """Cluster number of each row; independent rows are clusters of their own."""
         return np.arange(len(self.outcomes)) if self.clusters is None else self.clusters
 
     @property
@@ -111,7 +106,7 @@ class Line(NamedTuple):
 
 
 def calibration_line(events: Events, parameter: Literal["slope", "intercept"]) -> Line | str:
-    r"""The slope of outcomes on log-odds, or the intercept where the slope is held at one; else the reason.
+    r"""Slope of outcomes on log-odds, or intercept at a slope of one; else the reason it is undefined.
 
     The influences :math:`\psi_i = I^{-1} x_i (y_i - \hat p_i)`, I the information per unit of weight, make
     the root of :math:`\sum_i w_i^2 \psi_i^2 / (\sum_i w_i)^2` the standard error even if the line does not

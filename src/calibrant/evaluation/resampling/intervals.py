@@ -1,4 +1,4 @@
-"""From resampled values to intervals."""
+"""Intervals from resampled values."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ def resampled_interval(
 ) -> Bounds | None:
     """The interval of the chosen kind; ``deleted`` are the values without single rows, for BCa.
 
-    Undefined replicates (a mean over none) are left out; ``None`` where fewer than two are defined.
-    ``"percentile"`` takes the replicates as they are. ``"centred"`` moves them to centre on the value, and so
+    Undefined replicates (a mean over none) are left out; ``None`` if fewer than two are defined.
+    ``"percentile"`` takes the replicates unchanged. ``"centred"`` moves them to centre on the value, and so
     does ``"inverted"``, for quantities that have no test to invert.
 
-    A calibration error grows with every layer of noise, so resampled errors lie above the error they are
-    drawn from, by as much as that one lies above the truth. Left where they are, their percentiles lie too
-    high: of a true error of 0.021 they cover 55% at 2000 samples, moved ones 88%. For a mean the replicates
-    centre on the value anyway, and this is the plain percentile interval.
+    Resampling inflates calibration errors about as much as sampling did, so plain percentiles are too high.
+    For a true error of 0.021 and 2000 samples they cover 55%, moved ones 88%. Replicates of a mean are
+    centred anyway, and this is the plain percentile interval.
     """
     defined = replicates[~np.isnan(replicates)]
     if len(defined) < 2:
@@ -43,7 +42,7 @@ def resampled_interval(
 
 
 def centred_interval(value: float, replicates: Vector, level: float, bounds: Bounds) -> Bounds | None:
-    """Percentile interval of replicates that were moved to centre on the value; see `resampled_interval`."""
+    """Percentile interval of replicates moved to centre on the value; see `resampled_interval`."""
     return resampled_interval("centred", value, replicates, None, level, bounds)
 
 
@@ -52,11 +51,11 @@ def _bca_shares(value: float, replicates: Vector, deleted: Vector | None, level:
 
     The percentiles at :math:`\Phi(z_0 + (z_0 + z) / (1 - a (z_0 + z)))`: :math:`z_0` is the normal quantile
     of the share of replicates below the value (of those equal to it half), and the acceleration a the
-    skewness of what single rows do to the value, :math:`\sum d^3 / 6 (\sum d^2)^{3/2}`, with d the mean of
+    skewness of single rows' effects, :math:`\sum d^3 / 6 (\sum d^2)^{3/2}`, with d the mean of
     ``deleted`` less each.
 
-    ``None`` where all replicates lie on one side of the value, as those of a calibration error of a nearly
-    calibrated model do: there is no correction for that.
+    ``None`` if all replicates lie on one side of the value, as for a nearly calibrated model's calibration
+    error.
 
     References:
         Efron, "Better Bootstrap Confidence Intervals", Journal of the American Statistical Association 82,
@@ -106,7 +105,7 @@ def wilson_interval(share: float, num_samples: float, level: float) -> Bounds:
 
 
 def share_interval_at_end(share: float, num_samples: float, level: float) -> Bounds:
-    """Clopper and Pearson's interval of a share of 0 or 1, where resamples are all alike.
+    """Clopper and Pearson's interval of a share of 0 or 1, if resamples are all equal.
 
     With weights, ``num_samples`` is their effective number.
 
@@ -136,10 +135,7 @@ def highest_share(share: float, num_samples: float, confidence: float) -> float:
 
 
 def too_few(num_samples: float, level: float) -> bool:
-    """True if a change is within chance even where it goes the same way in every sample.
-
-    By its signs alone, which are all alike with the probability :math:`2^{1-n}`: at 95% below six samples.
-    """
+    """True if noise explains a change with one sign in all samples (probability :math:`2^{1-n}`)."""
     return 2.0 ** (1 - num_samples) > round(1 - level, 12)
 
 

@@ -1,31 +1,31 @@
 r"""Confidence intervals for calibration errors by inverting a test: the true errors that it does not reject.
 
-A calibration error is a sum of sizes, so noise enlarges it, and the more the smaller the true error is. A
-bootstrap does not see that: its intervals miss a true error of zero nearly always. Here a test is inverted
-instead. Bins get gaps (what happens minus what is stated), from none through those found to larger ones. Each
-set of gaps has an error e. Noise is added to the residual sums that it gives, and e belongs to the interval
-if the error found lies between the quantiles of the noisy ones.
+A calibration error is a sum of absolute values, so noise inflates it, more so for a small true error.
+Bootstrap intervals nearly always miss a true error of zero. Here a test is inverted instead. Bins get gaps
+(actual minus stated rate), from none through the measured ones to larger ones. Each set of gaps has an error
+e. Noise is added to its residual sums, and e belongs to the interval if the measured error lies between the
+quantiles of the noisy errors.
 
-**Noise** is that of outcomes drawn as they are stated, the same draws as those of the null distribution. A
-gap changes its size: in each cell the draws are shrunk, or normal noise is added, until the variance is that
-of outcomes with the gap. In bins where few events are expected their number is drawn instead, by the uniform
-numbers that give the draws under calibration (`sparse_noise`). Without gaps the test is therefore the one
-against perfect calibration.
+**Noise** comes from the draws of the null distribution. A gap changes the variance: in each cell the draws
+are shrunk, or normal noise is added, to match it. In bins with few expected events their number is drawn
+instead, from the uniform numbers of the draws under calibration (`sparse_noise`). So without gaps the test is
+the one against perfect calibration.
 
 **Gaps** with the same error can be few and large or many and small; many small ones hide in the noise, few
 large ones do not. The data tell only the large ones apart. So each end is taken where it is hardest to
-exclude: the lower one with the gaps that stand out left as they are and all others removed (firm thresholds),
+exclude: the lower one with the gaps that stand out unchanged and all others removed (firm thresholds),
 the upper one with the excess of each gap over two standard errors. On top of that, every bin gets the amount
 that noise can conceal, in proportion to its standard error. In a smooth error gaps of both signs cancel, so
 that small ones of one sign hide behind noise of both. For such errors each end is also sought among gaps of
 one sign, in proportion to the standard errors. The largest gap of any bin is raised most by noise if all bins
 have gaps of one size, so its lower end is also sought there. Its upper end is that of the bin that may have
 the largest one (`largest_gap`), since one bin with few samples hides any gap. The bias-corrected estimate is
-the error of the gaps, soft-thresholded or widened, whose noisy error lies above the one found half the time.
+the error of the gaps, soft-thresholded or widened, whose noisy error exceeds the measured one half of the
+time.
 
 **Tails.** No error is below zero, so at zero only a large one is a surprise, with the whole error level on
 that side; far from zero the level is shared out equally. Between, the tails are those of Feldman and Cousins
-for a normal mean that is not negative. So the interval leaves out zero exactly where the p-value against
+for a normal mean that is not negative. So the interval leaves out zero exactly if the p-value against
 perfect calibration is below the error level.
 
 References:
@@ -54,21 +54,21 @@ from calibrant.evaluation.thresholds import beyond_chance
 
 STEPS = 8  # of each search, once the place lies between two
 FIRST_STEP, NARROW = 1.0, 0.02  # standard errors
-CLOSE, CLOSE_TO_MEDIAN = 0.15, 0.05
-"""In normal quantiles: from so near, a straight line finds the root. With 400 draws the 97.5% quantile itself
-is known to about 0.13, the median to 0.06."""
-STRAIGHT = 1.0  # normal quantiles: over more than these a line may bend, or end where no draw is left
+CLOSE, CLOSE_TO_MEDIAN = (
+    0.15,
+    0.05,
+)  # normal quantiles from which a line finds the root; 400 draws resolve 0.13, 0.06
+STRAIGHT = 1.0  # normal quantiles: beyond these a line may bend, or end without draws
 FURTHER = 1.2  # than a straight line would lead, to get beyond
 LEAST_SHARE = 1e-4
-HALVINGS = 24  # where nothing is drawn
+HALVINGS = 24  # of searches without draws
 # The study `coverage` fixed the following: other values change its measured coverage.
 LESS_FAR = 0.9  # of a gap, for its standard error: that of a bin without events is not zero
 FARTHEST = 8.0  # standard errors by which gaps are widened at most
 STANDS_OUT = 2.0  # standard errors
 _NORMAL = NormalDist()
 _NOTHING = np.empty((0, 0), np.float32)
-Family: TypeAlias = Callable[[float], Vector]
-"""Gaps ``(F,)`` that grow with the place."""
+Family: TypeAlias = Callable[[float], Vector]  # gaps ``(F,)`` that grow with the place
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,7 @@ class Inverted:
     high: float
     without_chance: float
     p_value: float
-    least_p: float
-    """The p-value of an error that no draw reaches."""
+    least_p: float  # of an error that no draw reaches
 
     def estimate(self, value: float, bounds: tuple[float, float]) -> Estimate:
         low, high = bounds
@@ -95,7 +94,7 @@ class Inverted:
 def invert(
     cells: ResidualSums, noise: Matrix, level: float, *, real: bool | None = None, seed: int = 0
 ) -> Inverted:
-    """Interval of an error from calibrated noise ``(R, M)``; ``real``: is it known to lie beyond chance?"""
+    """Interval of an error from calibrated noise ``(R, M)``; ``real`` if it is known to exceed noise."""
     return _Search(cells, noise, level, seed).result(real)
 
 
@@ -116,7 +115,7 @@ class _Search:
         self._nothing = -float(scores.max(initial=0.0))  # the place at which all gaps are gone
         drawn = cells.error(noise)
         self._median = float(np.median(drawn))
-        self._none = 1 / (1 + len(drawn))  # the share where no draw is counted
+        self._none = 1 / (1 + len(drawn))  # the share if no draw counts
         self._without_gaps = self._shares(drawn)
         self._p_value = self._without_gaps[0]
 
@@ -172,7 +171,7 @@ class _Search:
         return self._cells.error_of(family(max(least, found)))
 
     def _below_without_gaps(self) -> float:
-        """Surprise without gaps: negative, the observed error is too large."""
+        """Surprise without gaps; negative, because the error is too large."""
         above, tail, _ = self._without_gaps
         return min(_z(above) - _z(tail), -CLOSE)
 
@@ -197,7 +196,6 @@ class _Search:
         return max(bound, self._cells.error_of(family(found)))
 
     def _place_of(self, family: Family, error: float) -> float:
-        """Place at which the gaps have this error."""
         return _first(lambda at: self._cells.error_of(family(at)) >= error, 0.0, FARTHEST)
 
     def _one_sign(self, gaps: Vector) -> Iterator[Family]:
@@ -217,26 +215,26 @@ class _Search:
         return self._cells.possible(self._signs * np.maximum(self._sizes + place * self._errors, 0.0))
 
     def _firm(self, place: float) -> Vector:
-        """Large gaps as found, small ones shrunk to nothing."""
+        """Large gaps unchanged, small ones shrunk to zero."""
         sizes = np.where(
             self._scores > -2 * place, self._sizes, 2 * np.maximum(self._sizes + place * self._errors, 0.0)
         )
         return self._signs * sizes
 
     def _surprise_below(self, gaps: Vector) -> float:
-        """Positive where the error found is not too large for these gaps; far below if no draw reaches it."""
+        """Positive if the error is not too large for these gaps; far below zero if no draw reaches it."""
         above, tail, _ = self._above(gaps)
         surprise = _z(above) - _z(tail)
         return min(surprise, -STRAIGHT) if surprise < 0 and above <= self._none else surprise
 
     def _surprise_above(self, gaps: Vector) -> float:
-        """Positive where the error found is too small for these gaps; far above zero if no draw is less."""
+        """Positive if the error is too small for these gaps; far above zero if no draw is smaller."""
         _, tail, below = self._above(gaps)
         surprise = _z((1 - self._level) - tail) - _z(below)
         return max(surprise, STRAIGHT) if surprise > 0 and below <= self._none else surprise
 
     def _above(self, gaps: Vector) -> tuple[float, float, float]:
-        """The share of noisy errors above the one found, the tail for such gaps, and the share below."""
+        """Share of noisy errors above the measured one, tail for such gaps, and share below."""
         return self._shares(self._drawn(gaps)) if gaps.any() else self._without_gaps
 
     def _shares(self, drawn: Vector) -> tuple[float, float, float]:
@@ -249,7 +247,7 @@ class _Search:
         )
 
     def _drawn(self, gaps: Vector) -> Vector:
-        """Noisy errors with these gaps: rescaled draws, or drawn counts where few events are expected."""
+        """Noisy errors with these gaps: rescaled draws, or drawn counts if few events are expected."""
         if self._cells.clustered is not None:
             return self._cells.error(clustered_sums(self._cells, self._noise, gaps, self._more_noise))
         wanted, given = self._cells.variances(gaps), self._under_chance
@@ -294,8 +292,7 @@ def rising_root(
 ) -> float:
     """Root of a rising function between two places; the nearer one if the root is outside.
 
-    From the end nearer zero, where its value may be known, as far as a straight line would lead and a little
-    further, and then between two places.
+    It steps from the end nearer zero (value ``at_start``) to a change of sign, then calls `_between`.
     """
     start, end = (low, high) if abs(low) < abs(high) else (high, low)
     way, step = (1.0 if end > start else -1.0), FIRST_STEP
@@ -321,7 +318,7 @@ def _between(
 ) -> float:
     """Root of a function between two places, by false position (Illinois)."""
     ends = [one, other]
-    at_ends, last = [one[1], other[1]], -1  # halved where an end stays twice
+    at_ends, last = [one[1], other[1]], -1  # halved if an end stays twice
     for _ in range(STEPS):
         nearest, farthest = sorted(abs(value) for _, value in ends)
         if nearest < close / 3 or abs(ends[0][0] - ends[1][0]) < NARROW:
@@ -375,11 +372,11 @@ def _tails(level: float) -> tuple[float, ...]:
 
 
 def widest_gaps(cells: ResidualSums, level: float) -> Vector:
-    """The largest gap of each bin ``(F,)`` that its samples do not exclude; 0 where it holds none.
+    """Largest gap of each bin ``(F,)`` that its samples do not exclude; 0 if it is empty.
 
-    The mean outcome of a bin lies in Clopper and Pearson's interval at the stated level, for samples that
-    differ too (Hoeffding 1956); with weights, or clusters, the samples count as fewer. The largest gap lies
-    in one bin, whichever that is: an interval of every bin at the level of one is wide enough for it.
+    The mean outcome of a bin is in Clopper and Pearson's interval at the stated level, even if its samples
+    differ (Hoeffding 1956); with weights or clusters, the samples count as fewer. The largest gap is in a
+    single bin, so intervals of every bin at the level of one are wide enough.
 
     References:
         Hoeffding, "On the distribution of the number of successes in independent trials", Annals of

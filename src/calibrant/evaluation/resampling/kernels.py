@@ -16,14 +16,14 @@ Places: TypeAlias = NDArray[np.int32]
 Uniform: TypeAlias = NDArray[np.float32]
 
 ECE, ADAPTIVE, SQUARED, MAXIMUM = 0, 1, 2, 3  # columns of the result
-GUIDE = 64  # entries that tell where to begin in a table
+GUIDE = 64  # entries with start indices in a table
 BLOCK = 16  # samples whose sums are kept together
 NEAR = 1 << 11  # samples whose columns stay in the cache
 
 
 @njit
 def count_drawn(numbers: NDArray[np.uint32], row: Counts) -> int:
-    """Count in ``row`` which of its places random numbers draw, as NumPy's ``integers`` would; how many do.
+    """Count in ``row`` the places that numbers draw, as NumPy's ``integers`` does; return the number drawn.
 
     References:
         Lemire, "Fast Random Integer Generation in an Interval", ACM Transactions on Modeling and Computer
@@ -208,10 +208,7 @@ def _reaching(
 def _sums_before(
     stop: int, row: Counts, order: Places, mass: Vector, residuals: Vector, sums: Matrix
 ) -> tuple[float, float]:
-    """Cumulative mass and residual of the samples before ``stop``.
-
-    Added up as in the blocks, so that samples that were not drawn change no bit: an empty bin has no mass.
-    """
+    """Cumulative mass and residual before ``stop``, summed as in the blocks, so empty bins have no mass."""
     block = stop // BLOCK
     total, residual = 0.0, 0.0
     for i in range(block * BLOCK, stop):
@@ -222,10 +219,7 @@ def _sums_before(
 
 
 def isotonic_curves(points: Vector, weights: Vector, sums: Matrix, positions: Vector) -> Matrix:
-    """The best increasing functions ``(r, P)`` at ascending positions: `isotonic_blocks` for many outcomes.
-
-    ``sums`` ``(r, n)`` are weighted sums of outcomes at the ascending points ``(n,)``.
-    """
+    """Isotonic fits ``(r, P)`` at ascending positions, of weighted outcome sums ``(r, n)`` at points."""
     curves = np.empty((len(sums), len(positions)))
     last, weight, total = np.empty(len(points), np.int64), np.empty(len(points)), np.empty(len(points))
     _isotonic_curves(points, weights, sums, positions, last, weight, total, curves)
@@ -322,12 +316,12 @@ def add_exceptions(
     usual: Vector,
     sums: Matrix,
 ) -> None:
-    """As `add_drawn_labels` if the most probable class is likely: only draws of another class are drawn.
+    """Like `add_drawn_labels`, for a likely top class: only draws of another class are drawn.
 
-    From one of those to the next lie as many draws as a geometric number says, of which exponential ``steps``
-    make one; ``uniform`` numbers of the same size choose the class. What the most probable class gets in a
-    draw without exceptions is added to ``usual`` ``(M,)``. It begins at ``place``, a sample and a draw, and
-    leaves there where it ran out of steps.
+    The number of draws between two of them is geometric, made from exponential ``steps``; ``uniform`` numbers
+    of the same size choose the class. The mass of the top class in a draw without exceptions is added to
+    ``usual`` ``(M,)``. The start is at ``place``, a sample and a draw; on return it is where the steps ran
+    out.
     """
     num_samples, num_classes = probs.shape
     num_draws = sums.shape[1]

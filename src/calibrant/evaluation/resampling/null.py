@@ -1,7 +1,7 @@
 """Null distribution of errors: a perfectly calibrated model of the same size.
 
-The stated probabilities stay as they are; what happens is drawn from them, again and again. A calibration
-error computed from finitely many samples is never zero, and these draws say how large it is by chance alone.
+Outcomes are drawn from the stated probabilities, again and again. The calibration error of a finite sample is
+never zero, and these draws show its size from noise alone.
 """
 
 from __future__ import annotations
@@ -79,20 +79,18 @@ class DrawnSums:
 
 
 ROUNDING = 1e-12  # an error that is equal but for rounding counts as at least as large
-_FEWEST_DRAWS, MOST_SUMS = 400, 1 << 14  # draws are left out where there are more noisy sums than that
+_FEWEST_DRAWS, MOST_SUMS = 400, 1 << 14  # draws are left out above this number of noisy sums
 
 
 @dataclass(frozen=True)
 class NullDraws:
-    """Errors ``(R,)`` and what happened in every bin ``(B, R)`` under calibration."""
+    """Errors ``(R,)`` and outcomes of every bin ``(B, R)`` under calibration."""
 
     errors: dict[Kernel, Vector]  # over bins of equal width and of equal mass, and the smooth one
     outcomes: Matrix  # weighted sums, not yet divided by the weight of the bin
     outcomes_by_mass: Matrix  # the same in the bins of equal mass
-    sums: Matrix
-    """Residual sums ``(R', 2B + K)`` of the first draws, over the bins and cells of `BinnedEvents`."""
-    clustered: Mapping[BinKind, Clustered] | None = None
-    """Cluster noise; ``None`` where the samples are independent."""
+    sums: Matrix  # residual sums ``(R', 2B + K)`` of the first draws, over the cells of `BinnedEvents`
+    clustered: Mapping[BinKind, Clustered] | None = None  # cluster noise; None: independent samples
 
 
 def fewest_draws(level: float) -> int:
@@ -104,15 +102,12 @@ def num_noise(num_cells: int, num_draws: int, level: float) -> int:
     return min(num_draws, max(fewest_draws(level), MOST_SUMS // max(1, num_cells)))
 
 
-def draw_null(
-    events: Events | BinnedEvents, num_bins: int, num_draws: int, seed: tuple[int, ...], *, num_kept: int = 0
-) -> NullDraws:
+def draw_null(cells: BinnedEvents, num_draws: int, seed: tuple[int, ...], *, num_kept: int = 0) -> NullDraws:
     """Draw every outcome from its stated probability, independently, ``num_draws`` times.
 
-    Samples that come in clusters have the noise of these instead. The residual sums of the first ``num_kept``
-    draws are returned too.
+    Clustered samples have cluster noise. The residual sums of the first ``num_kept`` draws are kept.
     """
-    cells = events if isinstance(events, BinnedEvents) else BinnedEvents(events, num_bins)
+    num_bins = cells.num_bins
     rng = np.random.Generator(np.random.SFC64(seed))  # the fastest that numpy has
     expected, size, draw = _independent(cells)
     kernels: tuple[Kernel, ...] = ("width l1", "mass l1", "smooth")
@@ -140,7 +135,7 @@ def draw_null(
 
 
 def _independent(cells: BinnedEvents) -> tuple[Matrix, int, Callable[[np.random.Generator, int], Matrix]]:
-    """Expected sums ``(M, 1)``, numbers in a draw, and what draws residual sums ``(M, r)``.
+    """Expected sums ``(M, 1)``, size of a draw, and a function that draws residual sums ``(M, r)``.
 
     Outcomes are drawn one by one; for rows that stand for many samples, normal sums of their variance.
     """
@@ -164,9 +159,9 @@ def draw_values(
     num_draws: int,
     seed: tuple[int, ...],
 ) -> Vector:
-    """Any error ``(R,)`` of confidences, outcomes and weights where outcomes are drawn as they are stated.
+    """Any error ``(R,)`` of confidences, outcomes and weights, with outcomes drawn from the confidences.
 
-    Outcomes of samples in clusters are what is stated plus the residual with the sign of its cluster.
+    With clusters, outcomes are the confidences plus residuals with the drawn sign of their cluster.
     """
     rng = np.random.default_rng(seed)
     draws = (rng.random(len(events.confidences)) < events.confidences for _ in range(num_draws))
@@ -206,7 +201,6 @@ def noise_of(
 
 
 def cells_of(place: BinnedEvents, draws: NullDraws, kernel: Kernel) -> ResidualSums:
-    """The residual sums of an error, with the noise of clusters if there are any."""
     cells = place.cells(kernel)
     return cells if draws.clustered is None else replace(cells, clustered=draws.clustered[BIN_KINDS[kernel]])
 

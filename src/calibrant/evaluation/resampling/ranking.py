@@ -1,4 +1,4 @@
-"""Area under the ROC curve, and by how much each sample moves it."""
+"""Area under the ROC curve, and the influence of each sample on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from calibrant.evaluation.resampling.events import Indices, Vector
 def auroc_influence(
     scores: Vector, positive: NDArray[np.bool_], weights: Vector | None
 ) -> tuple[float, Vector] | None:
-    r"""The area and the influence of each sample on it; ``None`` where one side has no weight.
+    r"""The area and the influence of each sample on it; ``None`` if one side has no weight.
 
     With :math:`V_i` the share of the other side that sample :math:`i` is ranked rightly against (ties count
     one half), the area is the mean of :math:`V_i` over the positives, and also over the negatives. The
@@ -49,9 +49,8 @@ def standard_error(influence: Vector, weights: Vector | None, clusters: Indices 
     """The standard error of a statistic from the influences of the samples, summed over clusters if any."""
     if clusters is not None:
         return error_of_totals(influence_totals(influence, weights, clusters))
-    if weights is None:
-        return float(np.sqrt((influence**2).sum())) / len(influence)
-    return float(np.sqrt(((weights * influence) ** 2).sum()) / weights.sum())
+    mass = np.ones(len(influence)) if weights is None else weights
+    return float(np.sqrt(((mass * influence) ** 2).sum()) / mass.sum())
 
 
 def influence_totals(influence: Vector, weights: Vector | None, clusters: Indices) -> Vector:

@@ -1,9 +1,9 @@
 """Bootstrap resamples and deletions as counts, and the calibration errors of all of them at once.
 
-A resample of N rows is a vector of N counts. Means are then one product of the counts with what is averaged.
-Bins lie one after the other in the order of the confidences. So one compiled pass over the counts gives the
-errors over bins of equal width and of equal mass, and another the smooth calibration error. The bins of every
-class are sparse but for the lowest.
+A resample of N rows is a vector of N counts. So means are one product of the counts with the averaged values.
+Bins follow each other in the order of the confidences. So one compiled pass over the counts gives the errors
+over bins of equal width and of equal mass, and another the smooth calibration error. The bins of every class
+are sparse except for the lowest.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ MOST_DELETIONS = 200
 
 @dataclass(frozen=True)
 class Deletions:
-    """The sample without each of its rows, or clusters; of more than 200, without each of 200 random groups.
+    """The sample without each row or cluster; without each of 200 random groups if there are more.
 
     Groups are as good here: the variance and skewness of deletions add up over groups.
     """
@@ -122,7 +122,7 @@ def block_bounds(total: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def divide(numerator: Matrix, denominator: Matrix) -> Matrix:
-    """The quotient, NaN where the denominator is not positive."""
+    """The quotient, NaN if the denominator is not positive."""
     out = np.full(np.broadcast_shapes(numerator.shape, denominator.shape), np.nan)
     return np.divide(numerator, denominator, out=out, where=denominator > 0)
 
@@ -186,9 +186,8 @@ class EventErrors:
 class ClasswiseErrors:
     """Mean over the classes of the one-vs-rest calibration error, in every resample.
 
-    Probabilities above 1 / num_bins are few, since a row sums to one, and their bins are summed sparsely. The
-    lowest bin of a class is what remains of the sum over all samples, which is one dense product for all
-    classes.
+    Few probabilities are above 1 / num_bins, as a row sums to one, and their bins are summed sparsely. The
+    lowest bin of a class is the rest of the sum over all samples, one dense product for all classes.
 
     Args:
         rows: Sample of each probability above the lowest bin.
@@ -250,7 +249,7 @@ class Means:
         self._columns = np.stack(rows)
 
     def __call__(self, counts: Counts) -> dict[str, Vector]:
-        """Ratios ``(r,)`` for counts ``(r, N)``; NaN where a denominator is zero."""
+        """Ratios ``(r,)`` for counts ``(r, N)``; NaN if a denominator is zero."""
         from calibrant.evaluation.resampling.kernels import add_products  # compiled
 
         sums = np.zeros((len(counts), len(self._columns)))

@@ -1,4 +1,4 @@
-"""Noisy errors; where few events are expected, by whole numbers of them: a normal curve says little there."""
+"""Noisy errors with whole event counts if few are expected, where a normal approximation fails."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ MOST_EXPECTED = 24.0  # beyond which there are not few
 
 
 class SparseNoise:
-    """The bins in which few events are expected, or few that are none, and the counts drawn there.
+    """Bins with few expected events, or few expected non-events, and the counts drawn there.
 
-    A draw is kept as the uniform number that gives its count under calibration, so that gaps move counts
-    steadily, and without gaps the draws are what they were.
+    A draw is kept as the uniform number that gives its count under calibration. So counts change steadily
+    with the gaps, and without gaps the draws are unchanged.
     """
 
     def __init__(self, cells: ResidualSums, noise: Matrix, seed: int) -> None:
         with np.errstate(divide="ignore", invalid="ignore"):
-            unit = cells.squares / cells.mass  # what an event adds, on average
+            unit = cells.squares / cells.mass  # average contribution of an event
             trials = cells.mass / unit
             stated = (1 - cells.tilt / cells.squares) / 2
         rare = np.minimum(stated, 1 - stated)
@@ -47,8 +47,7 @@ class SparseNoise:
         high = tables[columns, drawn]
         low = np.where(drawn > 0, tables[columns, drawn - 1], np.float32(0.0))
         uniform = high - rng.random(counts.shape, dtype=np.float32) * (high - low)
-        self._uniform = uniform.astype(np.float32, copy=False)
-        """Numbers ``(R, M)`` from which the tables give the counts."""
+        self._uniform = uniform.astype(np.float32, copy=False)  # ``(R, M)``: the tables turn them into counts
 
     def counted(self, gaps: Vector) -> Mask:
         """Mask ``(M,)`` of cells where few events are expected with these gaps too."""
@@ -66,7 +65,7 @@ class SparseNoise:
         return self._sizes(gaps, shrink, extra, more) * self._cells.per_size
 
     def sums(self, gaps: Vector, shrink: Vector, extra: Single, more: Vector) -> Matrix:
-        """Residual sums ``(R, M)`` with these gaps, where few events are expected from their number."""
+        """Residual sums ``(R, M)`` with these gaps; from event counts if few are expected."""
         sums = self._cells.sums(gaps) + shrink * self._noise
         if len(extra):
             sums += more * extra
@@ -89,7 +88,7 @@ class SparseNoise:
 
     @cached_property
     def _by_cell(self) -> tuple[Matrix, Single, Indices]:
-        """The noise and the uniform numbers cell by cell, and where a cell is among those of few events."""
+        """Noise and uniform numbers cell by cell, and the index of each cell among those of few events."""
         place = np.zeros(self._cells.num_cells, np.int64)
         place[self._places] = np.arange(len(self._places))
         return np.ascontiguousarray(self._noise.T), np.ascontiguousarray(self._uniform.T), place

@@ -1,4 +1,4 @@
-"""Everything a verdict is made from, and what the tests found: direction, doubt, and the arm to recommend."""
+"""Inputs of a verdict, and the findings: direction, doubt, and the arm to recommend."""
 
 from __future__ import annotations
 
@@ -40,15 +40,14 @@ from calibrant.predictions.two_classes import POSITIVE_CLASS
 
 HALF_A_POINT, TENTH = 0.005, 0.1
 ERRORS: dict[str, str] = {"classes": CLASSWISE_ECE.key, "positive class": ECE.event_key}
-"""The size of a part's error; that of the others is the ECE."""
-MAIN: frozenset[PartName] = frozenset({"top label", "positive class", "labels"})
-"""The parts whose error has a direction."""
+"""Key of each part's error; the ECE for others."""
+MAIN: frozenset[PartName] = frozenset({"top label", "positive class", "labels"})  # parts with a direction
 Doubt = Literal["few samples", "mixed signs"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Everything a verdict is made from."""
+    """Inputs of a verdict, and the findings."""
 
     kind: Kind
     arms: Sequence[Arm]
@@ -58,7 +57,7 @@ class Case:
     num_calibration: int
     num_test: int
     cross_fitted: bool
-    warnings: tuple[str, ...] = ()  # what looks wrong with the data
+    warnings: tuple[str, ...] = ()  # likely mistakes in the data
     tolerance: float | None = None  # of calibration errors; None: the default
     useless: bool = False  # whether the probabilities tell no more than the class frequencies
     effective_calibration: float | None = None  # by their weights; None: as many as there are
@@ -70,7 +69,6 @@ class Case:
 
     @cached_property
     def picked(self) -> Arm:
-        """The arm chosen on the calibration samples."""
         name = UNCALIBRATED if self.recommendation is None else self.recommendation.name
         return next(arm for arm in self.arms if arm.name == name)
 
@@ -78,8 +76,8 @@ class Case:
     def refuted(self) -> bool:
         """True if the test samples contradict the choice.
 
-        Its NLL is clearly worse there; or it is worse, if within noise, and no calibration error clearly
-        better, as happens where nearly all is right and a few samples made the choice.
+        Its NLL is clearly worse there; or it is worse within noise, and no calibration error is clearly
+        better, as happens if nearly all samples are right and a few made the choice.
         """
         before, after = self.first.metrics[NLL.key].value, self.picked.metrics[NLL.key].value
         if self.picked is self.first or before is None or (after is not None and after <= before):
@@ -145,12 +143,11 @@ class Case:
 
     @cached_property
     def tolerable(self) -> float | None:
-        """The tolerated error, if every error of the predictions as they are is real, but below it."""
+        """The tolerated error, if every error of the uncalibrated predictions is real, but below it."""
         return self.within(self.first)
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Event or top label, classes, and groups: what holds, and what does not."""
         return self.first.parts
 
     @cached_property
@@ -193,7 +190,7 @@ class Case:
 
     @cached_property
     def doubt(self) -> Doubt | None:
-        """Why nothing is decided, where the event holds."""
+        """Reason for doubt if the test of the event passes."""
         failing = {part.name for part in self.parts if not part.holds}
         if self.tolerable is not None or failing & MAIN:
             return None
@@ -272,7 +269,7 @@ class Case:
 
     @cached_property
     def furthest_off(self) -> ClassRow:
-        """The class whose mean probability is furthest from its rate, beyond chance if there is one."""
+        """The class whose mean probability is furthest from its rate, beyond noise if there is one."""
 
         def off(row: ClassRow) -> tuple[bool, float]:
             return is_shifted(row, self.level), abs(row.mean_probability - row.prevalence)

@@ -347,7 +347,7 @@ def _why(case: Case) -> str:
 
 
 def _highest_error(case: Case) -> Iterator[str]:
-    """Why the arm that is recommended may have the highest calibration error of those that were tried."""
+    """Note if the recommended arm has the highest calibration error of those tried."""
     for metric in dict.fromkeys((case.about, *case.spoken_of)):
         mine = case.chosen.metrics[metric].value
         others = [(arm.metrics[metric].value, arm) for arm in case.arms[1:] if arm is not case.chosen]
@@ -404,10 +404,7 @@ def _too_few(case: Case) -> str:
 
 
 def _caution(case: Case) -> str | None:
-    """A warning that a class is predicted far less often than before, which moves the accuracy.
-
-    Correcting the probabilities of a rare class takes them below one half.
-    """
+    """A warning that a rare class is predicted far less often, as its probabilities fall below one half."""
     if case.kind != "binary" or not case.repaired:
         return None
     event, other = (case.event, case.first.classes[0].name) if case.event else ("positive", "negative")

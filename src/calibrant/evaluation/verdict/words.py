@@ -56,7 +56,7 @@ def value_of(estimate: Estimate) -> str:
 
 
 def class_name(row: ClassRow, noun: str = "class") -> str:
-    """The name, or ``class 3`` where there is none but the number."""
+    """The name, or ``class 3`` if the name is only a number."""
     return f"{noun} {row.name}" if row.name.isdecimal() else row.name
 
 
@@ -113,7 +113,7 @@ def _by_gap(rows: Iterable[GroupRow]) -> list[GroupRow]:
 
 
 def named(bad: Sequence[GroupRow]) -> str:
-    """``reseller: 44.0% predicted, 33.0% actual``; of many groups the first."""
+    """``reseller: 44.0% predicted, 33.0% actual``; only the first of many groups."""
     shares = (
         (row.name, *(percent(each.value or 0.0) for each in (row.predicted, row.actual))) for row in bad
     )
@@ -134,12 +134,12 @@ def _groups(bad: Sequence[GroupRow]) -> str:
 
 
 def not_for_all(bad: Sequence[GroupRow]) -> str:
-    """Sentence on groups that are off where no calibrator for all samples fixes them."""
+    """Sentence on miscalibrated groups that no calibrator for all samples fixes."""
     return f"One calibrator for all samples doesn't fix {_groups(bad)}: test one per group with --by-group."
 
 
 def no_fix(bad: Sequence[GroupRow]) -> str:
-    """Sentence on groups that are off where one calibrator per group did not help."""
+    """Sentence on miscalibrated groups that one calibrator per group did not help."""
     are, them = ("is", "it") if len(bad) == 1 else ("are", "them")
     said = f"{_groups(bad).replace('g', 'G', 1)} {are} off, but no repair tested clearly fixes {them}"
     return f"{said}: none lowers the log loss beyond noise."
@@ -166,7 +166,7 @@ def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float) -> s
 def with_group_sentence(
     verdict: Verdict, rows: tuple[GroupRow, ...], groups: Sequence[str] | None, level: float
 ) -> Verdict:
-    """The verdict with the sentence on the groups, before the one that says what to do next."""
+    """Add the sentence on groups, before the one on the next step."""
     if groups is None or not rows:
         return verdict
     said = group_sentence(rows, len(set(groups)), level)

@@ -1,4 +1,4 @@
-"""What the streaming metrics share: reading a batch, holding what is known of the stream, adding it up."""
+"""Shared parts of the streaming metrics: reading a batch, and holding and adding up the state."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class StreamingMetric(Metric, ABC):
     """
 
     is_differentiable = False
-    full_state_update = False  # `forward` may see a batch on its own and add it to the rest
+    full_state_update = False  # `forward` may compute a batch alone and add it to the rest
 
-    _per_class: ClassVar[bool] = False  # whether each class has a value
+    _per_class: ClassVar[bool] = False  # True if each class has a value
 
     def __init__(
         self,
@@ -100,11 +100,10 @@ class StreamingMetric(Metric, ABC):
         self._by_class = task == "multiclass" and self._per_class
         self._start()
 
-    def _start(self) -> None:
-        """Set up the state, for a metric without settings of its own."""
+    def _start(self) -> None: ...
 
     def extra_repr(self) -> str:
-        """The settings that are not the default."""
+        """Settings that differ from the default."""
         given = inspect.signature(type(self).__init__).parameters.values()
         settings = [(each.name, getattr(self, each.name, each.default), each.default) for each in given]
         return ", ".join(f"{name}={value!r}" for name, value, default in settings if value != default)
@@ -144,7 +143,7 @@ class StreamingMetric(Metric, ABC):
             setattr(self, self._state, state + batch.to(state.device))
 
     def compute(self) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-        """The value over everything seen so far, by all processes.
+        """Value over everything seen so far, by all processes.
 
         Returns: Scalar float64; shape ``(C,)`` for ``average="none"``. Where nothing defines it (all samples
             were ignored, or none is of the requested kind) it is NaN, with a ``CalibrantWarning``; with
@@ -172,19 +171,19 @@ class StreamingMetric(Metric, ABC):
         try:
             return super().forward(*args, **kwargs)
         except BaseException:
-            # torchmetrics sets the stream aside meanwhile, and a refused batch would lose it
+            # torchmetrics sets the stream aside meanwhile, so a refused batch would lose it
             vars(self).update(before)
             raise
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
-        """Add what another instance with the same settings has seen, as if this one had seen it."""
+        """Add the samples of another instance with equal settings."""
         super().merge_state(incoming_state)
         self._update_count += incoming_state.update_count if isinstance(incoming_state, Metric) else 1
         self._computed = None
 
     def reset(self) -> None:
         """Forget everything seen so far."""
-        if isinstance(getattr(self, self._state), list):  # torchmetrics would empty a list others may share
+        if isinstance(getattr(self, self._state), list):  # torchmetrics would empty a possibly shared list
             setattr(self, self._state, [])
         super().reset()
 
@@ -195,13 +194,13 @@ class StreamingMetric(Metric, ABC):
         should_sync: bool = True,
         distributed_available: Callable[[], bool] | None = None,
     ) -> None:
-        """Bring the states of all processes together: sums in one collective, rows in their sizes and one.
+        """Combine the states of all processes: sums in one collective, rows in their sizes and one.
 
         Args:
-            dist_sync_fn: How to gather a tensor, if not by default.
+            dist_sync_fn: Function that gathers a tensor, if not the default.
             process_group: The processes, if not all.
-            should_sync: Whether to do anything.
-            distributed_available: Whether there are several processes.
+            should_sync: Do nothing if False.
+            distributed_available: Returns True if there are several processes.
         """
         state = getattr(self, self._state)
         if not isinstance(state, list):
@@ -211,7 +210,7 @@ class StreamingMetric(Metric, ABC):
         super().sync(dist_sync_fn, process_group, should_sync, distributed_available)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = "") -> Self:
-        """Follow a module to another device, not to another dtype."""
+        """Follow a module to another device, but not to another dtype."""
 
         def move(tensor: Tensor) -> Tensor:
             device = fn(torch.empty(0, device=tensor.device)).device
@@ -222,17 +221,16 @@ class StreamingMetric(Metric, ABC):
 
     @abstractmethod
     def _summary(self, problems: list[Checked | None]) -> Tensor:
-        """What is added to the state for a batch, by column; ``None`` where nothing counts."""
+        """Addition to the state for a batch, by column; ``None`` marks columns without counted samples."""
 
     @abstractmethod
-    def _values(self) -> Float[Tensor, " columns"]:
-        """The value of each column, NaN where it is undefined."""
+    def _values(self) -> Float[Tensor, " columns"]: ...
 
     def _hold(self, what: str, shape: tuple[int, ...], *settings: object, rows: bool = False) -> None:
-        """Set up the state: sums of the shape, or rows of the shape, one below the other.
+        """Set up the state: sums of the shape, or concatenated rows of the shape.
 
-        A ``MetricCollection`` lets metrics share a state if name and first value agree, which may be chance:
-        so the name says all that the state depends on.
+        A ``MetricCollection`` lets metrics share a state if name and first value agree, possibly by chance:
+        so the name contains everything that the state depends on.
         """
         key = repr((self.task, self.num_classes, self.ignore_index, self.from_logits, shape, *settings))
         self._state = f"{what}_{hashlib.blake2b(key.encode(), digest_size=6).hexdigest()}"
@@ -242,14 +240,13 @@ class StreamingMetric(Metric, ABC):
 
     @property
     def _held(self) -> Tensor:
-        """The sums, or all rows."""
         state: Tensor | list[Tensor] = getattr(self, self._state)
         if isinstance(state, list) and not state:
             return torch.empty(self._nothing, dtype=torch.float64, device=self.device)
         return dim_zero_cat(state)
 
     def _read(self, probs: ArrayLike, labels: ArrayLike, weights: ArrayLike | None) -> list[Checked | None]:
-        """The samples that count: of the classes, of the event, or of each label as an event."""
+        """Counted samples: of the classes, of the event, or of each label as an event."""
         name = "logits" if self.from_logits else "probs"
         scores = as_float_tensor(probs, name=name)
         if scores.device.type == "mps":  # has no float64
@@ -277,7 +274,6 @@ class StreamingMetric(Metric, ABC):
         return self._split(self._check(scores, target, mass))
 
     def _check_shapes(self, name: str, scores: Tensor, labels: Tensor) -> None:
-        """What scores and labels must have to be flattened."""
         shape = scores.shape
         if self.task != "binary":
             if scores.ndim < 2:
@@ -300,7 +296,7 @@ class StreamingMetric(Metric, ABC):
             )
 
     def _check(self, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Checked | None:
-        """The samples, found sound, as probabilities; ``None`` where none has a weight."""
+        """Checked samples as probabilities; ``None`` if none has a weight."""
         if not len(scores):
             return None
         nothing = weights is not None and not bool(weights.any())
@@ -339,12 +335,10 @@ _TABLE = '; for one-hot labels pass `labels.argmax(1)`, for several labels per s
 
 
 def _without_classes(table: Tensor) -> torch.Size:
-    """Shape ``(N, d1, ...)`` of the positions of a table ``(N, C, d1, ...)``."""
     return table.shape[:1] + table.shape[2:]
 
 
 def _gather_equal_shapes(tensor: Tensor, group: Any = None) -> list[Tensor]:
-    """Tensors of one shape from every process, in one collective."""
     everyone = [torch.empty_like(tensor) for _ in range(distributed.get_world_size(group))]
     distributed.all_gather(everyone, tensor.contiguous(), group=group)
     return everyone

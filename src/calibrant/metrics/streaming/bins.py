@@ -59,14 +59,14 @@ class _BinnedError(StreamingMetric):
             self._hold(name, (width,), rows=True)
 
     def compute_table(self, *, column: int | None = None) -> ReliabilityTable:
-        """The table behind the error, over everything seen so far, by all processes.
+        """Table behind the error, over everything seen so far, by all processes.
 
         Args:
-            column: Which class or label, where there are several.
+            column: Class or label, if there are several.
 
         Returns:
-            As of :func:`~calibrant.metrics.reliability_table`; with ``keep="sketch"`` its edges are those of
-            the cells in which they lie, and its sums interpolated.
+            Table of :func:`~calibrant.metrics.reliability_table`; with ``keep="sketch"`` its edges are
+            those of cells, and its sums are interpolated.
 
         Raises:
             InputError: If there are several columns and none is named, or if nothing was seen.
@@ -94,7 +94,6 @@ class _BinnedError(StreamingMetric):
         return torch.stack([self._event_sums(event) for event in self._events(problems)])
 
     def _event_sums(self, event: Checked | None) -> Float[Tensor, "3 cells"]:
-        """Weights, confidences and outcomes in each bin or cell."""
         cells = NUM_CELLS if self.binning == "mass" else self.num_bins
         if event is None:
             return torch.zeros(3, cells, dtype=torch.float64, device=self.device)
@@ -104,7 +103,7 @@ class _BinnedError(StreamingMetric):
         return torch.stack(bin_sums(width_bin_index(event.scores, cells), cells, *sample)).to(self.device)
 
     def _events(self, problems: list[Checked | None]) -> list[Checked | None]:
-        """What the confidences speak of: the event, each label, the top label or each class."""
+        """Events of the confidences: the event, each label, the top label or each class."""
         problem = problems[0]
         if self.task != "multiclass":
             return problems
@@ -114,7 +113,6 @@ class _BinnedError(StreamingMetric):
         return [rows.as_event(top.confidence, top.correct, problem.weights)]
 
     def _bins(self) -> list[BinSums | None]:
-        """The bins of each column; ``None`` where there are no samples."""
         held = self._held
         if self.binning == "mass" and self.keep == "all":
             events = rows.unpack(held, self._num_columns, by_class=self._by_class)
@@ -138,14 +136,14 @@ class _BinnedError(StreamingMetric):
         )
 
     def _bounds(self) -> Float[Tensor, " columns"]:
-        """By how much each column can differ from the exact value."""
+        """Bound on the difference of each column from the exact value."""
         held = self._held
         if self.keep == "all":
             return torch.zeros(self._num_columns, dtype=torch.float64, device=held.device)
         return torch.stack([sketch_error_bound(*sums, num_bins=self.num_bins) for sums in held])
 
     def _synced(self, ask: Callable[[], T]) -> T:
-        """The answer over all processes; those whose states are already together stay so."""
+        """Result of ``ask`` over all processes; states that are together already stay so."""
         alone = not self._is_synced
         with self.sync_context(
             dist_sync_fn=self.dist_sync_fn, should_sync=alone and self.sync_on_compute, should_unsync=alone
@@ -165,13 +163,13 @@ class CalibrationError(_BinnedError):
         num_bins: Number of bins.
         binning: ``"width"`` or ``"mass"``.
         norm: ``"l1"`` for the weighted mean of the gaps, ``"l2"`` for their weighted root mean square.
-        keep: What bins of equal mass are made from: ``"all"`` or ``"sketch"``.
-        task: What is judged: ``"multiclass"`` (the top label), ``"binary"`` (an event) or ``"multilabel"``.
+        keep: Source of bins of equal mass: ``"all"`` or ``"sketch"``.
+        task: ``"multiclass"`` (the top label), ``"binary"`` (an event) or ``"multilabel"``.
         num_classes: Number of classes or labels; needed for several labels, else only checked.
         average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one value
             per label.
         ignore_index: Positions with this label are left out.
-        from_logits: Whether ``update`` is given logits (log-odds for events) instead of probabilities.
+        from_logits: ``update`` takes logits (log-odds for events) instead of probabilities.
         options: The options of ``torchmetrics.Metric``, such as ``process_group``.
 
     Example:
@@ -211,7 +209,7 @@ class CalibrationError(_BinnedError):
         self._set_up(num_bins, binning, norm, keep)
 
     def error_bound(self) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-        """By how much ``compute()`` can differ from the exact value: 0 unless ``keep="sketch"``.
+        """Bound on the difference of ``compute()`` from the exact value: 0 unless ``keep="sketch"``.
 
         Returns:
             Scalar float64, or one per column for ``average="none"``; NaN before anything was seen.

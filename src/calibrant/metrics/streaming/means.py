@@ -33,13 +33,10 @@ class _Sums(StreamingMetric):
         )
 
     @abstractmethod
-    def _sums(self, problem: Checked) -> list[Float[Tensor, ""]]:
-        """What is known of the samples."""
+    def _sums(self, problem: Checked) -> list[Float[Tensor, ""]]: ...
 
 
 class _Mean(_Sums):
-    """Mean of a score of ``calibrant._math.scores``."""
-
     _score: ClassVar[Callable[[Any, Any], Any]]
 
     def _start(self) -> None:
@@ -58,12 +55,12 @@ class NegativeLogLikelihood(_Mean):
     """Streaming :func:`~calibrant.metrics.negative_log_likelihood`.
 
     Args:
-        task: What is judged: ``"multiclass"``, ``"binary"`` (an event) or ``"multilabel"``.
+        task: Kind of predictions: ``"multiclass"``, ``"binary"`` (an event) or ``"multilabel"``.
         num_classes: Number of classes or labels; needed for several labels, else only checked.
         average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one value
             per label.
         ignore_index: Positions with this label are left out.
-        from_logits: Whether ``update`` is given logits (log-odds for events) instead of probabilities.
+        from_logits: ``update`` takes logits (log-odds for events) instead of probabilities.
         options: The options of ``torchmetrics.Metric``, such as ``process_group``.
 
     Example:
@@ -165,7 +162,7 @@ class PredictiveEntropy(_Sums):
 
 
 class _HighConfidence(_Sums):
-    """Weight of the decisions that are confident and right, that are confident, and of all."""
+    """Weight of decisions that are confident and right, of confident ones, and of all."""
 
     higher_is_better = True
 

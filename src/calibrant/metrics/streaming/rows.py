@@ -1,4 +1,4 @@
-"""Samples as rows of numbers, so that they can be kept and gathered, and back."""
+"""Samples as rows of numbers for keeping and gathering, and back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from calibrant.metrics._common import columns
 def as_event(
     probs: Float[Tensor, " N"], outcomes: Bool[Tensor, " N"], weights: Float[Tensor, " N"] | None
 ) -> Checked | None:
-    """An event whose numbers are known to be sound; ``None`` where no sample counts."""
+    """An event from checked numbers; ``None`` if no sample counts."""
     if not len(probs) or (weights is not None and not bool(weights.any())):
         return None
     return Checked(probs, outcomes.to(torch.int64), weights, "binary", 2)
@@ -42,7 +42,7 @@ def pack(problems: Sequence[Checked | None], num_columns: int, *, by_class: bool
 
 
 def unpack(rows: Float[Tensor, "n width"], num_columns: int, *, by_class: bool) -> list[Checked | None]:
-    """Each class, or each event in the order in which it was packed, as an event."""
+    """Each class, or each event in packed order, as an event."""
     if by_class:
         probs, labels, weights = rows[:, :-2], rows[:, -2].to(torch.int64), rows[:, -1].contiguous()
         known = Checked(probs, labels, _none_if_ones(weights), "multiclass", num_columns)
@@ -68,5 +68,5 @@ def _weights(problem: Checked) -> Float[Tensor, " N"]:
 
 
 def _none_if_ones(weights: Float[Tensor, " N"]) -> Float[Tensor, " N"] | None:
-    """Sorting without weights is faster."""
+    """Drop weights of one, as sorting without weights is faster."""
     return None if bool((weights == 1).all()) else weights

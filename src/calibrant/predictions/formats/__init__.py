@@ -1,1 +1,1 @@
-"""The formats of prediction files: each turns a file into arrays by name, and such arrays into a file."""
+"""File formats of predictions: each converts between a file and named arrays."""

@@ -1,4 +1,4 @@
-"""The names of columns: calibrant's, those that the caller states, and those that many files use."""
+"""Names of columns: calibrant's own, those the caller gives, and common ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SINGLE = (
     *("probas", "probability", "probabilities", "prediction_scores", "prediction_probs", "p"),
 )
 DECISIONS = ("y_pred", "pred", "prediction", "predictions", "predicted")
-"""What holds decisions as often as probabilities: its values say so."""
+"""Names of decisions as often as of probabilities; the values decide."""
 PREDICTED = ("pred_label", "predicted_label", "predicted_class", *DECISIONS)
 FAMILIES = {
     "prob": (
@@ -41,7 +41,7 @@ SCORES = frozenset({"prob", "logit", "confidence"})
 NO_CLASS = frozenset(
     {"max", "pred", "predicted", "top", "top1", "true", "correct", "label", "value", "class", "score"}
 )
-"""What may be part of the name of a column of scores without being a class."""
+"""Suffixes of score columns that are no class names."""
 ARRAYS = {
     "label": "labels",
     "weight": "weights",
@@ -51,11 +51,11 @@ ARRAYS = {
 }
 """An array has the plural for its name, a column the singular or the plural."""
 GROUP_OF = "group="
-"""What is put before the name of one of several columns of groups."""
+"""Prefix for the name of one of several columns of groups."""
 BANDS_OF = "bands="
-"""What is put before the name of a column of numbers whose bands are groups."""
+"""Prefix for the name of a column of numbers whose bands are groups."""
 OTHER = "other:"
-"""What is put before the name of a column that would be read, had the caller not named another."""
+"""Prefix for a column that would be read if the caller had not named another."""
 _BEGINNING = re.compile(
     r"((?:\d+ of \d+ (?:rows|values) of )?)"
     r"`(labels|probs|logits|weights|groups|clusters|\w+_label|confidence|correct)`"
@@ -64,7 +64,7 @@ _BEGINNING = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnNames:
-    """What the columns of a table are called, where they have names of their own.
+    """Names of columns that differ from calibrant's own.
 
     Args:
         label: The column of true classes.
@@ -97,7 +97,7 @@ class ColumnNames:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options of the command line that name these columns."""
+        """Command-line options that name these columns."""
         typed = {"label": "--label-column", "probs": "--prob-columns", "logits": "--logit-columns"}
         typed |= {"group": "--group-column", "cluster": "--cluster", "bands": "--bands"}
         typed |= {"sheet": "--sheet"}
@@ -110,7 +110,7 @@ class ColumnNames:
 
 
 def as_named(sentence: str, columns: ColumnNames | None, names: Callable[[], Sequence[str]]) -> str:
-    """A sentence that begins with the name of an array, by those of the columns that hold it.
+    """Replace the array name at the start of a sentence by the names of its columns.
 
     ``names`` returns the names of all columns and is called only for such a sentence.
 
@@ -139,7 +139,7 @@ def as_named(sentence: str, columns: ColumnNames | None, names: Callable[[], Seq
 
 
 def space_of(name: str) -> str | None:
-    """Whether a column of this name, whose cells are lists, holds the logits or probabilities of all classes.
+    """Return the space of a column whose cells list the logits or probabilities of all classes, by its name.
 
     Example:
         >>> space_of("y_prob"), space_of("Logits"), space_of("tokens")
@@ -153,11 +153,11 @@ def space_of(name: str) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """The columns by calibrant's names, in their order."""
+    """Columns under calibrant's names, in order."""
 
     names: tuple[str, ...]
     given: tuple[str, ...]
-    """The same names as in the file."""
+    """Names of the columns in the file, in order."""
     scores: tuple[str, ...] = ()
     """The score columns that were named, in the order given."""
     positive: str | None = None
@@ -168,7 +168,7 @@ class Header:
 
 
 def canonical(given: Sequence[str], columns: ColumnNames | None = None) -> Header:
-    """The header in calibrant's names: what is stated comes first, then known names, then common ones.
+    """Translate a header to calibrant's names: given names first, then known, then common ones.
 
     Raises:
         InputError: If a stated column is not there, or it is not clear which of several is meant.
@@ -209,7 +209,7 @@ def canonical(given: Sequence[str], columns: ColumnNames | None = None) -> Heade
 
 
 def said_of_names(read: Mapping[str, str]) -> tuple[str, ...]:
-    """What was read as what, if anything was.
+    """Return the note on columns read under other names, if any.
 
     Example:
         >>> said_of_names({"y_true": "label"})
@@ -250,14 +250,14 @@ def _stated(columns: ColumnNames) -> Iterator[_Column]:
 
 
 def _rivals(name: str, column: _Column) -> bool:
-    """Whether a column would be read in place of, or beside, one that was stated."""
+    """Return True if a column would replace or accompany one that the caller named."""
     if column.family in {"label", "weight", "group", "cluster"}:
         return name in {column.family, f"{column.family}s"}
     return name in {"prob", "logit", "confidence"} or name.startswith(("prob_", "logit_"))
 
 
 def _suffixes(found: Sequence[str], family: str) -> list[str]:
-    """What tells the columns apart: what follows the family's name or what they all begin with."""
+    """Return the distinguishing part of each name: after the family's name or a common start."""
     known = [_class_of(name, family) for name in found]
     if None not in known:
         return [str(each) for each in known]
@@ -265,7 +265,7 @@ def _suffixes(found: Sequence[str], family: str) -> list[str]:
 
 
 def without_start(names: Sequence[str], at: str = "") -> list[str]:
-    """Names without what they all begin with, up to one of some characters, or up to any character.
+    """Strip the common start of names, up to one of some characters, or up to any character.
 
     Example:
         >>> without_start(["Class1", "Class2"]), without_start(["Class1", "Class2"], at="_")
@@ -279,7 +279,7 @@ def without_start(names: Sequence[str], at: str = "") -> list[str]:
 
 
 def _class_of(name: str, family: str) -> str | None:
-    """``spam`` of ``p_spam``; None where no class is named, or only its number."""
+    """Return ``spam`` for ``p_spam``; None if the name has no class, or only its number."""
     for prefix in (f"{family}_", *FAMILIES[family]):
         rest = name.lower().removeprefix(prefix)
         if rest != name.lower() and rest:
@@ -288,7 +288,7 @@ def _class_of(name: str, family: str) -> str | None:
 
 
 def _recognised(names: Sequence[str]) -> Iterator[_Column]:
-    """Columns by common names, where there is none by calibrant's own."""
+    """Yield columns found by common names, where calibrant's own are absent."""
     lower = {name.lower(): name for name in names}
     yield from _weights(names, lower)
     if not {"prob", "logit"} & set(names):
@@ -349,7 +349,7 @@ def _labels(names: Sequence[str], lower: Mapping[str, str]) -> Iterator[_Column]
 
 
 def _only(found: Sequence[str], name: str, what: str, option: str) -> Iterator[_Column]:
-    """The one column found under any of several names; several are an error that asks which is meant."""
+    """Yield the only column found; refuse several with a request to choose one."""
     if len(found) > 1:
         shown = " or ".join(f"`{each}`" for each in found)
         raise InputError(
@@ -360,7 +360,7 @@ def _only(found: Sequence[str], name: str, what: str, option: str) -> Iterator[_
 
 
 def _of_families(names: Sequence[str]) -> Iterator[_Column]:
-    """The columns of scores that begin alike, or one that names the class whose score it is."""
+    """Yield columns of scores with a common start, or one named after its class."""
     for family, prefixes in FAMILIES.items():
         for prefix in (f"{family}_", *prefixes):
             found = {name: name[len(prefix) :] for name in names if name.lower().startswith(prefix)}
@@ -375,6 +375,6 @@ def _of_families(names: Sequence[str]) -> Iterator[_Column]:
 
 
 def members(family: str, names: Iterable[str]) -> list[str]:
-    """What follows ``family_`` in the names of columns."""
+    """Return the suffixes of the names that start with ``family_``."""
     prefix = f"{family}_"
     return [name.removeprefix(prefix) for name in names if name.startswith(prefix) and name != prefix]

@@ -35,7 +35,7 @@ _BY_TORCH = "torch.save({'logits': logits, 'labels': labels}, path)"
 
 
 def fields_of_arrays(found: Sequence[str], read: Callable[[str], Any]) -> dict[str, Any]:
-    """The arguments of ``Predictions`` from arrays, of which only those in use are read.
+    """Return the arguments of ``Predictions`` from arrays; only used ones are read.
 
     Args:
         found: What the arrays are called.
@@ -70,7 +70,7 @@ def fields_of_arrays(found: Sequence[str], read: Callable[[str], Any]) -> dict[s
 
 
 def known_arrays(found: Sequence[str]) -> Header:
-    """What each array holds, by the name that a column of it would have.
+    """Return the header of arrays, each under the name a column would have.
 
     Example:
         >>> known_arrays(["target", "y_prob"]).names
@@ -101,7 +101,7 @@ def _column(values: Any, name: str) -> Any:
 
 
 def read_npz(path: Path) -> FileContents:
-    """Read those arrays that are used."""
+    """Read the used arrays."""
     with path.open("rb") as file:
         try:
             archive = np.load(file, allow_pickle=False)
@@ -121,7 +121,7 @@ def read_npz(path: Path) -> FileContents:
 
 
 def write_npz(arrays: Arrays, path: Path) -> None:
-    """Write tensors, and texts as arrays of texts."""
+    """Write tensors, and texts as string arrays."""
     if "class_names" in arrays and "labels" in arrays:
         arrays = {**arrays, "labels": labels_by_name(arrays["labels"], arrays["class_names"])}
     whole: dict[str, Any] = {
@@ -133,7 +133,7 @@ def write_npz(arrays: Arrays, path: Path) -> None:
 
 
 def as_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
-    """The same values in a dtype that numpy knows (bfloat16 becomes float32)."""
+    """Return the values in a dtype that numpy supports (bfloat16 becomes float32)."""
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
@@ -149,7 +149,7 @@ def _member(archive: np.lib.npyio.NpzFile, name: str) -> Any:
 
 
 def read_safetensors(path: Path) -> FileContents:
-    """Read those tensors and texts that are used."""
+    """Read the used tensors and texts."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -195,7 +195,7 @@ def _from_json(name: str, text: str) -> list[Any]:
 def read_pt(path: Path) -> FileContents:
     """Read a dictionary of tensors and lists of texts."""
     try:
-        with warnings.catch_warnings():  # of what it may not understand; where it does not, it raises
+        with warnings.catch_warnings():  # warnings about unsupported content; it raises where reading fails
             warnings.filterwarnings("ignore", message="Detected pickle protocol", category=UserWarning)
             loaded = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
@@ -222,12 +222,12 @@ def write_pt(arrays: Arrays, path: Path) -> None:
 
 
 def _trimmed(tensor: Tensor) -> Tensor:
-    """A tensor without the rows that a slice leaves out: it is saved with all of its storage."""
+    """Copy a sliced tensor, which would otherwise be saved with all of its storage."""
     return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
 
 
 class NpyRows:
-    """The rows of a two-dimensional ``.npy`` file, by plain reads: a memory map would stay resident."""
+    """Rows of a two-dimensional ``.npy`` file, read plainly: a memory map would stay resident."""
 
     def __init__(self, path: Path) -> None:
         header = _mapped(path)
@@ -247,7 +247,7 @@ class NpyRows:
         self.dtype: torch.dtype = torch.from_numpy(np.empty(0, self._dtype.newbyteorder("="))).dtype
 
     def read(self, start: int, stop: int) -> Float[Tensor, "n C"]:
-        """Some consecutive rows."""
+        """Read consecutive rows."""
         width = self.shape[1]
         offset = self._offset + start * width * self._dtype.itemsize
         values = np.fromfile(self._path, self._dtype, (stop - start) * width, offset=offset)
@@ -259,11 +259,7 @@ class NpyRows:
 
 
 def _files_of(path: Path, labels: Path | None = None) -> dict[str, Path]:
-    """The files that go together, by what they hold.
-
-    In a folder every ``.npy`` file holds what its name says. With a file ``..._logits_....npy`` go the files
-    next to it whose names differ in that word only.
-    """
+    """Return the ``.npy`` files of a folder, or of one set ``..._logits_....npy``, by content."""
     if path.is_dir():
         found = {each.stem: each for each in sorted(path.glob("*.npy"))}
     else:
@@ -281,7 +277,7 @@ def _files_of(path: Path, labels: Path | None = None) -> dict[str, Path]:
 
 
 def read_npy(path: Path, labels: Path | None = None) -> FileContents:
-    """Read all arrays that go with a file, or of a folder, into memory."""
+    """Read all arrays of a folder, or of a file and its companions, into memory."""
     files = _files_of(path, labels)
     used: set[Path] = set()
 
@@ -294,7 +290,7 @@ def read_npy(path: Path, labels: Path | None = None) -> FileContents:
 
 
 def stream_npy(path: Path, labels: Path | None = None) -> FileContents:
-    """The same as ``read_npy``, with the scores left in their file."""
+    """Read arrays as ``read_npy`` does, but leave the scores in their file."""
     files = _files_by_name(path, labels)
     if holds_two_sets(files):
         raise InputError(
@@ -307,7 +303,7 @@ def stream_npy(path: Path, labels: Path | None = None) -> FileContents:
 
 
 def size_of_npy(path: Path, labels: Path | None = None) -> int:
-    """Bytes of the scores, or 0 where they can only be read whole (an event, several labels per sample)."""
+    """Return the bytes of the scores, or 0 if they must be read whole (an event, several labels)."""
     files = _files_of(path, labels)
     if holds_top_k(files) or holds_two_sets(files):
         return 0
@@ -323,7 +319,6 @@ def size_of_npy(path: Path, labels: Path | None = None) -> int:
 
 
 def _mapped(path: Path) -> np.memmap[Any, Any]:
-    """A ``.npy`` file of which only the header is read."""
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except DAMAGE as error:
@@ -341,7 +336,6 @@ def _loaded(path: Path) -> Any:
 
 
 def _files_by_name(path: Path, labels: Path | None) -> dict[str, Path]:
-    """The files that go together by calibrant's own names."""
     files = _files_of(path, labels)
     if holds_two_sets(files):
         return files

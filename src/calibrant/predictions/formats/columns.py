@@ -1,4 +1,4 @@
-"""The columns of a table with one row per sample, and the named arrays that they stand for."""
+"""Convert between the columns of a table, one row per sample, and named arrays."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ACCEPTED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Which columns hold what."""
+    """Role of each column."""
 
     space: str
     scores: tuple[str, ...]  # one column per class; one alone has shape (N,)
@@ -74,13 +74,13 @@ class Layout:
     """The class whose probability the single column of scores holds, if its name shows it."""
     notes: tuple[str, ...] = ()
     called: tuple[tuple[str, ...], ...] = ()
-    """What else classes may be called by labels: as their columns are, or what tells these apart."""
+    """Other class names in labels: those of the columns, or their distinguishing parts."""
     truth: str = "labels"
-    """What the file calls the column of true classes."""
+    """Name of the column of true classes in the file."""
     decisions: str | None = None
     """The column of scores, where its name is one that decisions often have."""
     given: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What the table calls each of its columns."""
+    """Names of the columns in the table."""
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -89,12 +89,12 @@ class Layout:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The columns that may hold texts."""
+        """Columns that may hold texts."""
         return (*self.labels, *(name for name in self.singles if name not in self.weights))
 
 
 def layout_of(header: Header) -> Layout:
-    """Decide from the header alone what a table says; refuse what is missing or says two things."""
+    """Derive the layout from the header; refuse missing or ambiguous columns."""
     try:
         layout = _layout(header.names)
     except InputError as error:  # in the file's own words
@@ -126,7 +126,7 @@ def _may_decide(given: str, name: str) -> bool:
 
 
 def _paired_by_number(layout: Layout) -> bool:
-    """Whether several labels have numbers where the scores have names."""
+    """Return True if several label columns have numbers while the scores have names."""
     named = {f"label_{suffix}" for suffix in layout.class_names or ()}
     return len(layout.labels) > 1 and bool(named) and named.isdisjoint(layout.labels)
 
@@ -169,7 +169,7 @@ def _layout(header: Sequence[str]) -> Layout:
 
 
 def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column]) -> dict[str, Any]:
-    """The arguments of ``Predictions`` from the scores ``(N, k)``, held or on file, and the other columns."""
+    """Return the arguments of ``Predictions`` from scores ``(N, k)``, held or on file, and other columns."""
     if layout.decisions is not None:
         refuse_decisions(scores, layout.decisions)
     arrays: dict[str, Any] = {layout.space: scores[:, 0] if len(layout.scores) == 1 else scores}
@@ -201,9 +201,9 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
 
 
 def fields_of_cells(layout: Layout, column: Callable[[str], Column], scores: Any = None) -> dict[str, Any]:
-    """:func:`fields_of_columns` of cells that say numbers in any way; an error names the row of a bad one.
+    """Return :func:`fields_of_columns` of cells with numbers as text; errors name the row of a bad cell.
 
-    ``column`` gives the cells of a column by the table's name for it; ``scores`` may be known already.
+    ``column`` returns the cells of a column by its name in the table; ``scores`` can be given instead.
     """
     texts: dict[str, list[Any]] = {}
     given = layout.given
@@ -226,7 +226,7 @@ def fields_of_cells(layout: Layout, column: Callable[[str], Column], scores: Any
 def stacked(
     names: Sequence[str], column: Callable[[str], Column], texts: dict[str, list[Any]]
 ) -> np.ndarray[Any, np.dtype[Any]]:
-    """Columns of numbers side by side ``(N, k)``; cells that are none yet are added to ``texts``."""
+    """Stack numeric columns ``(N, k)``; collect cells that are not numbers yet in ``texts``."""
     rows = np.empty((0, 0), np.float16)
     for start in range(0, len(names), _TURNED):
         some = names[start : start + _TURNED]
@@ -239,7 +239,7 @@ def stacked(
 
 
 def _numeric(cells: Column, name: str, texts: dict[str, list[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
-    """Numbers as floats; of cells a place for them, and the cells are added to ``texts``."""
+    """Return numbers as floats; collect other cells in ``texts``."""
     if isinstance(cells, np.ndarray) and cells.ndim == 1:
         return cells if cells.dtype.kind == "f" else cells.astype(np.float64)
     texts[name] = list(cells)
@@ -247,7 +247,7 @@ def _numeric(cells: Column, name: str, texts: dict[str, list[Any]]) -> np.ndarra
 
 
 def as_column(cells: Column, name: str) -> Column:
-    """Numbers as an array, also lists of them; everything else, and what has gaps, as texts."""
+    """Return numbers, or lists of them, as an array; everything else, or gaps, as texts."""
     if isinstance(cells, np.ndarray):
         return cells
     if cells and isinstance(cells[0], list) and name.lower() in _TRUTH:
@@ -261,7 +261,7 @@ def as_column(cells: Column, name: str) -> Column:
 
 
 def lists_as_rows(cells: Column, name: str, width: int | None = None) -> np.ndarray[Any, np.dtype[Any]]:
-    """An array ``(N, k)`` of lists of numbers, which have one length."""
+    """Return lists of numbers of equal length as an array ``(N, k)``."""
     if width is None:
         width = len(cells[0]) if hasattr(cells[0], "__len__") else 0
     if isinstance(cells, np.ndarray) and cells.shape[1:] == (width,):
@@ -279,7 +279,7 @@ def lists_as_rows(cells: Column, name: str, width: int | None = None) -> np.ndar
 
 
 def refuse_decisions(scores: Any, name: str) -> None:
-    """Refuse whole numbers under a name that decisions often have."""
+    """Refuse whole numbers under a name that is often used for decisions."""
     if name.lower() in DECISIONS and bool((scores == scores.round()).all()):
         raise InputError(
             f"it holds decisions (`{name}`), and no probabilities, which calibration is about; in "
@@ -298,7 +298,7 @@ def _names_of(layout: Layout, others: Mapping[str, Column]) -> tuple[str, ...] |
 
 
 def groups_of(columns: Mapping[str, Column]) -> list[str]:
-    """The groups that columns make together: those of names, and bands of numbers."""
+    """Return the groups from columns of names and bands of numbers together."""
     groups = {
         name.removeprefix(GROUP_OF): values for name, values in columns.items() if name.startswith(GROUP_OF)
     }
@@ -310,7 +310,7 @@ def groups_of(columns: Mapping[str, Column]) -> list[str]:
 
 
 def groups_together(columns: Mapping[str, Column]) -> list[str]:
-    """``sex=f; site=north`` of each sample; what is not known is left out."""
+    """Return ``sex=f; site=north`` for each sample, without unknown values."""
     rows = zip(
         *(as_texts(column) or [str(each) for each in column] for column in columns.values()), strict=True
     )
@@ -321,7 +321,7 @@ def groups_together(columns: Mapping[str, Column]) -> list[str]:
 
 
 def columns_of(arrays: Arrays) -> dict[str, list[Any] | Tensor]:
-    """The columns that say what the arrays do, small ones first; the inverse of ``fields_of_columns``."""
+    """Return the columns for arrays, small ones first; the inverse of ``fields_of_columns``."""
     space = next(space for space in FAMILIES if space in arrays)
     names: tuple[str, ...] | None = arrays.get("class_names")
     labels: Tensor | None = arrays.get("labels")
@@ -358,7 +358,7 @@ def columns_of(arrays: Arrays) -> dict[str, list[Any] | Tensor]:
 
 
 def cells_of(arrays: Arrays) -> dict[str, list[Any]]:
-    """The same, each as a list."""
+    """Return :func:`columns_of` as lists."""
     columns = columns_of(arrays).items()
     return {name: cells if isinstance(cells, list) else cells.tolist() for name, cells in columns}
 
@@ -397,7 +397,7 @@ def _classes(family: str, header: Sequence[str]) -> tuple[tuple[str, ...], tuple
 def _label_columns(
     header: Sequence[str], suffixes: tuple[str, ...], scores: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """``label``, or a column for each class, by its name or, where none is named so, by its number."""
+    """Return ``label``, or one column per class, by name or else by number."""
     if alone := _named("label", header):
         return alone
     shared = set(members("label", header)) & set(suffixes)
@@ -416,7 +416,7 @@ def _label_columns(
 
 
 def _refuse_ambiguous(names: tuple[str, ...]) -> None:
-    """Refuse names of classes that no column can have, or that would be read back as something else."""
+    """Refuse class names that no column can have, or that would be read back differently."""
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise InputError(
@@ -430,7 +430,7 @@ def _refuse_ambiguous(names: tuple[str, ...]) -> None:
 
 
 def _label_column(column: Column, arrays: Mapping[str, Any], layout: Layout) -> Column:
-    """Labels as they stand; in words where the column of a negative word says what numbers mean."""
+    """Return labels as given; as words if the column of a negative word explains the numbers."""
     if layout.positive is not None and says_class_0(layout.positive):  # p_no: 0 is no
         names, numbers = arrays["class_names"], [whole_number(str(each)) for each in column]
         if set(numbers) <= {0, 1}:
@@ -439,7 +439,7 @@ def _label_column(column: Column, arrays: Mapping[str, Any], layout: Layout) -> 
 
 
 def _two_classes(positive: str, labels: Sequence[Column]) -> list[str]:
-    """The names of class 0 and class 1, where the latter's is known and labels may name both."""
+    """Return the names of class 0 and 1, if that of class 1 is known and labels may use both."""
     words = set(as_texts(labels[0]) or ()) if labels else set[str]()
     others = [word for word in words - {positive} if whole_number(word) is None]
     if len(others) == 1:  # which may be all there is on a day without the other
@@ -466,7 +466,7 @@ def _constant(name: str, column: Column) -> str:
 
 
 def _number(value: Any) -> float:
-    """A number as most programs write it: not nan, and without the underscores that Python allows."""
+    """Parse a number in common notation: no nan, and no underscores as in Python."""
     found = float(value)
     if found != found or (isinstance(value, str) and "_" in value):
         raise ValueError(value)
@@ -476,12 +476,12 @@ def _number(value: Any) -> float:
 def numbers_in(
     columns: Mapping[str, Any], scores: Sequence[str], space: str
 ) -> tuple[dict[str, np.ndarray[Any, np.dtype[np.float64]]], tuple[str, ...]]:
-    """Columns as numbers, and what a reader should know about how they were read.
+    """Return columns as numbers, and notes on how they were read.
 
     Args:
         columns: Cells by the name of their column.
-        scores: Those columns that may have percent signs.
-        space: What scores are.
+        scores: Columns that can have percent signs.
+        space: Space of the scores.
 
     Raises:
         InputError: If a cell holds no number, or the comma in it can mean two things; with its row.
@@ -533,7 +533,7 @@ def _with_point(text: str, name: str, row: int, cell: Any) -> float:
 
 
 def _refuse_two_meanings(columns: Mapping[str, Any], commas: Mapping[str, Mapping[int, str]]) -> None:
-    """Refuse commas beside decimal points, and commas that may separate thousands."""
+    """Refuse commas next to decimal points, and commas that may separate thousands."""
     name = next(iter(commas))
     row, text = next(iter(commas[name].items()))
     if any("." in cell for cells in columns.values() for cell in cells if isinstance(cell, str)):
@@ -553,7 +553,7 @@ def _refuse_two_meanings(columns: Mapping[str, Any], commas: Mapping[str, Mappin
 
 
 def _whole(cell: Any) -> bool:
-    """Whether it is a number other than 0 without decimals."""
+    """Return True for a non-zero number without decimals."""
     return str(cell).strip().removesuffix("%").lstrip("+-").strip("0") != ""
 
 
@@ -570,7 +570,7 @@ def _refuse_some_signs(
 
 
 def frame_of(columns: Mapping[str, Sequence[Any]], library: Library | None = None) -> Any:
-    """A frame of columns by name; by default of pandas, or of polars where that alone is installed."""
+    """Return a data frame of the columns: pandas by default, or polars if only that is installed."""
     if library is not None and library not in LIBRARIES:
         raise InputError(f'`library` must be "pandas" or "polars"; got {library!r}.')
     for name in LIBRARIES if library is None else (library,):

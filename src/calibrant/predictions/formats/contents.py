@@ -1,4 +1,4 @@
-"""What passes between the formats and those who use them: arrays by name."""
+"""Named arrays passed between the formats and their callers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from calibrant._math.errors import InputError
 
-# What is written: tensors, and tuples of texts.
+# Arrays to write: tensors, and tuples of texts.
 Arrays: TypeAlias = Mapping[str, Any]
 
 UNSAFE = "which are not loaded because they could run code"
@@ -22,18 +22,18 @@ _ROW = re.compile(r"\brow (\d+)\b")  # in messages, where rows count from 0
 
 @dataclass(frozen=True, kw_only=True)
 class FileContents:
-    """What a file says, under the names of the arguments of ``Predictions``."""
+    """Contents of a file under the argument names of ``Predictions``."""
 
     fields: dict[str, Any]
     paths: tuple[Path, ...] = ()
-    """Its files, if there are several."""
+    """Files of the contents, if there are several."""
     lines: Sequence[int] = ()
     """The line of text that each row ends on."""
 
 
 @contextmanager
 def lines_named(lines: Sequence[int]) -> Generator[None]:
-    """Messages that would name a row of a text file name its line instead."""
+    """Name lines of a text file in messages, in place of rows."""
     try:
         yield
     except InputError as error:
@@ -49,7 +49,7 @@ MOST_SAID = 200  # characters of a library's own message
 
 
 def damaged(what: str, error: BaseException) -> str:
-    """One sentence for bytes that cannot be read."""
+    """Describe unreadable bytes in one sentence."""
     said = re.split(r"\n|\. ", str(error).strip())[0].rstrip(".") or type(error).__name__
     said = f"{said[:MOST_SAID]}…" if len(said) > MOST_SAID else said  # some libraries quote the bytes
     if isinstance(error, MemoryError):
@@ -59,7 +59,7 @@ def damaged(what: str, error: BaseException) -> str:
 
 @contextmanager
 def disk_errors(error: type[Exception]) -> Generator[None]:
-    """What a library raises when the system refuses to write, as the system would say it."""
+    """Raise a library's write errors as ``OSError``."""
     try:
         yield
     except error as found:

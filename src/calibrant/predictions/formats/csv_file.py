@@ -1,4 +1,4 @@
-"""Columns as text, ``.csv`` and ``.tsv`` (UTF-8), also packed as ``.csv.gz`` and ``.tsv.gz``."""
+"""Text columns in UTF-8: ``.csv`` and ``.tsv``, also compressed as ``.csv.gz`` and ``.tsv.gz``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DELIMITERS = ",;\t|"  # the first of those that part a header into equally many 
 
 
 def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
-    """Read text row by row, so that memory holds the numbers and not the text."""
+    """Read text row by row, so memory holds numbers and not text."""
     header = names_of(path)
     layout = layout_of(canonical(header, columns))
     numeric = [header.index(layout.given[name]) for name in (*layout.scores, *layout.weights)]
@@ -62,7 +62,7 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
 def _cells(
     path: Path, texts: Sequence[int], numeric: Sequence[int] = ()
 ) -> tuple[array.array[float], dict[int, list[str]], array.array[int]]:
-    """Numbers row by row, columns of text, and lines of rows; ``ValueError`` where Python reads no number."""
+    """Return numbers by row, text columns, and line numbers; raise ``ValueError`` at a bad number."""
     numbers, lines = array.array("d"), array.array("q")
     columns: dict[int, list[str]] = {place: [] for place in texts}
     for line, cells in _rows(path):
@@ -88,7 +88,7 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def header_of(file: TextIO) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The names of the columns, and the rows below them with the lines that they end on."""
+    """Return column names, and the rows below with the line each ends on."""
     start, delimiter = beginning(file)
     numbered = lines(itertools.chain(start, file), delimiter)
     _, header = next(numbered, (0, []))
@@ -96,20 +96,20 @@ def header_of(file: TextIO) -> tuple[list[str], Iterator[tuple[int, list[str]]]]
 
 
 def names_of(path: Path) -> list[str]:
-    """The names of the columns."""
+    """Return the names of the columns."""
     with open_text(path) as file:
         return header_of(file)[0]
 
 
 def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
-    """All columns as texts."""
+    """Return all columns as texts."""
     header = names_of(path)
     _, cells, lines = _cells(path, range(len(header)))
     return Table(names=header, column=lambda name: cells[header.index(name)], lines=lines)
 
 
 def write(arrays: Arrays, path: Path) -> None:
-    """Write text that says every float exactly: the shortest decimals that give it back in float64."""
+    """Write floats exactly, as the shortest decimals that restore them in float64."""
     columns = columns_of(arrays)
     with open_text(path, "w") as file:
         tabs = ".tsv" in [suffix.lower() for suffix in path.suffixes]
@@ -123,7 +123,7 @@ def write(arrays: Arrays, path: Path) -> None:
 
 @contextmanager
 def open_text(path: Path, mode: Literal["r", "w"] = "r") -> Generator[TextIO]:
-    """A text file, compressed where it begins so or is to end so; the same text gives the same bytes."""
+    """Open a text file, compressed or not; equal text gives equal bytes."""
     encoding = "utf-8" if mode == "w" else "utf-8-sig"
     if not (_is_packed(path) if mode == "r" else path.suffix.lower() == ".gz"):
         with path.open(mode, encoding=encoding, newline="") as file:
@@ -138,15 +138,14 @@ def open_text(path: Path, mode: Literal["r", "w"] = "r") -> Generator[TextIO]:
 
 
 def _is_packed(path: Path) -> bool:
-    """Whether a file is compressed, or should be: what comes through a pipe has no ending."""
     with path.open("rb") as file:
         return file.read(2) == _PACKED or path.suffix.lower() == ".gz"
 
 
 def beginning(file: TextIO) -> tuple[list[str], str]:
-    """The lines up to the header, and what parts it into the most cells: comma, semicolon, tab or bar."""
+    """Return the lines up to the header, and the delimiter that gives the most cells."""
     start: list[str] = []
-    stated: str | None = None  # as spreadsheets do: sep=;
+    stated: str | None = None  # spreadsheets write it: sep=;
     with _readable():
         for line in file:
             if (found := _SEPARATOR.fullmatch(line.strip())) and stated is None:
@@ -174,7 +173,7 @@ def _readable() -> Generator[None]:
 
 
 def lines(file: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, with the number of the line they end on."""
+    """Yield rows that are not blank, with the number of the line each ends on."""
     reader = csv.reader(file, strict=True, delimiter=delimiter)
     try:
         with _readable():

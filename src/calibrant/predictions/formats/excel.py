@@ -1,4 +1,4 @@
-"""Sheets of a spreadsheet's workbook: ``.xlsx``, ``.xls`` and ``.ods``, by the extra ``excel``."""
+"""Sheets of workbooks: ``.xlsx``, ``.xls`` and ``.ods``, with the extra ``excel``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calibrant.predictions.formats.tables import Table, table_of_columns
 
 
 def table(path: Path, columns: ColumnNames | None = None) -> Table:
-    """The columns of a sheet; its first row that is not blank names them."""
+    """Return the columns of a sheet, named by its first row that is not blank."""
     (_, first), *filled = _rows(path, columns)
     names = [_text(cell) or "" for cell in first]
     cells = {name: _column([row[place] for _, row in filled]) for place, name in enumerate(names) if name}
@@ -25,12 +25,12 @@ def table(path: Path, columns: ColumnNames | None = None) -> Table:
 
 
 def texts(path: Path, columns: ColumnNames | None) -> list[list[str]]:
-    """The rows of a sheet that are not blank, as a text file would hold them."""
+    """Return the rows of a sheet that are not blank, in the form of a text file."""
     return [[_text(cell) or "" for cell in row] for _, row in _rows(path, columns)]
 
 
 def _rows(path: Path, columns: ColumnNames | None) -> list[tuple[int, list[Any]]]:
-    """Numbered rows of the sheet that is asked for, or of the only one."""
+    """Return the numbered rows of the requested sheet, or of the only one."""
     try:
         calamine: Any = import_module("python_calamine")
     except ImportError as error:
@@ -56,7 +56,7 @@ def _sheet(names: list[str], columns: ColumnNames | None) -> str:
 
 
 def _column(cells: list[Any]) -> Column:
-    """Numbers, whole where all are; or texts, ``None`` where empty."""
+    """Return numbers, as integers if all are whole; or texts, ``None`` for empty cells."""
     if all(type(cell) in {int, float} for cell in cells):
         numbers = np.asarray(cells, dtype=np.float64)
         return numbers.astype(np.int64) if (numbers == np.rint(numbers)).all() else numbers

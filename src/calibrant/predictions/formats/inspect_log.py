@@ -1,7 +1,7 @@
 """Logs of inspect-ai: ``.eval`` (a zip archive of JSON), folders of such, and ``.json``, read without it.
 
-A confidence is a number that a scorer recorded, the probability of the chosen option's token, what the answer
-states, or the share of repeats with the same answer. The first that a log holds is used.
+A confidence is a number that a scorer recorded, the probability of the chosen option's token, the confidence
+stated in the answer, or the share of repeats with equal answers. The first available one is used.
 Scorers mark answers: ``C`` is 1, ``P`` one half, ``I`` and ``N`` (no answer) are 0.
 """
 
@@ -33,30 +33,30 @@ from calibrant.predictions.formats.tables import Table, fields_of_table, names_s
 Record: TypeAlias = dict[str, Any]
 
 WHICH_SAMPLE = ("task", "model", "id", "epoch", "target")
-"""What says which sample a row is of, and is kept beside repaired probabilities."""
+"""Fields that identify a row's sample, kept next to repaired probabilities."""
 
 _VERSION = 2
 _MARKS = {"c": 1, "yes": 1, "true": 1, "p": 0.5, "i": 0, "n": 0, "no": 0, "false": 0}
 _RECORDED = ("confidence", *CONFIDENCES)
 _MEANINGS = ("semantic_cluster", "cluster_id", "cluster")
-"""What a scorer may call the cluster of answers that mean the same."""
+"""Names that scorers use for clusters of equivalent answers."""
 _UNREAD = frozenset({"attachments", "events", "events_data", "messages", "store", "timelines"})
 _SAMPLE = re.compile(r"samples/.+(?:_epoch_\d+|/sample)\.json", re.DOTALL)
 _ZSTANDARD = 93
 
 
 def is_log(found: object) -> TypeGuard[Record]:
-    """Whether parsed JSON is a log."""
+    """Return True if parsed JSON is a log."""
     return isinstance(found, dict) and {"version", "eval"} <= found.keys()
 
 
 def logs_in(path: Path) -> tuple[Path, ...]:
-    """The logs in a folder by name, which is by time."""
+    """Return the logs in a folder by name, which is in order of time."""
     return tuple(sorted(path.glob("*.eval"))) if path.is_dir() else ()
 
 
 def log_in(path: Path) -> Record | None:
-    """The log in an archive, or those in a folder as one; None for a file of another kind."""
+    """Return the log in an archive, or a folder's logs merged; None for other files."""
     if not path.is_dir():
         with path.open("rb") as file:
             return _unpacked(file) if file.read(4) == b"PK\x03\x04" else None
@@ -72,9 +72,9 @@ def log_in(path: Path) -> Record | None:
 
 
 def fields_of_log(log: Record, score: str = "acc", columns: ColumnNames | None = None) -> dict[str, Any]:
-    """The arguments of ``Predictions``.
+    """Return the arguments of ``Predictions``.
 
-    ``columns`` name groups and clusters, by ``label`` the scorer, and by ``probs`` the field of confidences.
+    ``columns`` name groups and clusters; ``label`` is the scorer, ``probs`` the field of confidences.
     """
     columns = columns or ColumnNames()
     answers, notes = _answers(log, score, columns)
@@ -102,7 +102,7 @@ def fields_of_log(log: Record, score: str = "acc", columns: ColumnNames | None =
 
 
 def samples_read(log: Record, notes: Sequence[str], columns: ColumnNames | None) -> list[Record]:
-    """The samples that are the rows of predictions with these notes."""
+    """Return the samples that are rows of predictions with these notes."""
     score = next((name for name, (_, said) in _SOURCES.items() if said in notes), "acc")
     return [each.sample for each in _answers(log, score, columns or ColumnNames())[0]]
 
@@ -141,7 +141,7 @@ class _Answer:
         return str(target[0] if isinstance(target, list) and len(target) == 1 else target)
 
     def recorded(self, names: Sequence[str], *further: Any) -> Any:
-        """What the scores, this one first, or further records hold under one of these names."""
+        """Return the first value under one of the names in the scores, own first, or extra records."""
         scores = (self.score, *self.sample["scores"].values())
         places = (*(score.get(field) for score in scores for field in ("value", "metadata")), *further)
         found = (each.get(name) for each in places if isinstance(each, Mapping) for name in names)
@@ -149,12 +149,12 @@ class _Answer:
 
     @property
     def meaning(self) -> str:
-        """Its semantic cluster; else the answer as the scorer read it, or the text."""
+        """Return the semantic cluster, else the answer that the scorer read, else the text."""
         cluster = self.recorded(_MEANINGS)
         return str(cluster) if cluster is not None else _key(self.score.get("answer") or self.text)
 
     def choice(self, targets: Sequence[str]) -> _Choice | None:
-        """The first token after the last word "answer" that is an option."""
+        """Return the first token after the last word "answer" that is an option."""
         letters = [chr(ord("A") + place) for place, _ in enumerate(self.sample.get("choices") or [])]
         options = {_key(each): each for each in letters or targets}
         tokens = (self.reply.get("logprobs") or {}).get("content") or []
@@ -175,7 +175,7 @@ class _Answer:
 
 
 def _answers(log: Record, score: str, columns: ColumnNames) -> tuple[list[_Answer], tuple[str, ...]]:
-    """The marked answers that have a confidence, by its first source, and notes."""
+    """Return the marked answers with a confidence from its first source, and notes."""
     check_choice("lm_score", score, ("acc", *_SOURCES))
     if columns.logits or len(columns.probs) > 1:
         raise InputError("a log of inspect-ai has one confidence an answer; name its field (--prob-columns).")
@@ -204,7 +204,7 @@ def _answers(log: Record, score: str, columns: ColumnNames) -> tuple[list[_Answe
 
 
 def _samples(log: Record) -> list[Record]:
-    """The samples with their task and model, without what is not read."""
+    """Return the samples with their task and model, without unused fields."""
     if (version := log["version"]) != _VERSION:
         raise InputError(
             f"its format must be version {_VERSION} of inspect-ai's; got {version}: convert older logs by "
@@ -219,7 +219,7 @@ def _samples(log: Record) -> list[Record]:
 
 
 def _marked(samples: Sequence[Record], wanted: str | None) -> tuple[str, list[_Answer], tuple[str, ...]]:
-    """The scorers, by default the first of each task; the answers that they mark; notes on the others."""
+    """Return the scorers (by default each task's first), their marked answers, and notes."""
     marks = [{each[0]: each for each in _marks(sample)} for sample in samples]
     names = list(dict.fromkeys(name for each in marks for name in each))
     if not names:
@@ -251,7 +251,7 @@ def _marked(samples: Sequence[Record], wanted: str | None) -> tuple[str, list[_A
 
 
 def _marks(sample: Record) -> Iterator[tuple[str, Record, float]]:
-    """The scorers of a sample, their scores, and their marks as numbers."""
+    """Yield the scorers of a sample, their scores, and their marks as numbers."""
     for name, score in (sample.get("scores") or {}).items():
         value = score.get("value")
         for part, cell in value.items() if isinstance(value, Mapping) else [("", value)]:
@@ -264,13 +264,12 @@ def _marks(sample: Record) -> Iterator[tuple[str, Record, float]]:
 
 
 def _choices(answers: Sequence[_Answer]) -> list[_Choice | None]:
-    """What is chosen among the letters of options, or among all targets if they are few."""
     targets = sorted({each.target for each in answers})
     return [each.choice(targets if 1 < len(targets) <= 26 else []) for each in answers]
 
 
 def _agreement(answers: Sequence[_Answer]) -> list[float | None]:
-    """The share of a question's most frequent answer where that first stands, and None elsewhere."""
+    """Return the share of the most frequent answer at its first occurrence, else None."""
     repeats: dict[Any, list[tuple[str, int]]] = defaultdict(list)
     for row, each in enumerate(answers):
         repeats[each.sample["task_id"], each.sample.get("id")].append((each.meaning, row))
@@ -287,7 +286,7 @@ def _key(text: str) -> str:
 
 
 def _of_options(answers: Sequence[_Answer], choices: Sequence[_Choice]) -> dict[str, Any] | None:
-    """Options as classes, if all answers list the same ones and targets go with marks."""
+    """Return options as classes, if all answers list the same ones and targets match marks."""
     if not choices:
         return None
     targets, options = [_key(each.target) for each in answers], choices[0].options
@@ -314,7 +313,7 @@ _SOURCES: dict[str, tuple[Callable[[Sequence[_Answer]], list[Any]], str]] = {
 
 
 def _unpacked(file: BinaryIO) -> Record:
-    """The log in an archive; an unfinished one has no header yet."""
+    """Return the log in an archive; an unfinished one has no header yet."""
     try:
         with zipfile.ZipFile(file) as archive:
             members = {each.filename: each for each in archive.infolist()}
@@ -337,7 +336,7 @@ def _unpacked(file: BinaryIO) -> Record:
 
 
 def _content(file: BinaryIO, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """A member of the archive; Arrow unpacks Zstandard, which Python's zip module lacks before 3.14."""
+    """Read a member of the archive, with Arrow for Zstandard, which zipfile lacks before 3.14."""
     if member.compress_type != _ZSTANDARD:
         return archive.read(member)
     import pyarrow

@@ -32,14 +32,14 @@ _NO_COLUMNS = frozenset({"class_names", "kind"})
 
 
 def write(arrays: Arrays, path: Path, *, whole: bool) -> None:
-    """Write a record a line, or a list of them."""
+    """Write one record a line, or a list of records."""
     columns = cells_of(arrays)
     rows = zip(*columns.values(), strict=True)
     write_records((dict(zip(columns, row, strict=True)) for row in rows), path, whole=whole)
 
 
 def write_records(records: Iterable[Record], path: Path, *, whole: bool) -> None:
-    """Write what can be read back by :func:`contents`."""
+    """Write records that :func:`contents` reads back."""
     texts = [json.dumps(record, ensure_ascii=False) for record in records]
     text = "[" + ",\n".join(texts) + "]\n" if whole else "".join(f"{line}\n" for line in texts)
     path.write_text(text, encoding="utf-8")
@@ -48,7 +48,7 @@ def write_records(records: Iterable[Record], path: Path, *, whole: bool) -> None
 def read(
     path: Path, columns: ColumnNames | None = None, *, lm_score: LmScore = "acc", whole: bool
 ) -> FileContents:
-    """Read records, one a line or (of a ``whole`` file) in a list; or a dictionary of arrays."""
+    """Read records, one a line or (if ``whole``) in a list, or a dictionary of arrays."""
     found = contents(path, whole=whole)
     if inspect_log.is_log(found):
         try:
@@ -70,19 +70,19 @@ def read(
 
 
 def table(path: Path, columns: ColumnNames | None = None, *, whole: bool) -> Table:
-    """The records as a table."""
+    """Return the records as a table."""
     records, lines = records_of(path, whole=whole)
     return table_of_records(records, columns, lines)
 
 
 def names_in(path: Path, *, whole: bool) -> list[str]:
-    """The names of all fields; of arrays by name none, as those are no columns."""
+    """Return the names of all fields; none for a dictionary of arrays."""
     found = contents(path, whole=whole)
     return [] if isinstance(found, dict) else [*table_of_records(found[0]).names]
 
 
 def records_of(path: Path, *, whole: bool) -> tuple[list[Record], list[int]]:
-    """The records, and the line of each where it has one."""
+    """Return the records, and the line number of each if known."""
     found = contents(path, whole=whole)
     if isinstance(found, dict):
         what = "a log of inspect-ai" if inspect_log.is_log(found) else "arrays by name"
@@ -91,7 +91,7 @@ def records_of(path: Path, *, whole: bool) -> tuple[list[Record], list[int]]:
 
 
 def contents(path: Path, *, whole: bool) -> Record | tuple[list[Record], list[int]]:
-    """A dictionary of arrays, or a log; or records with their line numbers."""
+    """Return a dictionary of arrays, a log, or records with their line numbers."""
     if (log := inspect_log.log_in(path)) is not None:
         return log
     with path.open(encoding="utf-8-sig") as file:
@@ -132,7 +132,7 @@ def _record(value: Any, what: str) -> Record:
 
 
 def _records_of_columns(arrays: Record) -> list[Record] | None:
-    """A record for each sample, where arrays are columns: lists of one length, or ``{"0": …, "1": …}``."""
+    """Return one record per sample, if arrays are equally long lists or ``{"0": …, "1": …}``."""
     columns = {
         name: list(values.values()) if isinstance(values, dict) else values for name, values in arrays.items()
     }

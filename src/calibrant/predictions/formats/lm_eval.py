@@ -1,11 +1,11 @@
 """Samples that lm-evaluation-harness logged (``samples_TASK_*.jsonl``, by ``--log_samples``).
 
-**Multiple choice**: each answer has the log-likelihood of its text, summed over its tokens. Their softmax is
-how the model divides its belief among the answers that it is offered; what it would rather say is left out.
-``acc_norm`` divides each by the number of characters of the answer first, ``acc_bytes`` by that of its bytes.
+**Multiple choice**: each answer has the log-likelihood of its text, summed over its tokens. Their softmax
+gives the model's probabilities among the offered answers. ``acc_norm`` first divides each log-likelihood by
+the answer's number of characters, ``acc_bytes`` by its number of bytes.
 
-**Generated answers**: the confidence is what the answer states in words, as in "Confidence: 85%"; of several
-the last counts. Whether the answer is right is the harness's own finding.
+**Generated answers**: the confidence is the last one stated in the answer, as in "Confidence: 85%". The
+harness itself marks answers as right or wrong.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ MARKS_OF_ANSWERS = ("exact_match", "acc", "em", "correct", "score")
 """The metrics that say of a generated answer whether it is right, as 0 or 1."""
 
 WHICH_SAMPLE = ("doc_id", "filter", "target", "doc_hash", "prompt_hash", "target_hash")
-"""What says which sample a row is of, and is kept beside repaired probabilities."""
+"""Fields that identify a row's sample, kept next to repaired probabilities."""
 
 
 def are_samples(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether records are what the harness logs."""
+    """Return True if the harness logged these records."""
     return "doc_id" in records[0] and bool({"filtered_resps", "resps"} & set(records[0]))
 
 
 def table_of_samples(
     samples: Sequence[Sample], *, score: LmScore = "acc", columns: ColumnNames | None = None
 ) -> Table:
-    """Scores and labels, and the fields of groups and of clusters that ``columns`` may name."""
+    """Return scores and labels, and the fields that ``columns`` may use for groups and clusters."""
     check_choice("lm_score", score, get_args(LmScore)[:3])
     if columns is not None and (columns.label or columns.probs or columns.logits):
         raise InputError(
@@ -64,7 +64,7 @@ def table_of_samples(
 
 
 def samples_read(samples: Sequence[Sample]) -> Sequence[Sample]:
-    """Those that :func:`fields_of_samples` makes rows of, in the order of the rows."""
+    """Return the samples that :func:`fields_of_samples` uses, in the order of the rows."""
     samples, _ = _of_one_filter(samples)
     if _likelihoods(samples[0]) is not None:
         return samples
@@ -72,7 +72,7 @@ def samples_read(samples: Sequence[Sample]) -> Sequence[Sample]:
 
 
 def _of_one_filter(samples: Sequence[Sample]) -> tuple[Sequence[Sample], tuple[str, ...]]:
-    """The samples of the first filter: the harness logs each answer once for every filter of the task."""
+    """Return the samples of the first filter; the harness logs each answer once per filter."""
     filters = list(dict.fromkeys(str(each.get("filter")) for each in samples))
     if len(filters) == 1:
         return samples, ()
@@ -81,7 +81,7 @@ def _of_one_filter(samples: Sequence[Sample]) -> tuple[Sequence[Sample], tuple[s
 
 
 def _likelihoods(sample: Sample) -> list[float] | None:
-    """The log-likelihood of each answer; None where answers were generated."""
+    """Return the log-likelihood of each answer; None for generated answers."""
     found: list[float] = []
     responses = sample.get("filtered_resps", sample.get("resps"))
     for each in responses if isinstance(responses, list) else []:
@@ -134,10 +134,7 @@ def _of_choices(samples: Sequence[Sample], score: LmScore) -> Found:
 
 
 def _answers(sample: Sample) -> list[str]:
-    """The text of each answer, the last argument of its request, without the blank that leads to it.
-
-    Other blanks belong to the answer, and are counted where the harness counts its characters.
-    """
+    """Return the text of each answer, the last argument of its request, without its leading blank."""
     given = sample.get("arguments")
     if isinstance(given, Mapping):  # {"gen_args_0": {"arg_0": ..., "arg_1": ...}, ...}
         given = [list(each.values()) for each in given.values() if isinstance(each, Mapping)]
@@ -148,7 +145,7 @@ def _answers(sample: Sample) -> list[str]:
 
 
 def _labels(samples: Sequence[Sample], logits: Sequence[Any], score: LmScore) -> list[int] | None:
-    """The number of the true answer; a target is a number or a text, which the logged score tells apart."""
+    """Return the true answer's number; a target is a number or text, which the logged score decides."""
     for labels in _by_targets(samples, logits):
         if None not in labels and all(
             score not in each or bool(each[score]) == (int(row.argmax()) == label)
@@ -196,7 +193,7 @@ def _of_answers(samples: Sequence[Sample]) -> Found:
 
 
 def _judged(samples: Sequence[Sample]) -> tuple[str, list[tuple[Sample, Spoken | None]]]:
-    """The metric that marks answers right or wrong, and the marked ones with how sure they say they are."""
+    """Return the metric that marks answers, and the marked ones with their stated confidence."""
     metric = next((name for name in MARKS_OF_ANSWERS if _is_mark(samples[0].get(name))), None)
     if metric is None:
         named = ", ".join(f"`{name}`" for name in MARKS_OF_ANSWERS)
@@ -210,7 +207,7 @@ def _stated(judged: Sequence[tuple[Sample, Spoken | None]]) -> list[tuple[Sample
 
 
 def left_out(judged: Sequence[tuple[Sample, Spoken | None]], count: int, metric: str) -> Iterator[str]:
-    """How many answers are not judged, by why."""
+    """Yield how many answers are left out, by reason."""
     said = [each for _, each in judged]
     silent, of = said.count(None), f"of {count} answers"
     unread = [each.words for each in said if each is not None and each.share is None]
@@ -230,7 +227,7 @@ def _is_mark(value: Any) -> bool:
 
 
 def _text(sample: Sample) -> str:
-    """All that the model wrote: filters cut the answer out, and the confidence with it."""
+    """Return the model's whole text; filters would remove the confidence."""
     found: Any = sample.get("resps", sample.get("filtered_resps"))
     while isinstance(found, list) and found:
         found = found[0]

@@ -1,4 +1,4 @@
-"""What says in a file that its probabilities were calibrated, and by what."""
+"""Mark in a file whose probabilities were calibrated."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _DIGITS = 12
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """Which calibrator was applied, to which file."""
+    """Calibrator that was applied, and the digest of its file."""
 
     method: str
     file: str = ""
     """The first digits of the file's SHA-256, if it has one."""
     seen: bool = False
-    """Whether the calibrator was fitted on these very samples."""
+    """True if the calibrator was fitted on these samples."""
 
     @classmethod
     def of(cls, method: str, sha256: str, *, seen: bool = False, before: Mark | None = None) -> Mark:
-        """The mark of a file to which a calibrator was applied, perhaps after another one."""
+        """Return the mark of a file after a calibrator, possibly not its first."""
         if before is None:
             return cls(method=method, file=sha256[:_DIGITS], seen=seen)
         return cls(method=f"{before.method} + {method}", file=before.file, seen=seen or before.seen)
@@ -46,17 +46,17 @@ class Mark:
 
     @property
     def note(self) -> str:
-        """The mark as a note on predictions."""
+        """Note on predictions for this mark."""
         return f"{_NOTE}{self.text.removeprefix(_START)}."
 
     @property
     def brief(self) -> str:
-        """The note for readers, who don't need the file's digest."""
+        """Note for readers, without the file's digest."""
         return f"{_NOTE}{self.method}."
 
 
 def notes_of_mark(values: Any) -> tuple[str, ...]:
-    """The note on predictions whose file holds these marks, if it holds any.
+    """Return the note on predictions from the marks in their file, if any.
 
     Example:
         >>> notes_of_mark([None, "calibrant: platt"])
@@ -68,7 +68,7 @@ def notes_of_mark(values: Any) -> tuple[str, ...]:
 
 
 def mark_in(notes: Iterable[str]) -> Mark | None:
-    """The mark that notes on predictions tell of."""
+    """Return the mark that the notes on predictions mention."""
     said = next((each for each in notes if each.startswith(_NOTE)), None)
     if said is None:
         return None

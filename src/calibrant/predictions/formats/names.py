@@ -1,4 +1,4 @@
-"""The names under which a file holds arrays, and what they mean together."""
+"""Names of arrays in files, and their combined meaning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ACCEPTED = (
     "or `confidence` with `correct` or with `true_label` and `pred_label`"
 )
 SPACES = ("logits", "probs", "confidence")
-COMPANIONS = ("labels", "weights", "groups", "clusters")  # of which there is one entry per sample
+COMPANIONS = ("labels", "weights", "groups", "clusters")  # arrays with one entry per sample
 OUTCOMES = ("correct", "true_label", "pred_label")
 PARTS = ("_val", "_test")
 TRUTH = frozenset({"labels", "correct"})
@@ -32,7 +32,7 @@ _WORDS = {"true": "1", "false": "0"}
 
 
 def choose(found: Collection[str]) -> tuple[list[str], tuple[str, ...]]:
-    """Decide from the names alone which arrays are used, the scores first, and which are not."""
+    """Choose by name the arrays to use, scores first, and the unused ones."""
     spaces = [space for space in ("logits", "probs") if space in found]
     if len(spaces) > 1:
         raise InputError("it holds both logits and probabilities; keep one of them.")
@@ -49,7 +49,7 @@ def choose(found: Collection[str]) -> tuple[list[str], tuple[str, ...]]:
 
 
 def fields_of(arrays: Mapping[str, Any], unused: Sequence[str]) -> dict[str, Any]:
-    """The arguments of ``Predictions`` from the arrays that are used, with a note on the others."""
+    """Return the arguments of ``Predictions`` from the used arrays, with a note on the others."""
     fields = {name: each for name, each in arrays.items() if name not in {"kind", MARK}}
     if "kind" in arrays:
         fields["kind"] = known_kind(arrays["kind"])
@@ -61,14 +61,14 @@ def fields_of(arrays: Mapping[str, Any], unused: Sequence[str]) -> dict[str, Any
 
 
 def holds_two_sets(found: Collection[str]) -> bool:
-    """Whether scores are in two sets, such as ``logits_val`` and ``logits_test``."""
+    """Return True if scores are in two sets, such as ``logits_val`` and ``logits_test``."""
     return any(space + part in found for space in SPACES for part in PARTS)
 
 
 def as_one_set(
     found: Sequence[str], read: Callable[[str], Any]
 ) -> tuple[Sequence[str], Callable[[str], Any]]:
-    """Arrays of two sets as those of one, with a ``split``: 0 for validation, 1 for test."""
+    """Merge arrays of two sets into one with a ``split``: 0 for validation, 1 for test."""
     space = next(each for each in SPACES if any(each + part in found for part in PARTS))
     paired: list[str] = []
     for base in (space, *COMPANIONS, *OUTCOMES):
@@ -108,7 +108,7 @@ def as_one_set(
 
 
 def known_kind(value: Any) -> str:
-    """The kind, which formats hold as a text, a list of one or an array of one."""
+    """Return the kind, stored as a text or as a list or array of one."""
     texts = [value] if isinstance(value, str) else as_texts(value)
     if texts is None or len(texts) != 1 or texts[0] not in KINDS:
         got = type(value).__name__ if texts is None else " ".join(texts)
@@ -117,7 +117,7 @@ def known_kind(value: Any) -> str:
 
 
 def outcome_of(found: Collection[str]) -> tuple[str, ...]:
-    """What says whether the predicted class was right; nothing where it is not known."""
+    """Return the arrays that tell whether the predicted class was right, if any."""
     if "correct" in found:
         return ("correct",)
     pair = ("true_label", "pred_label")
@@ -131,7 +131,7 @@ def outcome_of(found: Collection[str]) -> tuple[str, ...]:
 
 
 def nothing_in(found: Collection[str], accepted: str) -> str:
-    """What to say where no scores are found, and which names would be accepted."""
+    """Return the message for a file without scores, with the accepted names."""
     if {"image_id", "score"} <= set(found):
         return "it holds COCO's detections; name their --annotations, or read them by `load_detections`."
     if {"images", "annotations"} <= set(found):
@@ -165,7 +165,7 @@ def _agreement(true: Any, predicted: Any) -> Tensor:
 
 
 def _as_written(labels: Any) -> list[str]:
-    """Labels as texts; pandas writes 1.0 for 1 where a column has gaps, and True for 1."""
+    """Return labels as texts; with gaps, pandas writes 1.0 for 1, and True for 1."""
     texts = as_texts(labels)
     if texts is None:
         texts = [str(each) for each in labels.tolist()]

@@ -1,4 +1,4 @@
-"""Typed columns, ``.parquet`` and ``.feather``; those of scores can be read some rows at a time."""
+"""Typed columns, ``.parquet`` and ``.feather``; scores can be read in pieces."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ BUFFER = 1 << 16  # bytes of each column that are read ahead
 
 
 def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
-    """The columns; none is read yet."""
-    file = opened(path)  # as long as somebody may ask for a column
+    """Return the columns, of which none is read yet."""
+    file = opened(path)  # while a column may be requested
 
     def read(name: str) -> Any:
         with _reading():
@@ -41,7 +41,7 @@ def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG
 
 
 def table_in(schema: Any, read: Callable[[str], Any], keys: Sequence[str] = ()) -> Table:
-    """Columns as pyarrow reads them."""
+    """Return columns that pyarrow reads."""
     lists = {field.name: field.type for field in schema if is_list(field.type)}
     return Table(
         names=schema.names,
@@ -53,7 +53,7 @@ def table_in(schema: Any, read: Callable[[str], Any], keys: Sequence[str] = ()) 
 
 
 def whole_table(path: Path, *, feather: bool = False) -> Any:
-    """All columns, as pyarrow has them."""
+    """Return all columns as a pyarrow table."""
     if not feather:
         with opened(path) as file, _reading():
             return file.read()
@@ -64,7 +64,7 @@ def whole_table(path: Path, *, feather: bool = False) -> Any:
 
 
 def table_of_feather(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
-    """The columns of ``.feather`` and ``.arrow``."""
+    """Return the columns of ``.feather`` and ``.arrow``."""
     found = whole_table(path, feather=True)
     return table_in(found.schema, found.column)
 
@@ -81,7 +81,7 @@ def write(arrays: Arrays, path: Path, *, feather: bool = False) -> None:
 
 
 def write_table(table: Any, path: Path, *, feather: bool = False) -> None:
-    """Write what pyarrow has."""
+    """Write a pyarrow table."""
     from pyarrow.feather import write_feather
     from pyarrow.parquet import write_table as write_parquet
 
@@ -89,7 +89,7 @@ def write_table(table: Any, path: Path, *, feather: bool = False) -> None:
 
 
 def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
-    """Read those columns that are used; the scores stay in the file."""
+    """Read the used columns; leave the scores in the file."""
     found = table(path)
     layout = layout_of_table(found, columns)
     rows = ParquetRows(path, tuple(layout.given[name] for name in layout.scores))
@@ -97,7 +97,7 @@ def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
 
 
 def size_of_scores(path: Path, columns: ColumnNames | None = None) -> int:
-    """Bytes of the scores, or 0 where they can only be read whole (an event, several labels per sample)."""
+    """Return the bytes of the scores, or 0 if they must be read whole (an event, several labels)."""
     found = table(path)
     if holds_top_k(found.names) or lists_of_scores(found, columns):
         return 0
@@ -113,7 +113,7 @@ def size_of_scores(path: Path, columns: ColumnNames | None = None) -> int:
 
 
 class ParquetRows:
-    """Some columns of a Parquet file as a table, read forwards; going back starts anew at a row group."""
+    """Columns of a Parquet file as a table, read forwards; a step back restarts at a row group."""
 
     def __init__(self, path: Path, names: tuple[str, ...]) -> None:
         self._path = path
@@ -130,7 +130,7 @@ class ParquetRows:
         self._at = -1  # row of the first one held
 
     def read(self, start: int, stop: int) -> Float[Tensor, "n C"]:
-        """Some consecutive rows."""
+        """Read consecutive rows."""
         group = int(np.searchsorted(self._ends, start, side="right"))
         first = int(self._ends[group - 1]) if group else 0
         if self._at < first or self._at > start:  # skip whole groups, or go back
@@ -163,7 +163,7 @@ class ParquetRows:
 
 
 def dtype_of(names: Sequence[str], schema: Any) -> np.dtype[Any]:
-    """The float dtype that holds some columns of numbers, or lists of them."""
+    """Return the float dtype of columns of numbers, or of lists of them."""
     return np.result_type(*[_float_dtype(name, schema.field(name).type) for name in names])
 
 
@@ -177,12 +177,12 @@ def _float_dtype(name: str, kind: Any) -> np.dtype[Any]:
 
 
 def is_whole(schema: Any, name: str) -> bool:
-    """Whether a column holds integers."""
+    """Return True if a column holds integers."""
     return name in schema.names and _types().is_integer(schema.field(name).type)
 
 
 def values_of(file: Any, name: str) -> Iterator[tuple[Column, np.ndarray[Any, np.dtype[Any]]]]:
-    """The different values of a column in each row group, and how often each occurs; others are not read."""
+    """Yield the distinct values of a column per row group, with counts."""
     for group in range(file.metadata.num_row_groups):
         with _reading():
             found = file.read_row_group(group, columns=[name]).column(name).value_counts()
@@ -190,26 +190,26 @@ def values_of(file: Any, name: str) -> Iterator[tuple[Column, np.ndarray[Any, np
 
 
 def _types() -> Any:
-    """Pyarrow's own tests; it takes a moment to import."""
+    """Import pyarrow's type tests, which takes a moment."""
     from pyarrow import types
 
     return types
 
 
 def is_list(kind: Any) -> bool:
-    """Whether cells of this type are lists."""
+    """Return True for a list type."""
     return _types().is_list(kind) or _types().is_large_list(kind) or _types().is_fixed_size_list(kind)
 
 
 def column_of(column: Any) -> Column:
-    """Numbers, and lists of them with one length, as an array; the cells of everything else."""
+    """Return numbers, or lists of equal length, as an array; everything else as cells."""
     with _reading():
         kind, gaps = column.type, column.null_count
         if is_list(kind):
             return _rows_of_lists(column)
         if _types().is_decimal(kind) and not gaps:
             numbers = np.array([float(each) for each in column.to_pylist()])
-            whole = numbers.astype(np.int64)  # as labels of a database are
+            whole = numbers.astype(np.int64)  # such as labels of a database
             return whole if (whole == numbers).all() else numbers
         numeric = _types().is_integer(kind) or _types().is_floating(kind) or _types().is_boolean(kind)
         return column.to_numpy(zero_copy_only=False) if numeric and not gaps else column.to_pylist()
@@ -225,10 +225,7 @@ def _rows_of_lists(column: Any) -> Column:
 
 
 def opened(path: Any, read_ahead: int = 0, *, footer: Any = None) -> Any:
-    """The file, by path or as a stream; a limit on what is read ahead matters where columns are many.
-
-    Where its ``footer`` is known it is not read again: that of a thousand columns takes a while.
-    """
+    """Open a file or stream with limited read-ahead; a known ``footer`` is not read again."""
     from pyarrow import parquet
 
     with _reading():
@@ -237,7 +234,6 @@ def opened(path: Any, read_ahead: int = 0, *, footer: Any = None) -> Any:
 
 @contextmanager
 def _reading(what: str = "a .parquet file") -> Generator[None]:
-    """What pyarrow raises at damaged bytes, in a sentence."""
     try:
         yield
     except InputError:

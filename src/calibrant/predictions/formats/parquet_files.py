@@ -1,4 +1,4 @@
-"""Parquet files that are one table, wherever they lie; folders such as ``day=1`` are columns of it."""
+"""Many Parquet files as one table, local or remote; folders such as ``day=1`` become columns."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from calibrant.predictions.formats.contents import damaged
 from calibrant.predictions.formats.tables import Table
 
 Keys: TypeAlias = Mapping[str, int | str]
-"""What the names of a file's folders say."""
+"""Keys and values in the names of a file's folders."""
 _ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/])")
 _WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})")
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
-"""What Hive and Spark call the folder of rows whose key is null."""
+"""Name that Hive and Spark give the folder of rows with a null key."""
 
 
 def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
-    """All files, as one that had the keys for columns."""
+    """Return all files as one table with the keys as columns."""
     files = Files(path)
     return parquet.table_in(files.schema_arrow, files.column, files.keys)
 
 
 def whole_table(path: Path, *, feather: bool = False) -> Any:
-    """All columns of a file, or of many and their keys."""
+    """Return all columns of a file, or of many files and their keys."""
     return Files(path).whole if is_partitioned(path) else parquet.whole_table(path, feather=feather)
 
 
 class Files:
-    """Many files, by what one of pyarrow's offers."""
+    """Many files, with the interface of one pyarrow file."""
 
     def __init__(self, path: str | Path) -> None:
         address = rooted(path)
@@ -72,7 +72,7 @@ class Files:
         self.metadata = SimpleNamespace(num_rows=number)
 
     def column(self, name: str) -> Any:
-        """A column of all files."""
+        """Return a column of all files."""
         return self.whole.column(name)
 
     @cached_property
@@ -91,7 +91,7 @@ class Files:
 
 
 def with_keys(rows: Any, keys: Keys) -> Any:
-    """A table, or a batch of its rows, with those keys as columns that it has not as such already."""
+    """Add keys as columns to a table or batch, unless it has them."""
     import pyarrow
 
     new = {key: value for key, value in keys.items() if key not in rows.schema.names}
@@ -105,7 +105,7 @@ def with_keys(rows: Any, keys: Keys) -> Any:
 
 
 def keys_of(address: str, names: Sequence[str]) -> list[dict[str, int | str]]:
-    """What the folders below an address say of each file: numbers where all of a key are.
+    """Return the keys from the folders of each file: numbers if all values of a key are.
 
     Example:
         >>> keys_of("/data", ["/data/day=1/a.parquet", "/data/day=2/a.parquet"])
@@ -140,7 +140,7 @@ def _folders(address: str) -> list[str]:
 
 
 def columns_of_keys(name: str, file: Any, keys: Keys, before: frozenset[str] | None) -> frozenset[str]:
-    """The keys that are also columns; refuses columns that contradict keys, or that some files lack."""
+    """Return keys that are also columns; refuse contradictions, and columns that some files lack."""
     found = frozenset(key for key in keys if key in file.schema_arrow.names)
     if differing := sorted(found ^ (found if before is None else before)):
         raise InputError(
@@ -168,7 +168,7 @@ def _is_said(value: object, key: int | str) -> bool:
 
 
 def digest_of(path: str | Path) -> str:
-    """The SHA-256 of names and footers of all files."""
+    """Return the SHA-256 of all names and footers."""
     digest, address = hashlib.sha256(), rooted(path)
     for name in files_of(address):
         with opened(name) as file:
@@ -177,7 +177,7 @@ def digest_of(path: str | Path) -> str:
 
 
 def add_to_digest(digest: Any, address: str, name: str, file: Any) -> None:
-    """The name below the address, and the footer, which holds sizes, least and greatest values."""
+    """Add a file's relative name and its footer, with sizes and extremes, to a digest."""
     digest.update(f"{name.removeprefix(address)} ".encode())
     footer = io.BytesIO()
     file.metadata.write_metadata_file(footer)
@@ -185,13 +185,13 @@ def add_to_digest(digest: Any, address: str, name: str, file: Any) -> None:
 
 
 def rooted(path: str | Path) -> str:
-    """An address as it was typed, or a path that also holds where somebody else works on it."""
+    """Return an address as typed, or a path that other processes can resolve."""
     address = restored(str(path))
     return address if is_address(address) else str(Path(address).absolute())
 
 
 def restored(text: str) -> str:
-    """An address as it was typed: paths take one of two slashes from it.
+    """Return an address as typed; paths drop one of two slashes.
 
     Example:
         >>> restored("s3:/bucket/day=1"), restored("/tmp/a.parquet")
@@ -205,12 +205,12 @@ def restored(text: str) -> str:
 
 
 def is_address(path: str | Path) -> bool:
-    """Whether it names a place that fsspec knows, not a path of this machine."""
+    """Return True if fsspec handles the address, which is no local path."""
     return _ADDRESS.match(str(path)) is not None
 
 
 def is_partitioned(path: str | Path) -> bool:
-    """Whether it is such an address, or a folder with Parquet files in it."""
+    """Return True for an address, or for a folder with Parquet files."""
     if is_address(path):
         return True
     folder = Path(path)
@@ -221,13 +221,13 @@ def is_partitioned(path: str | Path) -> bool:
 
 
 def files_of(address: str) -> list[str]:
-    """All files, in the order of their names; refuses an address with none, or that cannot be opened."""
+    """Return all files by name; refuse an address that has none or cannot be opened."""
     if not is_address(address):
         path = Path(address)
         if not path.exists():
             raise FileNotFoundError(f"{path}: no such file.")
         found = [path]
-        if path.is_dir():  # what Spark writes are folders of that name
+        if path.is_dir():  # Spark writes folders of that name
             found = [each for each in path.rglob("*.parquet") if each.is_file()]
         found = [str(each) for each in found]
     else:
@@ -251,7 +251,6 @@ def _far_files(system: Any, place: str) -> list[str]:
 
 @contextmanager
 def _said_of(address: str) -> Generator[None]:
-    """A store's own error as a sentence."""
     try:
         yield
     except (InputError, OSError):
@@ -274,7 +273,7 @@ def _place(address: str) -> tuple[Any, str]:
 
 @contextmanager
 def opened(name: str, footer: Any = None) -> Generator[Any]:
-    """One of the files; its footer is not read again where it is known."""
+    """Open one of the files, with its footer if known."""
     if not is_address(name):
         with parquet.opened(Path(name), parquet.BUFFER, footer=footer) as file:
             yield file

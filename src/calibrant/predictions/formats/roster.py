@@ -1,4 +1,4 @@
-"""Every format of prediction files, by the ending that chooses it."""
+"""All formats of prediction files by their ending."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from calibrant.predictions.formats.tables import Table, fields_of_table
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """How files with one ending are read and written; ``stream`` leaves the scores in the file."""
+    """Reader and writer for an ending; ``stream`` leaves the scores in the file."""
 
     read: Callable[..., FileContents]
     write: Callable[[Arrays, Path], None] | None = None
@@ -34,7 +34,7 @@ class Format:
 
 
 def npy_format(labels: Path | None = None) -> Format:
-    """Arrays in ``.npy`` files, with the labels at the given path."""
+    """Return the format of ``.npy`` files, with labels at the given path."""
     return Format(
         read=partial(of_arrays.read_npy, labels=labels),
         stream=partial(of_arrays.stream_npy, labels=labels),
@@ -43,8 +43,6 @@ def npy_format(labels: Path | None = None) -> Format:
 
 
 def _of_table(table: Callable[..., Table], **how: Any) -> Format:
-    """A format that is read as a table."""
-
     def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
         found = table(path, columns)
         with lines_named(found.lines):
@@ -99,12 +97,12 @@ WRITERS = {ending: each.write for ending, each in FORMATS.items() if each.write 
 
 
 def format_at(path: Path, ending: str) -> Format:
-    """The format of what is there, which may be a folder of Parquet files."""
+    """Return the format of a file, or of a folder of Parquet files."""
     return MANY_PARQUET if ending == ".parquet" and parquet_files.is_partitioned(path) else FORMATS[ending]
 
 
 def write(arrays: Arrays, path: str | os.PathLike[str]) -> None:
-    """Write arrays in the format that the ending chooses, whole or not at all."""
+    """Write arrays in the format of the ending, whole or not at all."""
     path = Path(path)
     writer = WRITERS[known_ending(path, WRITERS)]
     with atomic_write(path) as temporary:
@@ -115,7 +113,7 @@ def write(arrays: Arrays, path: str | os.PathLike[str]) -> None:
 
 
 def known_ending(path: Path, known: Collection[str]) -> str:
-    """The ending of a path, which must be one of those known."""
+    """Return the ending of a path, which must be known."""
     ending = "".join(path.suffixes[-2:]).lower()
     if ending not in known:  # .csv.gz is, and v1.npz is not an ending
         ending = path.suffix.lower()

@@ -84,7 +84,7 @@ _LONGEST = 60  # characters of an example
 
 @dataclass(frozen=True)
 class Spoken:
-    """What a text says of its confidence."""
+    """Stated confidence in a text."""
 
     share: float | None
     """The confidence as a fraction; None where it is not understood."""
@@ -93,7 +93,7 @@ class Spoken:
 
 
 def spoken_confidence(text: str) -> Spoken | None:
-    r"""The last confidence that a text states; None where it states none.
+    r"""Return the last confidence that a text states, or None.
 
     Example:
         >>> spoken_confidence("Paris.\nConfidence (1-10): 8")
@@ -111,7 +111,7 @@ def spoken_confidence(text: str) -> Spoken | None:
 
 
 def _after_a_word(text: str) -> Iterator[tuple[int, bool, float]]:
-    """``Confidence: 85%``: its place, whether it is not understood, and the share."""
+    """Yield place, doubt and share for statements such as ``Confidence: 85%``."""
     for head in _HEAD.finditer(text):
         scale = _SCALE_BEFORE.match(text, head.end())
         start = head.end() if scale is None else scale.end()
@@ -137,7 +137,7 @@ def _after_a_word(text: str) -> Iterator[tuple[int, bool, float]]:
 
 
 def _before_sure(text: str) -> Iterator[tuple[int, bool, float]]:
-    """``85 % sure``, in the same form."""
+    """Yield place, doubt and share for statements such as ``85 % sure``."""
     for value in _VALUE.finditer(text):
         if (value["percent"] or value["top"]) and _SURE.match(text, value.end()):
             share = _share_of(text, value, None)
@@ -146,7 +146,6 @@ def _before_sure(text: str) -> Iterator[tuple[int, bool, float]]:
 
 
 def _share_of(text: str, value: re.Match[str], scale: re.Match[str] | None) -> float | None:
-    """The share that a value states, by its scale, its unit or as it is."""
     end = value.end()
     if scale is None and not value["percent"] and not value["top"]:
         scale = _SCALE_AFTER.match(text, end)

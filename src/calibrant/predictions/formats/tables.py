@@ -1,4 +1,4 @@
-"""The one form of tables: columns by name, whichever file, frame or records they come from."""
+"""Tables from any file, frame or records: named columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EXACT = frozenset({"prob", "probs", "logit", "logits"})
 _PIPELINE = {"label", "score"}
 _PIPELINE_KEYS = ("scores", "probs", "predictions", "prediction", "output", "outputs")
 _NUMBERED = "LABEL_"
-"""What Hugging Face's models call class i where nobody named it."""
+"""Default name of class i in Hugging Face's models."""
 _MOST_LISTED = 12
 
 
@@ -41,7 +41,7 @@ class Table:
     lists: frozenset[str] = frozenset()
     """The columns whose cells are lists."""
     records: frozenset[str] = frozenset()
-    """Those among them whose lists hold records."""
+    """Columns of lists that hold records."""
     lines: Sequence[int] = ()
     """The line of text that each row ends on."""
     keys: Sequence[str] = ()
@@ -49,7 +49,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def exchanged(self, columns: Mapping[str, Mapping[str, Column]]) -> Table:
-        """The same with other columns, of which there may be none, in place of some."""
+        """Replace some columns by others, or by none."""
         names = [each for name in self.names for each in columns.get(name, (name,))]
         new = {name: cells for each in columns.values() for name, cells in each.items()}
         return replace(
@@ -75,7 +75,7 @@ def table_of_columns(columns: Mapping[str, Column], lines: Sequence[int] = ()) -
 def table_of_records(
     records: Sequence[Mapping[str, Any]], columns: ColumnNames | None = None, lines: Sequence[int] = ()
 ) -> Table:
-    """A table of records; the caller may name fields of records within them: ``doc.subject``."""
+    """Return a table of records; nested fields can be named: ``doc.subject``."""
     names = dict.fromkeys(name for record in records for name in record)
     cells: dict[str, Column] = {name: [record.get(name) for record in records] for name in names}
     nested = [name for name in names_stated(columns) if "." in name and name not in names]
@@ -97,7 +97,7 @@ def fields_of_table(table: Table, columns: ColumnNames | None = None) -> dict[st
 
 
 def layout_of_table(table: Table, columns: ColumnNames | None) -> Layout:
-    """What the columns hold; refuses scores that folders are named by."""
+    """Return the role of each column; refuse scores named after folders."""
     layout = layout_of(canonical(table.names, columns))
     scores = (layout.given[each] for each in layout.scores)
     if wrong := next((each for each in scores if each in table.keys), None):
@@ -108,10 +108,7 @@ def layout_of_table(table: Table, columns: ColumnNames | None) -> Layout:
 
 
 def with_lists_spread(table: Table, columns: ColumnNames | None, width: int | None = None) -> Table:
-    """The table with a column for each class, where one holds lists of scores or a pipeline's output.
-
-    Lists must have ``width`` numbers, by default as many as the first.
-    """
+    """Return one column per class, from lists of ``width`` numbers (default: the first's) or a pipeline."""
     if (piped := piped_in(table)) is not None:
         return table.exchanged({piped: _of_pipeline(table.column(piped), piped)})
     names = lists_of_scores(table, columns)
@@ -126,7 +123,7 @@ def with_lists_spread(table: Table, columns: ColumnNames | None, width: int | No
 
 
 def lists_of_scores(table: Table, columns: ColumnNames | None) -> list[str]:
-    """The columns whose cells hold the scores of all classes."""
+    """Return the columns whose cells hold the scores of all classes."""
     if columns is not None and (columns.probs or columns.logits):
         return []
     found = [name for name in table.names if name in table.lists and space_of(name)]
@@ -135,13 +132,12 @@ def lists_of_scores(table: Table, columns: ColumnNames | None) -> list[str]:
 
 
 def piped_in(table: Table) -> str | None:
-    """The column that holds what a pipeline for text classification gives with ``top_k=None``."""
+    """Return the column with the output of a text-classification pipeline with ``top_k=None``."""
     candidates = (name for name in _PIPELINE_KEYS if name in table.records)
     return next((name for name in candidates if set((table.column(name)[0] or [{}])[0]) >= _PIPELINE), None)
 
 
 def _of_pipeline(cells: Iterable[Any], name: str) -> dict[str, Column]:
-    """A column of probabilities for each label."""
     tables: list[dict[str, float]] = []
     for row, cell in enumerate(cells):
         try:
@@ -154,7 +150,7 @@ def _of_pipeline(cells: Iterable[Any], name: str) -> dict[str, Column]:
 
 
 def pipeline_classes(labels: Iterable[str]) -> list[str]:
-    """The classes that a pipeline scores in their order: ``LABEL_10`` and the number 10 are the tenth.
+    """Return a pipeline's classes in order: ``LABEL_10`` and the number 10 are the tenth.
 
     Example:
         >>> pipeline_classes(["LABEL_10", "LABEL_2"]), pipeline_classes(["b", "a"])
@@ -167,7 +163,7 @@ def pipeline_classes(labels: Iterable[str]) -> list[str]:
 
 
 def _refuse_numbers_for_names(labels: Any, names: Sequence[str], truth: str, piped: str) -> None:
-    """Refuse numbers where classes have names whose order is that of the alphabet, not of the model."""
+    """Refuse numeric labels if the classes have names in alphabetical order, not the model's."""
     classes = [name.removeprefix("prob_") for name in names if name.startswith("prob_")]
     if classes == [f"{_NUMBERED}{k}" for k in range(len(classes))] or all(map(str.isdecimal, classes)):
         return
@@ -180,7 +176,7 @@ def _refuse_numbers_for_names(labels: Any, names: Sequence[str], truth: str, pip
 
 
 def names_stated(columns: ColumnNames | None) -> list[str]:
-    """What the caller says columns are called.
+    """Return the column names that the caller gives.
 
     Example:
         >>> names_stated(ColumnNames(label="who", bands=("place:0:9",)))
@@ -194,7 +190,7 @@ def names_stated(columns: ColumnNames | None) -> list[str]:
 
 
 def values_in(records: Sequence[Mapping[str, Any]], name: str, within: str = "") -> list[Any]:
-    """A field of every record, ``None`` where it has none; fields ``within`` one can be named without it.
+    """Return a field of every record, or ``None``; fields ``within`` one need no prefix.
 
     Example:
         >>> values_in([{"doc": {"subject": "law"}}], "subject", "doc")

@@ -1,4 +1,4 @@
-"""Files that hold the k largest logits or log-probabilities of each sample, as LM servers return them."""
+"""Files with the k largest logits or log-probabilities per sample, as LM servers return them."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ COMPANIONS = {
 """Names by which arrays and columns go; the first is calibrant's."""
 
 IMPLIED = frozenset({"confidence", "correct", MARK})
-"""What files that calibrant wrote hold beside the largest logits."""
+"""Further names in files that calibrant wrote with the largest logits."""
 
 FEWEST_DRAWN, NEARLY_ALL = 20, 0.98
-"""How many samples, and what share of them, make it a matter to be said that `token` is the most probable."""
+"""Least number of samples, and least share with `token` as the most probable one, for a note."""
 
 
 def holds_top_k(found: Collection[str]) -> bool:
-    """Whether a file names the largest logits or log-probabilities."""
+    """Return True if a file has the largest logits or log-probabilities."""
     return any(name in found for name in (*LOGITS, *LOG_PROBS))
 
 
@@ -57,10 +57,10 @@ def fields_of_top_k(
     *,
     piece: bool = False,
 ) -> dict[str, Any]:
-    """The arguments of ``Predictions`` from arrays or columns; ``read`` gives one of those ``found``.
+    """Return the arguments of ``Predictions`` from arrays or columns; ``read`` gives one of ``found``.
 
-    With ``piece``, for some rows of a table, ``notes`` are on all and ``repairs`` on what these rows lack;
-    ``truth`` is the column of true classes as it is in the table.
+    With ``piece``, for some rows of a table, ``notes`` are on the whole table and ``repairs`` on these rows;
+    ``truth`` is the table's column of true classes.
     """
     roles = _roles(found, columns or ColumnNames())
     held = {role: read(name) for role, name in roles.items()}
@@ -87,7 +87,7 @@ def fields_of_top_k(
 
 
 def layout_of_top_k(found: Sequence[str], columns: ColumnNames) -> Layout:
-    """Which columns hold the largest logits and what goes with them."""
+    """Return the columns of the largest logits and of the fields next to them."""
     roles = _roles(found, columns)
     scores = tuple(name for role, name in roles.items() if role in SCORES)
     labels = (roles["labels"],) if "labels" in roles else ()
@@ -105,7 +105,6 @@ def layout_of_top_k(found: Sequence[str], columns: ColumnNames) -> Layout:
 
 
 def _roles(found: Sequence[str], columns: ColumnNames) -> dict[str, str]:
-    """The columns that are used, by what they hold."""
     if columns.probs or columns.logits:
         raise InputError("columns of probabilities or logits do not go with the largest of each sample.")
 
@@ -138,7 +137,7 @@ def _unused_note(found: Sequence[str], roles: Mapping[str, str]) -> tuple[str, .
 def _top_k(
     held: Mapping[str, Any], roles: Mapping[str, str], found: Sequence[str]
 ) -> tuple[TopK, torch.Tensor | None, list[str]]:
-    """The largest of each sample, what is true, and what is left out."""
+    """Return each sample's largest scores, the truth, and the unused names."""
     scores = "logits" if "logits" in held else "log_probs"
     name = roles[scores]
     if scores == "logits" and "rest" not in held:
@@ -163,7 +162,7 @@ def _top_k(
 
 
 def arrays_of_top_k(top_k: TopK) -> dict[str, Any]:
-    """Arrays that say the same, by the names above."""
+    """Return arrays for the same content, under the names above."""
     arrays: dict[str, Any] = {
         "top_k_logits": top_k.logits,
         "top_k_indices": top_k.indices,
@@ -175,7 +174,7 @@ def arrays_of_top_k(top_k: TopK) -> dict[str, Any]:
 
 
 def notes_of(top_k: TopK, labels: torch.Tensor | None) -> tuple[str, ...]:
-    """What is known of the classes that are not listed, and what is not."""
+    """Return the note on the classes that are not listed."""
     known = top_k.logits.shape[1]
     of = "" if top_k.num_classes is None else f" of {top_k.num_classes:,}"
     said = f"The file holds the {known} most probable{of} classes of each sample and the sum of the others"
@@ -194,7 +193,7 @@ def notes_of(top_k: TopK, labels: torch.Tensor | None) -> tuple[str, ...]:
 
 
 def drawn_notes(top_k: TopK, labels: torch.Tensor | None, *, of: str = "") -> tuple[str, ...]:
-    """That a token which is nearly always the most probable one was perhaps drawn by the model itself."""
+    """Warn if tokens are nearly always the most probable ones: the model may have generated them."""
     if labels is None or len(labels) < FEWEST_DRAWN:
         return ()
     first = int((labels == top_k.predicted).sum())
@@ -208,10 +207,7 @@ def drawn_notes(top_k: TopK, labels: torch.Tensor | None, *, of: str = "") -> tu
 
 
 def _split_pairs(values: Any) -> tuple[Any, Any, list[str]]:
-    """``[{"token": ..., "logprob": ...}, ...]`` of each sample, or ``{token: logprob}``, as two lists.
-
-    With what is to be said of rows that list more than others.
-    """
+    """Split ``[{"token": ..., "logprob": ...}]`` or ``{token: logprob}`` rows into lists, with notes."""
     first = values[0] if isinstance(values, list) and values else None
     if isinstance(first, dict):
         values = [
@@ -244,7 +240,7 @@ def _split_pairs(values: Any) -> tuple[Any, Any, list[str]]:
 
 
 def _numbered(indices: Any, labels: Any) -> tuple[Any, torch.Tensor | None]:
-    """Classes as numbers; tokens that are texts are numbered in alphabetical order."""
+    """Return classes as numbers; text tokens are numbered in alphabetical order."""
     flat = as_texts(indices.reshape(-1)) if isinstance(indices, np.ndarray) else None
     if flat is None:
         return indices, None if labels is None else as_labels(labels, None)
@@ -257,7 +253,6 @@ def _numbered(indices: Any, labels: Any) -> tuple[Any, torch.Tensor | None]:
 
 
 def _matrix(values: Any, name: str, what: str = "numbers") -> Any:
-    """As many numbers, or entries of any kind, in every row."""
     if isinstance(values, torch.Tensor):
         return values
     try:

@@ -1,7 +1,7 @@
 """The diagrams: each takes the data of an evaluation and an ``ax``, draws, and returns the ``Axes``.
 
 Without ``ax`` a figure of its own is made, outside pyplot's registry; ``axes.figure.savefig(...)`` writes it.
-Colours are chosen for colour-blind readers, and whatever a colour says a shape or a word says too.
+Colours suit colour-blind readers, and a shape or a word repeats their meaning.
 """
 
 from typing import TYPE_CHECKING

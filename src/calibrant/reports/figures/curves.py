@@ -26,11 +26,10 @@ def corp_diagram(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """The isotonic regression of what happened on what was stated, without bins (CORP).
+    """Isotonic regression of outcomes on stated probabilities, without bins (CORP).
 
-    One curve shows its steps as dots of their own, and below them grey bars, how many samples each step
-    holds. The band is where the curve of a calibrated model would lie. Several curves, named, are drawn as
-    lines alone.
+    A single curve shows its steps as dots, and below them grey bars for the number of samples in each step.
+    The band shows the range of a calibrated model's curve. Several named curves are drawn as lines only.
 
     Args:
         curves: A curve, or several by name.
@@ -72,9 +71,9 @@ def smooth_diagram(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """What happened against what was stated, both smoothed by the kernel of smECE.
+    """Outcomes against stated probabilities, both smoothed by the kernel of smECE.
 
-    The line is as wide as samples are dense, so where it is thin it says little.
+    The line is wide where samples are dense; a thin line is weak evidence.
 
     Args:
         curves: A curve of :func:`calibrant.metrics.smooth_reliability_curve`, or several by name.
@@ -113,7 +112,7 @@ def smooth_diagram(
 def witness_diagram(
     witness: SmoothCalibrationWitness | Witness, *, ax: Axes | None = None, legend: bool = True
 ) -> Axes:
-    """The function that attains the smooth calibration error: where, and which way, the model errs.
+    """The function that attains the smooth calibration error: place and direction of the errors.
 
     Above zero the predictions are too low, below zero too high.
 
@@ -169,7 +168,7 @@ def _square(
 
 
 def _counts(ax: Axes, curve: CorpReliabilityCurve) -> None:
-    """How many samples each step holds, as a bar from its lowest to its highest score."""
+    """Draw the number of samples in each step, as a bar from its lowest to its highest score."""
     heights = COUNTS_HEIGHT * np.array(curve.counts) / max(curve.counts)
     lower, upper = np.array(curve.lower), np.array(curve.upper)
     width = np.maximum(upper - lower, 0.006)
@@ -177,7 +176,7 @@ def _counts(ax: Axes, curve: CorpReliabilityCurve) -> None:
 
 
 def _with_zeros(points: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> Sequence[np.ndarray[Any, Any]]:
-    """A piecewise linear function with the points where it crosses zero among its points."""
+    """Add the zero crossings of a piecewise linear function to its points."""
     before, after = values[:-1], values[1:]
     crossing = np.flatnonzero(before * after < 0)
     share = before[crossing] / (before[crossing] - after[crossing])

@@ -30,7 +30,7 @@ Dashes = Literal["-", "--", ":"]
 DASHES: tuple[Dashes, ...] = ("-", "--", ":")
 DASHED = (0, (4, 3))  # guides
 ENDINGS: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".png": {}, ".pdf": {"CreationDate": None}}
-"""What figures are saved as, and what keeps the date out of them."""
+"""File extensions of figures, with the metadata that keeps dates out of them."""
 SHAPES = ("o", "s", "D", "^", "v", "P", "X")
 
 
@@ -41,7 +41,7 @@ def series(position: int) -> tuple[str, str, Dashes]:
 
 @contextmanager
 def drawing_style() -> Generator[None]:
-    """Matplotlib's defaults whatever style the user has set, and words kept as words; undone afterwards."""
+    """Use matplotlib's defaults instead of the user's style, and keep text as text."""
     style: dict[Any, Any] = {
         key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"
     }
@@ -63,7 +63,7 @@ def save_figure(figure: Figure, path: Path, *, width: float | None = None) -> No
 
 
 def _resize(figure: Figure, width: float) -> None:
-    """Another width, and a height that goes with it; margins stay as wide as their letters need."""
+    """Set the width, and the height in proportion; margins keep their size in inches."""
     old_width, old_height = figure.get_size_inches().tolist()
     height = old_height * width / old_width
     figure.set_size_inches(width, height)
@@ -87,7 +87,7 @@ def _keeping_margins(
 
 
 def by_name(curves: Mapping[str, T] | T, kind: type[T]) -> dict[str, T]:
-    """Curves by name; one that was given alone has the empty name."""
+    """Curves by name; a single curve has the empty name."""
     named: Mapping[str, T] = {"": curves} if isinstance(curves, kind) else cast("Mapping[str, T]", curves)
     if not named:
         raise InputError("`curves` must hold at least one curve; got none.")
@@ -95,7 +95,7 @@ def by_name(curves: Mapping[str, T] | T, kind: type[T]) -> dict[str, T]:
 
 
 def new_axes(ax: Axes | None, *, width: float = 4.2, height: float = 3.4) -> Axes:
-    """The axes given, or new ones in a figure that nothing else knows of."""
+    """The given axes, or new ones in a figure outside pyplot."""
     return Figure(figsize=(width, height), layout="constrained").add_subplot() if ax is None else ax
 
 
@@ -106,33 +106,33 @@ def finish(
     size: str = "small",
     columns: int = 1,
 ) -> Axes:
-    """Without the frame's upper and right side, and with a legend."""
+    """Remove the frame's upper and right side, and add a legend."""
     open_frame(ax)
     ax.legend(frameon=False, fontsize=size, loc=legend, ncols=columns)
     return ax
 
 
 def open_frame(ax: Axes) -> None:
-    """Without the frame's upper and right side."""
+    """Remove the frame's upper and right side."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def unit_square(ax: Axes, across: str, up: str) -> None:
-    """Both axes from 0 to 1 with the same ticks, and what they mean."""
+    """Set both axes to 0 to 1 with equal ticks, and label them."""
     ticks = np.linspace(0, 1, 6)
     ax.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks, aspect="equal", xlabel=across, ylabel=up)
     open_frame(ax)
 
 
 def diagonal(ax: Axes, label: str | None = None) -> Line2D:
-    """The dashed line where both axes say the same, across what they show."""
+    """Draw a dashed diagonal across the range of the x axis."""
     ends = ax.get_xlim()
     (line,) = ax.plot(ends, ends, color=GREY, linestyle=DASHED, linewidth=1, label=label)
     return line
 
 
 def noise_key(name: str = "band: noise") -> tuple[str, Artist]:
-    """What a legend says of grey bands."""
+    """Legend entry of grey bands."""
     return name, Patch(color=GREY, alpha=0.3, linewidth=0)
 
 
@@ -146,7 +146,7 @@ def add_curve(
     band: tuple[Any, Any] | None = None,
     **style: Any,
 ) -> Line2D:
-    """The curve at ``position`` of a series, in its colour and dashes, with its band from low to high."""
+    """Draw a curve in the colour and dashes of ``position``, with its band from low to high."""
     colour, _, dashes = series(position)
     if band is not None:
         ax.fill_between(x, *band, color=colour, alpha=0.15, linewidth=0)
@@ -167,7 +167,7 @@ def add_legend(ax: Axes, entries: Sequence[tuple[str, Artist]], *, shown: bool) 
 
 
 def _named_legend(where: Axes | Figure, entries: Sequence[tuple[str, Artist]], **style: Any) -> Legend:
-    """A legend whose names are shown as they are: no mathematics, and none left out for its underscore."""
+    """A legend with literal names: no mathematics, none dropped for its underscore."""
     artists: Any = [artist for _, artist in entries]
     box = where.legend(artists, ["-"] * len(entries), frameon=False, fontsize="small", **style)
     for text, (name, _) in zip(box.get_texts(), entries, strict=True):

@@ -18,12 +18,12 @@ def error_intervals(
 ) -> Axes:
     """A calibration error of several arms or models with its interval and the noise floor.
 
-    The grey bar is where the error of a perfectly calibrated model of this size stays in most draws, its tick
-    is that model's mean.
+    The grey bar covers the error of a perfectly calibrated model of this size in most draws; its tick is the
+    mean.
 
     Args:
         parts: ``evaluation.arms`` or ``comparison.models``.
-        metric: Which entry of their ``metrics``.
+        metric: Key in their ``metrics``.
         ax: Where to draw; a new figure if ``None``.
 
     Returns:
@@ -49,7 +49,7 @@ def class_errors(rows: Sequence[ClassRow], *, most: int = 20, ax: Axes | None = 
 
     Args:
         rows: ``arm.classes``.
-        most: How many to show.
+        most: Number of classes to show.
         ax: Where to draw; a new figure if ``None``.
 
     Returns:
@@ -128,7 +128,7 @@ def group_gaps(
 ) -> Axes:
     """Average prediction minus actual rate of each group, hollow before and filled after a repair.
 
-    Marks are in colour where the interval leaves out zero and the group's calibration error is more than
+    Marks are in colour if the interval excludes zero and the group's calibration error is more than
     noise, after adjustment for all groups.
     """
     ax = new_axes(ax, width=4.2, height=0.7 + 0.3 * len(before))
@@ -164,7 +164,7 @@ def _error_row(ax: Axes, row: int, estimate: Estimate | None, null: NullError | 
 
 
 def _named_rows(ax: Axes, names: Sequence[str]) -> None:
-    """Rows from the top down, their names as they are, and errors from zero on."""
+    """Set literal row names from the top down, and errors from zero on."""
     ax.set_yticks(range(len(names)), [shortened(name) for name in names])
     for label in ax.get_yticklabels():
         label.set_parse_math(False)

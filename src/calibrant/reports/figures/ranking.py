@@ -1,4 +1,4 @@
-"""What a threshold gives: risk against coverage, ROC, and net benefit."""
+"""Diagrams over thresholds: risk against coverage, ROC, and net benefit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def risk_coverage_diagram(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """The error rate among the samples that are answered, against the share that is.
+    """Error rate among the answered samples, against their share.
 
     For one curve the dotted line is the best order that this accuracy allows.
 
@@ -70,7 +70,7 @@ def risk_coverage_diagram(
 def roc_diagram(
     curves: Mapping[str, RocCurve] | RocCurve, *, ax: Axes | None = None, legend: bool = True
 ) -> Axes:
-    """The share of positives found, against the share of negatives taken for positives.
+    """True positive rate against false positive rate.
 
     Args:
         curves: A curve of :func:`calibrant.metrics.roc_curve`, or several by name.

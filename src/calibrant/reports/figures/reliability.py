@@ -32,22 +32,21 @@ BANDS = "bands: noise"
 def reliability_diagram(
     curve: Curve, *, ax: Axes | None = None, legend: bool = True, log: bool | None = None
 ) -> Axes:
-    """What was stated against what came true, one point per bin.
+    """Actual rate against stated probability, one point per bin.
 
-    A point's area grows with the bin's share of the samples, its bar is the interval of the share, and the
-    grey band is where the points of a calibrated model would lie. A point outside the band has a colour and
-    a shape of its own: a triangle pointing down lies below it (the model claims too much), one pointing up
-    above it.
+    A point's area grows with the bin's share of the samples. Its bar is the interval of the rate, and the
+    grey band is the range of a calibrated model's points. Points outside the band are coloured triangles:
+    they point down below it (the model claims too much) and up above it.
 
     Args:
         curve: The bins; empty ones are left out.
         ax: Where to draw; a new figure if ``None``.
         legend: Explain the marks inside the diagram.
-        log: Logarithmic axes; if ``None``, where bins of equal mass hold a rare event.
+        log: Logarithmic axes; if ``None``, only for a rare event in bins of equal mass.
 
     Returns:
-        The axes drawn into, both running from 0 to 1; of bins of equal mass, over what they hold, with
-        logarithms where that is rare.
+        The axes drawn into, both running from 0 to 1; for bins of equal mass, over their range,
+            logarithmic for a rare event.
 
     Example:
         >>> curve = Curve(
@@ -95,10 +94,10 @@ def reliability_comparison(
     hold too few samples to tell their share to within 15 points are hollow, without a bar and not joined.
 
     Args:
-        curves: What each curve shall be called, and the curve.
+        curves: Curves by name.
         ax: Where to draw; a new figure if ``None``.
         legend: Name the curves inside the diagram.
-        bands: Draw where the points of each would lie if the model were calibrated, in its colour.
+        bands: Draw the noise band of each curve, in its colour.
         log: As in :func:`reliability_diagram`.
 
     Returns:
@@ -191,7 +190,7 @@ def flexible_diagram(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Flexible calibration curves with their bands; the axes reach as far as the curves, from 0 if near."""
+    """Flexible calibration curves with their bands; the axes cover the curves, and 0 if it is near."""
     several = drawing.by_name(curves, FlexibleCalibrationCurve)
     ax = drawing.new_axes(ax, width=4.2, height=4.2)
     ends = np.concatenate([[*curve.positions, *curve.actual] for curve in several.values()])
@@ -210,13 +209,12 @@ def flexible_diagram(
 
 
 def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:
-    """How sure the model was where it was right (upwards) and where it was wrong (downwards), in samples.
+    """Histogram of confidence for correct (upwards) and wrong answers (downwards), in samples.
 
-    Both halves share one scale, on which heights grow with the square root of the counts: wrong answers are
-    often few, and would else not be seen.
+    Both halves share a square-root scale, because wrong answers are often few.
 
     Args:
-        curve: Whose histogram to draw.
+        curve: The curve with the histogram.
         ax: Where to draw; a new figure if ``None``.
 
     Returns:
@@ -272,10 +270,10 @@ def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:
 def confidence_comparison(
     curves: Mapping[str, Curve], *, ax: Axes | None = None, legend: bool = True
 ) -> Axes:
-    """How sure several models were: the share of their samples at each confidence.
+    """Confidence of several models: the share of their samples at each confidence.
 
     Args:
-        curves: What each shall be called, and the curve whose histogram to draw.
+        curves: Curves with histograms, by name.
         ax: Where to draw; a new figure if ``None``.
         legend: Name the curves inside the diagram.
 
@@ -311,7 +309,7 @@ def confidence_comparison(
 
 
 def place(curve: Curve) -> tuple[int, int, int]:
-    """How many bins lie above, below and within the band of a calibrated model."""
+    """Numbers of bins above, below and within the band of a calibrated model."""
     found = drawing.floats(curve.accuracy)
     above = int((found > drawing.floats(curve.expected_high)).sum())
     below = int((found < drawing.floats(curve.expected_low)).sum())
@@ -359,7 +357,7 @@ def _shown(curves: Sequence[Curve], log: bool | None) -> tuple[float, float, boo
 
 
 def _tick_along(ax: Axes, which: Literal["x", "y"], curves: Sequence[Curve], log: bool | None = None) -> None:
-    """The ends of an axis, and six ticks from 0 to 1, or a few round numbers."""
+    """Set the ends of an axis, and six ticks from 0 to 1 or a few round numbers."""
     low, high, log = _shown(curves, log)
     axis = ax.xaxis if which == "x" else ax.yaxis
     ax.set(**{f"{which}lim": (low, high)})
@@ -386,7 +384,7 @@ def _percent(share: float, _place: object = None) -> str:
 
 
 def _known(curve: Curve) -> Bool[ndarray, " B"]:
-    """The bins whose share is known well enough to be joined to its neighbours, or has no interval."""
+    """Mask of the bins whose share is known well enough to be joined, or has no interval."""
     width = drawing.floats(curve.high) - drawing.floats(curve.low)
     return np.isnan(width) | (width <= WIDEST_JOINED)
 
@@ -453,7 +451,7 @@ def _tick(size: int) -> str:
 
 
 def _emptier_left(right: ndarray, wrong: ndarray) -> bool:
-    """Whether the left half of the histogram has the lower bars, so that words fit there."""
+    """True if the left half of the histogram has the lower bars, so that words fit there."""
     half = len(right) // 2
     heights = np.maximum(right / max(right.max(), 1), wrong / max(wrong.max(), 1))
     return bool(heights[:half].max(initial=0) <= heights[half:].max(initial=0))

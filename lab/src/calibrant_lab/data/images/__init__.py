@@ -1,1 +1,1 @@
-"""Readers of image data sets in the forms in which their authors publish them."""
+"""Readers of image datasets in their published forms."""

@@ -1,8 +1,4 @@
-"""Files of a set in a folder or in a tar or zip archive, read in place: nothing is unpacked to disk.
-
-An archive whose entries have absolute paths, climb out by ``..`` or link elsewhere is refused, although
-nothing would be written there: it is not what its authors published.
-"""
+"""Read files from a folder or an archive in place; refuse archives with entries that lead outside."""
 
 from __future__ import annotations
 
@@ -26,31 +22,29 @@ _DAMAGE = (*DAMAGE, tarfile.TarError, lzma.LZMAError)
 
 
 class Files(ABC):
-    """The files of a set by their names, wherever they lie; a name includes its folders, with slashes."""
+    """Files of a set by name, which includes folders, with slashes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @abstractmethod
-    def names(self) -> list[str]:
-        """The names of all files."""
+    def names(self) -> list[str]: ...
 
     @abstractmethod
-    def open(self, name: str) -> IO[bytes]:
-        """Open a file for reading."""
+    def open(self, name: str) -> IO[bytes]: ...
 
     def read(self, name: str) -> bytes:
         with self.open(name) as stream:
             return stream.read()
 
     def find(self, last: str) -> str | None:
-        """The name of the file whose path ends in ``last``; None where there is none."""
+        """Return the name of the file whose path ends in ``last``, or None."""
         wanted = PurePosixPath(last).parts
         found = (name for name in self.names() if PurePosixPath(name).parts[-len(wanted) :] == wanted)
         return next(found, None)
 
     def content(self, last: str, *, what: str) -> bytes:
-        """The content of the file whose path ends in ``last``; an error names a missing ``what``."""
+        """Return the content of the file whose path ends in ``last``; errors call a missing file ``what``."""
         name = self.find(last)
         if name is None:
             raise InputError(f"{self.path} has no {last}, which should hold {what}; get all of it again.")
@@ -112,7 +106,7 @@ class _Zip(Files):
 
 @contextmanager
 def opened(path: Path) -> Generator[Files]:
-    """The files of a folder, or of an archive whose entries lead nowhere else."""
+    """Open a folder, or an archive whose entries stay inside."""
     if not path.exists():
         raise InputError(f"{path} does not exist.")
     try:
@@ -131,7 +125,6 @@ def opened(path: Path) -> Generator[Files]:
 
 
 def damaged(path: Path, error: Exception) -> InputError:
-    """The sentence about a file whose bytes are not what its name promises."""
     if not path.stat().st_size:
         return InputError(f"{path} is empty; delete it and get it again.")
     return InputError(f"{path} is damaged or cut off ({reason(error)}); delete it and get it again.")

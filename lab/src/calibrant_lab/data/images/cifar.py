@@ -1,4 +1,4 @@
-"""CIFAR, its corrupted form, MNIST, Fashion-MNIST and SVHN from the files that their authors publish."""
+"""Read CIFAR, its corrupted form, MNIST, Fashion-MNIST and SVHN from their published files."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ _PIXELS = 3 * 32 * 32
 
 
 def read_cifar(path: Path, *, name: str | None = None) -> RawData:
-    """Read CIFAR-10 or CIFAR-100, whichever it is, from ``.tar.gz`` or from a folder with the batches.
-
-    The python batches are pickles; they are read by a reader that runs nothing.
-    """
+    """Read CIFAR-10 or CIFAR-100 from ``.tar.gz`` or a folder of batches; the pickles cannot run code."""
     with opened(path) as files:
         if files.find("batches.meta") or files.find("data_batch_1"):
             parts, names = _python(
@@ -102,7 +99,7 @@ def _part(pixels: Array, labels: Array) -> Part:
 
 
 def _checked(data: object, labels: object, source: str) -> tuple[Array, Array]:
-    """Rows of 3072 bytes with one label each."""
+    """Check rows of 3072 bytes with one label each."""
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (_PIXELS,):
         raise InputError(f"{source} must hold rows of {_PIXELS} bytes, one for each image.")
     try:
@@ -122,7 +119,7 @@ _ARRAY = object()  # stands for numpy's type, which must not be called
 
 
 def _empty_array(kind: object, shape: tuple[int, ...], code: object) -> np.ndarray[Any, Any]:
-    """What numpy's pickles begin with: an empty array, which its state then fills."""
+    """Return the empty array at the start of numpy's pickles, which its state then fills."""
     if kind is not _ARRAY or int(np.prod(shape)) != 0:
         raise pickle.UnpicklingError("an array that does not begin empty")
     del code
@@ -130,7 +127,7 @@ def _empty_array(kind: object, shape: tuple[int, ...], code: object) -> np.ndarr
 
 
 def _latin(text: str, encoding: str) -> bytes:
-    """How Python 3 writes bytes in old pickles."""
+    """Return the bytes that Python 3 wrote to old pickles as text."""
     if encoding != "latin1":
         raise pickle.UnpicklingError(f"the encoding {encoding!r}")
     return text.encode("latin1")
@@ -159,7 +156,7 @@ class _Restricted(pickle.Unpickler):
 
 
 def read_pickle(content: bytes, *, source: str) -> dict[bytes, Any]:
-    """A pickled dictionary with bytes as keys; refuses unknown classes, and errors name ``source``."""
+    """Read a pickled dictionary with bytes as keys; refuse unknown classes; errors name ``source``."""
     try:
         found = _Restricted(io.BytesIO(content), encoding="bytes").load()
     except DAMAGE as error:
@@ -177,10 +174,7 @@ SEVERITIES = 5
 def read_corrupted_cifar(
     path: Path, *, corruption: str, severity: int, name: str, class_names: Sequence[str]
 ) -> RawData:
-    """Read the images of one corruption at one severity, from the archive or the folder that it unpacks to.
-
-    A file holds the images of all severities, one after the other; only those asked for are read.
-    """
+    """Read only one corruption at one severity, from the archive or its unpacked folder."""
     if type(severity) is not int or severity not in range(1, SEVERITIES + 1):
         raise InputError(f"`severity` must be 1, 2, 3, 4 or 5; got {severity!r}.")
     with opened(path) as files:
@@ -200,7 +194,6 @@ def read_corrupted_cifar(
 
 
 def _rows(files: Files, file: str, severity: int) -> Array:
-    """The rows of one severity, which are a fifth of the array."""
     name = files.find(file)
     if name is None:
         arrays = sorted(each for each in map(PurePosixPath, files.names()) if each.suffix == ".npy")
@@ -229,7 +222,7 @@ def _fifth(stream: IO[bytes], severity: int) -> Array:
 
 
 def read_svhn(path: Path, *, name: str = "svhn", extra: bool = False) -> RawData:
-    """Read SVHN's ``.mat`` files from a folder, with ``extra`` all three; the label 10 is the digit 0."""
+    """Read SVHN's ``.mat`` files, with ``extra`` all three; the label 10 is the digit 0."""
     train, test = (_samples(path / f"{split}_32x32.mat") for split in ("train", "test"))
     if extra:
         more = _samples(path / "extra_32x32.mat")
@@ -270,7 +263,7 @@ _SPLITS = {"train": "train", "test": "t10k"}
 
 
 def read_idx(path: Path, *, name: str | None = None, class_names: Sequence[str] | None = None) -> RawData:
-    """Read ``train-images-idx3-ubyte`` and its like (``.gz`` or not) from a folder, or an ``.npz`` file."""
+    """Read ``train-images-idx3-ubyte`` etc. (``.gz`` or not) from a folder, or an ``.npz`` file."""
     if path.suffix == ".npz":
         return read_npz(path, name=name, class_names=class_names)
     parts: dict[str, Any] = {}
@@ -299,7 +292,7 @@ def _file(path: Path, stem: str, rank: int) -> Path:
 
 
 def _array(file: Path, rank: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The bytes after the header: two zeros, the type 8, the rank, and the sizes in big-endian."""
+    """Read the bytes after the header: two zeros, the type 8, the rank, and big-endian sizes."""
     try:
         if file.suffix == ".gz":
             with gzip.open(file) as stream:

@@ -1,4 +1,4 @@
-"""The fifteen common corruptions of Hendrycks and Dietterich (2019), decided by a seed."""
+"""The fifteen common corruptions of Hendrycks and Dietterich (2019), reproducible by seed."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ _ICE_DEVIATION = 0.1
 
 
 def gaussian_noise(image: Pixels, deviation: float, rng: np.random.Generator) -> Pixels:
-    """Normal noise, as of a sensor in poor light."""
+    """Add normal noise, like a sensor in poor light."""
     return image + rng.normal(scale=deviation, size=image.shape)
 
 
 def shot_noise(image: Pixels, photons: float, rng: np.random.Generator) -> Pixels:
-    """Poisson counts, this number of photons being white."""
+    """Replace values by Poisson counts, with this number of photons for white."""
     return rng.poisson(image * photons) / photons
 
 
 def impulse_noise(image: Pixels, share: float, rng: np.random.Generator) -> Pixels:
-    """A share of the values becomes black or white, as with broken bits."""
+    """Turn a share of the values black or white, like broken bits."""
     hit, white = rng.random(image.shape) < share, rng.random(image.shape) < 0.5
     return np.where(hit, white.astype(float), image)
 
 
 def brightness(image: Pixels, more: float, _rng: np.random.Generator) -> Pixels:
-    """The value of HSV, which is the largest channel, raised; hue and saturation stay."""
+    """Raise the HSV value, which is the largest channel; keep hue and saturation."""
     value = image.max(axis=2, keepdims=True)
     raised = np.minimum(value + more, 1.0)
     scaled = image * np.divide(raised, value, out=np.zeros_like(value), where=value > 0)
@@ -53,13 +53,13 @@ def brightness(image: Pixels, more: float, _rng: np.random.Generator) -> Pixels:
 
 
 def contrast(image: Pixels, share: float, _rng: np.random.Generator) -> Pixels:
-    """Deviations from each channel's mean, of which a share is left."""
+    """Shrink deviations from each channel's mean to a share."""
     mean = image.mean(axis=(0, 1), keepdims=True)
     return (image - mean) * share + mean
 
 
 def defocus_blur(image: Pixels, disk: tuple[float, float], _rng: np.random.Generator) -> Pixels:
-    """Each point becomes a disk of this radius, whose rim is smoothed."""
+    """Blur each point to a disk of this radius with a smoothed rim."""
     from scipy.ndimage import convolve
 
     return convolve(image, _disk(*disk)[:, :, None], mode="mirror")
@@ -78,11 +78,7 @@ def _disk(radius: float, smoothing: float) -> Pixels:
 
 
 def glass_blur(image: Pixels, glass: tuple[float, int, int], rng: np.random.Generator) -> Pixels:
-    """Pixels take the place of near ones, between two slight blurs.
-
-    The authors meant to exchange pixels; what their code does to coloured images, and this one to all, is to
-    copy them.
-    """
+    """Copy nearby pixels between two slight blurs, as the authors' code does (meant to exchange them)."""
     sigma, reach, rounds = glass
     soft = np.floor(smoothed(image, sigma) * 255) / 255
     height, width, channels = image.shape
@@ -98,15 +94,12 @@ def glass_blur(image: Pixels, glass: tuple[float, int, int], rng: np.random.Gene
 
 
 def motion_blur(image: Pixels, motion: tuple[float, float], rng: np.random.Generator) -> Pixels:
-    """Moved by up to 45 degrees from the horizontal."""
+    """Blur along a line up to 45 degrees from the horizontal."""
     return moved(image, *motion, angle=rng.uniform(-45, 45))
 
 
 def moved(image: Pixels, radius: float, sigma: float, *, angle: float) -> Pixels:
-    """The image and its shifts along a line, with the weights of half a normal density.
-
-    The authors let ImageMagick do this; it gives the same but for the rounding to bytes.
-    """
+    """Average shifts along a line by half a normal density, like the authors' ImageMagick up to rounding."""
     steps = np.arange(2 * math.ceil(radius) + 1)
     weights = np.exp(-(steps**2) / (2 * sigma**2))
     weights /= weights.sum()
@@ -121,7 +114,7 @@ def moved(image: Pixels, radius: float, sigma: float, *, angle: float) -> Pixels
 
 
 def zoom_blur(image: Pixels, zoom: tuple[float, float], _rng: np.random.Generator) -> Pixels:
-    """The mean of the image and its middle parts, ever more enlarged."""
+    """Average the image and increasing enlargements of its middle."""
     end, step = zoom
     factors = np.arange(1, end, step)  # rounding adds the end to two of the ranges, as it did to theirs
     layers = [image, *(zoomed(image, factor) for factor in factors.tolist())]
@@ -129,7 +122,6 @@ def zoom_blur(image: Pixels, zoom: tuple[float, float], _rng: np.random.Generato
 
 
 def zoomed(image: Pixels, factor: float) -> Pixels:
-    """The middle of the image, enlarged to its size (bilinear)."""
     from scipy.ndimage import zoom
 
     height, width = image.shape[:2]
@@ -149,7 +141,7 @@ def smoothed(image: Pixels, sigma: float) -> Pixels:
 
 
 def snow(image: Pixels, flakes: tuple[float, ...], rng: np.random.Generator) -> Pixels:
-    """A paler image under falling flakes."""
+    """Make the image paler, under falling flakes."""
     mean, deviation, zoom, threshold, radius, sigma, share = flakes
     layer = zoomed(rng.normal(mean, deviation, (*image.shape[:2], 1)), zoom)
     layer = np.clip(np.where(layer < threshold, 0, layer), 0, 1)
@@ -160,11 +152,7 @@ def snow(image: Pixels, flakes: tuple[float, ...], rng: np.random.Generator) -> 
 
 
 def frost(image: Pixels, weights: tuple[float, float], rng: np.random.Generator) -> Pixels:
-    """Ice over the image.
-
-    The authors lay photographs of frosted panes over it, which do not come with this library. Here the ice
-    is drawn: ridges of a rough surface, with the mean colours and the deviation of those photographs.
-    """
+    """Cover with ice drawn as rough ridges, with the colour statistics of the authors' photographs."""
     ridges = 1 - np.abs(2 * fractal(image.shape[:2], 2.0, rng) - 1)
     ridges = (ridges - ridges.mean()) / max(float(ridges.std()), 1e-9)
     colour = np.array(_ICE[int(rng.integers(len(_ICE)))])
@@ -175,7 +163,7 @@ def frost(image: Pixels, weights: tuple[float, float], rng: np.random.Generator)
 
 
 def fog(image: Pixels, thickness: tuple[float, float], rng: np.random.Generator) -> Pixels:
-    """A rough layer of white, after which the brightest value is what it was."""
+    """Add a rough layer of white, and restore the brightest value."""
     weight, decay = thickness
     brightest = image.max()
     layer = fractal(image.shape[:2], decay, rng)[:, :, None]
@@ -183,7 +171,7 @@ def fog(image: Pixels, thickness: tuple[float, float], rng: np.random.Generator)
 
 
 def fractal(shape: tuple[int, ...], decay: float, rng: np.random.Generator) -> Pixels:
-    """A rough surface between 0 and 1 by midpoint displacement (diamond and square, periodic)."""
+    """Return a rough surface in [0, 1] by midpoint displacement (diamond and square, periodic)."""
     size = 1 << (max(shape) - 1).bit_length()
     heights = np.zeros((size, size))
     step, rough = size, 100.0
@@ -203,12 +191,11 @@ def fractal(shape: tuple[int, ...], decay: float, rng: np.random.Generator) -> P
 
 
 def _displaced(sums: Pixels, rough: float, rng: np.random.Generator) -> Pixels:
-    """Means of four, moved at random."""
     return sums / 4 + rough * rng.uniform(-rough, rough, sums.shape)
 
 
 def elastic_transform(image: Pixels, shares: tuple[float, float, float], rng: np.random.Generator) -> Pixels:
-    """Three corners of the image are displaced, then every pixel, by as much as its neighbours are."""
+    """Displace three corners of the image, then every pixel in accordance with its neighbours."""
     from scipy.ndimage import affine_transform, gaussian_filter, map_coordinates
 
     height, width = image.shape[:2]
@@ -285,7 +272,7 @@ CORRUPTIONS: dict[str, Callable[[Pixels, Any, np.random.Generator], Pixels]] = {
     "pixelate": pixelate,
     "jpeg-compression": jpeg_compression,
 }
-"""By name, in the authors' order, which decides their random numbers."""
+"""Corruptions by name, in the authors' order, which decides their random numbers."""
 
 
 __all__ = ["CORRUPTIONS", "CorruptedImages", "corrupt"]
@@ -295,7 +282,7 @@ SEVERITIES = (1, 2, 3, 4, 5)
 
 @cache
 def published_constants() -> Mapping[int, Mapping[str, Any]]:
-    """How strong each corruption is at severities 1 to 5, by the side of the images that it is meant for."""
+    """Return each corruption's strength at severities 1 to 5, by image side."""
     content = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     wide = 244 / 224  # the authors wrote 244 for the side of 224
     elastic = [[wide * share for share in level] for level in content["224"]["elastic-transform"]]
@@ -304,7 +291,7 @@ def published_constants() -> Mapping[int, Mapping[str, Any]]:
 
 
 def constants(corruption: str, severity: int, *, side: int) -> Any:
-    """The constants of the size that is nearest, in ratio, to the shorter side of the images.
+    """Return the constants for the size nearest, in ratio, to the shorter side of the images.
 
     Example:
         >>> constants("gaussian-noise", 5, side=28), constants("gaussian-noise", 5, side=128)
@@ -316,7 +303,7 @@ def constants(corruption: str, severity: int, *, side: int) -> Any:
 
 
 def corrupt(images: Tensor, corruption: str, *, severity: int, seed: int = 0) -> Tensor:
-    """Images under one of the fifteen corruptions.
+    """Apply one of the fifteen corruptions to images.
 
     The strength is the published one for 32, 64 or 224 pixels, whichever is nearest. The ice of ``frost`` is
     drawn, with the colours of the authors' photographs, and random numbers are others than theirs. What
@@ -348,7 +335,7 @@ def corrupt(images: Tensor, corruption: str, *, severity: int, seed: int = 0) ->
 
 
 class CorruptedImages(LazyImages):
-    """Images that are corrupted when they are chosen; see :func:`corrupt`."""
+    """Images that are corrupted when selected; see :func:`corrupt`."""
 
     def __init__(self, of: Tensor | LazyImages, corruption: str, *, severity: int, seed: int = 0) -> None:
         if of.ndim != 4 or of.shape[1] not in (1, 3):

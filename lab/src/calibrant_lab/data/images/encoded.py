@@ -1,4 +1,4 @@
-"""Images decoded when they are chosen: from folders, or kept in memory as the bytes of their files."""
+"""Images decoded when selected: from folders, or from the bytes of their files in memory."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def read_jpeg_archive(
     class_names: Sequence[str] | None = None,
     splits: Sequence[str] = ("train", "test"),
 ) -> RawData:
-    """Read an ``.npz`` file of JPEG bytes laid end to end; an image is decoded when it is chosen.
+    """Read an ``.npz`` file of concatenated JPEG bytes; an image is decoded when selected.
 
-    Image i of the split s is ``jpeg_s[offset_s[i]:offset_s[i + 1]]``, its label ``y_s[i]``; ``splits`` name
-    training and test samples. Without ``class_names`` the file has them.
+    Image i of the split s is ``jpeg_s[offset_s[i]:offset_s[i + 1]]``, its label ``y_s[i]``; ``splits`` are
+    the names of training and test split. The file has the ``class_names`` if they are not given.
     """
     arrays = read_arrays(path)
     if class_names is None:
@@ -65,7 +65,7 @@ def read_jpeg_archive(
 
 
 class EncodedImages(LazyImages):
-    """Images of one size as the bytes of their files: image i is ``content[offsets[i]:offsets[i + 1]]``."""
+    """Encoded images of one size: image i is ``content[offsets[i]:offsets[i + 1]]``."""
 
     def __init__(self, content: Array, offsets: Array) -> None:
         super().__init__(len(offsets) - 1, mode="RGB")
@@ -87,10 +87,10 @@ class EncodedImages(LazyImages):
 
 
 def read_tiny_imagenet(path: Path, *, name: str = "tiny_imagenet") -> RawData:
-    """Read ``tiny-imagenet-200.zip``, the folder that it unpacks to, or an ``.npz`` file of its JPEG bytes.
+    """Read ``tiny-imagenet-200.zip``, its unpacked folder, or an ``.npz`` file of its JPEG bytes.
 
-    Its validation images become the test split, as usual: the labels of its test images were never published.
-    The JPEG bytes (some 240 MB) are kept in memory, and decoded when an image is chosen.
+    Its validation images become the test split, as usual, since test labels were never published. The JPEG
+    bytes (about 240 MB) stay in memory, and are decoded when selected.
     """
     if path.suffix == ".npz":
         return read_jpeg_archive(path, name=name, splits=("train", "val"))
@@ -178,7 +178,7 @@ def read_folder(path: Path) -> RawData:
 
 
 class ImageFiles(LazyImages):
-    """Images in files of their own."""
+    """Images in one file each."""
 
     def __init__(self, files: Sequence[Path], *, mode: Literal["L", "RGB"]) -> None:
         super().__init__(len(files), mode=mode)
@@ -193,7 +193,7 @@ class ImageFiles(LazyImages):
             raise _undecodable(self.files[row], error) from error
 
     def check_sizes(self) -> None:
-        """Read the sizes of all images from their heads, and refuse different ones."""
+        """Read all image sizes from file headers, and refuse different ones."""
         sizes: list[tuple[int, int]] = []
         for row in range(len(self)):
             with self.open(row) as image:
@@ -205,7 +205,7 @@ class ImageFiles(LazyImages):
         return self.files[row].name
 
     def digest(self, digest: Digest) -> None:
-        """The files' names and sizes: reading large sets for this would take hours."""
+        """Add file names and sizes, since reading large sets would take hours."""
         for file in self.files:
             digest.update(f"{file.name} {file.stat().st_size}\n".encode())
 

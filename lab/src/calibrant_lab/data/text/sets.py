@@ -1,4 +1,4 @@
-"""The sets of texts that the papers classify: their words, a vocabulary by frequency, and word vectors."""
+"""Text datasets of the papers: words, vocabularies by frequency, and word vectors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Record = Mapping[str, Any]
 
 
 def files_of_splits(folder: Path) -> dict[str, Path]:
-    """The ``train``, ``val`` and ``test`` file of a folder, as ``.jsonl`` or ``.jsonl.gz``."""
+    """Return the ``train``, ``val`` and ``test`` file of a folder, as ``.jsonl`` or ``.jsonl.gz``."""
     found: dict[str, Path] = {}
     for split, names in SPLITS.items():
         for path in (folder / f"{name}{end}" for name in names for end in (".jsonl", ".jsonl.gz")):
@@ -38,7 +38,7 @@ def files_of_splits(folder: Path) -> dict[str, Path]:
 
 
 def lines_of(path: Path, needed: Sequence[str]) -> list[Record]:
-    """The records of a file of JSON lines, each with the ``needed`` entries."""
+    """Read the records of a JSON lines file, each with the ``needed`` entries."""
     records: list[Record] = []
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
@@ -72,7 +72,6 @@ def texts_of(records: Sequence[Record], path: Path) -> list[str]:
 
 
 def labels_of(records: Sequence[Record], names: Sequence[str], path: Path) -> list[int]:
-    """The labels of records: numbers, or names of classes."""
     labels: list[int] = []
     for line, record in enumerate(records, start=1):
         label = record["label"]
@@ -95,7 +94,7 @@ def text_data(
     words: int,
     length: int,
 ) -> RawData:
-    """Texts and labels of each split as rows of word numbers; the vocabulary is of all splits together."""
+    """Encode all splits as rows of word numbers, with a common vocabulary."""
     if words < 2:
         raise InputError(f"`words` must leave room for padding and one word; got {words}.")
     cut = {split: [words_of(text) for text in texts] for split, (texts, _) in parts.items()}
@@ -117,7 +116,7 @@ _TO_SPACES = str.maketrans(_FILTERED, " " * len(_FILTERED))
 
 
 def words_of(text: str) -> list[str]:
-    r"""Lower-case words, as the Keras tokenizer cuts them: punctuation and line breaks count as spaces.
+    r"""Return lower-case words like the Keras tokenizer: punctuation and line breaks count as spaces.
 
     Apostrophes stay, and so does white space of other kinds.
 
@@ -129,7 +128,7 @@ def words_of(text: str) -> list[str]:
 
 
 def by_frequency(texts: Iterable[Sequence[str]], size: int) -> tuple[str, ...]:
-    """The ``size - 1`` most frequent words, those met first going first among equals; number 0 is padding."""
+    """Return the ``size - 1`` most frequent words, in order of first occurrence among ties; 0 is padding."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(text)
@@ -139,7 +138,7 @@ def by_frequency(texts: Iterable[Sequence[str]], size: int) -> tuple[str, ...]:
 def numbered(
     texts: Iterable[Sequence[str]], vocabulary: Sequence[str], *, length: int
 ) -> Int[Tensor, "N length"]:
-    """Texts as rows of word numbers from 1, unknown words left out.
+    """Encode texts as rows of word numbers from 1, without unknown words.
 
     Long texts lose their beginning, and short ones have zeros in front.
 
@@ -169,7 +168,7 @@ def read_texts(
     length: int = 1000,
     class_names: Sequence[str] | None = None,
 ) -> RawData:
-    """Texts with labels in ``train.jsonl`` and, where there are such splits, ``val`` and ``test``."""
+    """Read texts with labels from ``train.jsonl`` and, if present, ``val`` and ``test``."""
     records = {
         split: (path, lines_of(path, ("text", "label"))) for split, path in files_of_splits(folder).items()
     }
@@ -186,7 +185,7 @@ def read_texts(
 def read_newsgroups(
     folder: Path, *, name: str, words: int, length: int, class_names: Sequence[str]
 ) -> RawData:
-    """20 Newsgroups as Mukhoti et al. (2020) cut it: all posts, shuffled by numpy's seed 1.
+    """Read 20 Newsgroups as Mukhoti et al. (2020) split it: all posts, shuffled by numpy's seed 1.
 
     The last fifth is for testing and the 900 before it for calibration. A folder holds either the posts as
     they came (``GROUP/NUMBER``; all up to the first blank line is left out), or all of them as lines of JSON
@@ -235,7 +234,7 @@ def _posts_of_lines(folder: Path, groups: Sequence[str]) -> list[tuple[int, str]
 
 
 def read_finsen(path: Path, *, name: str, words: int, length: int) -> RawData:
-    """FinSen: news with the columns ``Title``, ``Tag`` and ``Content``; the tag is the class."""
+    """Read FinSen, news with the columns ``Title``, ``Tag`` (the class) and ``Content``."""
     rows = list(table_rows(path, ("Title", "Tag", "Content")))
     for number, row in enumerate(rows, start=2):
         if not row["Tag"] or row["Content"] is None:
@@ -257,10 +256,10 @@ def _class_names(labels: Sequence[object], source: str) -> tuple[str, ...]:
 
 
 def read_vectors(path: Path, vocabulary: Sequence[str]) -> Float[Tensor, "V D"]:
-    """Vectors of padding and of the words of a vocabulary; NaN for those that the file does not know.
+    """Return vectors of padding and of a vocabulary's words; NaN for words missing in the file.
 
-    The file is an ``.npz`` of ``words`` and ``vectors``, or text as GloVe comes: a word and its numbers on
-    each line. Where a word is unknown as it is written, its lower-case form counts. Row 0, padding, is zero.
+    The file is an ``.npz`` of ``words`` and ``vectors``, or text in GloVe's form: a word and its numbers per
+    line. The lower-case form replaces an unknown word. Row 0, padding, is zero.
     """
     wanted = {form for word in vocabulary for form in (word, word.lower())}
     try:
@@ -340,7 +339,7 @@ _PIECES = re.compile(r"[()]|[^() \t\r\n]+")  # a no-break space is part of a wor
 
 
 class Node(NamedTuple):
-    """A node before its word has a number."""
+    """Node before its word has a number."""
 
     left: int
     right: int
@@ -350,7 +349,7 @@ class Node(NamedTuple):
 
 
 def parse_tree(text: str) -> list[Node]:
-    """The nodes of a tree such as ``(3 (2 Not) (1 bad))``, each before its children.
+    """Return the nodes of a tree such as ``(3 (2 Not) (1 bad))``, each before its children.
 
     Raises:
         InputError: If brackets or labels do not make a binary tree.
@@ -403,7 +402,7 @@ def _broken(text: str, what: str) -> InputError:
 
 
 def read_trees(folder: Path, *, name: str, fine: bool = False) -> RawData:
-    """The Stanford Sentiment Treebank: ``train``, ``val`` and ``test`` as lines of JSON with a ``tree``.
+    """Read the Stanford Sentiment Treebank: ``train``, ``val`` and ``test``, JSON lines with a ``tree``.
 
     The binary task drops sentences with a neutral root; its nodes have three labels, negative, neutral and
     positive, because phrases may well be neutral. The task of five sentiments is ``fine``. The vocabulary is

@@ -1,4 +1,4 @@
-"""The numbers of the papers' result tables, as printed; README.md says what they are and what is doubtful."""
+"""Numbers of the papers' result tables, as printed; README.md lists sources and doubts."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ PAPERS = {
     ),
     "focal-calibration-loss-2025": Paper("focal calibration loss (2025)", "focal-calibration-loss-2025.csv"),
 }
-"""By the names that papers have in the files, in layouts and in the names of layouts."""
+"""Papers by their names in files and layouts."""
 
 
 class Fact(NamedTuple):
-    """A number of a paper's table, with the words of the file; empty where the paper gives none."""
+    """A number of a paper's table, with the file's remarks; empty if the paper has none."""
 
     table: str  # the table of the paper
     dataset: str
@@ -53,7 +53,6 @@ def paper_named(key: str) -> Paper:
 
 @cache
 def facts(paper: str) -> tuple[Fact, ...]:
-    """All numbers of a paper's tables, in the order of the paper."""
     path = FOLDER / paper_named(paper).file
     with path.open(encoding="utf-8", newline="") as lines:
         rows = [{key: text for key, text in row.items() if key != "paper"} for row in csv.DictReader(lines)]

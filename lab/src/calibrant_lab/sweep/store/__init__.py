@@ -1,4 +1,4 @@
-"""Where runs are kept: folders that lose nothing, leases, and an index for quick reading."""
+"""Stores of runs: crash-safe folders, leases, and an index for fast reading."""
 
 from calibrant_lab.sweep.store.store import Store
 from calibrant_lab.sweep.tasks.task import RunResult

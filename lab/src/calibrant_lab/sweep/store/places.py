@@ -1,4 +1,4 @@
-"""Where a store lies, a folder or any address that fsspec knows, and leases: one run, one worker."""
+"""Places of a store, a folder or any fsspec address, and leases: one run, one worker."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def place_at(address: str | os.PathLike[str], *, create: bool = True) -> Place:
 
 
 def refuse_strangers(path: Path) -> None:
-    """Refuse to begin a store in a folder that holds other things."""
+    """Refuse to start a store in a folder with other content."""
     if not path.is_dir() or (path / LEASES).is_dir() or any(path.glob(f"{RUNS}/*/{RESULT_FILE}")):
         return
     own = {RUNS, WORK, LEASES, INDEX, README, "lost+found"}  # leases: another process may begin it now
@@ -59,7 +59,7 @@ def refuse_strangers(path: Path) -> None:
 
 
 class Place:
-    """Files by names with slashes, each whole or not there: a folder, which several machines may share."""
+    """Files by names with slashes, written atomically: a folder, also shared by machines."""
 
     def __init__(self, path: Path) -> None:
         self._folder = path
@@ -79,7 +79,7 @@ class Place:
             temporary.write_bytes(content)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Make a file; False if there is one, whoever made it."""
+        """Create a file; return False if it exists."""
         try:
             with (self._folder / name).open("xb") as file:
                 file.write(content)
@@ -88,7 +88,7 @@ class Place:
         return True
 
     def delete(self, name: str) -> None:
-        """Remove a file, or a folder with all in it, if there is one; a folder vanishes at once."""
+        """Remove a file, or a folder and its content; a folder vanishes at once."""
         path = self._folder / name
         if path.is_dir():
             aside = Path(tempfile.mkdtemp(prefix=".calibrant-", dir=self._folder / WORK))
@@ -104,7 +104,7 @@ class Place:
         return []
 
     def stamps(self) -> dict[str, str]:
-        """The finished runs, each with something that changes when its result does."""
+        """Return the finished runs with stamps that change with their results."""
         found: dict[str, str] = {}
         for run in self.names(RUNS):
             with suppress(OSError):
@@ -112,32 +112,29 @@ class Place:
         return found
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of every finished run, and of everything else together under the empty name."""
+        """Return bytes per finished run, and of all else under the empty name."""
         found = {run: _size(self._folder / RUNS / run) for run in self.names(RUNS)}
         return {**found, "": _size(self._folder) - sum(found.values())}
 
     def work(self, run: str) -> Path:
-        """The folder of this machine in which a run is done; there from its first start to its end."""
+        """Return the local folder in which a run is worked on until its end."""
         return self._folder / WORK / run
 
     def bring(self, run: str) -> None:
-        """Have in that folder what was done of a run, if another machine did more of it than this one."""
+        """Fetch a run's progress, if another machine got further."""
 
     def keep(self, run: str) -> None:
-        """Save what was done of a run so that other machines find it."""
+        """Save a run's progress for other machines."""
 
     def abandon(self, run: str) -> None:
-        """Remove what was done of a run."""
+        """Remove a run's progress."""
         shutil.rmtree(self.work(run), ignore_errors=True)
 
     def unfinished(self) -> list[str]:
         return self.names(WORK)
 
     def publish(self, run: str) -> None:
-        """Make the folder in which a run was done, complete with its result, that of a finished run.
-
-        It is renamed once the result and arrays have reached the disk: a crash leaves all of it or none.
-        """
+        """Publish a completed run by renaming its folder, once all of it is on the disk."""
         source, target = self.work(run), self._folder / RUNS / run
         for path in [source / RESULT_FILE, *source.rglob("*.npz")]:
             _to_disk(path)
@@ -150,12 +147,12 @@ class Place:
         _to_disk(target.parent)
 
     def local(self, run: str, name: str) -> Path:
-        """A file of a finished run on this machine, copied here if need be."""
+        """Return the local path of a finished run's file, copied if needed."""
         return self._folder / RUNS / run / name
 
 
 class RemotePlace(Place):
-    """An address that fsspec knows; runs are done in a folder of this machine and copied there."""
+    """An fsspec address; runs are done in a local folder and copied there."""
 
     def __init__(self, address: str) -> None:
         import fsspec
@@ -190,7 +187,7 @@ class RemotePlace(Place):
         return True
 
     def delete(self, name: str) -> None:
-        """Remove an object, or all whose names begin so; a result goes first."""
+        """Remove an object, or all with this prefix; results go first."""
         shutil.rmtree(self._scratch / _COPIES / name.removeprefix(f"{RUNS}/"), ignore_errors=True)
         with suppress(FileNotFoundError):
             self._system.rm_file(self._path(f"{name}/{RESULT_FILE}"))
@@ -201,7 +198,6 @@ class RemotePlace(Place):
         return sorted({name.partition("/")[0] for name, _ in self._below(folder)})
 
     def stamps(self) -> dict[str, str]:
-        """Finished runs, by what the system says of their result."""
         found: dict[str, str] = {}
         for name, facts in self._below(RUNS):
             run, _, file = name.partition("/")
@@ -219,11 +215,11 @@ class RemotePlace(Place):
         return found
 
     def work(self, run: str) -> Path:
-        """In the folder for temporary files, or that which CALIBRANT_SCRATCH names."""
+        """Return a run's folder among temporary files, or in CALIBRANT_SCRATCH."""
         return self._scratch / run
 
     def bring(self, run: str) -> None:
-        """Unpack the archive in the place of the folder, if more time went into it."""
+        """Unpack the archive over the folder, if more time went into it."""
         folder = self.work(run)
         if (folder / RESULT_FILE).is_file():
             return
@@ -252,7 +248,7 @@ class RemotePlace(Place):
         self.delete(_archive(run))
 
     def unfinished(self) -> list[str]:
-        """Unfinished runs of this machine, and what others have saved."""
+        """Return this machine's unfinished runs, and those saved by others."""
         here = self._scratch.iterdir() if self._scratch.is_dir() else ()
         saved = (name.removesuffix(".tar") for name in self.names(WORK))
         return sorted({*(each.name for each in here if each.name[0] != "."), *saved})
@@ -297,7 +293,7 @@ def _archive(run: str) -> str:
 
 
 def _time_spent(folder: Path) -> float:
-    """Seconds spent on the run in a folder; -1 where none are recorded."""
+    """Return seconds spent on a run's folder; -1 if unrecorded."""
     with suppress(OSError, ValueError):
         return float(json.loads((folder / SPENT).read_text(encoding="utf-8"))["wall_seconds"])
     return -1.0
@@ -324,14 +320,14 @@ def _to_disk(path: Path) -> None:
 
 EXPIRY = 120.0
 """Seconds of silence after which a lease of another machine has ended; clocks must agree better than that."""
-_BEATS = 6  # how often a lease is renewed in that time
+_BEATS = 6  # renewals of a lease in that time
 _NOTE_EVERY = 2.0
 """Seconds between notes in it of how far the run is, where each costs nothing: in a folder."""
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lease."""
+    """Holder of a lease."""
 
     host: str
     machine: str
@@ -357,8 +353,8 @@ class Holder:
 class Leases:
     """The leases of a store.
 
-    A lease is a file that only one can create, with a number. Where the holder of the highest number is gone,
-    the next is whoever creates the file with the number after it, so two can never hold a run at once.
+    A lease is a numbered file that only one process can create. If the holder of the highest number is gone,
+    whoever creates the next number holds the run, so two can never hold it at once.
     """
 
     def __init__(self, place: Place) -> None:
@@ -367,7 +363,7 @@ class Leases:
         """Seconds between notes of how far a run is."""
 
     def claim(self, run: str, *, lost: Callable[[], None] = lambda: None) -> Lease | None:
-        """The lease of a run, or None if another holds it; ``lost`` is called if it is lost later."""
+        """Return a run's lease, or None if another holds it; ``lost`` is called on a later loss."""
         last = self.newest(run)
         if last:
             holder = self._holder(run, last)
@@ -386,18 +382,16 @@ class Leases:
         return self.held({run}).get(run)
 
     def held(self, runs: Collection[str] | None = None) -> dict[str, Holder]:
-        """All runs that are held, or those of some."""
         newest = dict(sorted(self._all()))
         chosen = sorted(newest if runs is None else newest.keys() & runs)
         found = {run: self._holder(run, newest[run]) for run in chosen}
         return {run: each for run, each in found.items() if each is not None and not each.lapsed}
 
     def newest(self, run: str) -> int:
-        """The number of the newest lease of a run; 0 if there is none."""
+        """Return the number of a run's newest lease, or 0."""
         return max((number for each, number in self._all() if each == run), default=0)
 
     def clear(self, run: str, up_to: int) -> None:
-        """Remove the leases of a run up to a number."""
         for each, number in self._all():
             if each == run and number <= up_to:
                 with suppress(FileNotFoundError):
@@ -408,7 +402,7 @@ class Leases:
         return [(parts[0], int(parts[1])) for parts in found if len(parts) == 3]
 
     def _holder(self, run: str, number: int) -> Holder | None:
-        """Who holds it by its file; None if that is gone by now."""
+        """Return a lease's holder from its file, or None if that is gone."""
         content = self._place.read(_name(run, number))
         if content is None:
             return None
@@ -424,7 +418,7 @@ _UNREADABLE: dict[tuple[str, str, int], Holder] = {}
 
 
 class Lease:
-    """A run that this process alone may do; entered, it is renewed in the background."""
+    """Exclusive right to a run; on entry, it is renewed in the background."""
 
     def __init__(self, place: Place, run: str, number: int, leases: Leases, lost: Callable[[], None]) -> None:
         self._place, self._run, self._number, self._leases, self._lost = place, run, number, leases, lost
@@ -441,7 +435,6 @@ class Lease:
 
     @property
     def is_ours(self) -> bool:
-        """Whether nobody took it over."""
         return self._leases.newest(self._run) <= self._number
 
     def __enter__(self) -> Self:
@@ -454,13 +447,13 @@ class Lease:
         self._leases.clear(self._run, self._number)
 
     def note(self, share: float, words: str) -> None:
-        """Have the file say how far the run is, the next time that it is written: soon, or when renewed."""
+        """Store the progress in the lease file at its next write."""
         self._share, self._words = share, words
         if time.monotonic() - self._written > self._leases.note_every:
             self.renew()
 
     def renew(self) -> None:
-        """Say that the holder is alive; or, where another has taken over, tell it so."""
+        """Renew the lease, or report its loss if another took over."""
         with self._guard, suppress(OSError):  # the next time will do
             if self._ended.is_set():
                 return
@@ -482,7 +475,7 @@ def _name(run: str, number: int) -> str:
 
 @cache
 def _machine() -> str:
-    """What must be the same for process numbers to mean the same."""
+    """Return what identifies a machine, for comparable process numbers."""
     boot, namespace = "", ""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -501,7 +494,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _start_of(pid: int) -> str:
-    """When a process began, in the system's ticks; empty where the system does not say, or for a zombie."""
+    """Return a process's start in system ticks; empty if unknown, or for a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:

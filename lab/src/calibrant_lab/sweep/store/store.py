@@ -1,4 +1,4 @@
-"""The store of runs, one folder a run, which is finished when its result is there; and an index."""
+"""The store of runs, one folder each, finished once it has a result; and an index."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def result_content(item: Item, outcome: Outcome, spent: Mapping[str, Any], *, en
 
 
 def amended(content: Mapping[str, Any], item: Item, outcome: Outcome) -> dict[str, Any]:
-    """The content of a result whose run was measured again."""
+    """Return the result's content after a new measurement."""
     again = {
         "measures": item.task.measures,
         "settings": dict(item.settings),
@@ -79,11 +79,11 @@ def amended(content: Mapping[str, Any], item: Item, outcome: Outcome) -> dict[st
 
 
 class DamagedResultError(InputError):
-    """A file that should be the result of a run is not, whatever the version."""
+    """Invalid result file of a run, in any version."""
 
 
 def summary_of(content: bytes, source: str) -> dict[str, Any]:
-    """What an index keeps of a result: all but the rows.
+    """Return a result without rows, for the index.
 
     Raises:
         DamagedResultError: If it is not a result.
@@ -103,7 +103,7 @@ def summary_of(content: bytes, source: str) -> dict[str, Any]:
 
 
 def finite(value: Any) -> Any:
-    """The value with None for numbers that JSON cannot hold, and lists for tuples."""
+    """Replace numbers that JSON lacks by None, and tuples by lists."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -117,7 +117,7 @@ Summary: TypeAlias = dict[str, Any]
 
 
 class Index:
-    """The summaries of a store's results, read again only where a result is new or has changed."""
+    """Summaries of a store's results; only new or changed results are read."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -126,7 +126,7 @@ class Index:
         self._loaded = False
 
     def summaries(self) -> list[Summary]:
-        """The summaries of all results but damaged ones, with a warning; updates the index."""
+        """Return the summaries of all valid results, with a warning for others; update the index."""
         if not self._loaded:
             self._known, self._loaded = self._stored(), True
         stamps = self._place.stamps()
@@ -156,7 +156,7 @@ class Index:
         return len(self.summaries())
 
     def _stored(self) -> dict[str, tuple[str, Summary]]:
-        """What the file says; a line that cannot be read is as good as none."""
+        """Read the index file; ignore unreadable lines."""
         found: dict[str, tuple[str, Summary]] = {}
         head, *lines = (self._place.read(INDEX) or b"{}").splitlines() or [b"{}"]
         with suppress(ValueError):
@@ -189,14 +189,14 @@ _RUN_README = """A run of the task `{task}`, {status}: {label}
 `calibrant runs` shows it among the others of its store.
 """
 _RESULT_SAYS = "settings, status, numbers and what was recorded after each epoch"
-_TEMPORARY = ("checkpoint.pt", "metrics.jsonl", SPENT)  # what a run needs only until it is finished
+_TEMPORARY = ("checkpoint.pt", "metrics.jsonl", SPENT)  # files needed only until a run is finished
 _NOTE_EVERY, _KEEP_EVERY = 5.0, 60.0
 """Seconds between notes of the time, and between saves of an unfinished run for other machines."""
 _KEEPING = 0.05  # the largest share of the time that goes into those saves
 
 
 class Store:
-    """A folder, or any address that fsspec knows, with runs.
+    """Runs in a folder, or at any fsspec address.
 
     Args:
         address: A path, or a URL such as ``s3://bucket/store``.
@@ -226,13 +226,12 @@ class Store:
         return self.place.read(f"{RUNS}/{run}/{RESULT_FILE}") is not None
 
     def done(self) -> set[str]:
-        """The names of all runs that have a result."""
         return set(self.place.stamps())
 
     def results(
         self, where: Wanted | None = None, *, status: str | None = "finished", task: str | None = None
     ) -> Iterator[RunResult]:
-        """The results by name, of runs with these settings, this status and this task.
+        """Yield results by name, filtered by settings, status and task.
 
         ``where`` has values or patterns: ``{"loss": "focal*", "seed": [0, 1]}``.
         """
@@ -243,7 +242,6 @@ class Store:
                 yield self._result(summary)
 
     def result(self, run: str) -> RunResult:
-        """The result of one run."""
         name = f"{RUNS}/{run}/{RESULT_FILE}"
         content = self.place.read(name)
         if content is None:
@@ -251,21 +249,19 @@ class Store:
         return self._result(summary_of(content, f"{self.address}/{name}"))
 
     def rebuild_index(self) -> int:
-        """Read every result again; how many there are."""
+        """Read all results again, and return their number."""
         return self._index.rebuild()
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each finished run, and of all else under the empty name."""
         return self.place.sizes()
 
     def unfinished(self) -> dict[str, Holder | None]:
-        """Runs that were begun and have no result, with the process that is at work on them."""
+        """Return unfinished runs with their working processes."""
         held = self.leases.held()
         runs = {*self.place.unfinished(), *held} - self.done()
         return {run: held.get(run) for run in sorted(runs)}
 
     def fingerprints(self) -> Fingerprints:
-        """Fingerprints of data, kept in the store."""
         content = self.place.read("fingerprints.json")
         known: dict[str, str] = {}
         with suppress(ValueError):
@@ -288,16 +284,16 @@ class Store:
     # Writing
 
     def claim(self, run: str, *, lost: Callable[[], None] = lambda: None) -> Lease | None:
-        """The right to do a run, to be entered; None if another has it."""
+        """Claim the right to a run, as a context; None if another has it."""
         return self.leases.claim(run, lost=lost)
 
     def begin(self, run: str) -> RunSession:
-        """The folder in which to do a run that was claimed, as an earlier session left it."""
+        """Open the folder of a claimed run, with the progress of earlier sessions."""
         self.place.bring(run)
         return RunSession(self.place.work(run), keep=partial(self.place.keep, run))
 
     def finish(self, item: Item, session: RunSession, outcome: Outcome) -> RunResult:
-        """Write the result of a claimed run; what it needed only on the way is removed."""
+        """Write a claimed run's result, and remove temporary files."""
         session.spend()
         ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         text = _as_text(result_content(item, outcome, session.spent, ended=ended))
@@ -310,14 +306,13 @@ class Store:
         return self._result(summary_of(text.encode(), item.run))
 
     def amend(self, item: Item, outcome: Outcome) -> RunResult:
-        """Replace the numbers of a claimed run that was measured again."""
+        """Replace the numbers of a claimed run after a new measurement."""
         name = f"{RUNS}/{item.run}/{RESULT_FILE}"
         text = _as_text(amended(json.loads(self.place.read(name) or b"{}"), item, outcome))
         self.place.write(name, text.encode())
         return self._result(summary_of(text.encode(), item.run))
 
     def publish(self, run: str) -> None:
-        """Move a claimed run, whose result lies in its folder, to the finished ones."""
         folder = self.place.work(run)
         for name in _TEMPORARY:
             (folder / name).unlink(missing_ok=True)
@@ -326,7 +321,6 @@ class Store:
         self.place.publish(run)
 
     def remove(self, run: str) -> None:
-        """Forget a finished run."""
         self.place.delete(f"{RUNS}/{run}")
 
     def remove_file(self, run: str, name: str) -> None:
@@ -335,7 +329,7 @@ class Store:
         self.place.delete(f"{RUNS}/{run}/{name}")
 
     def abandon(self, run: str) -> bool:
-        """Remove what an unfinished run has done so far; False if a process is at work on it."""
+        """Remove an unfinished run's progress; return False if a process works on it."""
         lease = self.claim(run)
         if lease is None:
             return False
@@ -345,7 +339,7 @@ class Store:
 
 
 class RunSession:
-    """One process's time at a run in ``folder``, which ``keep`` saves for other machines."""
+    """One process's work on a run in ``folder``; ``keep`` saves it for other machines."""
 
     def __init__(self, folder: Path, *, keep: Callable[[], None] = lambda: None) -> None:
         self.folder, self._keep = folder, keep
@@ -361,11 +355,11 @@ class RunSession:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the result is there and was only not moved to the finished ones."""
+        """True if the result exists and only lacks its move to the finished runs."""
         return (self.folder / RESULT_FILE).is_file()
 
     def spend(self) -> None:
-        """Note the time that was spent, so that little of it is forgotten when the process is killed."""
+        """Record the time spent, so that little is lost if the process is killed."""
         self._noted = time.monotonic()
         self.spent = {
             "wall_seconds": self._before.get("wall_seconds", 0.0) + self._noted - self._wall,
@@ -375,7 +369,7 @@ class RunSession:
         self._file.write_text(json.dumps(self.spent), encoding="utf-8")
 
     def keep(self) -> None:
-        """Note the time, and save what was done for other machines; if that fails, the next time will do."""
+        """Record the time, and save progress for other machines; a failure waits for the next time."""
         self.spend()
         with suppress(OSError):
             self._keep()
@@ -383,7 +377,7 @@ class RunSession:
         self._pause = max(_KEEP_EVERY, (self._kept - self._noted) / _KEEPING)
 
     def go_on(self) -> None:
-        """Note the time and save what was done, each if it is long enough ago; called between two steps."""
+        """Record time and save progress between steps, each after a minimum delay."""
         now = time.monotonic()
         if now - self._kept > self._pause:
             self.keep()

@@ -1,1 +1,1 @@
-"""What a sweep can repeat over a grid: one task a file, and one line in the roster."""
+"""Tasks for sweeps over grids: one file and one roster line each."""

@@ -1,4 +1,4 @@
-"""What a task is: from settings to numbers, in a folder of its own; its runs, and what they came to."""
+"""Tasks turn settings into numbers in a folder of their own; their runs and results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from calibrant._math.text_form import nearest
 
 
 class Fingerprints:
-    """Expensive digests by what they are computed from; ``keep`` takes all when there is a new one."""
+    """Expensive digests by source; ``keep`` receives all when one is added."""
 
     def __init__(
         self, known: Mapping[str, str] | None = None, keep: Callable[[Mapping[str, str]], None] | None = None
@@ -25,7 +25,7 @@ class Fingerprints:
         self._keep = keep
 
     def get(self, key: object, compute: Callable[[], str]) -> str:
-        """The digest that goes with ``key`` (whatever JSON can hold), computed if it is not known."""
+        """Return the digest for ``key`` (any JSON value), computed once."""
         name = hashlib.sha256(canonical(key).encode()).hexdigest()[:32]
         if name not in self._known:
             self._known[name] = compute()
@@ -40,7 +40,7 @@ def canonical(content: object) -> str:
 
 
 def state_of(paths: Iterable[Path]) -> list[list[Any]]:
-    """Names, sizes and times of files and of everything in folders: alike, as long as nobody changes them."""
+    """Return names, sizes and times of files and folder contents, as a sign of changes."""
     found: list[list[Any]] = []
     for path in paths:
         files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
@@ -60,28 +60,28 @@ Status: TypeAlias = Literal["finished", "failed", "diverged"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """A run that has come to its end.
+    """A completed run.
 
     Attributes:
         run: Its name in the store.
-        task: What was done, as ``training``.
-        version: Version of the numbers that the task gives.
-        measures: Version of the way in which they are measured.
+        task: Its task, such as ``training``.
+        version: Version of the task's numbers.
+        measures: Version of their measurement.
         status: ``finished``, ``diverged`` or ``failed``.
-        reason: Why it diverged or failed.
+        reason: Reason of a divergence or failure.
         settings: All settings, by full names.
-        axes: Those that the grid varied that the run was first part of.
+        axes: Axes of its first grid.
         inputs: Fingerprints of the data.
         metrics: Numbers of the test split by stage (``uncalibrated``, then the calibrators) and name; None
             where a number is not defined.
-        undefined: Why numbers are None, by stage and name.
-        parameters: What was fitted, by stage.
-        wall_seconds: Time that it took, all its sessions together.
-        cpu_seconds: The same of all processor cores together.
-        sessions: How often it was begun or resumed.
-        ended: When it ended, UTC, as ISO 8601.
+        undefined: Reasons for None, by stage and name.
+        parameters: Fitted parameters, by stage.
+        wall_seconds: Time of all its sessions.
+        cpu_seconds: Processor time of all cores and sessions.
+        sessions: Number of starts and resumptions.
+        ended: Time of its end, UTC, as ISO 8601.
         environment: Versions and device.
-        more: What only some tasks have.
+        more: Results of some tasks only.
     """
 
     run: str
@@ -107,16 +107,15 @@ class RunResult:
 
     @property
     def rows(self) -> Sequence[Mapping[str, Any]]:
-        """What was recorded after each epoch; read from the store when asked for."""
+        """Records of each epoch, read from the store on demand."""
         return self._rows()
 
     def value(self, name: str, stage: str | None = None) -> float | None:
-        """A number such as ``ece``, of the first stage by default; None if it is undefined or missing."""
+        """Return a number such as ``ece``, by default of the first stage; None if missing."""
         stage = next(iter(self.metrics), "") if stage is None else stage
         return self.metrics.get(stage, {}).get(name)
 
     def file(self, name: str) -> Path:
-        """A file of the run's folder, such as ``predictions.npz``, on this machine."""
         path = None if self._file is None else self._file(name)
         if path is None or not path.exists():
             raise FileNotFoundError(f"run {self.run} holds no {name}.")
@@ -136,17 +135,17 @@ RESULT = "result"  # the stage of a task that has but one
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of a run.
+    """Outcome of a run.
 
     Attributes:
-        metrics: Numbers by stage and name; a task without stages has the one stage ``"result"``. None stands
-            for a number that is not defined or not finite.
+        metrics: Numbers by stage and name; a task without stages has the stage ``"result"``. None is a number
+            that is not defined or not finite.
         status: ``"diverged"`` and ``"failed"`` are results too.
-        reason: Why it diverged or failed, in a sentence; for a finished run None.
-        undefined: Why numbers of ``metrics`` are None, by stage and name.
-        parameters: What was fitted, by stage.
-        rows: What was recorded on the way, a mapping for each epoch.
-        more: Anything else that JSON can hold.
+        reason: Reason of a divergence or failure, in a sentence; for a finished run None.
+        undefined: Reasons for None in ``metrics``, by stage and name.
+        parameters: Fitted parameters, by stage.
+        rows: Records on the way, a mapping for each epoch.
+        more: Any other JSON values.
     """
 
     metrics: Numbers = field(default_factory=dict[str, Mapping[str, float | None]])
@@ -159,13 +158,13 @@ class Outcome:
 
 
 class Task(ABC):
-    """Turns settings into numbers; the same settings give the same numbers.
+    """Turns settings into numbers, reproducibly.
 
     A task is pickled on its way to the workers, so its class must be importable there.
     """
 
     name: ClassVar[str]
-    """As a grid names it."""
+    """Name in a grid."""
     version: ClassVar[int]
     """Raised when the same settings give other numbers than before; older runs then no longer count."""
     measures: ClassVar[int] = 1
@@ -173,15 +172,15 @@ class Task(ABC):
     costly: ClassVar[tuple[str, ...]] = ()
     """Settings that decide how long a run takes, beside others that hardly do."""
     files: ClassVar[Mapping[str, str]] = {}
-    """What its runs leave in their folders, by name, for the README there."""
+    """Files that its runs leave in their folders, by name, for the README."""
 
     @abstractmethod
     def complete(self, settings: Settings) -> Settings:
-        """Every setting, also those left at their defaults; refuses unknown ones and impossible values."""
+        """Fill in defaults; refuse unknown settings and impossible values."""
 
     @abstractmethod
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
-        """Compute; called again with the same folder after an interruption, to resume from its files.
+        """Compute; after an interruption, resume from the files in the same folder.
 
         Raises:
             KeyboardInterrupt: If it was interrupted and has saved what it needs to resume.
@@ -190,23 +189,23 @@ class Task(ABC):
         """
 
     def deciding(self, settings: Settings) -> Settings:
-        """Those of the complete settings that decide the numbers; by default all of them."""
+        """Return the complete settings that decide the numbers; by default all."""
         return settings
 
     def unrecorded(self, settings: Settings) -> Settings:
-        """The settings of a run with the same numbers that records no more than it must on the way."""
+        """Return settings with equal numbers and minimal records of the course."""
         return settings
 
     def inputs(self, settings: Settings, fingerprints: Fingerprints) -> Mapping[str, str]:
-        """Fingerprints of the data that the numbers depend on, by name; by default there are none."""
+        """Return fingerprints of the input data by name; by default none."""
         return {}
 
     def covers(self, result: RunResult, settings: Settings) -> bool:
-        """Whether a result has all numbers that settings ask for which decide the same run."""
+        """Return True if a result has all numbers for these settings of one run."""
         return result.measures == self.measures
 
     def measure_again(self, settings: Settings, result: RunResult) -> Outcome:
-        """The numbers of a finished run from what it left, without doing it again.
+        """Recompute a finished run's numbers from its files.
 
         Raises:
             FileNotFoundError: If it did not leave what is needed: the run is done again.
@@ -214,19 +213,16 @@ class Task(ABC):
         raise FileNotFoundError(f"run {result.run} left nothing that could be measured again.")
 
     def threads(self, settings: Settings) -> int:
-        """How many processor cores a run keeps busy."""
         return 1
 
     def needs_gpu(self, settings: Settings) -> bool:
-        """Whether a run uses a GPU of this machine."""
         return False
 
     def lacking(self, settings: Settings) -> str:
-        """What this machine lacks for a run, as a sentence with the remedy; by default nothing."""
+        """Return this machine's deficit for a run, with the remedy; by default empty."""
         return ""
 
     def gpus(self, settings: Settings) -> int:
-        """How many GPUs a run uses on a machine that has them."""
         return 0
 
 
@@ -236,7 +232,7 @@ _DIGITS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """One run to be done: ``settings`` (all), ``axes`` that the grid varies, and fingerprints of its data.
+    """A run to do: all ``settings``, the grid's ``axes``, and fingerprints of its data.
 
     Its name ``run`` is a hash of what decides its numbers.
     """
@@ -253,25 +249,25 @@ class Item:
 
 
 def make_item(task: Task, settings: Settings, axes: Mapping[str, Any], fingerprints: Fingerprints) -> Item:
-    """Find the data's fingerprints and name the run; ``settings`` are complete."""
+    """Fingerprint the data and name the run; ``settings`` are complete."""
     inputs = dict(task.inputs(settings, fingerprints))
     return Item(task=task, settings=settings, axes=axes, inputs=inputs, run=run_name(task, settings, inputs))
 
 
 def run_name(task: Task, settings: Settings, inputs: Mapping[str, str]) -> str:
-    """Hash of what decides a run's numbers: task and version, deciding settings, data."""
+    """Hash what decides a run's numbers: task and version, deciding settings, data."""
     content = [IDENTITY, task.name, task.version, task.deciding(settings), inputs]
     return hashlib.sha256(canonical(content).encode()).hexdigest()[:_DIGITS]
 
 
 class Simulation(Task):
-    """What is found is the one row of the result; the plain numbers of each of its ``arms`` are a stage."""
+    """A task whose result is one row; the plain numbers of each of its ``arms`` form a stage."""
 
     defaults: ClassVar[Mapping[str, Any]]  # every setting but the seed, which is 0 by default
 
     @abstractmethod
     def simulate(self, settings: Settings) -> Mapping[str, Any]:
-        """What JSON can hold; ``arms``, if there are any, are mappings with a ``name`` or ``gamma``."""
+        """Return JSON values; optional ``arms`` are mappings with a ``name`` or ``gamma``."""
 
     def complete(self, settings: Settings) -> Settings:
         return completed(settings, {"seed": 0, **self.defaults})
@@ -284,7 +280,7 @@ class Simulation(Task):
 
 
 def completed(settings: Settings, defaults: Mapping[str, Any]) -> Settings:
-    """Settings in place of the defaults, each of the default's kind."""
+    """Merge settings into the defaults, converted to each default's type."""
     for name, value in settings.items():
         if name not in defaults:
             raise InputError(f"there is no setting {name}{nearest(name, defaults)}")
@@ -299,7 +295,7 @@ def _stage(arm: Mapping[str, Any]) -> str:
 
 
 def _plain(found: Mapping[str, Any], start: str = "") -> Iterator[tuple[str, float | None]]:
-    """The numbers among what was found, by full names such as ``test.temperature``."""
+    """Yield the plain numbers by full names such as ``test.temperature``."""
     for name, value in found.items():
         if isinstance(value, Mapping):
             yield from _plain(value, f"{start}{name}.")

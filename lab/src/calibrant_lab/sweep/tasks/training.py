@@ -1,4 +1,4 @@
-"""Training by a recipe as a task: train, and measure the finished network without intervals."""
+"""Training by a recipe as a task: train, and measure the final network without intervals."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ _CALLS = ("model", "loss")  # settings written as `name(setting=value)`
 
 
 class Training(Task):
-    """Train what a recipe says; the numbers are the evaluation's, on the test split, per calibrator."""
+    """Train by a recipe; the numbers evaluate each calibrator on the test split."""
 
     name: ClassVar[str] = "training"
     version: ClassVar[int] = NUMBERS
@@ -106,7 +106,7 @@ class Training(Task):
         return settings_at(recipe, "full")
 
     def deciding(self, settings: Settings) -> Settings:
-        """All but where it runs, what a small budget replaced, and how often intervals are resampled."""
+        """Return all settings but hardware, a small budget's replacements, and resample counts."""
         recipe = recipe_of(settings)
         without = {"hardware", "full"}
         kept = {key: value for key, value in settings.items() if key.partition(".")[0] not in without}
@@ -137,7 +137,7 @@ class Training(Task):
         return found
 
     def covers(self, result: RunResult, settings: Settings) -> bool:
-        """Whether every calibrator was tried, by the present version of the measures, and on every label."""
+        """Return True if all calibrators were tried, with current measures, on every label."""
         known = {*result.metrics, *result.more.get("calibrators_failed", {})}
         asked = tuple(settings["evaluation.calibrators"]) or DEFAULTS
         whole = "labels" in result.more or not settings["loss"].startswith("multilabel")
@@ -151,7 +151,7 @@ class Training(Task):
         return self.measured(load_predictions(result.file("predictions.npz")), recipe, names)
 
     def measured(self, predictions: Predictions, recipe: Recipe, calibrators: Sequence[str]) -> Outcome:
-        """Every quantity of the test split, as trained and after each calibrator, without intervals."""
+        """Return all test quantities, before and after each calibrator, without intervals."""
         return point_values(predictions, calibrators, recipe.evaluation.num_bins)
 
     def threads(self, settings: Settings) -> int:
@@ -174,7 +174,6 @@ class Training(Task):
         return f"there is no GPU for hardware.accelerator = {wanted!r}; auto takes one where there is one."
 
     def device(self, settings: Settings) -> str:
-        """Where the finished network is evaluated: on CUDA if it was trained there, else on the CPU."""
         return "cuda" if self.needs_gpu(settings) else "cpu"
 
     def gpus(self, settings: Settings) -> int:
@@ -182,7 +181,7 @@ class Training(Task):
         return hardware.devices if hardware.accelerator in {"auto", "gpu", "cuda"} else 0
 
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
-        """Train in the folder, or go on; the checkpoint stays for the caller to delete."""
+        """Train or resume in the folder; the caller deletes the checkpoint."""
         recipe = recipe_of(settings)
         data = data_of(recipe)
         listener = _Telling(tell)
@@ -209,7 +208,7 @@ def _check(loss: str, model: str, calibrators: tuple[str, ...]) -> None:
 
 
 def data_of(recipe: Recipe) -> TrainingData:
-    """What it trains on, which the runs of a process share in memory."""
+    """Return the training data, shared in memory by the runs of a process."""
     return _data(_data_key(recipe), _sources(recipe))
 
 
@@ -225,7 +224,6 @@ def _sources(recipe: Recipe) -> str:
 
 @lru_cache(maxsize=16)
 def _state(names: tuple[str, ...], root: str | None, _minute: int) -> str:
-    """The state of the files and folders that these sets may be read from."""
     folders = [*([Path(root)] if root else []), cache_folder()]
     heads = [name.partition("(")[0].strip() for name in names]
     paths = [*(Path(name) for name in names), *(folder / head for folder in folders for head in heads)]
@@ -234,7 +232,7 @@ def _state(names: tuple[str, ...], root: str | None, _minute: int) -> str:
 
 @lru_cache(maxsize=2)
 def _data(key: str, _sources: str) -> TrainingData:
-    """Data in memory, read again when their files have changed."""
+    """Return the data in memory, read again after their files change."""
     section, foreign = json.loads(key)
     recipe = Recipe.read({"data": section, "evaluation": {"out_of_distribution": foreign}})
     return read_training_data(recipe)
@@ -268,7 +266,6 @@ class _Telling(Listener):
 
 
 def _facts(recipe: Recipe, folder: RunFolder, data: TrainingData, predictions: Predictions) -> dict[str, Any]:
-    """What a run tells besides its rows and the quantities of its test split."""
     session = folder.sessions[-1]
     more: dict[str, Any] = {
         "inputs": _digests(data),
@@ -296,10 +293,10 @@ def _facts(recipe: Recipe, folder: RunFolder, data: TrainingData, predictions: P
 
 
 def point_values(predictions: Predictions, calibrators: Sequence[str], num_bins: int) -> Outcome:
-    """Every quantity of the test split, by stage: as the predictions are, and after each calibrator.
+    """Return all test quantities by stage: uncalibrated, and after each calibrator.
 
-    If samples have several labels, ``more["labels"]`` has some quantities by stage and label; None where a
-    label occurs with all samples or with none.
+    With several labels per sample, ``more["labels"]`` has some quantities by stage and label; None for a
+    label of all samples or of none.
     """
     test, held_out = as_judged(predictions.test), to_repair(predictions.calibration)
     if test.labels is None:
@@ -362,7 +359,7 @@ TASKS: Mapping[str, Callable[[], Task]] = {"training": Training}
 
 
 def task_named(name: str) -> Task:
-    """The task of that name, or what ``module:Class`` makes, with settings if it has some."""
+    """Return a task by name, or from ``module:Class``, optionally with settings."""
     if ":" not in name:
         return named(name, TASKS, "task")()
     try:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.clustered_noise import clustered_sums
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, ResidualSums, bin_matrix
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
@@ -19,7 +20,7 @@ from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Stream, block
 
 PLENTY = 1600  # samples per bin: noise gives an error of 0.4 / sqrt(samples per bin) at most, 0.01
 MOST_GAPS = 64.0  # times the gaps found: clipping at 0 and 1 can take from them
-STEPS = 60  # of the bisection, or 40 where samples come in clusters
+STEPS = 60  # of the bisection, or 40 for clusters
 
 
 class ErrorModels(ABC):
@@ -27,8 +28,7 @@ class ErrorModels(ABC):
 
     observed: float
     num_draws: int
-    plenty: bool = False
-    """True if noise hides no error worth mentioning."""
+    plenty: bool = False  # noise hides no error worth mentioning
 
     @property
     @abstractmethod
@@ -50,8 +50,7 @@ AtLimitKernel: TypeAlias = Literal["width l1", "mass l1", "smooth"]
 class GapModels(ErrorModels):
     """Models whose outcomes have the stated probabilities plus gaps, as far as these stay within 0 and 1."""
 
-    stated: Vector
-    """The probability of each bin or sample ``(F,)``."""
+    stated: Vector  # probability of each bin or sample ``(F,)``
     steps: int = STEPS
 
     @abstractmethod
@@ -87,7 +86,7 @@ class GapModels(ErrorModels):
         return self.draws(self.at(error, self._furthest[1]), number)
 
     def at(self, error: float, direction: Vector) -> Vector:
-        """Gaps in this direction, scaled to this true error or as near as possible."""
+        """Gaps along ``direction``, scaled to the true ``error`` or as near as possible."""
 
         def scaled(t: float) -> Vector:
             return np.clip(t * direction, -self.stated, 1 - self.stated)
@@ -130,24 +129,17 @@ class OutcomeErrors(GapModels):
     """Models of independent samples, whose outcomes are drawn one by one; the errors of events average."""
 
     def __init__(
-        self,
-        kernel: AtLimitKernel,
-        events: Sequence[Events],
-        found: float,
-        *,
-        num_bins: int,
-        num_draws: int,
-        seed: int,
+        self, kernel: AtLimitKernel, events: Sequence[Events], found: float, procedure: Procedure
     ) -> None:
-        self.observed, self.num_draws, self._seed = found, num_draws, seed
-        self.plenty = sum(effective_number(each.mass) for each in events) >= PLENTY * num_bins
-        self._events, self._kernel, self._num_bins = events, kernel, num_bins
+        self.observed, self.num_draws, self._seed = found, procedure.num_draws, procedure.seed
+        self._events, self._kernel, self._num_bins = events, kernel, procedure.num_bins
+        self.plenty = sum(effective_number(each.mass) for each in events) >= PLENTY * procedure.num_bins
         self._ends = np.cumsum([len(each.outcomes) for each in events])[:-1]
         self.stated = np.concatenate([each.confidences for each in events])
 
     @cached_property
     def _bins(self) -> list[Any]:
-        """Of each event, weighted sums over its bins, sparse ``(B, N)``."""
+        """Sparse matrices ``(B, N)`` that sum over the bins of each event."""
         both = (bin_matrix(each, self._num_bins) for each in self._events)
         mass = self._kernel == "mass l1"
         return [each[self._num_bins :] if mass else each[: self._num_bins] for each in both]
@@ -157,14 +149,13 @@ class OutcomeErrors(GapModels):
         return [np.argsort(each.confidences) for each in self._events]
 
     def gaps(self) -> Vector:
-        """For each sample, the share minus the mean probability of its bin."""
+        """Actual rate minus mean probability of each sample's bin."""
         return self._means(np.concatenate([each.outcomes for each in self._events]) - self.stated)
 
     def opposite(self) -> Vector:
         return (self._means(self.stated) <= 0.5).astype(np.float64)
 
     def _means(self, values: Vector) -> Vector:
-        """Mean of each sample's bin."""
         found: list[Vector] = []
         for event, bins, part in zip(self._events, self._bins, np.split(values, self._ends), strict=True):
             weight, sums = np.asarray(bins.sum(axis=1)).ravel(), np.asarray(bins @ part)
@@ -201,22 +192,16 @@ class OutcomeErrors(GapModels):
 
 
 def error_models(
-    kernel: AtLimitKernel,
-    events: Sequence[Events],
-    found: float,
-    *,
-    num_bins: int,
-    num_draws: int,
-    seed: int,
+    kernel: AtLimitKernel, events: Sequence[Events], found: float, procedure: Procedure
 ) -> ErrorModels:
+    """Models that state these events' probabilities; ``found`` is the error of the checked one."""
     if events[0].clusters is None:
-        return OutcomeErrors(kernel, events, found, num_bins=num_bins, num_draws=num_draws, seed=seed)
-    places = [BinnedEvents(event, num_bins) for event in events]
-    drawn = [
-        draw_null(each, num_bins, num_draws, stream_seed(seed, Stream.NULL, part), num_kept=num_draws)
-        for part, each in enumerate(places)
-    ]
-    return ClusteredError(*noise_of(places, drawn, kernel), seed)
+        return OutcomeErrors(kernel, events, found, procedure)
+    places = [BinnedEvents(event, procedure.num_bins) for event in events]
+    seeds = (stream_seed(procedure.seed, Stream.NULL, part) for part in range(len(events)))
+    number = procedure.num_draws
+    drawn = [draw_null(each, number, seed, num_kept=number) for each, seed in zip(places, seeds, strict=True)]
+    return ClusteredError(*noise_of(places, drawn, kernel), procedure.seed)
 
 
 @dataclass(frozen=True)
@@ -232,12 +217,10 @@ class AtLimit:
 def at_limit(models: ErrorModels, limit: float, *, confidence: float) -> AtLimit:
     r"""Test the hypothesis that the true error is at most ``limit``, by draws from its boundary.
 
-    The model at the limit states what this one states. What happens has the probability
-    :math:`p + t \, g(p)`, where g is the gap found in p's bin (share minus mean) and t is chosen such that
-    the error of these probabilities is the limit. That is as far off as is allowed, in the directions in
-    which this model errs. For a limit of zero this is the test against perfect calibration. An error computed
-    from few samples is too large on average; here both sides are, so that does no harm. Samples in clusters
-    have these gaps bin by bin, with the noise of whole clusters.
+    The model at the limit has the same stated probabilities p. Outcomes occur with probability
+    :math:`p+t\,g(p)`, where g is the measured gap in p's bin and t makes the true error equal the limit. A
+    limit of zero gives the test against perfect calibration. Errors of few samples are biased upwards, but so
+    are the draws. Clusters have these gaps bin by bin, with the noise of whole clusters.
     """
     drawn = models.as_found(limit, models.num_draws)
     return AtLimit(
