@@ -29,9 +29,9 @@ def judged(names: list[str] | None) -> Evaluation:
 @pytest.mark.parametrize(
     ("names", "called", "headline"),
     [
-        (["well", "sepsis"], "sepsis", "Predicts sepsis too rarely"),
-        (None, "positive class", "Predicts too few positives"),
-        (["no", "yes"], "positive class", "Predicts too few positives"),
+        (["well", "sepsis"], "sepsis", "Probabilities of sepsis are too low: "),
+        (None, "positive class", "Probabilities are too low: "),
+        (["no", "yes"], "positive class", "Probabilities are too low: "),
     ],
 )
 def test_an_event_is_called_by_its_own_name(names: list[str] | None, called: str, headline: str) -> None:

@@ -381,11 +381,11 @@ def test_the_first_screen_answers(report_on) -> None:
     assert header.all("h1")[0].text == f"▼ {found.verdict.short}"
     assert header.all("p", class_="line")[0].text == found.verdict.line
     captions = [each.text for each in header.all("figcaption")]
-    assert captions == ["Before", "After: Temperature scaling"]
+    assert captions == ["Before: is 90% confidence 90% right?", "After: Temperature scaling"]
     rows = [row.text for row in header.all("table", class_="three")[0].all("tbody")[0].all("tr")]
     assert len(rows) == 3
-    assert "0.0519 [0.0467, 0.0581] 0.0156 better [0.0140, 0.0174]" in rows[0]
-    commands = [code.text for code in header.all("code")]
+    assert "0.0519 ✗ [0.0467, 0.0581] floor 0.0173 0.0156 better [0.0140, 0.0174]" in rows[0]
+    commands = [" ".join(code.text.replace("\\", "").split()) for code in header.all("code")]
     assert commands == [
         "calibrant fit model.npz --method temperature --out temperature.safetensors",
         "calibrant apply temperature.safetensors",
@@ -394,7 +394,7 @@ def test_the_first_screen_answers(report_on) -> None:
     for said in (found.verdict.headline, *found.verdict.sentences):  # also where they are folded
         assert " ".join(said.replace("`", " ").split()).replace(" , ", ", ") in text
     (header,) = report_on("nothing to repair").page.all("header")
-    assert [each.text for each in header.all("figcaption")] == ["Before"]
+    assert [each.text for each in header.all("figcaption")] == ["Before: is 90% confidence 90% right?"]
     assert "With:" not in header.text
 
 
@@ -478,7 +478,7 @@ def test_the_numbers_of_a_figure_are_those_of_their_names(report_on) -> None:
 def test_what_is_recommended_stands_beside_what_was(report_on) -> None:
     made = report_on("binary")
     captions = [caption.text for caption in made.page.all("header")[0].all("figcaption")]
-    assert captions == ["Before", "After: Platt scaling"]
+    assert captions == ["Before: is 10% predicted 10% actual?", "After: Platt scaling"]
     (section,) = made.page.all("section", aria_labelledby="diagrams")
     assert [heading.text for heading in section.all("h3")] == ["Top label"]
     first, *further = section.all("div", class_="pictures")

@@ -38,9 +38,9 @@ def test_an_evaluation_has_the_rows_of_the_terminal(
     assert all(block and all(block) for block in others)
     assert ["- **✗** Overall: off", "- **✓** Classes: off"] in others
     (table,) = (block for block in others if block[0].startswith("|"))
-    assert {len(cells(line)) for line in table} == {len(arms) + 2}
+    assert {len(cells(line)) for line in table} == {len(arms) + 1}
     rows = tables.brief_rows(found)
-    assert [cells(line)[0].replace("\\", "") for line in table[2:]] == [row.title for row in rows]
+    assert [cells(line)[0].replace("\\", "") for line in table[2:]] == [row.title.strip() for row in rows]
     for line, row in zip(table[2:], rows, strict=True):
         for cell, brief in zip(cells(line)[1:], row.cells, strict=False):
             assert cell == " ".join(filter(None, (brief.value, brief.interval, brief.mark)))

@@ -53,7 +53,9 @@ def test_an_evaluation_fits_the_terminal(width, kind, evaluation_of) -> None:
     assert max(len(line) for line in text.splitlines()) <= width
     assert flat(f"{found.verdict.short} {found.verdict.line}") in flat(text)
     repaired = kind != "top_label"
-    assert f"Noise floor{' (before → after)' if repaired else ''}: " in flat(text)
+    assert "Noise floor: a perfectly" in flat(text)
+    floor = r" +0\.\d+" * (1 + repaired)
+    assert re.search(rf"^  noise floor{floor} *$", text, re.MULTILINE)
     key = "event_ece" if kind == "binary" else "ece"
     for part in words.brief(found.arms[0].metrics[key]):
         assert part in text
@@ -61,7 +63,7 @@ def test_an_evaluation_fits_the_terminal(width, kind, evaluation_of) -> None:
         assert f"note: {note}" in flat(text)
     if repaired:
         assert words.brief(found.arms[-1].metrics[key])[0] in text
-        assert re.search(r"0\.\d+ better|0\.\d+ \[[^]]*\] better", text)
+        assert re.search(r"0\.\d+( ✗)?( \[[^]]*\])? better", text)
         assert ("after Platt scaling" in text) == (width >= 96)
     assert len(text.splitlines()) <= 45
 
@@ -75,7 +77,9 @@ def test_the_table_shows_the_numbers(evaluation_of) -> None:
         expected: list[str] = []
         for arm in (found.arms[0], found.arm(found.verdict.recommended)):
             mark = words.mark_of_change(key, "multilabel", arm.metrics[key], arm.change.get(key))
-            expected += [*words.brief(arm.metrics[key], key), *([mark] if mark else [])]
+            value, interval = words.brief(arm.metrics[key], key)
+            off = key == "ece" and arm.metrics[key].value > arm.null[0].upper
+            expected += [value, *(["✗"] if off else []), interval, *([mark] if mark else [])]
         assert flat(line).startswith(flat(f"{title} {' '.join(expected)}"))
 
 
@@ -99,7 +103,7 @@ def test_what_the_verdict_names_has_a_row(evaluation_of) -> None:
     check = Check(name="Classes", passed=False, text="7 of 10 are off", metrics=("classwise_ece",))
     named = printed(with_verdict(found, checks=(check, check)), 120)
     assert re.search(r"^Classwise ECE  ", named, re.MULTILINE)
-    assert "✗ Classes 7 of 10 are off" in flat(named)
+    assert "✗ Classes: 7 of 10 are off" in flat(named)
 
 
 def test_the_commands_can_be_copied(evaluation_of) -> None:

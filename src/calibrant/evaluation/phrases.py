@@ -132,6 +132,8 @@ def settings(parameters: Mapping[str, float | tuple[float, ...]]) -> str:
         '(T = 1.31, γ = 0.25)'
         >>> settings({"temperature": (1.2, 0.8)})
         '(one T per label)'
+        >>> settings({"slope": 0.899, "intercept": -4.06})
+        '(logit × 0.899 − 4.06)'
         >>> settings({"original": 0.02})
         '(2.0% of the original probabilities mixed in)'
         >>> settings({"original": 4e-5})
@@ -141,6 +143,10 @@ def settings(parameters: Mapping[str, float | tuple[float, ...]]) -> str:
     if any(isinstance(value, tuple) for value in numbers.values()):
         return f"(one {', '.join(numbers)} per label)"
     said = [f"{name} = {value:.3g}".replace("-", "−") for name, value in numbers.items()]
+    if list(numbers) == ["slope", "intercept"]:
+        slope, intercept = (float(value) for value in numbers.values() if not isinstance(value, tuple))
+        sign = "−" if intercept < 0 else "+"
+        said = [f"logit × {slope:.3g} {sign} {abs(intercept):.3g}".replace("-", "−")]
     share = parameters.get("original")
     if isinstance(share, float | int) and share >= 0.01:
         said.append(

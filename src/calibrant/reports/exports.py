@@ -149,11 +149,8 @@ def _of_evaluation(found: Evaluation) -> dict[str, Any]:
         "heads": (
             words.plural(found.num_test, "sample"),
             *(["before", *after] if after else ["value"]),
-            "noise floor",
         ),
-        "rows": [
-            (row.title, *map(_cell, row.cells), " → ".join(row.floors)) for row in tables.brief_rows(found)
-        ],
+        "rows": [(row.title, *map(_cell, row.cells)) for row in tables.brief_rows(found)],
         "notes": [tables.floor_sentence(found), *found.notes],
         "commands": verdict.commands,
     }

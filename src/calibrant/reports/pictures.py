@@ -147,14 +147,14 @@ def class_shifts(evaluation: result.Evaluation) -> Picture | None:
         for row in rows
     ]
     noun, nouns = ("label", "labels") if evaluation.kind == "multilabel" else ("class", "classes")
-    caption = words.plural(len(shown), noun, nouns)
+    caption = f"Is each {noun} predicted as often as it occurs?"
     if len(shown) < len(pairs):
-        caption = f"{len(shown)} of {len(pairs)} {caption.split()[1]}"
+        caption += f" The {len(shown)} of {len(pairs)} {nouns} furthest off"
     return drawn(
         (4.2, 0.55 + 0.2 * len(shown)),
         partial(figures.class_shifts, *arms.values()),
         caption,
-        label=f"Predicted minus actual rate of {caption}. {'; '.join(spoken)}.",
+        label=f"{caption} Predicted minus actual rate. {'; '.join(spoken)}.",
         name="shifts",
         csv=classes_csv(arms),
     )
@@ -166,9 +166,20 @@ def confidence_overlay(evaluation: result.Evaluation) -> Picture | None:
     curves = {name: tables.whole_curves(arm, evaluation.kind)[:1] for name, arm in arms.items()}
     if not all(curves.values()):
         return None
-    return _overlaid(
-        {name: curve for name, (curve,) in curves.items()}, "Confidence", name="overlay", size=WIDTH
+    of = {name: curve for name, (curve,) in curves.items()}
+    return drawn(
+        (WIDTH, WIDTH),
+        partial(figures.repair_diagram, *of.values()),
+        question(of["before"].name).capitalize(),
+        label=" ".join(_spoken(name, curve) for name, curve in of.items()),
+        name="overlay",
+        csv=curves_csv(of),
     )
+
+
+def question(curve_name: str) -> str:
+    """What a reliability diagram answers."""
+    return "is 90% confidence 90% right?" if curve_name == "top label" else "is 10% predicted 10% actual?"
 
 
 def label_panels(evaluation: result.Evaluation) -> list[Picture]:
@@ -206,9 +217,9 @@ def _overlaid(
     return drawn((size, size), draw, caption, label=spoken, name=name, csv=curves_csv(curves))
 
 
-def legend(names: Sequence[str], *, of: str = "swatch") -> list[tuple[str, Markup]]:
-    """Names of the curves of :func:`reliability_comparison`, and their lines; ``of`` starts their ids."""
-    return [(name, _swatch(position, f"{of}{position}")) for position, name in enumerate(names)]
+def legend(names: Sequence[str]) -> list[tuple[str, Markup]]:
+    """Names of the curves of :func:`reliability_comparison`, and their lines."""
+    return [(name, _swatch(position, f"swatch{position}")) for position, name in enumerate(names)]
 
 
 def _swatch(position: int, identifier: str) -> Markup:

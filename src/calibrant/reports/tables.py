@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Literal
 
 from calibrant.evaluation import quantities, result
@@ -96,7 +97,9 @@ class MetricTable:
             usual[1:1] = [quantities.AUROC.key] if is_rare(found) else []
             usual += [quantities.GAP.key, quantities.MEAN_CONFIDENCE.key]
             rows = {key: row for key, row in rows.items() if row.cells[0].estimate.value is not None}
-        return [rows[key] for key in (error, *usual) if key in rows][:NUMBERS]
+        slope = {quantities.SLOPE.key, quantities.SLOPE.event_key} & named(found)
+        main = [key for key in (error, *usual) if key in rows][:NUMBERS]
+        return [rows[key] for key in (*main, *sorted(slope & rows.keys()))]
 
 
 @dataclass(frozen=True)
@@ -307,7 +310,7 @@ def nulls_of(arms: Sequence[result.Arm], key: str) -> list[result.NullError]:
 
 @dataclass(frozen=True)
 class Brief:
-    """A cell with three digits; ``mark`` only if the change shows in them."""
+    """A cell with three digits, ✗ beside a failing one; ``mark`` only if the change shows in them."""
 
     value: str
     interval: str
@@ -317,25 +320,35 @@ class Brief:
 
 @dataclass(frozen=True)
 class BriefRow:
-    """A metric before and after the repair, or a model; ``floors`` are noise floors, if there are any."""
+    """A metric or its noise floor before and after the repair, or a model with its noise floor."""
 
     title: str
     cells: tuple[Brief, ...]
-    floors: tuple[str, ...]
+    floors: tuple[str, ...] = ()
 
 
 def brief_rows(evaluation: result.Evaluation, *, every: bool = False) -> list[BriefRow]:
-    """The rows of the short table: a metric before, after the recommended repair, and its noise floors."""
+    """The rows of the short table: metrics before and after the recommended repair, each above its floor."""
     found, arms = metric_table(evaluation), before_and_after(evaluation)
     rows = found.rows if every else found.main(evaluation.verdict.about, most=None)
-    return [
-        BriefRow(
-            row.words.title if every else row.words.title.removesuffix(f", {event_of(evaluation)}"),
-            tuple(_brief(cell, row.key) for cell in row.cells[: len(arms)]),
-            tuple(dict.fromkeys(_floor(null.upper) for null in nulls_of(arms, row.key))),
-        )
-        for row in rows
-    ]
+    made: list[BriefRow] = []
+    for row in rows:
+        title = row.words.title if every else row.words.title.removesuffix(f", {event_of(evaluation)}")
+        nulls, cells = nulls_of(arms, row.key), row.cells[: len(arms)]
+        made.append(BriefRow(title, tuple(map(_brief, cells, repeat(row.key), nulls or repeat(None)))))
+        if nulls:
+            floors = (Brief(_floor(null.upper), "", None, best=False) for null in nulls)
+            made.append(BriefRow("  noise floor", tuple(floors)))
+    return made
+
+
+def is_off(estimate: result.Estimate, key: str, null: result.NullError | None) -> bool:
+    """Whether an error is above its noise floor, or the interval of a calibration slope leaves out 1."""
+    if null is not None:
+        return (estimate.value or 0.0) > null.upper
+    ends = (estimate.low, estimate.high)
+    slopes = {quantities.SLOPE.key, quantities.SLOPE.event_key}
+    return key in slopes and None not in ends and not (ends[0] or 0.0) <= 1 <= (ends[1] or 0.0)
 
 
 def brief_models(comparison: result.Comparison) -> tuple[list[str], list[BriefRow]]:
@@ -357,10 +370,11 @@ def _floor(upper: float) -> str:
     return brief(result.Estimate(value=upper))[0]
 
 
-def _brief(cell: Cell, key: str) -> Brief:
+def _brief(cell: Cell, key: str, null: result.NullError | None = None) -> Brief:
     value, interval = brief(cell.estimate, key)
     before = (cell.estimate.value or 0.0) - ((cell.change and cell.change.value) or 0.0)
     unchanged = brief(result.Estimate(value=before), key)[0] == value
+    value += " ✗" if is_off(cell.estimate, key, null) else ""
     return Brief(value, interval, None if unchanged else cell.mark, cell.best)
 
 
@@ -372,14 +386,16 @@ def floor_sentence(found: result.Evaluation | result.Comparison) -> str:
             f"Noise floor ({brief_models(found)[0][0]}): a perfectly calibrated model stays below it in "
             f"{level} of samples of this size."
         )
-    course = " (before → after)" if len(before_and_after(found)) > 1 else ""
-    said = (
-        f"Noise floor{course}: a perfectly calibrated model stays below it in {level} of samples of this "
-        f"size. [ ]: {level} intervals."
+    off = {"slope" in row.title for row in brief_rows(found) if any("✗" in cell.value for cell in row.cells)}
+    said = f"Noise floor: a perfectly calibrated model stays below it in {level} of samples of this size."
+    marks = [means for slope, means in ((False, "above it"), (True, "a slope beyond noise")) if slope in off]
+    said += f" ✗: {' or '.join(marks)}." if marks else ""
+    said += f" [ ]: {level} intervals."
+    shown = {row.key for row in metric_table(found).main(found.verdict.about, most=None)}
+    outside = (
+        each.outside for arm in before_and_after(found) for key, each in arm.metrics.items() if key in shown
     )
-    if found.settings.intervals == "inverted":
-        said += " Those of calibration errors are corrected for noise, so an error can exceed its interval."
-    return said
+    return f"{said} {OUTSIDE}" if any(outside) else said
 
 
 def pairing_sentence(comparison: result.Comparison) -> str:

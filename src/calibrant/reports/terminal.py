@@ -124,23 +124,22 @@ def _checks(checks: Sequence[result.Check]) -> Iterable[RenderableType]:
     grid = Table.grid(padding=(0, 1))
     for check in checks:
         mark = Text("✓", style="green") if check.passed else Text("✗", style="red")
-        grid.add_row(" ", mark, Text(check.name), Text(check.text))
+        grid.add_row(" ", mark, Text(f"{check.name}:"), Text(check.text))
     yield grid
 
 
 def _metrics_down(evaluation: result.Evaluation, width: int, *, verbose: bool) -> Iterable[RenderableType]:
-    """Metrics as rows: before, after the recommended repair, and the noise floor."""
+    """Metrics as rows, before and after the recommended repair, each noise floor below its error."""
     arms = tables.before_and_after(evaluation)
     grid = plain_table()
     grid.add_column(Text(words.plural(evaluation.num_test, "sample"), style="dim"))
     grid.add_column("before" if len(arms) > 1 else "value", no_wrap=True)
     for arm in arms[1:]:
         grid.add_column(f"after {title_within(arm)}" if width >= ONE_LINE else "after", no_wrap=True)
-    grid.add_column("noise floor")
     between = " " if width >= ONE_LINE else "\n"
     for row in tables.brief_rows(evaluation, every=verbose):
         cells = (_cell(cell, between) for cell in row.cells)
-        grid.add_row(Text(row.title), *cells, Text(f"{between}→ ".join(row.floors)))
+        grid.add_row(Text(row.title), *cells)
     yield grid
     yield from _dim([tables.floor_sentence(evaluation)])
 

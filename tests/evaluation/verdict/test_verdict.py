@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from calibrant.evaluation import Evaluation, evaluate
 from calibrant.evaluation.fitting.recommend import Recommendation
@@ -41,8 +42,8 @@ JARGON = (
 FIRST_WORDS: dict[Direction, tuple[str, ...]] = {
     "over-confident": ("Overconfident",),
     "under-confident": ("Underconfident",),
-    "over-predicting": ("Predicts too many positives", "Overestimates labels"),
-    "under-predicting": ("Predicts too few positives", "Underestimates labels"),
+    "over-predicting": ("Probabilities are too high", "Label probabilities are too high"),
+    "under-predicting": ("Probabilities are too low", "Label probabilities are too low"),
     "miscalibrated": ("Partly miscalibrated",),
     "calibrated in part": ("Partly miscalibrated",),
     "calibrated": ("Calibrated: ", "Nearly calibrated: "),
@@ -166,9 +167,7 @@ def test_a_slope_alone_is_told() -> None:
     assert found.verdict.direction == "miscalibrated"
     assert found.verdict.sentences[0].endswith("), but the calibration test fails.")
     assert found.verdict.sentences[1].startswith("The calibration slope is 0.")
-    assert (
-        "high values are too high and low ones too low (calibration slope 0." in found.verdict.checks[0].text
-    )
+    assert "too extreme (calibration slope 0." in found.verdict.checks[0].text
     assert "slope" in found.verdict.checks[0].metrics
 
 
@@ -193,9 +192,9 @@ def test_errors_that_cancel_are_miscalibration(made) -> None:
     found = judged(Predictions(confidence=confidences, correct=correct))
     assert found.verdict.direction == "miscalibrated"
     assert found.verdict.short == "Partly miscalibrated: confidence is right on average, but too extreme."
-    assert (
-        "right on average, but high values are too high and low ones too low" in found.verdict.checks[0].text
-    )
+    found_there = found.verdict.checks[0].text
+    assert "right on average, but too extreme (calibration slope 0." in found_there
+    assert re.search(r"below 1: overconfident\); between .* predicted, \d\d\.\d% actual$", found_there)
     in_short(found.verdict)
 
 
@@ -208,12 +207,15 @@ def test_a_prior_shift_is_no_matter_of_temperature(made, kind) -> None:
     assert verdict.recommended == "platt"
     in_short(verdict)
     assert "Temperature scaling only changes the ECE from" in " ".join(verdict.sentences)
-    assert re.search(r": average probability \d\d\.\d%, actual rate \d\d\.\d%\.$", verdict.headline)
+    assert re.search(r" too high: \d\d\.\d% on average, actual rate \d\d\.\d%\.$", verdict.headline)
     assert {"mean_probability", "prevalence"} <= set(verdict.checks[0].metrics)
     assert "Best fix: Platt scaling (" in verdict.line
     only = judged(predictions, most=1)
     assert "Not fully repaired: " in only.verdict.line
-    assert only.verdict.line.endswith(" If errors of this size don't matter to you, apply the fix.")
+    assert re.search(r"still too high on average \(\d\d\.\d%, actual \d\d\.\d%\)", only.verdict.line)
+    assert " Apply the fix: it removes " in only.verdict.line
+    assert only.verdict.line.endswith(" To accept what remains, set --tolerance.")
+    assert "Fitted on 1,500 calibration samples, measured on 1,500 others." in only.verdict.line
     assert "Not fully repaired: " in " ".join(only.verdict.sentences)
 
 
@@ -290,14 +292,18 @@ def test_accuracy_bought_by_calling_a_class_no_more_is_called_that(sign, name, o
     true = rng.normal(size=4000) - 4
     happened = rng.random(4000) < 1 / (1 + np.exp(-true))
     labels = (happened if sign == 1 else ~happened).astype(int)
-    verdict = judged(Predictions(logits=sign * (true + 4), labels=labels)).verdict
+    found = judged(Predictions(logits=sign * (true + 4), labels=labels))
+    verdict = found.verdict
     assert verdict.recommended == "platt"
     assert any(" and accuracy rises from " in sentence for sentence in verdict.sentences)
     assert verdict.caution in verdict.sentences
     caution = verdict.caution or ""
-    assert re.match(rf"Always predicting {other} has an accuracy of 9\d\.\d%\. ", caution)
+    assert caution.startswith(f"Choose a {threshold} threshold: at 0.5, Platt scaling finds only ")
     assert re.search(rf" of the {name} samples \(\d\d\.\d% before\)\. ", caution)
-    assert caution.endswith(f"choose a {threshold} threshold.")
+    assert re.search(rf"Always predicting {other} has an accuracy of 9\d\.\d%\.$", caution)
+    (same,) = re.findall(r"A threshold of (0\.\d+) decides as 0\.5 did before\.", caution)
+    fitted = found.arm("platt").calibrator
+    assert float(same) == pytest.approx(float(fitted.predict_proba(torch.zeros(1))), abs=1e-3)
     assert "ccuracy" not in verdict.line
 
 

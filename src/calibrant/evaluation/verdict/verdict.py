@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from calibrant.calibrators import TemperatureScaling
+import torch
+
+from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.evaluation.judging.measure import MAIN_PART
 from calibrant.evaluation.phrases import (
@@ -22,6 +24,7 @@ from calibrant.evaluation.quantities import (
     ACCURACY,
     BRIER,
     CLASSWISE_ECE,
+    ECE,
     GAP,
     MEAN_CONFIDENCE,
     MEAN_PROBABILITY,
@@ -32,22 +35,24 @@ from calibrant.evaluation.quantities import (
 from calibrant.evaluation.quantity import Quantity
 from calibrant.evaluation.result import Arm, Check, Direction, Estimate, Part, Verdict
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
-from calibrant.evaluation.verdict.case import MAIN, Case, Doubt, is_shifted, null_of
+from calibrant.evaluation.verdict.case import ERRORS, MAIN, Case, Doubt, is_shifted, null_of
 from calibrant.evaluation.verdict.words import (
     PHRASES,
     bad_groups,
     class_name,
     error_name,
-    ideally_one,
     listed,
     named,
     names_of,
     not_for_all,
     range_of,
     title,
+    too_extreme,
     untested_groups,
     value_of,
     verb,
+    way_of,
+    worst_bin,
 )
 
 
@@ -105,8 +110,8 @@ def _of_average(case: Case, part: Part) -> str:
         return found
     shape = "not at every level" if part.where is None else f"off {range_of(part.where)}"
     if slope := case.slope_off(case.first):
-        high, low = ("high", "low") if slope < 1 else ("low", "high")
-        shape = f"high values are too {high} and low ones too {low} ({ideally_one(slope)})"
+        worst = worst_bin(case.first.curves[:1], extreme=slope < 1)
+        shape = too_extreme(slope) + (f"; {range_of(worst)}" if worst else "")
     return f"{found}: right on average, but {shape}"
 
 
@@ -163,24 +168,59 @@ def _left_over(case: Case) -> str | None:
         return None
     if within := case.within(arm):
         return f"Nearly calibrated after it: the remaining error is real, but below {points(within)}."
-    found = [
-        f"{error_name(metric)} {number(value)}, noise floor {number(null.upper)}"
-        for metric in case.spoken_of
-        if (null := null_of(arm, metric)) and (value := arm.metrics[metric].value or 0.0) > null.upper
-    ]
-    slope, gap = _slope_left(case), arm.metrics.get(GAP.key)
-    if slope is not None:
-        found.append(ideally_one(slope))
-    if case.kind in {"multiclass", "top_label"} and gap is not None and clearly(gap):
-        stated, right = (percent(arm.metrics[each.key].value or 0.0) for each in (MEAN_CONFIDENCE, ACCURACY))
-        found.append(f"average confidence {stated}, accuracy {right}")
-    found = found or [range_of(part.where) for part in failing if part.where]
-    said = f" ({'; '.join(found)})" if found else ""
-    remaining = [PHRASES[part.name] for part in failing]
-    return (
-        f"Not fully repaired: {listed(remaining)} still {verb(remaining, 'fails')} the test{said}. "
-        "If errors of this size don't matter to you, apply the fix."
-    )
+    bad = bad_groups(arm.groups, case.level) if case.kind != "multilabel" and len(arm.groups) > 1 else []
+    samples = "samples" if case.cross_fitted else "calibration samples"
+    better = f"For less error, collect more {samples} or try another method."
+    better += " To accept what remains, set --tolerance."
+    before, after = (each.metrics[case.about].value for each in (case.first, arm))
+    gain = "the log loss falls"
+    if before and after is not None and clearly(arm.change[case.about]) < 0:
+        gain = f"it removes {100 * (1 - after / before):.0f}% of the {error_name(case.about)}"
+    remaining = "; ".join(_remaining(case, part) for part in failing)
+    remedy = not_for_all(bad) if bad else better
+    return f"Not fully repaired: {remaining}. Apply the fix: {gain}. {remedy}"
+
+
+def _remaining(case: Case, part: Part) -> str:
+    """``overall confidence is still too extreme (calibration slope 0.848, below 1: overconfident)``."""
+    arm, subject = case.chosen, PHRASES[part.name]
+    still = "still" if part.name in case.failing else "now"
+    if part.name == "groups":
+        bad = bad_groups(arm.groups, case.level)
+        return f"{len(bad)} of {len(arm.groups)} groups {verb(bad, 'is')} {still} off"
+    if part.name == "classes":
+        rows = zip(case.first.classes, arm.classes, strict=True)
+        off = [(before, after) for before, after in rows if is_shifted(after, case.level)]
+        if not off:
+            return f"{subject} are {still} off{_above_floor(arm, CLASSWISE_ECE.key)}"
+        new = [after for before, after in off if not is_shifted(before, case.level)]
+        still = "now" if len(new) == len(off) else "still"
+        names = names_of(new or [after for _, after in off])
+        names = f" ({'newly ' if new and still == 'still' else ''}{names})"
+        nouns = "labels" if case.kind == "multilabel" else "classes"
+        return f"{len(off)} of {len(arm.classes)} {nouns} {verb(off, 'is')} {still} off{names}"
+    stated, found = (arm.metrics[each.key] for each in _pair(case))
+    gap = clearly(arm.metrics[GAP.key])
+    if case.of_events and stated.value and found.low is not None and found.high is not None:
+        gap = (stated.value > found.high) - (stated.value < found.low)
+    said = []
+    if gap:
+        way, values = "high" if gap > 0 else "low", [percent(each.value or 0.0) for each in (stated, found)]
+        said.append(f"too {way} on average ({values[0]}, actual {values[1]})")
+    if slope := case.slope_off(arm):
+        said.append(too_extreme(slope))
+    key = ERRORS.get(part.name, ECE.key)
+    what = listed(said) or (f"off {range_of(part.where)}" if part.where else f"off{_above_floor(arm, key)}")
+    changes = [arm.change[each] for each in (key, case.slope_key) if each in arm.change]
+    no_better = still == "still" and not any(clearly(change) for change in changes)
+    return f"{subject} {verb([subject], 'is')} {still} {what}{', no better than before' if no_better else ''}"
+
+
+def _above_floor(arm: Arm, metric: str) -> str:
+    null, value = null_of(arm, metric), arm.metrics[metric].value
+    if null is None or value is None:
+        return ""
+    return f" ({error_name(metric)} {number(value)}, noise floor {number(null.upper)})"
 
 
 def _sentences(case: Case) -> Iterator[str]:
@@ -191,17 +231,20 @@ def _sentences(case: Case) -> Iterator[str]:
     if case.refuted:
         yield _refutation(case)
     yield from _limits(case)
-    if case.num_calibration == 0:
-        yield f"Evaluated on {case.num_test:,} samples."
-    elif case.cross_fitted:
-        yield f"Each of the {case.num_test:,} samples was evaluated with calibrators fitted on others."
-    else:
-        yield f"Fitted on {case.num_calibration:,} samples and evaluated on {case.num_test:,} others."
+    yield _fitted_where(case)
     if case.recommendation is not None:
         yield _why(case)
         yield from _highest_error(case)
     if not case.repaired:
         yield _unrepaired(case)
+
+
+def _fitted_where(case: Case) -> str:
+    if case.num_calibration == 0:
+        return f"Evaluated on {case.num_test:,} samples."
+    if case.cross_fitted:
+        return f"Fitted and measured by cross-validation on all {case.num_test:,} samples."
+    return f"Fitted on {case.num_calibration:,} calibration samples, measured on {case.num_test:,} others."
 
 
 def _evidence(case: Case) -> Iterator[str]:
@@ -213,7 +256,7 @@ def _evidence(case: Case) -> Iterator[str]:
     slope = case.slope_off(case.first)
     if not MAIN.isdisjoint(case.failing) and slope is not None:
         found = with_interval(case.first.metrics[case.slope_key])
-        yield f"The calibration slope is {found}; 1 is ideal: the probabilities are too {_way(slope)}."
+        yield f"The calibration slope is {found}; 1 is ideal: the probabilities are too {way_of(slope)}."
     if case.kind == "binary" and (where := case.where):
         yield f"Furthest off {range_of(where)}."
     words = [
@@ -232,10 +275,6 @@ def _evidence(case: Case) -> Iterator[str]:
         lowest = min((each for each in changes if each is not None), default=None)
         gain = "" if lowest is None else f"; no repair lowers log loss by more than {max(0.0, -lowest):.1g}"
         yield f"The error is real, but below {percent(case.tolerable)}{gain}."
-
-
-def _way(slope: float) -> str:
-    return "extreme" if slope < 1 else "timid"
 
 
 def _is_it_real(case: Case, metric: str) -> str:
@@ -370,27 +409,34 @@ def _caution(case: Case) -> str | None:
         return None
     event, other = (case.event, case.first.classes[0].name) if case.event else ("positive", "negative")
     names = ((event, other, "lower"), (other, event, "higher"))
+    same = _same_as_half(case.chosen.fitted)
     rows = zip(reversed(case.first.classes), reversed(case.chosen.classes), strict=True)
     for (name, other, threshold), (before, after) in zip(names, rows, strict=True):
         if before.accuracy is None or after.accuracy is None or after.accuracy >= before.accuracy / 2:
             continue
+        found = f"finds only {percent(after.accuracy)} of the {name} samples"
         return (
-            f"Always predicting {other} has an accuracy of {percent(1 - before.prevalence)}. At a threshold "
-            f"of 0.5, {title(case.chosen)} finds {percent(after.accuracy)} of the {name} samples "
-            f"({percent(before.accuracy)} before). To find more, choose a {threshold} threshold."
+            f"Choose a {threshold} threshold: at 0.5, {title(case.chosen)} {found} "
+            f"({percent(before.accuracy)} before). "
+            f"{f'A threshold of {number(same)} decides as 0.5 did before. ' if same else ''}"
+            f"Always predicting {other} has an accuracy of {percent(1 - before.prevalence)}."
         )
     return None
 
 
+def _same_as_half(calibrator: Calibrator | None) -> float | None:
+    """The threshold after a calibrator of two classes that decides as 0.5 did before, if there is one."""
+    if calibrator is None:
+        return None
+    half = 200
+    mapped = calibrator.predict_proba(torch.linspace(-20, 20, 2 * half + 1, dtype=torch.float64))
+    same = mapped[half]
+    keeps = bool((mapped[:half] < same).all() and (mapped[half + 1 :] > same).all())
+    return float(same) if keeps else None
+
+
 OF_CONFIDENCE: dict[Direction, str] = {"over-confident": "Overconfident", "under-confident": "Underconfident"}
-OF_EVENTS: dict[Direction, str] = {
-    "over-predicting": "Predicts too many positives",
-    "under-predicting": "Predicts too few positives",
-}
-OF_LABELS: dict[Direction, str] = {
-    "over-predicting": "Overestimates labels",
-    "under-predicting": "Underestimates labels",
-}
+OF_EVENTS: dict[Direction, str] = {"over-predicting": "too high", "under-predicting": "too low"}
 
 
 def _headline(case: Case) -> str:
@@ -406,16 +452,20 @@ def _headline(case: Case) -> str:
     if case.doubt and not case.real:
         hidden = f"{case.num_test:,} could hide a {points(TOLERABLE_GAP).replace(' points', '-point')} error"
         return f"Too few samples to tell: {hidden}."
-    first = (OF_LABELS if case.kind == "multilabel" else OF_EVENTS) | OF_CONFIDENCE
-    word = first.get(case.direction)
-    if case.event is not None and case.direction in OF_EVENTS:
-        word = f"Predicts {case.event} too {'often' if case.direction == 'over-predicting' else 'rarely'}"
+    if way := OF_EVENTS.get(case.direction):
+        subject = "Label probabilities" if case.kind == "multilabel" else "Probabilities"
+        event = f" of {case.event}" if case.event else ""
+        stated, rate = (percent(case.first.metrics[each.key].value or 0.0) for each in _pair(case))
+        return f"{subject}{event} are {way}{case.on_few}: {stated} on average, actual rate {rate}."
+    word = OF_CONFIDENCE.get(case.direction)
     if word is None:
         return f"Partly miscalibrated{case.on_few}: {_partly(case)}."
     slope = case.first.metrics.get(SLOPE.event_key)
-    if case.kind == "binary" and case.direction in OF_CONFIDENCE and slope is not None and not case.on_few:
+    if case.kind == "binary" and slope is not None and not case.on_few:
         way = "extreme" if case.direction == "over-confident" else "timid"
-        return f"{word}: probabilities are too {way} ({ideally_one(slope.value or 0.0)})."
+        return (
+            f"{word}: probabilities are too {way} (calibration slope {number(slope.value or 0.0)}, ideal 1)."
+        )
     found = _averages(case)
     return f"{word}{case.on_few}: {found.replace('average ', '') if case.on_few else found}."
 
@@ -436,7 +486,7 @@ def _partly(case: Case) -> str:
     if case.kind == "binary" and case.where is not None:
         return range_of(case.where)
     slope = case.slope_off(case.first)
-    shape = "off at some levels" if slope is None else f"too {_way(slope)}"
+    shape = "off at some levels" if slope is None else f"too {way_of(slope)}"
     subject = "probability" if case.of_events else "confidence"
     more = f"; {listed(failing)} {verb(failing, 'is')} off" if failing else ""
     return f"{subject} is right on average, but {shape}{more}"
@@ -457,7 +507,7 @@ def _lines(case: Case) -> Iterator[str]:
         yield _unrepaired(case)
         return
     shown = (NLL.key, case.about) if _caution(case) else (NLL.key, case.about, ACCURACY.key)
-    yield _effect(case, shown, first="Best fix" if case.real else "Lower log loss")
+    yield f"{_effect(case, shown, first='Best fix' if case.real else 'Lower log loss')} {_fitted_where(case)}"
     if left := _left_over(case):
         yield left
 

@@ -9,7 +9,7 @@ from typing import Literal
 from calibrant.calibrators.roster import CALIBRATORS
 from calibrant.evaluation.phrases import number, percent
 from calibrant.evaluation.quantities import CLASSWISE_ECE
-from calibrant.evaluation.result import Arm, ClassRow, Estimate, GroupRow, PartName, Range, Verdict
+from calibrant.evaluation.result import Arm, ClassRow, Curve, Estimate, GroupRow, PartName, Range, Verdict
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
 
 PHRASES: dict[PartName, str] = {
@@ -60,8 +60,32 @@ def class_name(row: ClassRow, noun: str = "class") -> str:
     return f"{noun} {row.name}" if row.name.isdecimal() else row.name
 
 
-def ideally_one(slope: float) -> str:
-    return f"calibration slope {number(slope)}, ideal 1"
+def way_of(slope: float) -> str:
+    return "extreme" if slope < 1 else "timid"
+
+
+def too_extreme(slope: float) -> str:
+    """``too extreme (calibration slope 0.848, below 1: overconfident)``."""
+    means = "below 1: overconfident" if slope < 1 else "above 1: underconfident"
+    return f"too {way_of(slope)} (calibration slope {number(slope)}, {means})"
+
+
+def worst_bin(curves: Sequence[Curve], *, extreme: bool) -> Range | None:
+    """The bin outside its noise band with the largest part of the error, of those too extreme or timid."""
+    found: list[tuple[float, Range]] = []
+    for curve in curves:
+        columns = (curve.counts, curve.confidence, curve.accuracy, curve.expected_low, curve.expected_high)
+        middle = sum(n * (rate or 0.0) for n, rate in zip(curve.counts, curve.accuracy, strict=True))
+        middle /= max(1, sum(curve.counts))
+        for place, (count, stated, rate, low, high) in enumerate(zip(*columns, strict=True)):
+            if stated is None or rate is None or low is None or high is None or low <= rate <= high:
+                continue
+            if ((stated - rate) * (stated - middle) > 0) == extreme:
+                where = Range(
+                    low=curve.edges[place], high=curve.edges[place + 1], predicted=stated, actual=rate
+                )
+                found.append((count * abs(stated - rate), where))
+    return max(found, key=lambda pair: pair[0], default=(0.0, None))[1]
 
 
 def range_of(where: Range) -> str:
@@ -69,6 +93,8 @@ def range_of(where: Range) -> str:
     place = f"at {percent(where.low)}"
     if where.low != where.high:
         place = f"between {percent(where.low)} and {percent(where.high)}"
+        if where.high == 1 or where.low == 0:
+            place = f"above {percent(where.low)}" if where.high == 1 else f"below {percent(where.high)}"
     return f"{place}: {percent(where.predicted)} predicted, {percent(where.actual)} actual"
 
 
@@ -96,10 +122,11 @@ def named(bad: Sequence[GroupRow]) -> str:
     return "; ".join([*told[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
 
 
-def names_of(rows: Sequence[GroupRow]) -> str:
+def names_of(rows: Sequence[GroupRow | ClassRow]) -> str:
     """``direct, web, app and 2 more``."""
     more = len(rows) - MOST_NAMED
-    return listed([row.name for row in rows[:MOST_NAMED]] + [f"{more} more"] * (more > 0))
+    names = [class_name(row) if isinstance(row, ClassRow) else row.name for row in rows[:MOST_NAMED]]
+    return listed(names + [f"{more} more"] * (more > 0))
 
 
 def _groups(bad: Sequence[GroupRow]) -> str:

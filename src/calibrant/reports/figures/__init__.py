@@ -33,5 +33,6 @@ if TYPE_CHECKING:
     from calibrant.reports.figures.reliability import place as place
     from calibrant.reports.figures.reliability import reliability_comparison as reliability_comparison
     from calibrant.reports.figures.reliability import reliability_diagram as reliability_diagram
+    from calibrant.reports.figures.reliability import repair_diagram as repair_diagram
 
 __getattr__, __dir__, __all__ = declared_exports(__name__, __file__)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -79,7 +79,8 @@ def class_shifts(
     """Average probability minus actual rate of each class, before and after a repair, in points.
 
     Marks are hollow before and filled after. The grey bands are the noise floors before and, darker, after: a
-    calibrated model keeps every class within them. Marks outside their band are in colour.
+    calibrated model keeps every class within them. Marks outside it are
+    orange if too high, blue if too low.
 
     Args:
         before: Rows of ``arm.classes``, drawn from the top down.
@@ -105,8 +106,8 @@ def class_shifts(
     for values, floor, filled in zip(shifts, floors, ("none", "full"), strict=True):
         places = np.arange(len(values))
         ax.barh(places, 2 * floor, left=-floor, height=0.8, color=GREY, alpha=0.25, linewidth=0)
-        off = np.abs(values) > floor
-        for chosen, colour in ((~off, ink), (off, VERMILLION)):
+        marks = ((np.abs(values) <= floor, ink), (values > floor, VERMILLION), (values < -floor, BLUE))
+        for chosen, colour in marks:
             ax.plot(values[chosen], places[chosen], "o", color=colour, markersize=5.5, fillstyle=filled)
     _named_rows(ax, [row.name for row in before])
     low, high = (

@@ -22,6 +22,8 @@ from calibrant.reports.words import count, halves, misses, number, of_event
 MOST_RARE = 0.5  # the largest share of a bin that is shown by its logarithm
 SAME_WIDTH = 1e-9
 WIDEST_JOINED = 0.3  # interval of a bin's share
+NEAR_ONE = 0.95  # above it, marks near 1 would lie over one another
+STRETCHED = (0.01, 0.1, 0.5, 0.8, 0.95, 0.99, 0.999, 0.9999)
 HOLLOW = "too few samples to tell"
 WITHIN = "within its band"
 BANDS = "bands: noise"
@@ -142,6 +144,43 @@ def reliability_comparison(
         )
         entries.append((HOLLOW, mark))
     return drawing.add_legend(ax, entries, shown=legend)
+
+
+def repair_diagram(before: Curve, after: Curve | None = None, *, ax: Axes | None = None) -> Axes:
+    """Reliability before (hollow marks) and after a repair (filled), in the colours of other diagrams.
+
+    Bins with too few samples to tell are left out. Axes that reach above 95% are stretched near 100%.
+    """
+    ax, curves = drawing.new_axes(ax), [before] if after is None else [before, after]
+    _square(ax, curves, log=False)
+    shown = np.concatenate([column[_known(c)] for c in curves for column in _stated_and_found(c)])
+    low, high = float(np.nanmin(shown, initial=1.0)), float(np.nanmax(shown, initial=0.0))
+    if NEAR_ONE < high < 1 and low > 0:
+        odds = np.array([low / (1 - low) / 1.6, high / (1 - high) * 1.6])
+        limits = tuple((odds / (1 + odds)).tolist())
+        ax.set(xscale="logit", yscale="logit", xlim=limits, ylim=limits)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_ticks([tick for tick in STRETCHED if limits[0] <= tick <= limits[1]])
+            axis.set_ticks([], minor=True)
+            axis.set_major_formatter(_percent)
+        ax.set_xlabel(f"{ax.get_xlabel()}, stretched near 100%")
+    drawing.diagonal(ax)
+    ink, areas = ax.xaxis.label.get_color(), np.full(len(before.counts), 30.0)
+    for curve, hollow in zip(curves, (True, False), strict=False):
+        (stated, found), known = _stated_and_found(curve), _known(curve)
+        least, most = drawing.floats(curve.expected_low), drawing.floats(curve.expected_high)
+        ax.vlines(stated[known], least[known], most[known], color=drawing.GREY, alpha=0.25, linewidth=9)
+        for chosen, colour in (
+            ((found >= least) & (found <= most), ink),
+            (found < least, drawing.VERMILLION),
+            (found > most, drawing.BLUE),
+        ):
+            _points(ax, curve, chosen & known, areas, colour, "o", hollow=hollow)
+    return ax
+
+
+def _stated_and_found(curve: Curve) -> tuple[Float[ndarray, " B"], Float[ndarray, " B"]]:
+    return drawing.floats(curve.confidence), drawing.floats(curve.accuracy)
 
 
 def flexible_diagram(
@@ -304,9 +343,17 @@ def _shown(curves: Sequence[Curve], log: bool | None) -> tuple[float, float, boo
     shown = np.concatenate([drawing.floats((*curve.confidence, *curve.accuracy)) for curve in curves])
     low, high = float(np.nanmin(shown[shown > 0], initial=1.0)), float(np.nanmax(shown, initial=0.0))
     rare = high <= MOST_RARE
+    reach = max(
+        end
+        for curve in curves
+        for end, *held in zip(
+            curve.histogram_edges[1:], curve.histogram_correct, curve.histogram_incorrect, strict=True
+        )
+        if any(held)
+    )
     if log or (rare and log is None):
-        return low / 1.5, min(1.0, 1.5 * high), True
-    return (0.0, 1.1 * high, False) if rare else (max(0.0, 1.1 * low - 0.1), 1.0, False)
+        return low / 1.5, min(1.0, max(1.5 * high, reach)), True
+    return (0.0, max(1.1 * high, reach), False) if rare else (max(0.0, 1.1 * low - 0.1), 1.0, False)
 
 
 def _tick_along(ax: Axes, which: Literal["x", "y"], curves: Sequence[Curve], log: bool | None = None) -> None:
@@ -314,6 +361,7 @@ def _tick_along(ax: Axes, which: Literal["x", "y"], curves: Sequence[Curve], log
     low, high, log = _shown(curves, log)
     axis = ax.xaxis if which == "x" else ax.yaxis
     ax.set(**{f"{which}lim": (low, high)})
+    axis.set_major_formatter(_percent)
     if (low, high) == (0.0, 1.0):
         axis.set_ticks(np.linspace(0, 1, 6))
         return
@@ -325,9 +373,14 @@ def _tick_along(ax: Axes, which: Literal["x", "y"], curves: Sequence[Curve], log
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     digits = (1, 2, 5) if high / low < 10 else (1, 3) if high / low < 100 else (1,)
     ticks = [digit * 10.0**power for power in powers for digit in digits]
-    axis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+    axis.set_major_formatter(_percent)
+    axis.set_label_text(f"{axis.get_label_text()}, log scale")
     axis.set_minor_formatter(NullFormatter())
     axis.set_ticks([tick for tick in ticks if low <= tick <= high])
+
+
+def _percent(share: float, _place: object = None) -> str:
+    return f"{100 * share:.4g}%"
 
 
 def _known(curve: Curve) -> Bool[ndarray, " B"]:
@@ -337,7 +390,7 @@ def _known(curve: Curve) -> Bool[ndarray, " B"]:
 
 
 def _areas(counts: Sequence[int]) -> Float[ndarray, " B"]:
-    shares = np.array(counts, dtype=np.float64) / max(*counts, 1)
+    shares = np.array(counts, dtype=np.float64) / max(sum(counts), 1)
     return 14 + 76 * shares
 
 
