@@ -17,7 +17,7 @@ from command_line import call
 
 OF_NUMBERS = {
     *("positive_class", "bins", "bootstrap", "level", "seed", "metric", "method", "confidence", "strict"),
-    *("calibration", "ood", "ood_score", "baseline", "baseline_metric", "every_row", "tolerance"),
+    *("calibration", "ood", "ood_score", "baseline", "baseline_metric", "every_row", "tolerance", "thresholds"),
 }
 """What is asked of predictions, however they were read."""
 OF_OUTPUT = {
@@ -41,7 +41,7 @@ OF_COLUMNS = {
     *("label_column", "prob_columns", "logit_columns", "weight_column", "group_column", "cluster", "bands")
 }
 READ_WHOLE = {"percent": True, "scale": "1:5", "kind": "binary", "annotations": "a.json"}
-REFUSED = {"format": "csv", "lm_score": "acc_norm", "iou": 0.7, "score_columns": ("a",)}
+REFUSED = {"format": "csv", "lm_score": "acc_norm", "iou": 0.7, "score_columns": ("a",), "sheet": "a"}
 OF_COMMANDS = {"labels", "images", "ignore_index", "by_group", "groups", "file", "files"}
 """Refused or heeded by the commands themselves, see below."""
 

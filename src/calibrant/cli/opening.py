@@ -70,6 +70,8 @@ def _needs_whole(path: Path, reading: Reading) -> str:
         raise InputError(f"{path} holds Parquet; leave out --format {reading.format}.")
     if reading.lm_score != Reading.lm_score:
         raise InputError(f"--lm-score is for logs of language models; {path} is none.")
+    if reading.sheet is not None:
+        raise InputError(f"--sheet is for workbooks; {path} is none.")
     if reading.iou != Reading.iou and reading.annotations is None:
         raise InputError("--iou is for COCO detections; leave it out, or name their --annotations.")
     if FREQUENCY in reading.bands:
