@@ -87,7 +87,7 @@ def test_new_answers_need_no_outcome(stated, tmp_path) -> None:
     code, maths = calibrant.load_predictions(tmp_path / "out.csv").confidence.tolist()
     assert code < 0.45 < 0.55 < maths
     refused = call("check", "new.csv", "--max-ece", "0.1", folder=tmp_path)
-    assert (refused.returncode, "without `correct`" in one_line(refused.stderr)) == (2, True)
+    assert (refused.returncode, "`correct` must be given" in one_line(refused.stderr)) == (2, True)
 
 
 def test_a_calibrator_of_confidences_is_for_confidences(stated, tmp_path) -> None:

@@ -213,7 +213,7 @@ def test_landscape_of_confidences(files) -> None:
     [
         (["landscape"], "the figure landscape needs a file: `calibrant figure landscape FILE`"),
         (["landscpe", "one.npz"], "there is no figure 'landscpe'; did you mean 'landscape'?"),
-        (["landscape", "one.npz", "-o", "x.gif"], "--out must end in .svg, .png, .pdf; got 'x.gif'"),
+        (["landscape", "one.npz", "-o", "x.gif"], "--out must end in .svg, .png or .pdf; got 'x.gif'"),
         (["landscape", "one.npz", "--objective", "auc"], '`--objective` must be one of "nll"'),
         (["landscape", "one.npz", "--label", "b"], "one.npz is multiclass"),
         (["landscape", "several.npz"], "has 3 labels per sample; choose one by --label: a, b, c, or 0 to 2"),

@@ -186,8 +186,8 @@ def test_an_evaluation_says_what_it_resampled(visits) -> None:
     assert names.clusters[::200] == ("p0", "p20")
     assert in_clusters(names, None) is names
     assert (found.settings.clusters, plain.settings.clusters, found.coverage) == (40, None, None)
-    assert any("within 40 clusters of 10 samples" in note for note in found.notes)
-    assert not any("independent" in note for note in found.notes)
+    assert any("the 40 clusters of 10 samples as the independent units" in note for note in found.notes)
+    assert not any("--cluster" in note for note in found.notes)
     assert any("--cluster" in note for note in plain.notes)
     for key in ("ece", "classwise_ece", "accuracy", "nll"):
         whole, single = (each.arms[0].metrics[key] for each in (found, plain))
