@@ -120,7 +120,7 @@ def test_failed_runs_are_shown_retried_and_pruned(tmp_path) -> None:
     [
         (("sweep", "grid.toml", "--where", "los=brier"), "there is no setting los; did you mean 'loss'?"),
         (("sweep", "grid.toml", "--engine", "poool"), "there is no engine 'poool'; did you mean 'pool'?"),
-        (("sweep", "digits-loses"), "Did you mean 'digits-losses'?"),
+        (("sweep", "digits-loses"), "nor the name of a grid; did you mean 'digits-losses'?"),
         (("runs", "nowhere"), "nowhere is not a store of runs"),
         (("runs", "store", "--where", "los=brier"), "there is no setting los; did you mean 'loss'?"),
         (("runs", "store", "--where", "seed"), 'must have the form "setting=value"'),
