@@ -19,7 +19,7 @@ OF_PROOFS = {"holds", "false", "with a condition", "answered"}
 
 @functools.cache
 def rows() -> pd.DataFrame:
-    return every_claim.every_test()
+    return studies.every_row()
 
 
 def page() -> str:

@@ -121,8 +121,9 @@ def claims() -> dict[str, str | bytes]:
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
     from papers import every_claim
+    from papers.studies import every_row
 
-    tests = every_claim.every_test()
+    tests = every_row()
     table, parquet = every_claim.download(tests), io.BytesIO()
     table.to_parquet(parquet, index=False)
     page = relinked(every_claim.page_text(tests), Path("papers/claims.md"), CLAIMS)
