@@ -121,9 +121,10 @@ def _by_one_metric(counted: pd.DataFrame) -> str:
 
 
 def experiments(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one paper's claims, in the order of its sections, with their studies."""
+    """Return one paper's claims that a setting tests, in the order of its sections, with their studies."""
     found = []
-    for _, of in rows.groupby("claim", sort=False):
+    tested = rows.claim.isin(rows.claim[rows.open.eq("")])
+    for _, of in rows[tested].groupby("claim", sort=False):
         links = ", ".join(f"[{name.replace('_', '-')}]({name}/page.md)" for name in of.study.unique())
         section = re.sub("^(section|appendix)s? ", "", of.section.iloc[0])
         found.append({"claim": of.text.iloc[0], "section": section, **told(of), "study": links})
