@@ -96,9 +96,10 @@ def relinked(markdown: str, own: Path, page: str, marked: str = "") -> str:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Link pages of ``docs`` to the studies' pages on the site."""
+    """Link pages of ``docs`` to the studies' pages on the site, and format what is folded."""
     uri = page.file.src_uri
-    return relinked(markdown, Path("docs") / uri, uri, "papers/")
+    linked = relinked(markdown, Path("docs") / uri, uri, "papers/")
+    return linked.replace("<details><summary>", "<details markdown><summary>")
 
 
 def on_files(files: Any, *, config: Any) -> Any:
