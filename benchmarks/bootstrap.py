@@ -20,6 +20,7 @@ from environment import environment, write
 from calibrant import Predictions
 from calibrant.evaluation.judging.measure import replicate
 from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.resampling.event_cells import BinnedEvents
 from calibrant.evaluation.resampling.null import draw_null
 from calibrant.evaluation.resampling.resamples import Resamples
 
@@ -55,7 +56,7 @@ def main() -> None:
     arguments = parser.parse_args()
     small = reduce_predictions(data(100, 10), NUM_BINS)
     replicate(small, NUM_BINS, Resamples(100, 2, (0,)))
-    draw_null(small.events[""][0], NUM_BINS, 2, (0,))
+    draw_null(BinnedEvents(small.events[""][0], NUM_BINS), 2, (0,))
     results: list[dict[str, object]] = []
     for num_samples, num_classes in SIZES:
         predictions = data(num_samples, num_classes)
@@ -75,7 +76,8 @@ def main() -> None:
                     lambda r=reduced, s=resamples: replicate(r, NUM_BINS, s), arguments.repeats
                 ),
                 "null": timed(
-                    lambda e=event: draw_null(e, NUM_BINS, arguments.resamples, (0,)), arguments.repeats
+                    lambda e=event: draw_null(BinnedEvents(e, NUM_BINS), arguments.resamples, (0,)),
+                    arguments.repeats,
                 ),
                 "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             }

@@ -98,7 +98,7 @@ def test_what_means_the_same_has_one_name() -> None:
 def test_flsd_is_better_where_cross_entropy_is_far_off() -> None:
     """As trained, in every study's settings, and only where the ECE of cross-entropy is above 6.5%."""
     seen = 0
-    for name in ("cifar10", "losses", "sst", "sum_or_mean", "texts"):
+    for name in ("cifar10", "losses", "sst", "sum_or_mean", "texts", "many_classes"):
         errors = studies.study(name).frames(content(name))["errors"]
         errors = errors[errors.metric.str.lower().eq("ece") & errors.stage.isin(["before", "as trained"])]
         places = [each for each in ("data", "images", "way", "convention") if each in errors]

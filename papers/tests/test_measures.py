@@ -38,6 +38,7 @@ from papers.human_posteriors.measure import JUDGEMENTS, Judged, Tried, focal_ans
 from papers.linear_model import measure as linear_model
 from papers.losses import run as losses
 from papers.losses.measure import BY_ECE, CALIBRATED, by_class
+from papers.many_classes.measure import CLASSES, of_the_map, of_the_theorem, trained
 from papers.properness.run import every_loss, row_of
 from papers.repeats.run import compared, sample_of
 from papers.runs import finished_runs
@@ -399,6 +400,20 @@ def test_theory_on_files(tmp_path) -> None:
     (found,) = theory_on_files(tmp_path)
     assert found["gammas"][0]["lowered"] > 0.05
     assert found["gammas"][0]["lowered"] == pytest.approx(confidence_change(logits, gamma=1).lowered)
+
+
+def test_heads_of_many_classes() -> None:
+    """A head fits separable classes; known posteriors are found to be against the two theorems."""
+    labels = torch.arange(CLASSES).repeat(20)
+    assert trained(5 * torch.eye(CLASSES)[labels], labels, "focal(gamma=3)", 12)[1] == 0
+    lowered, raised = [0.2, *[0.8 / 99] * 99], [0.9, *[0.1 / 99] * 99]
+    found = of_the_map(torch.tensor([lowered, raised, raised]).double(), torch.tensor([0, 0, 1]))
+    assert [round(found["lowered"][name], 3) for name in ("share", "top", "right")] == [0.333, 0.2, 1]
+    assert [round(found["raised"][name], 3) for name in ("share", "top", "right")] == [0.667, 0.9, 0.5]
+    assert found["lowered"]["mapped"] < 0.2
+    assert found["raised"]["mapped"] > 0.9
+    against = torch.tensor([[0.18, *[0.13] * 4, *[0.3 / 95] * 95], [0.7, *[0.3 / 99] * 99]]).double()
+    assert of_the_theorem(against)["further"] == 0.5
 
 
 def test_every_loss_has_a_row(monkeypatch) -> None:

@@ -10,7 +10,7 @@ from calibrant._math import binning, checks, large_tables
 from calibrant._math.binning import binned, width_column_sums
 from calibrant._math.checks import check_probs
 from calibrant._math.errors import InputError
-from calibrant._math.large_tables import column_width_sums, is_large, read_table, table_width_sums
+from calibrant._math.large_tables import is_large, large_width_sums, read_table
 
 NEVER = 1 << 60
 
@@ -63,8 +63,8 @@ def test_bins(dtype: torch.dtype, weighted: bool) -> None:
     weights = torch.rand(301, generator=torch.Generator().manual_seed(0)).double() if weighted else None
     several = torch.nn.functional.one_hot(labels, 5)
     for ours, args in (
-        (table_width_sums(probs, labels, 10, weights), (probs, labels)),
-        (table_width_sums(probs, several, 10, weights), (probs, several)),
+        (large_width_sums(probs, labels, 10, weights), (probs, labels)),
+        (large_width_sums(probs, several, 10, weights), (probs, several)),
     ):
         index = (edges[1:-1] < probs.double().unsqueeze(-1)).sum(-1)  # (N, C)
         occupied = torch.nn.functional.one_hot(index, 10).double()
@@ -77,7 +77,7 @@ def test_bins(dtype: torch.dtype, weighted: bool) -> None:
         for part, sums in zip(ours, expected, strict=True):
             assert torch.allclose(part, sums, rtol=0, atol=1e-12), args
     column = probs[:, 0].contiguous()
-    ours = column_width_sums(column, several[:, 0], 10, weights)
+    ours = large_width_sums(column, several[:, 0], 10, weights)
     assert torch.allclose(ours, torch.stack([sums[0] for sums in expected]), rtol=0, atol=1e-12)
 
 
@@ -89,7 +89,7 @@ def test_edges_belong_to_the_bin_below(num_bins: int) -> None:
     assert (inner * num_bins > torch.arange(1, num_bins)).any() == (num_bins != 10)
     above = torch.nextafter(inner, torch.ones_like(inner))
     for values, first in ((inner, 0), (above, 1)):
-        held = column_width_sums(values, torch.ones_like(values), num_bins, None)[0]
+        held = large_width_sums(values, torch.ones_like(values), num_bins, None)[0]
         expected = torch.zeros(num_bins, dtype=torch.float64)
         expected[first : first + num_bins - 1] = 1
         assert torch.equal(held, expected)
@@ -155,7 +155,7 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            found.append(column_width_sums(confidences, confidences > 0.5, 15, None))
+            found.append(large_width_sums(confidences, confidences > 0.5, 15, None))
     finally:
         torch.set_num_threads(before)
     assert torch.equal(found[0], found[1])
@@ -167,7 +167,7 @@ def test_large_tables_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     monkeypatch.setattr(checks, "read_table", lambda *args: taken.append("rows") or read_table(*args))
     monkeypatch.setattr(
-        binning, "table_width_sums", lambda *args: taken.append("table") or table_width_sums(*args)
+        binning, "large_width_sums", lambda *args: taken.append("table") or large_width_sums(*args)
     )
     probs, labels = table(torch.float32)
     check_probs(probs, labels)

@@ -59,7 +59,7 @@ def test_variance_by_cluster_is_that_of_all_cells(few_are_many) -> None:
 
     table = labelled_probs.LabelledProbs(GIVEN)
     codes = np.unique(DOCUMENTS, return_inverse=True)[1]
-    cells = ClassClusters(table, codes, np.ones((30, 1), bool))
+    cells = ClassClusters.of(table, codes, np.ones((30, 1), bool))
     found = variance_by_cluster(table, codes)
     np.testing.assert_allclose(found, cells.class_variance(np.arange(30)), atol=1e-12)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from calibrant._math.arrays import NEAR_EDGE, row_slices
 from calibrant._math.errors import InputError
-from calibrant._math.large_tables import LARGE_COLUMN, column_width_sums, is_large, table_width_sums
+from calibrant._math.large_tables import LARGE_COLUMN, is_large, large_width_sums
 from calibrant._math.shapes import Float, Int, Shaped
 
 Binning: TypeAlias = Literal["width", "mass", "mukhoti"]
@@ -56,6 +56,11 @@ def width_edges(num_bins: int, *, device: torch.device | None = None) -> Float[T
     return torch.arange(num_bins + 1, dtype=torch.float64, device=device) / num_bins
 
 
+def bin_of_scaled(scaled: Float[Tensor, "*shape"], num_bins: int) -> Float[Tensor, "*shape"]:
+    """Bin (i, i+1], the first closed at 0, of each confidence times ``num_bins``; in place."""
+    return scaled.ceil_().sub_(1).clamp_(0, num_bins - 1)
+
+
 def width_bin_index(confidences: Float[Tensor, "*shape"], num_bins: int) -> Int[Tensor, "*shape"]:
     """Bin of each confidence: (i/B, (i+1)/B], the first closed at 0."""
     flat = confidences.reshape(-1)
@@ -63,7 +68,7 @@ def width_bin_index(confidences: Float[Tensor, "*shape"], num_bins: int) -> Int[
     for part in row_slices(flat):
         values = flat[part].to(torch.float64)
         scaled = values * num_bins
-        found = index[part].copy_(scaled.ceil().sub_(1).clamp_(0, num_bins - 1))
+        found = index[part].copy_(bin_of_scaled(scaled.clone(), num_bins))
         # If rounding could put a value on the wrong side, compare it with the edges.
         near = scaled.sub_(scaled.round()).abs_() < NEAR_EDGE * num_bins
         if bool(near.any()):
@@ -106,7 +111,7 @@ def binned(
         return mukhoti_bin_sums(confidences, outcomes, num_bins, weights)
     edges, total = width_edges(num_bins, device=confidences.device), _total(confidences, weights)
     if is_large(confidences, LARGE_COLUMN):
-        return BinSums(edges, *column_width_sums(confidences, outcomes, num_bins, weights), total=total)
+        return BinSums(edges, *large_width_sums(confidences, outcomes, num_bins, weights), total=total)
     index = width_bin_index(confidences, num_bins)
     return BinSums(edges, *bin_sums(index, num_bins, confidences, outcomes, weights), total=total)
 
@@ -242,7 +247,7 @@ def width_column_sums(
 ) -> BinSums:
     edges, total = width_edges(num_bins, device=probs.device), _total(probs, weights)
     if is_large(probs):
-        return BinSums(edges, *table_width_sums(probs, labels, num_bins, weights), total=total)
+        return BinSums(edges, *large_width_sums(probs, labels, num_bins, weights), total=total)
     num_classes = probs.shape[1]
     size = num_classes * num_bins
     first_bin = torch.arange(num_classes, device=probs.device) * num_bins

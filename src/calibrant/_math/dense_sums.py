@@ -45,7 +45,6 @@ def add_positions(
     logits: bool,
     event: int,
     edges_of_cells: NDArray[np.float64],
-    bin_edges: NDArray[np.float64],
     batches: NDArray[np.int64],
     weights: NDArray[np.float64],
     groups: NDArray[np.int64],
@@ -69,7 +68,7 @@ def add_positions(
     the probabilities; one row ``(1, C)`` is only working space. ``events`` ``(P, 2)``, which may be empty, is
     filled with probability and outcome of positions with weight, as in the cells.
     """
-    num_cells, num_bins, num_classes = len(edges_of_cells) - 1, len(bin_edges) - 1, scores.shape[1]
+    num_cells, num_bins, num_classes = len(edges_of_cells) - 1, classes.shape[2], scores.shape[1]
     for p in range(len(labels)):
         label = labels[p]
         probs = read[p if len(read) > 1 else 0]

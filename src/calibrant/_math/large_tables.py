@@ -118,45 +118,30 @@ def _read_wide(table: np.ndarray, target: np.ndarray) -> TableFacts:
     return TableFacts(low, confidences.max(), max(furthest), *map(torch.from_numpy, (kept, correct)))
 
 
-def column_width_sums(
-    confidences: Float[Tensor, " N"],
+def large_width_sums(
+    probs: Float[Tensor, " N"] | Float[Tensor, "N C"],
     outcomes: Tensor,
     num_bins: int,
     weights: Float[Tensor, " N"] | None,
-) -> Float[Tensor, "3 {num_bins}"]:
-    from calibrant._math.table_kernels import width_sums  # compiled
+) -> Float[Tensor, "3 ... {num_bins}"]:
+    """Weights, weighted probabilities and weighted outcomes of bins of equal width, of every column.
 
-    values, happened = confidences.to(torch.float64).numpy(), outcomes.to(torch.float64).numpy()
-    mass = _mass(weights)
+    Outcomes are those of each probability, or of a table the classes ``(N,)``.
+    """
+    from calibrant._math.table_kernels import width_sums, width_sums_of_columns  # compiled
+
+    if probs.ndim == 1:
+        kernel, table, target = width_sums, probs.to(torch.float64), outcomes.to(torch.float64)
+    else:
+        kernel, table = width_sums_of_columns, probs
+        target = (outcomes if outcomes.ndim == 2 else outcomes[:, None]).contiguous()
+    values, happened = table.numpy(), target.numpy()
+    mass = np.ones(1) if weights is None else weights.numpy()
 
     def read(rows: slice) -> np.ndarray:
-        part = mass if len(mass) == 1 else mass[rows]
-        return width_sums(values[rows], happened[rows], part, num_bins)
+        return kernel(values[rows], happened[rows], mass if len(mass) == 1 else mass[rows], num_bins)
 
     return torch.from_numpy(sum(_in_slices(read, values)))
-
-
-def table_width_sums(
-    probs: Float[Tensor, "N C"],
-    labels: Int[Tensor, " N"] | Int[Tensor, "N C"],
-    num_bins: int,
-    weights: Float[Tensor, " N"] | None,
-) -> Float[Tensor, "3 C {num_bins}"]:
-    from calibrant._math.table_kernels import width_sums_of_columns  # compiled
-
-    table, mass = probs.numpy(), _mass(weights)
-    target = np.ascontiguousarray((labels if labels.ndim == 2 else labels[:, None]).numpy())
-
-    def read(rows: slice) -> np.ndarray:
-        return width_sums_of_columns(
-            table[rows], target[rows], mass if len(mass) == 1 else mass[rows], num_bins
-        )
-
-    return torch.from_numpy(sum(_in_slices(read, table)))
-
-
-def _mass(weights: Tensor | None) -> np.ndarray:
-    return np.ones(1) if weights is None else weights.numpy()
 
 
 def _in_slices(read: Callable[[slice], Any], table: np.ndarray) -> list[Any]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibrant._math.binning import REACHED, BinSums, bin_sums, mass_boundaries
+from calibrant._math.binning import REACHED, BinSums, bin_sums
 from calibrant._math.shapes import Float, Int, Shaped
 
 NUM_CELLS = 2**14
@@ -46,21 +46,16 @@ def sketch_bins(
     *,
     num_bins: int,
 ) -> BinSums:
-    reached, cell, _ = _boundaries(counts, num_bins)
+    reached, cell, targets = _boundaries(counts, num_bins)
     edges = _cell_edges().to(counts.device)
-    sums = (shared_out(counts, each, num_bins=num_bins) for each in (counts, confidences, outcomes))
-    return BinSums(torch.cat([edges[cell[:1]], edges[cell[1:] + 1]]), *sums, total=float(reached[-1]))
-
-
-def shared_out(
-    counts: Float[Tensor, " M"], sums: Float[Tensor, " M"], *, num_bins: int, whole: bool = False
-) -> Float[Tensor, " B"]:
-    """Sums of cells in bins of equal mass; ``whole``: bins hold whole samples, each counting one."""
-    reached, cell, targets = _boundaries(counts, num_bins, whole=whole)
     before = reached - counts  # (M,), the weight below each cell
     share = ((targets - before[cell]) / counts[cell].where(counts[cell] > 0, 1.0)).clamp(0, 1)
     share[0], share[-1] = 0.0, 1.0
-    return (sums.cumsum(dim=0)[cell] - (1 - share) * sums[cell]).diff()
+    sums = (
+        (each.cumsum(dim=0)[cell] - (1 - share) * each[cell]).diff()
+        for each in (counts, confidences, outcomes)
+    )
+    return BinSums(torch.cat([edges[cell[:1]], edges[cell[1:] + 1]]), *sums, total=float(reached[-1]))
 
 
 def sketch_error_bound(
@@ -80,12 +75,11 @@ def sketch_error_bound(
 
 
 def _boundaries(
-    counts: Tensor, num_bins: int, *, whole: bool = False
+    counts: Tensor, num_bins: int
 ) -> tuple[Float[Tensor, " M"], Int[Tensor, " {num_bins}+1"], Float[Tensor, " {num_bins}+1"]]:
     """Cumulative weight of cells, cell of each bin boundary, and weight below each boundary."""
     reached = counts.cumsum(dim=0)
     targets = torch.arange(num_bins + 1).to(counts) / num_bins * reached[-1]
-    targets = mass_boundaries(int(reached[-1]), num_bins).to(counts) if whole else targets
     cell = torch.searchsorted(reached, targets * REACHED)  # the tolerance of `mass_boundaries`
     cell[0] = int((counts > 0).to(torch.uint8).argmax())  # the first non-empty one
     return reached, cell, targets

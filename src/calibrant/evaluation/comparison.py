@@ -15,6 +15,7 @@ from calibrant.evaluation.arguments import (
     refuse_other_classes,
 )
 from calibrant.evaluation.fitting.split import is_cross_fitted
+from calibrant.evaluation.judging.at_limit import at_limit, error_models
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.measured_coverage import coverage_of
@@ -22,7 +23,6 @@ from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.procedure import Procedure, Progress, versions
 from calibrant.evaluation.quantities import ACCURACY, ECE, NLL, check_metrics
 from calibrant.evaluation.quantity import EVENT
-from calibrant.evaluation.resampling.at_limit import at_limit, error_models
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
 from calibrant.evaluation.source import DEALT_OTHERWISE, Judgeable, ModelSamples, in_same_clusters, samples_of
 from calibrant.evaluation.spread import Spread, here
@@ -294,14 +294,8 @@ def _by_chance(
 ) -> bool:
     """True if noise could explain one model's error, were its true error that of the best."""
     seen, procedure = apart
-    models = error_models(
-        "width l1",
-        seen[place].events[EVENT if metric == ECE.event_key else ""],
-        value,
-        num_bins=procedure.num_bins,
-        num_draws=procedure.num_draws,
-        seed=procedure.seed,
-    )
+    events = seen[place].events[EVENT if metric == ECE.event_key else ""]
+    models = error_models("width l1", events, value, procedure)
     drawn = at_limit(models, best, confidence=procedure.level)
     return not beyond_chance(drawn.p_value, procedure.level)
 

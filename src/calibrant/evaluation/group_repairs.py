@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError, without_warnings
+from calibrant._math.scores import FLOOR, negative_log_likelihoods, top_label
 from calibrant._math.simplex import log_softmax
 from calibrant.calibrators import build, fit_groups, multicalibrate
 from calibrant.calibrators.cohorts.multicalibration import EVERYONE, memberships
@@ -138,17 +140,13 @@ def _parts(predictions: Predictions, seed: int) -> tuple[Predictions, Prediction
 def _residuals(probs: Tensor, labels: Tensor) -> Vector:
     if probs.ndim == 1:
         return (probs - labels).numpy()
-    confidence, predicted = probs.max(dim=1)
-    return (confidence - (predicted == labels).to(torch.float64)).numpy()
+    top = top_label(probs, labels)
+    return (top.confidence - top.correct.to(torch.float64)).numpy()
 
 
 def _losses(probs: Tensor, labels: Tensor) -> Vector:
     """The negative log-likelihood of each sample; probabilities of zero count as 1e-12."""
-    if probs.ndim == 1:
-        right = torch.where(labels == 1, probs, 1 - probs)
-    else:
-        right = probs[torch.arange(len(probs)), labels.long()]
-    return -np.log(right.numpy().clip(1e-12))
+    return negative_log_likelihoods(probs, labels).clamp(max=-math.log(FLOOR)).numpy()
 
 
 def _mean(values: Vector, weights: Vector, level: float) -> Estimate:

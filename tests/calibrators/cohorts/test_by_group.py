@@ -141,7 +141,7 @@ def test_small_groups_are_warned_of() -> None:
         ({"unknown": "ignore"}, "`unknown` must be one of"),
         ({"calibrator": "temprature"}, "did you mean 'temperature'"),
         ({"logits": torch.full((6, 4), math.nan)}, "row 0"),
-        ({"calibrator": "platt"}, "all groups: `logits` must be"),
+        ({"calibrator": "platt"}, "all groups: platt needs log-odds"),
     ],
 )
 def test_refusals(change: dict[str, Any], message: str) -> None:

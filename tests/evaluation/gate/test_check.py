@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from calibrant.evaluation import check
-from calibrant.evaluation.resampling.at_limit import at_limit, error_models
+from calibrant.evaluation.judging.at_limit import at_limit, error_models
+from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Events
 from calibrant.predictions import Predictions
 
@@ -57,8 +58,9 @@ def test_the_model_at_the_limit_is_at_the_limit() -> None:
     rng = np.random.default_rng(1)
     stated = np.round(rng.uniform(size=100_000), 3)
     event = Events(stated, (rng.random(100_000) < stated**2).astype(float), rng.uniform(0.5, 2, 100_000))
+    procedure = Procedure(kind="binary", num_bins=15, num_resamples=2, num_draws=20, level=0.95, seed=0)
     for error in ("width l1", "mass l1", "smooth"):
-        models = error_models(error, [event], 0.16, num_bins=15, num_draws=20, seed=0)
+        models = error_models(error, [event], 0.16, procedure)
         drawn = at_limit(models, 0.05, confidence=0.9)
         assert drawn.mean == pytest.approx(0.05, abs=0.004)  # sampling noise of 1e5
         assert drawn.p_value == 1 / 21

@@ -10,14 +10,16 @@ from scipy.stats import binom
 
 from calibrant.evaluation import check
 from calibrant.evaluation.gate.limits_and_baseline import UndetectedError, missed_accuracy, undetected
-from calibrant.evaluation.resampling.at_limit import AtLimitKernel, error_models
+from calibrant.evaluation.judging.at_limit import AtLimitKernel, error_models
+from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Events
 from calibrant.predictions import Predictions
 
 
 def missed_error(error: AtLimitKernel, events: list[Events], limit: float) -> UndetectedError | None:
     """The worst model that would pass; the error found does not matter."""
-    models = error_models(error, events, 0.0, num_bins=15, num_draws=1000, seed=0)
+    procedure = Procedure(kind="binary", num_bins=15, num_resamples=2, num_draws=1000, level=0.95, seed=0)
+    models = error_models(error, events, 0.0, procedure)
     return undetected(models, limit, confidence=0.95)
 
 

@@ -19,6 +19,7 @@ from calibrant.evaluation.judging.diagrams import (
     selection,
     shapes_of,
 )
+from calibrant.evaluation.resampling.event_cells import BinnedEvents
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import wilson_interval
 from calibrant.evaluation.resampling.kernels import isotonic_curves
@@ -178,7 +179,7 @@ def test_top_labels_and_weights() -> None:
 
 def curve_of(given: Events, num_bins: int = 15, *, level: float = 0.95, num_draws: int = 400) -> Curve:
     """The diagram of some events with its band."""
-    drawn = draw_null(given, num_bins, num_draws, (0,))
+    drawn = draw_null(BinnedEvents(given, num_bins), num_draws, (0,))
     return reliability_curve("top label", given, drawn.outcomes, num_bins, level)
 
 
@@ -255,7 +256,7 @@ def test_bins_of_equal_mass_where_one_of_equal_width_holds_nearly_all(rng, digit
     given = rare_events(rng, 3000, digits=digits)
     assert is_uneven(given, 15)
     assert not is_uneven(calibrated_events(rng, 3000), 15)
-    drawn = draw_null(given, 15, 200, (0,))
+    drawn = draw_null(BinnedEvents(given, 15), 200, (0,))
     found = reliability_curve("positive class", given, drawn.outcomes_by_mass, 15, 0.95, by_mass=True)
     assert sum(found.counts) == pytest.approx(3000, abs=8)
     assert max(found.counts) - min(found.counts) <= 1

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from calibrant._math.lipschitz import lipschitz_values
+from calibrant.evaluation.judging.at_limit import OutcomeErrors
 from calibrant.evaluation.judging.noise import NUM_POINTS, coarse_smooth_noise
-from calibrant.evaluation.resampling.at_limit import OutcomeErrors
+from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.event_cells import MOST_POINTS, NUM_CELLS, BinnedEvents, ScoreCells
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.null import draw_null, noise_of
@@ -24,7 +25,7 @@ def test_little_is_lost(weighted) -> None:
         rng.exponential(size=3000) if weighted else None,
     )
     places = [BinnedEvents(given, 15)]
-    drawn = [draw_null(places[0], 15, 50, (0,), num_kept=50)]
+    drawn = [draw_null(places[0], 50, (0,), num_kept=50)]
     fine, noise = noise_of(places, drawn, "smooth")
     coarse, merged = coarse_smooth_noise(places, drawn)
     assert coarse.num_cells <= NUM_POINTS < fine.num_cells
@@ -40,7 +41,7 @@ def test_little_is_lost(weighted) -> None:
 def test_few_points_stay() -> None:
     stated = np.linspace(0.1, 0.9, NUM_POINTS)
     places = [BinnedEvents(Events(stated, (stated > 0.4).astype(float)), 15)]
-    drawn = [draw_null(places[0], 15, 5, (0,), num_kept=5)]
+    drawn = [draw_null(places[0], 5, (0,), num_kept=5)]
     np.testing.assert_array_equal(coarse_smooth_noise(places, drawn)[1], noise_of(places, drawn, "smooth")[1])
 
 
@@ -81,7 +82,8 @@ def test_cells_of_weight_zero_have_a_place() -> None:
 def at_limit(stated: list[float], outcomes: list[float], limit: float, *, num_bins: int) -> np.ndarray:
     """The probabilities of a model at the limit, with the gaps found."""
     event = Events(np.array(stated), np.array(outcomes))
-    models = OutcomeErrors("width l1", [event], 0.0, num_bins=num_bins, num_draws=2, seed=0)
+    procedure = Procedure(kind="binary", num_bins=num_bins, num_resamples=2, num_draws=2, level=0.95, seed=0)
+    models = OutcomeErrors("width l1", [event], 0.0, procedure)
     return models.stated + models.at(limit, models.gaps())
 
 

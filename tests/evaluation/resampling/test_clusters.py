@@ -36,7 +36,7 @@ def alone(events: Events) -> Events:
 def p_value(events: Events) -> float:
     """Of the ECE over five bins, by 99 draws."""
     cells = BinnedEvents(events, 5)
-    drawn = draw_null(cells, 5, 99, (0,)).errors["width l1"]
+    drawn = draw_null(cells, 99, (0,)).errors["width l1"]
     return (1 + int((drawn >= cells.cells("width l1").observed - 1e-12).sum())) / 100
 
 
@@ -48,7 +48,7 @@ def test_the_noise_has_the_covariance_of_whole_clusters() -> None:
     stated = rng.uniform(0.2, 0.8, num)
     events = Events(stated, (rng.random(num) < 1 / (1 + np.exp(-2 * shift))).astype(float), None, codes)
     cells = BinnedEvents(events, 3)
-    drawn = draw_null(cells, 3, 1500, (0,), num_kept=1500).sums[:, :3]
+    drawn = draw_null(cells, 1500, (0,), num_kept=1500).sums[:, :3]
     totals = np.zeros((60, 3))
     np.add.at(totals, (codes, np.minimum((stated * 3).astype(int), 2)), events.outcomes - stated)
     expected = totals.T @ totals / num**2
@@ -77,7 +77,7 @@ def test_true_errors_of_patients_are_covered() -> None:
         given = patients(rng, 150, 20, 1.6)
         for clustered in held:
             places = [BinnedEvents(given if clustered else alone(given), 15)]
-            drawn = [draw_null(places[0], 15, 300, (0,), num_kept=300)]
+            drawn = [draw_null(places[0], 300, (0,), num_kept=300)]
             found = invert(*noise_of(places, drawn, "width l1"), 0.95)
             held[clustered] += found.low <= error <= found.high
     assert held[True] >= 53
@@ -88,7 +88,7 @@ def test_a_rare_event_that_has_not_happened_keeps_its_noise() -> None:
     """Residuals of a bin without events say next to nothing of its noise: independent draws fill it up."""
     stated = np.full(300, 0.001)
     cells = BinnedEvents(Events(stated, np.zeros(300), None, np.repeat(np.arange(100), 3)), 5)
-    drawn = draw_null(cells, 5, 2000, (0,), num_kept=2000).sums[:, 0]
+    drawn = draw_null(cells, 2000, (0,), num_kept=2000).sums[:, 0]
     assert drawn.std() == pytest.approx(np.sqrt(0.3 * 0.999) / 300, rel=0.15)
 
 
@@ -97,7 +97,7 @@ def test_gaps_are_taken_from_the_residuals_before_signs_are_drawn() -> None:
     rng = np.random.default_rng(3)
     given = patients(rng, 200, 5, 3.0)
     places = [BinnedEvents(given, 4)]
-    drawn = [draw_null(places[0], 4, 3000, (0,), num_kept=3000)]
+    drawn = [draw_null(places[0], 3000, (0,), num_kept=3000)]
     for kernel in ("width l1", "smooth"):
         cells, noise = noise_of(places, drawn, kernel)
         sums = clustered_sums(cells, noise, cells.gaps, np.zeros(noise.shape, np.float32))

@@ -36,7 +36,7 @@ def events(rng: np.random.Generator, num: int, factor: float) -> tuple[Events, E
 def interval(given: Events, kernel: Kernel, num_draws: int = 200, seed: int = 0) -> tuple[Inverted, float]:
     """The interval and the p-value against calibration, from the same draws."""
     cells = BinnedEvents(given, 15)
-    drawn = draw_null(cells, 15, num_draws, (seed,), num_kept=num_draws)
+    drawn = draw_null(cells, num_draws, (seed,), num_kept=num_draws)
     part = cells.cells(kernel)
     noise = np.ascontiguousarray(drawn.sums[:, cells.rows(BIN_KINDS[kernel])])
     p_value = (1 + int((part.error(noise) >= part.observed - 1e-12).sum())) / (1 + num_draws)
@@ -55,7 +55,7 @@ def test_zero_is_left_out_exactly_where_the_error_is_beyond_chance(kernel) -> No
         seen.add(found.low > 0)
     assert seen == {True, False}
     cells = BinnedEvents(events(np.random.default_rng(4), 120, 1.0)[0], 15)
-    drawn = draw_null(cells, 15, 50, (0,), num_kept=50)
+    drawn = draw_null(cells, 50, (0,), num_kept=50)
     noise = np.ascontiguousarray(drawn.sums[:, cells.rows(BIN_KINDS[kernel])])
     low = [invert(cells.cells(kernel), noise, 0.95, real=real).low for real in (True, False)]
     assert low[0] > 0 == low[1]  # also where the draws of the search do not say so, but others called it real
@@ -203,7 +203,7 @@ def test_a_rare_bin_may_hide_any_gap() -> None:
     def high(extra: list[float]) -> float:
         given = Events(np.append(np.full(2000, 0.9), extra), np.append(outcomes, np.ones(len(extra))))
         place = BinnedEvents(given, 15)
-        draws = draw_null(place, 15, 99, (0,), num_kept=99)
+        draws = draw_null(place, 99, (0,), num_kept=99)
         sums = np.ascontiguousarray(draws.sums[:, place.rows("width")])
         return invert(place.cells("width max"), sums, 0.95).high
 
@@ -214,7 +214,7 @@ def test_a_rare_bin_may_hide_any_gap() -> None:
 def test_clusters_count_as_fewer_samples() -> None:
     given = Events(np.full(60, 0.5), np.repeat([1.0, 0.0, 0.0], 20), clusters=np.repeat(np.arange(6), 10))
     place = BinnedEvents(given, 15)
-    draws = draw_null(place, 15, 20, (0,), num_kept=20)
+    draws = draw_null(place, 20, (0,), num_kept=20)
     clustered = replace(place.cells("width max"), clustered=draws.clustered["width"])
     alone = replace(clustered, clustered=None)
     assert np.abs(widest_gaps(clustered, 0.95)).max() > np.abs(widest_gaps(alone, 0.95)).max() + 0.1

@@ -46,7 +46,7 @@ def test_the_bins_of_the_draws_are_those_of_the_metrics(rng, ties, weighted) -> 
 def test_one_bin_has_a_closed_form(rng) -> None:
     """With one bin the error is the absolute mean residual: half-normal; |z| < 4, and 2 % for the limit."""
     given = events(rng, 2000)
-    draws = draw_null(given, 1, 4000, (0,)).errors["width l1"]
+    draws = draw_null(BinnedEvents(given, 1), 4000, (0,)).errors["width l1"]
     spread = math.sqrt((given.confidences * (1 - given.confidences)).sum()) / 2000
     mean = spread * math.sqrt(2 / math.pi)
     assert abs(draws.mean() - mean) < 4 * spread * math.sqrt(1 - 2 / math.pi) / math.sqrt(4000)
@@ -57,7 +57,7 @@ def test_one_bin_has_a_closed_form(rng) -> None:
 def test_smooth_errors_of_the_draws(rng, weighted) -> None:
     """Samples of their own, drawn again from the same stream, have the smooth errors of the draws."""
     given = events(rng, 60, weighted=weighted)
-    draws = draw_null(given, 5, 20, (3,))
+    draws = draw_null(BinnedEvents(given, 5), 20, (3,))
     ranked = np.argsort(given.confidences)
     uniform = np.random.Generator(np.random.SFC64((3,))).random((60, 20), dtype=np.float32)
     outcomes = (uniform >= 1 - given.confidences[ranked, None]).astype(float)
@@ -72,7 +72,7 @@ def test_draws_of_groups_are_those_of_single_samples(rng, ties, weighted) -> Non
     """Drawn as numbers of groups or one by one, errors have the same law: first two moments, |z| < 4.5."""
     given = events(rng, 1500, ties=ties, weighted=weighted)
     total = 1500 if given.weights is None else given.weights.sum()
-    draws = draw_null(given, 5, 4000, (3,))
+    draws = draw_null(BinnedEvents(given, 5), 4000, (3,))
     outcomes = rng.random((4000, 1500)) < given.confidences
     plain = np.abs(bin_matrix(given, 5) @ (outcomes - given.confidences).T) / total
     for ours, theirs in (
@@ -90,7 +90,7 @@ def test_p_values_of_calibrated_models_are_uniform() -> None:
     found = {"ece": [], "adaptive_ece": [], "smce": []}
     for model in range(num_models):
         given = events(np.random.default_rng(model), 250)
-        draws = draw_null(given, 10, num_draws, (model,))
+        draws = draw_null(BinnedEvents(given, 10), num_draws, (model,))
         errors = np.abs(bin_matrix(given, 10) @ (given.outcomes - given.confidences)) / 250
         for name, observed, null in (
             ("ece", errors[:10].sum(), draws.errors["width l1"]),
@@ -111,7 +111,7 @@ def test_the_uniformity_check_bites() -> None:
     for model in range(50):
         honest = events(np.random.default_rng(model), 250)
         boastful = Events(np.minimum(1, honest.confidences + 0.08), honest.outcomes)
-        draws = draw_null(boastful, 10, 199, (model,))
+        draws = draw_null(BinnedEvents(boastful, 10), 199, (model,))
         errors = np.abs(bin_matrix(boastful, 10) @ (boastful.outcomes - boastful.confidences)) / 250
         small += null_error("ece", errors[:10].sum(), draws.errors["width l1"], 0.95).p_value < 0.2
     assert small > 40
@@ -124,7 +124,7 @@ def test_the_p_value_counts_the_observation_itself() -> None:
     assert null_error("ece", 0.3, draws, 0.95).p_value == pytest.approx(3 / 5)
     assert null_error("ece", 0.0, draws, 0.95).p_value == pytest.approx(1.0)
     # Confidences of one are always right when drawn: the error by chance is exactly zero.
-    draws = draw_null(Events(np.ones(30), np.ones(30)), 15, 50, (0,))
+    draws = draw_null(BinnedEvents(Events(np.ones(30), np.ones(30)), 15), 50, (0,))
     assert draws.errors["width l1"].max() == 0
     assert draws.errors["mass l1"].max() == 0
     assert draws.errors["smooth"].max() == 0
@@ -132,7 +132,9 @@ def test_the_p_value_counts_the_observation_itself() -> None:
 
 def test_draws_depend_on_the_seed_alone(rng) -> None:
     given = events(rng, 100)
-    first, again, other = (draw_null(given, 5, 20, (seed,)).errors["width l1"].tolist() for seed in (1, 1, 2))
+    first, again, other = (
+        draw_null(BinnedEvents(given, 5), 20, (seed,)).errors["width l1"].tolist() for seed in (1, 1, 2)
+    )
     assert first == again
     assert first != other
 
@@ -169,7 +171,7 @@ def few(num_draws: int) -> tuple[ResidualSums, Matrix]:
     """Two bins that expect 0.6 and 1.2 events, one that expects one that is none, and one of many."""
     stated = np.repeat([0.03, 0.12, 0.95, 0.5], [20, 10, 20, 100])
     cells = BinnedEvents(Events(stated, np.zeros(150)), 10)
-    drawn = draw_null(cells, 10, num_draws, (0,), num_kept=num_draws)
+    drawn = draw_null(cells, num_draws, (0,), num_kept=num_draws)
     return cells.cells("width l1"), np.ascontiguousarray(drawn.sums[:, cells.rows("width")])
 
 

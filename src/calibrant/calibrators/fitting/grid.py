@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant._math.binning import REACHED, mass_boundaries
+from calibrant._math.binning import REACHED, bin_of_scaled, mass_boundaries
 from calibrant._math.errors import InputError
 from calibrant._math.newton import Vector
 from calibrant._math.shapes import Float, Int
@@ -288,7 +288,7 @@ class TiedSamples:
     def width_errors(self, log_odds: Float[Tensor, "J G"]) -> Float[Tensor, " J"]:
         confidences = log_odds.sigmoid()
         # Edges in float32 suffice: this only selects points for the exact error.
-        bins = (confidences * NUM_BINS).ceil_().sub_(1).clamp_(0, NUM_BINS - 1).to(torch.int64)
+        bins = bin_of_scaled(confidences * NUM_BINS, NUM_BINS).to(torch.int64)
         bins += NUM_BINS * torch.arange(len(bins))[:, None]
         residuals = torch.addcmul(self.outcomes, self.sizes, confidences.to(torch.float64), value=-1)
         sums = torch.bincount(bins.view(-1), residuals.view(-1), minlength=NUM_BINS * len(bins))

@@ -37,6 +37,7 @@ from calibrant._math.dense_sums import (
 from calibrant._math.errors import InputError
 from calibrant._math.threads import one_thread
 from calibrant.calibrators import Calibrator
+from calibrant.evaluation.judging.class_table import ClassBins, ClassClusters, class_rows
 from calibrant.evaluation.judging.reduce import (
     OFFSETS,
     WHY_MISSING,
@@ -48,12 +49,9 @@ from calibrant.evaluation.judging.reduce import (
 )
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import EVENT, HIGH_CONFIDENCE, ClassErrors, ClassRanks, EventError, Samples
-from calibrant.evaluation.resampling.clustered_noise import SignedSums
-from calibrant.evaluation.resampling.clusters import Clustered
-from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores, class_tilts
-from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel, ResidualSums
+from calibrant.evaluation.resampling.drawn_labels import ClassNull
+from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
-from calibrant.evaluation.resampling.null import num_noise
 from calibrant.evaluation.resampling.resamples import Counts, divide
 from calibrant.evaluation.result import ClassRow, Kind
 from calibrant.evaluation.samples import ArmSamples
@@ -78,7 +76,7 @@ def num_even(num_bins: int) -> int:
 @cache
 def edges_of_cells(num_bins: int) -> Vector:
     """Edges of the confidence cells; they include bin edges and the threshold of high confidence."""
-    bins = np.arange(1, num_bins) / num_bins
+    bins = width_edges(num_bins).numpy()[1:-1]
     sure = round(1 - HIGH_CONFIDENCE, 9), HIGH_CONFIDENCE  # of an event, cells mirror each other
     return cell_edges(num_even(num_bins), np.append(bins, sure))
 
@@ -193,7 +191,11 @@ class Sums(SumsOfParts):
         classes = _Classes(self.of_classes(), self.agreement, images, cells)
         for each in known:
             if isinstance(each.computed, ClassErrors):
-                values[each.key] = values[ECE.event_key] if self.event else float(classes.errors.mean())
+                values[each.key] = (
+                    values[ECE.event_key]
+                    if self.event
+                    else float(classes.bins.calibration_error("l1").mean())
+                )
             elif isinstance(each.computed, ClassRanks):
                 reasons[each.key] = self.no_ranks
             elif isinstance(each.computed, EventError) and each.computed.estimates is not None:
@@ -272,10 +274,6 @@ class _Classes:
         return BinSums(width_edges(self.sums.shape[2]), *parts, total=self.total)
 
     @property
-    def errors(self) -> Vector:
-        return self.bins.calibration_error("l1").numpy()
-
-    @property
     def residuals(self) -> Matrix:
         """Residuals of each image or batch ``(G, C, B)``."""
         return self.sums[..., 2] - self.sums[..., 1]
@@ -291,21 +289,8 @@ class _Classes:
         return found
 
     def rows(self, names: tuple[str, ...]) -> tuple[ClassRow, ...]:
-        total, errors = self.total, self.errors.tolist()
         right, numbers = self.agreement[:, 3], self.agreement[:, 4]
-        stated, occurs = (each.numpy().sum(axis=1) for each in (self.bins.confidences, self.bins.outcomes))
-        return tuple(
-            ClassRow(
-                name=name,
-                count=int(numbers[k]),
-                mean_probability=float(stated[k]) / total,
-                prevalence=float(occurs[k]) / total,
-                ece=errors[k],
-                auroc=None,
-                accuracy=None if occurs[k] == 0 else float(right[k] / occurs[k]),
-            )
-            for k, name in enumerate(names)
-        )
+        return class_rows(names, self.bins, numbers, right, [None] * self.num_classes)
 
     def resampled(self, counts: Counts) -> Vector:
         """The class-wise error of each resample, for counts ``(r, n)`` of rows."""
@@ -319,53 +304,17 @@ class _Classes:
         """Null distribution of the classes, by random signs of whole images."""
         from scipy.sparse import csr_array
 
-        total, num_classes = self.total, self.num_classes
-        all_counts, all_stated, outcomes = (
-            each.numpy() for each in (self.bins.counts, self.bins.confidences, self.bins.outcomes)
-        )
-        filled = all_counts > 0
-        residuals, masses = (each[:, filled].T for each in (self.residuals, self.sums[..., 0]))  # (M, G)
-        counts, stated, place = all_counts[filled], all_stated[filled], np.arange(filled.sum())
-        mean = stated / counts
-        share = float(self.cells[:, SQUARES].sum() / self.cells[:, COUNT].sum())  # per unit of weight
-        squares = share * counts
-        variance = squares * mean * (1 - mean)
-        starts: Indices = np.append(0, np.cumsum(filled.sum(axis=1))[:-1])
-        expected, occurs = all_stated.sum(axis=1), outcomes.sum(axis=1)
-        totals = np.add.reduceat(residuals, starts, axis=0)
-        spread = np.maximum(self.agreement[:num_classes, 2], (totals**2).sum(axis=1))
+        share = float(self.cells[:, SQUARES].sum() / self.cells[:, COUNT].sum())
+        bins = ClassBins(self.bins, share)
+        sums = (each[:, bins.filled].T for each in (self.residuals, self.sums[..., 0]))  # (M, G)
+        clusters = ClassClusters(*map(csr_array, sums))
+        spread = np.maximum(self.agreement[: self.num_classes, 2], clusters.class_variance(bins.starts))
+        variance = bins.cells().variance * self.total**2
+        of_clusters = np.asarray(clusters.residuals.power(2).sum(axis=1)).ravel()
         rng = np.random.default_rng((*seed, 11))
-        noise = np.sqrt(variance)[:, None] * rng.standard_normal((len(variance), num_draws))
-        drawn, signs = SignedSums(csr_array(residuals), variance, seed).draw(noise)
-        tilts = class_tilts(np.maximum(variance, (residuals**2).sum(axis=1)), mean, starts, expected)[:, None]
-        steep = np.abs(np.add.reduceat(tilts * drawn, starts)).max(axis=0)
-        steepest = float(np.abs(np.add.reduceat(tilts * residuals, starts).sum(axis=1)).max())
-        far = class_scores(np.add.reduceat(drawn + stated[:, None], starts), expected, spread)
-        kept = num_noise(len(counts), num_draws, level)
-        drawn_masses = (masses @ signs[:, :kept]).T / total
-        places = ResidualSums(
-            cell=place,
-            bin=place,
-            mass=counts / total,
-            residual=residuals.sum(axis=1) / total,
-            variance=variance / total**2,
-            tilt=squares * (1 - 2 * mean) / total**2,
-            squares=squares / total**2,
-            num_cells=len(counts),
-            num_bins=len(counts),
-            total_squares=share / total,
-            error=lambda each: np.abs(each).sum(axis=1) / num_classes,
-            clustered=Clustered.of(csr_array(residuals / total), csr_array(masses / total), drawn_masses),
-        )
-        return ClassNull(
-            scores=class_scores(occurs, expected, spread),
-            deviations=np.sqrt(spread) / total,
-            farthest=np.abs(far).max(axis=0),
-            steepest=(steepest, steep),
-            errors=np.abs(drawn).sum(axis=0) / (num_classes * total),
-            cells=places,
-            noise=drawn[:, :kept].T / total,
-        )
+        drawn = np.sqrt(variance)[:, None] * rng.standard_normal((len(variance), num_draws))
+        draws = [(drawn, drawn)]
+        return bins.null(draws, spread, num_draws, seed, level, clusters, np.maximum(variance, of_clusters))
 
 
 POSITIONS = 1 << 15  # of a block
@@ -473,7 +422,6 @@ def add_scores(
         logits or calibrator is not None,
         ANSWER if answers else ONE_EVENT if num_classes == 2 else CLASSES,
         edges_of_cells(num_bins),
-        np.arange(num_bins + 1) / num_bins,
         batches,
         np.ones(len(labels)) if weights is None else weights,
         groups[0],

@@ -48,7 +48,7 @@ def check(
     The test samples are checked, or all samples if there is no test split; nothing is calibrated. A value
     within its limit passes. A value beyond it fails if a model exactly at the limit would show less on a
     sample of this size with probability ``confidence``. For calibration errors, this is tested by draws from
-    such a model (see :func:`~calibrant.evaluation.resampling.at_limit.at_limit`): they are biased, and
+    such a model (see :func:`~calibrant.evaluation.judging.at_limit.at_limit`): they are biased, and
     an interval around them would blame the bias on the model. Accuracy uses the binomial distribution, other
     means a one-sided bootstrap bound. A value that noise could explain passes; with ``strict`` it fails.
 

@@ -12,19 +12,19 @@ import numpy as np
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.gate.result import Check, Outcome
-from calibrant.evaluation.judging.measure import Measured, change, main_events, measure
-from calibrant.evaluation.judging.noise import Noise, draw_noise
-from calibrant.evaluation.phrases import decimals_apart, number
-from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities import ECE, NLL, with_gate
-from calibrant.evaluation.quantity import EVENT, Gate, Kind, Quantity
-from calibrant.evaluation.resampling.at_limit import (
+from calibrant.evaluation.judging.at_limit import (
     AtLimit,
     AtLimitKernel,
     ErrorModels,
     at_limit,
     error_models,
 )
+from calibrant.evaluation.judging.measure import Measured, change, main_events, measure
+from calibrant.evaluation.judging.noise import Noise, draw_noise
+from calibrant.evaluation.phrases import decimals_apart, number
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.quantities import ECE, NLL, with_gate
+from calibrant.evaluation.quantity import EVENT, Gate, Kind, Quantity
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import highest_share, too_few
 from calibrant.evaluation.resampling.null import ROUNDING
@@ -350,19 +350,10 @@ class CheckedSamples:
         """Models to draw errors from; ``None`` for means, and for classes known only by their sums."""
         procedure, found = self._procedure, self._reduced.values.get(asked.form.key, 0.0)
         if asked.of_classes and self._reduced.class_table is not None:
-            return self._reduced.class_table.error_models(
-                found, num_draws=procedure.num_draws, confidence=self._confidence, seed=procedure.seed
-            )
+            return self._reduced.class_table.error_models(found, procedure)
         if asked.kernel is None:
             return None
-        return error_models(
-            asked.kernel,
-            self._reduced.events[asked.prefix],
-            found,
-            num_bins=procedure.num_bins,
-            num_draws=procedure.num_draws,
-            seed=procedure.seed,
-        )
+        return error_models(asked.kernel, self._reduced.events[asked.prefix], found, procedure)
 
     def _against_chance(self, asked: GatedQuantity) -> AtLimit:
         errors, null = self._noise.errors(asked.form), self._noise.null(asked.form)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.binning import BinSums, width_bin_index
+from calibrant.evaluation.judging.at_limit import MOST_GAPS, ClusteredError, ErrorModels
 from calibrant.evaluation.judging.labelled_probs import LabelledProbs
-from calibrant.evaluation.resampling.at_limit import MOST_GAPS, ClusteredError, ErrorModels
+from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import Clustered, cluster_totals, indicator
 from calibrant.evaluation.resampling.drawn_labels import (
@@ -29,6 +30,7 @@ from calibrant.evaluation.resampling.event_cells import ResidualSums
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.null import NullDraws, num_noise
 from calibrant.evaluation.resampling.resamples import Stream, stream_seed
+from calibrant.evaluation.result import ClassRow
 
 STEPS = 40  # of a search by false position, which takes four to eight
 NEAR = 1e-6  # of the limit, as a share of it
@@ -64,99 +66,35 @@ class ClassTable:
 
     def null(self, num_draws: int, seed: tuple[int, ...], level: float) -> ClassNull:
         """Null distribution of the classes, from labels drawn per row; rows read once are not drawn."""
-        stated, variance = self.sums.confidences.numpy(), self.variance.numpy()
-        expected, occurs = stated.sum(axis=1), self.sums.outcomes.sum(1).numpy()
-        total, clusters = self.sums.total, None
+        variance, clusters = self.variance.numpy(), None
         if self.clusters is not None and self.table.one_pass:
             variance = np.maximum(variance, variance_by_cluster(self.table, self.clusters))
         elif self.clusters is not None:
-            clusters = ClassClusters(self.table, self.clusters, self._filled)
-            variance = np.maximum(variance, clusters.class_variance(self._starts()))
-        found = ClassNull(
-            scores=class_scores(occurs, expected, variance), deviations=np.sqrt(variance) / total
-        )
+            clusters = ClassClusters.of(self.table, self.clusters, self.bins.filled)
+            variance = np.maximum(variance, clusters.class_variance(self.bins.starts))
         if self.table.one_pass:
-            return found
-        cells, starts = self._cells(), self._starts()
-        num_kept = num_noise(cells.num_cells, num_draws, level)
-        there = stated[self._filled][:, None]
-        independent = cells.variance * total**2
-        mean = there[:, 0] / self.sums.counts.numpy()[self._filled]
-        tilts = class_tilts(independent, mean, starts, expected)
-        signed = None if clusters is None else SignedSums(clusters.residuals, independent, seed)
-        farthest: list[Vector] = []
-        steepest: list[Vector] = []
-        errors: list[Vector] = []
-        noise: list[Matrix] = []
-        masses: list[Matrix] = []
-        for drawn in self._draw(None, num_draws, seed):
-            if clusters is not None and signed is not None:
-                moved, signs = signed.draw(drawn - there)
-                drawn[:] = moved + there
-                if num_kept:
-                    masses.append((clusters.masses @ signs[:, :num_kept]).T)
-            farthest.append(farthest_scores(np.add.reduceat(drawn, starts), expected, variance))
-            errors.append(self._errors(drawn))  # of the residuals, which are left where they were drawn
-            steepest.append(np.abs(np.add.reduceat(tilts[:, None] * drawn, starts)).max(axis=0))
-            if num_kept:
-                noise.append(drawn[:, :num_kept].T / total)
-                num_kept -= len(noise[-1])
-        if clusters is not None:
-            of_clusters = clusters.residuals / total, clusters.masses / total
-            cells = replace(cells, clustered=Clustered.of(*of_clusters, np.concatenate(masses) / total))
-        steep = float(np.abs(np.add.reduceat(tilts * cells.residual * total, starts)).max())
-        return replace(
-            found,
-            farthest=np.concatenate(farthest),
-            steepest=(steep, np.concatenate(steepest)),
-            errors=np.concatenate(errors),
-            cells=cells,
-            noise=np.concatenate(noise),
-        )
+            return self.bins.not_drawn(variance)
+        counts = self._draw(None, num_draws, seed)
+        there = self.bins.stated[:, None]
+        independent = ((drawn, drawn - there) for drawn in counts)
+        return self.bins.null(independent, variance, num_draws, seed, level, clusters)
 
-    def error_models(self, found: float, *, num_draws: int, confidence: float, seed: int) -> ErrorModels:
-        null = None
+    def error_models(self, found: float, procedure: Procedure) -> ErrorModels:
+        null, seed = None, stream_seed(procedure.seed, Stream.NULL)
         if self.clusters is not None:
-            null = self.null(num_draws, stream_seed(seed, Stream.NULL), confidence)
+            null = self.null(procedure.num_draws, seed, (1 + procedure.level) / 2)
         if null is None or null.cells is None or null.noise is None:
-            return ClasswiseModels(self, found, num_draws, seed)
-        return ClusteredError(null.cells, null.noise, seed)
+            return ClasswiseModels(self, found, procedure.num_draws, seed)
+        return ClusteredError(null.cells, null.noise, procedure.seed)
 
     @cached_property
-    def _filled(self) -> NDArray[np.bool_]:
-        """Mask ``(C, B)`` of the filled bins."""
-        return self.sums.counts.numpy() > 0
-
-    def _starts(self) -> Indices:
-        """First filled bin of each class among all filled ones ``(C,)``."""
-        return np.append(0, np.cumsum(self._filled.sum(axis=1))[:-1])
-
-    def _cells(self) -> ResidualSums:
-        num_classes, total, weights = self.num_classes, self.sums.total, self.table.weights
-        sums = (self.sums.counts, self.sums.confidences, self.sums.outcomes)
-        counts, stated, occurs = (part.numpy() for part in sums)
-        filled = self._filled
-        mass, mean = counts[filled], stated[filled] / counts[filled]
-        share = 1.0 if weights is None else float((weights**2).sum() / weights.sum())  # per unit of weight
-        squares = share * mass / total**2
-        place = np.arange(len(mass))
-        return ResidualSums(
-            cell=place,
-            bin=place,
-            mass=mass / total,
-            residual=(occurs[filled] - stated[filled]) / total,
-            variance=squares * mean * (1 - mean),  # within a narrow bin probabilities hardly differ
-            tilt=squares * (1 - 2 * mean),
-            squares=squares,
-            num_cells=len(mass),
-            num_bins=len(mass),
-            total_squares=share / total,
-            error=lambda each: np.abs(each).sum(axis=1) / num_classes,
-            per_size=1 / num_classes,
-        )
+    def bins(self) -> ClassBins:
+        weights = self.table.weights
+        return ClassBins(self.sums, 1.0 if weights is None else float((weights**2).sum() / weights.sum()))
 
     def draw_errors(self, truth: Truth, num_draws: int, seed: tuple[int, ...]) -> Vector:
-        return np.concatenate([self._errors(drawn) for drawn in self._draw(truth, num_draws, seed)])
+        errors, there = self.bins.errors, self.bins.stated[:, None]
+        return np.concatenate([errors(drawn - there) for drawn in self._draw(truth, num_draws, seed)])
 
     def error_of(self, truth: Truth) -> float:
         """The class-wise error of the stated probabilities under this truth."""
@@ -221,21 +159,135 @@ class ClassTable:
         return family((low + high) / 2)
 
     def _draw(self, truth: Truth | None, num_draws: int, seed: tuple[int, ...]) -> Iterator[Matrix]:
-        num_bins = self.sums.confidences.shape[1]
-        return draw_labels(lambda: self.rows(num_bins, truth), self._filled, num_draws=num_draws, seed=seed)
+        filled = self.bins.filled
+        return draw_labels(lambda: self.rows(filled.shape[1], truth), filled, num_draws=num_draws, seed=seed)
 
-    def _errors(self, drawn: Matrix) -> Vector:
-        """Class-wise errors of drawn counts ``(M, r)``, which become residuals in place."""
-        drawn -= self.sums.confidences.numpy()[self._filled][:, None]
-        return np.abs(drawn).sum(axis=0) / (self.num_classes * self.sums.total)
+
+@dataclass(frozen=True)
+class ClassBins:
+    """Sums over the bins of classes that exclude each other, of which M hold anything."""
+
+    sums: BinSums
+    share: float
+    """The squared weights of the samples, per unit of weight."""
+
+    @cached_property
+    def filled(self) -> NDArray[np.bool_]:
+        """Mask ``(C, B)`` of the filled bins."""
+        return self.sums.counts.numpy() > 0
+
+    @cached_property
+    def starts(self) -> Indices:
+        """First filled bin of each class among all filled ones ``(C,)``."""
+        return np.append(0, np.cumsum(self.filled.sum(axis=1))[:-1])
+
+    @cached_property
+    def stated(self) -> Vector:
+        """The sum of the probabilities in each filled bin ``(M,)``."""
+        return self.sums.confidences.numpy()[self.filled]
+
+    def errors(self, residuals: Matrix) -> Vector:
+        """Class-wise errors of residual sums ``(M, r)``."""
+        return np.abs(residuals).sum(axis=0) / (len(self.filled) * self.sums.total)
+
+    def cells(self) -> ResidualSums:
+        num_classes, total = len(self.filled), self.sums.total
+        mass, occurs = (each.numpy()[self.filled] for each in (self.sums.counts, self.sums.outcomes))
+        mean, place = self.stated / mass, np.arange(len(mass))
+        squares = self.share * mass / total**2
+        return ResidualSums(
+            cell=place,
+            bin=place,
+            mass=mass / total,
+            residual=(occurs - self.stated) / total,
+            variance=squares * mean * (1 - mean),  # within a narrow bin probabilities hardly differ
+            tilt=squares * (1 - 2 * mean),
+            squares=squares,
+            num_cells=len(mass),
+            num_bins=len(mass),
+            total_squares=self.share / total,
+            error=lambda each: np.abs(each).sum(axis=1) / num_classes,
+            per_size=1 / num_classes,
+        )
+
+    def not_drawn(self, variance: Vector) -> ClassNull:
+        """The distances of the classes, whose numbers vary by ``variance`` ``(C,)`` under calibration."""
+        expected, occurs = (each.numpy().sum(axis=1) for each in (self.sums.confidences, self.sums.outcomes))
+        scores = class_scores(occurs, expected, variance)
+        return ClassNull(scores=scores, deviations=np.sqrt(variance) / self.sums.total)
+
+    def null(
+        self,
+        independent: Iterable[tuple[Matrix, Matrix]],
+        variance: Vector,
+        num_draws: int,
+        seed: tuple[int, ...],
+        level: float,
+        clusters: ClassClusters | None,
+        tilted: Vector | None = None,
+    ) -> ClassNull:
+        """The null from ``independent`` draws of counts and residual sums ``(M, r)``, with noise of clusters.
+
+        ``tilted`` is the variance of each bin by which slopes are weighted, if it is not the independent one.
+        """
+        cells, starts, total = self.cells(), self.starts, self.sums.total
+        expected, own = self.sums.confidences.numpy().sum(axis=1), cells.variance * total**2
+        mean = self.stated / self.sums.counts.numpy()[self.filled]
+        tilts = class_tilts(own if tilted is None else tilted, mean, starts, expected)
+        signed = None if clusters is None else SignedSums(clusters.residuals, own, seed)
+        num_kept = num_noise(cells.num_cells, num_draws, level)
+        farthest, steepest, errors = list[Vector](), list[Vector](), list[Vector]()
+        noise, masses = list[Matrix](), list[Matrix]()
+        for counts, residuals in independent:
+            if clusters is not None and signed is not None:
+                residuals, signs = signed.draw(residuals)
+                counts = residuals + self.stated[:, None]
+                masses.append((clusters.masses @ signs[:, :num_kept]).T)
+            farthest.append(farthest_scores(np.add.reduceat(counts, starts), expected, variance))
+            errors.append(self.errors(residuals))
+            steepest.append(np.abs(np.add.reduceat(tilts[:, None] * residuals, starts)).max(axis=0))
+            noise.append(residuals[:, :num_kept].T / total)
+            num_kept -= len(noise[-1])
+        if clusters is not None:
+            of_clusters = clusters.residuals / total, clusters.masses / total
+            cells = replace(cells, clustered=Clustered.of(*of_clusters, np.concatenate(masses) / total))
+        steep = float(np.abs(np.add.reduceat(tilts * cells.residual * total, starts)).max())
+        return replace(
+            self.not_drawn(variance),
+            farthest=np.concatenate(farthest),
+            steepest=(steep, np.concatenate(steepest)),
+            errors=np.concatenate(errors),
+            cells=cells,
+            noise=np.concatenate(noise),
+        )
+
+
+def class_rows(
+    names: Sequence[str], sums: BinSums, counts: Any, right: Any, areas: Sequence[float | None]
+) -> tuple[ClassRow, ...]:
+    """A row for each class, from the sums over its bins, its number of samples, and the weight of hits."""
+    errors, total = sums.calibration_error("l1").tolist(), sums.total
+    stated, occurs = (each.sum(dim=1).tolist() for each in (sums.confidences, sums.outcomes))
+    return tuple(
+        ClassRow(
+            name=name,
+            count=int(counts[k]),
+            mean_probability=stated[k] / total,
+            prevalence=occurs[k] / total,
+            ece=errors[k],
+            auroc=areas[k],
+            accuracy=float(right[k]) / occurs[k] if occurs[k] > 0 else None,
+        )
+        for k, name in enumerate(names)
+    )
 
 
 class ClasswiseModels(ErrorModels):
     """Models of the class-wise error whose labels are drawn from whole rows."""
 
-    def __init__(self, classes: ClassTable, found: float, num_draws: int, seed: int) -> None:
+    def __init__(self, classes: ClassTable, found: float, num_draws: int, seed: tuple[int, ...]) -> None:
         self.observed, self.num_draws = found, num_draws
-        self._classes, self._seed = classes, stream_seed(seed, Stream.NULL)
+        self._classes, self._seed = classes, seed
 
     @property
     def greatest(self) -> float:
@@ -272,10 +324,15 @@ def _variance(event: Events) -> float:
     return max(independent, float(totals @ totals))
 
 
+@dataclass(frozen=True)
 class ClassClusters:
-    """Sums of each cluster over the M bins of classes ``(C, B)`` that are ``filled``."""
+    """Sparse sums of each cluster over the filled bins of classes ``(M, G)``."""
 
-    def __init__(self, table: LabelledProbs, codes: Indices, filled: NDArray[np.bool_]) -> None:
+    residuals: Any
+    masses: Any
+
+    @classmethod
+    def of(cls, table: LabelledProbs, codes: Indices, filled: NDArray[np.bool_]) -> ClassClusters:
         from scipy.sparse import csr_array
 
         num_classes, num_bins = filled.shape
@@ -293,7 +350,7 @@ class ClassClusters:
             excess = (labels[:, None] == classes) - stated
             residuals = residuals + csr_array(((weight[:, None] * excess).ravel(), where), shape=shape)
             masses = masses + csr_array((np.repeat(weight, num_classes), where), shape=shape)
-        self.residuals, self.masses = residuals.tocsr(), masses.tocsr()
+        return cls(residuals.tocsr(), masses.tocsr())
 
     def class_variance(self, starts: Indices) -> Vector:
         """Variance of each class's frequency ``(C,)``; ``starts`` are the classes' first bins."""

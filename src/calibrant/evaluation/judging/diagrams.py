@@ -21,7 +21,7 @@ from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import effective_share_number, indicator
-from calibrant.evaluation.resampling.event_cells import bin_matrix, weights_by_place
+from calibrant.evaluation.resampling.event_cells import BinnedEvents, bin_matrix, weights_by_place
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, pool, width_bins
 from calibrant.evaluation.resampling.intervals import normal_interval, wilson_interval
 from calibrant.evaluation.resampling.null import DrawnSums, draw_null
@@ -197,7 +197,7 @@ def curve_of(
     if binning is not None:
         check_choice("binning", binning, ("width", "mass"))
     name, event = event_of(predictions, class_)
-    drawn = draw_null(event, num_bins, NOISE_DRAWS, stream_seed(seed, Stream.NULL))
+    drawn = draw_null(BinnedEvents(event, num_bins), NOISE_DRAWS, stream_seed(seed, Stream.NULL))
     uneven = name != "top label" and is_uneven(event, num_bins)
     by_mass = uneven if binning is None else binning == "mass"
     outcomes = drawn.outcomes_by_mass if by_mass else drawn.outcomes

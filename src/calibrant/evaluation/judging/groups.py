@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.evaluation.judging.measure import in_holm, main_events
+from calibrant.evaluation.judging.measure import in_holm, main_events, replicate
 from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, effective_number_of
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ACCURACY, ECE, GAP, MEAN_CONFIDENCE, binned
-from calibrant.evaluation.quantity import EVENT, Quantity
+from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
 from calibrant.evaluation.resampling.inversion import invert
 from calibrant.evaluation.resampling.null import draw_null, fewest_draws, noise_of, null_error
-from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Means, Resamples, Stream, stream_seed
+from calibrant.evaluation.resampling.resamples import Resamples, Stream, stream_seed
 from calibrant.evaluation.result import Arm, Estimate, GroupRow, NullError, Part, between
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance, holm
 
@@ -54,11 +54,17 @@ def group_rows(
     pooled = pooled_names(
         known[weighted], None if reduced.clusters is None else reduced.clusters[weighted].tolist()
     )
+    ratios = None
+    if EVENT not in reduced.events:
+        ratios = {key: pair for key, pair in reduced.ratios.items() if key in _KEYS}
     names, place = np.unique(pooled, return_inverse=True)
-    chosen = [(str(name), weighted[place == k]) for k, name in enumerate(names)]
-    return rows_of_groups(
-        [Group(name, _part_of(reduced, rows), len(rows)) for name, rows in chosen], procedure
-    )
+    chosen: list[Group] = []
+    for k, name in enumerate(names):
+        rows = weighted[place == k]
+        events = tuple(event.part(rows) for event in main_events(reduced))
+        own = ratios and {key: (above[rows], below[rows]) for key, (above, below) in ratios.items()}
+        chosen.append(Group.of(str(name), events, len(rows), own))
+    return rows_of_groups(chosen, procedure)
 
 
 def with_groups(arm: Arm, rows: tuple[GroupRow, ...], level: float) -> Arm:
@@ -78,6 +84,22 @@ class Group:
     reduced: ArmStatistics
     count: int
 
+    @classmethod
+    def of(cls, name: str, events: tuple[Events, ...], count: int, ratios: Ratios | None = None) -> Group:
+        """A group with these events; without ratios, those of the only event."""
+        ratios = ratios or _ratios_of_event(events[0])
+        reduced = ArmStatistics(
+            quantities=MEANS,
+            weights=events[0].weights,
+            ratios=ratios,
+            events={"": events},
+            values={key: float(above.sum() / below.sum()) for key, (above, below) in ratios.items()},
+            reasons={},
+            influences={},
+            clusters=events[0].clusters,
+        )
+        return cls(name, reduced, count)
+
 
 def rows_of_groups(groups: Sequence[Group], procedure: Procedure) -> tuple[GroupRow, ...]:
     num_draws = max(procedure.num_draws, math.ceil(2 * len(groups) / (1 - procedure.level)))
@@ -93,27 +115,7 @@ def _numbers_in_order(row: GroupRow) -> list[tuple[float, str]]:
     return [(float(part), "") if part.isdecimal() else (math.inf, part) for part in parts]
 
 
-def _part_of(reduced: ArmStatistics, rows: Indices) -> ArmStatistics:
-    events = tuple(event.part(rows) for event in main_events(reduced))
-    if EVENT in reduced.events:
-        ratios = ratios_of_event(events[0])
-    else:
-        ratios = {
-            key: (above[rows], below[rows]) for key, (above, below) in reduced.ratios.items() if key in _KEYS
-        }
-    return ArmStatistics(
-        quantities=MEANS,
-        weights=None if reduced.weights is None else reduced.weights[rows],
-        ratios=ratios,
-        events={"": events},
-        values={name: float(above.sum() / below.sum()) for name, (above, below) in ratios.items()},
-        reasons={},
-        influences={},
-        clusters=events[0].clusters,
-    )
-
-
-def ratios_of_event(event: Events) -> Ratios:
+def _ratios_of_event(event: Events) -> Ratios:
     """The event's frequency as accuracy, its probability as mean confidence."""
     mass = event.mass
     above = (event.outcomes, event.confidences, event.confidences - event.outcomes)
@@ -160,15 +162,15 @@ def _intervals(part: ArmStatistics, procedure: Procedure, place: int) -> dict[st
     if reason := _alone(codes, part.num_samples):
         return {name: Estimate(value=value, reason=reason) for name, value in values.items()}
     seed = stream_seed(procedure.seed, Stream.GROUPS, place)
-    resamples, means = Resamples(part.num_samples, procedure.num_resamples, seed, codes), Means(part.ratios)
-    blocks = [means(counts) for counts in resamples.blocks(SMALL_BLOCK)]
-
-    def estimate(quantity: Quantity) -> Estimate:
-        value, key = values[quantity.key], quantity.key
-        replicates = np.concatenate([block[key] for block in blocks])
-        return between(value, centred_interval(value, replicates, procedure.level, quantity.bounds))
-
-    return {each.key: estimate(each) for each in part.quantities}
+    resamples = Resamples(part.num_samples, procedure.num_resamples, seed, codes)
+    found = replicate(part, procedure.num_bins, resamples)
+    return {
+        each.key: between(
+            values[each.key],
+            centred_interval(values[each.key], found[each.key], procedure.level, each.bounds),
+        )
+        for each in part.quantities
+    }
 
 
 def _error_and_null(
@@ -178,7 +180,7 @@ def _error_and_null(
     places = [BinnedEvents(event, num_bins) for event in events]
     seed = stream_seed(procedure.seed, Stream.GROUPS, place)
     drawn = [
-        draw_null(cells, num_bins, num_draws, (*seed, label + 1), num_kept=num_kept)
+        draw_null(cells, num_draws, (*seed, label + 1), num_kept=num_kept)
         for label, cells in enumerate(places)
     ]
     errors = sum(draws.errors[_KERNEL] / len(events) for draws in drawn)

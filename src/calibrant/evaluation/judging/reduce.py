@@ -15,7 +15,7 @@ from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
 from calibrant._math.scores import brier_scores, entropies, top_label
 from calibrant._math.shapes import Float, Int
-from calibrant.evaluation.judging.class_table import ClassTable
+from calibrant.evaluation.judging.class_table import ClassTable, class_rows
 from calibrant.evaluation.judging.labelled_probs import Calibrate, LabelledProbs, with_complement
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import (
@@ -198,7 +198,6 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
         samples = replace(samples, stated=stated, happened=happened)
     ratios = ratios_of(wanted, samples, weights)
     values, reasons, influences = values_of(wanted, ratios, events, num_bins, _denied)
-    class_errors = sums.calibration_error("l1")
     known = [area for area in areas if area is not None]
     no_interval: dict[str, str] = {}
     for each in wanted:
@@ -207,7 +206,7 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
             lacking = f"{lacking.split(':')[0]}: there are more than {WIDE:,} classes"
         if isinstance(each.computed, ClassErrors):
             binary = table.kind == "binary"
-            values[each.key] = values[ECE.event_key] if binary else float(class_errors.mean())
+            values[each.key] = values[ECE.event_key] if binary else float(sums.calibration_error("l1").mean())
             if lacking:
                 no_interval[each.key] = lacking
         elif isinstance(each.computed, ClassRanks) and known:
@@ -225,7 +224,7 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
         agreement=agreement,
         class_table=None if agreement is None else ClassTable(table, sums, agreement.variance),
         influences=influences,
-        classes=_class_rows(table, scan, class_errors.tolist(), areas),
+        classes=_class_rows(table, scan, areas),
         no_interval=no_interval,
     )
 
@@ -353,29 +352,14 @@ def _rank_columns(table: LabelledProbs) -> tuple[tuple[float | None, ...], Vecto
     return tuple(areas * 2 if table.kind == "binary" else areas), influences, tuple(events)
 
 
-def _class_rows(
-    table: LabelledProbs, scan: Scan, errors: list[float], areas: tuple[float | None, ...]
-) -> tuple[ClassRow, ...]:
+def _class_rows(table: LabelledProbs, scan: Scan, areas: tuple[float | None, ...]) -> tuple[ClassRow, ...]:
     labels, mass, correct = table.labels.numpy(), table.mass, scan.samples.correct
     if labels.ndim == 1:
         counts = np.bincount(labels, minlength=table.num_classes)
-        occurs = np.bincount(labels, mass, table.num_classes)
-        found = np.bincount(labels, mass * correct[:, 0], table.num_classes)
+        right = np.bincount(labels, mass * correct[:, 0], table.num_classes)
     else:
-        counts, occurs, found = labels.sum(axis=0), mass @ labels, mass @ (labels * correct)
-    total = scan.sums.total
-    return tuple(
-        ClassRow(
-            name=name,
-            count=int(counts[k]),
-            mean_probability=float(scan.sums.confidences[k].sum()) / total,
-            prevalence=float(scan.sums.outcomes[k].sum()) / total,
-            ece=errors[k],
-            auroc=areas[k],
-            accuracy=float(found[k] / occurs[k]) if occurs[k] > 0 else None,
-        )
-        for k, name in enumerate(table.class_names)
-    )
+        counts, right = labels.sum(axis=0), mass @ (labels * correct)
+    return class_rows(table.class_names, scan.sums, counts, right, areas)
 
 
 def ratios_of(wanted: Sequence[Quantity], samples: Samples, weights: Vector | None) -> Ratios:

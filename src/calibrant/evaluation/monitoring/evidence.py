@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, expit, gammaln, log_expit, logit, logsumexp
 
 from calibrant.evaluation.resampling.events import Matrix, Vector
+from calibrant.evaluation.resampling.resamples import block_bounds
 
 Tensor3: TypeAlias = NDArray[np.float64]
 
@@ -71,21 +72,17 @@ def log_wealth(
     """
     found = np.zeros((num_windows, len(gamblers)))
     bends = _polynomials(probs, windows, num_windows, gamblers.shape[1] - 2)
-    if clusters is not None:
-        order = np.argsort(clusters, kind="stable")
-        starts = np.flatnonzero(np.diff(clusters[order], prepend=-1))
-        for column in range(len(gamblers)):  # one by one: a table of all bets would not fit into memory
-            one = gamblers[column : column + 1]
-            bets = _log_bets(probs[order], outcomes[order], bends[order], one)[:, 0]
-            sizes = np.diff(np.append(starts, len(bets)))
-            means = np.logaddexp.reduceat(bets, starts) - np.log(sizes)
-            np.add.at(found[:, column], windows[order][starts], means)
-        return found
-    rows = max(1, _PIECE // len(gamblers))
-    for start in range(0, len(probs), rows):
-        part = slice(start, start + rows)
-        bets = _log_bets(probs[part], outcomes[part], bends[part], gamblers)
-        np.add.at(found, windows[part], bets)
+    codes = np.arange(len(probs)) if clusters is None else clusters
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for first, last in block_bounds(len(starts), _PIECE // len(gamblers) * len(starts) // len(probs)):
+        rows = order[starts[first] : starts[last] if last < len(starts) else None]
+        bets = _log_bets(probs[rows], outcomes[rows], bends[rows], gamblers)
+        own = starts[first:last] - starts[first]
+        if clusters is not None:
+            sizes = np.diff(own, append=len(rows))
+            bets = np.logaddexp.reduceat(bets, own) - np.log(sizes)[:, None]
+        np.add.at(found, windows[rows[own]], bets)
     return found
 
 
@@ -114,12 +111,7 @@ def _log_bets(probs: Vector, outcomes: Vector, bends: Matrix, gamblers: Matrix) 
 
 def log_mean_wealth(bets: Matrix) -> Matrix:
     """Log mean wealth ``log E[begun, ended]`` of ``(windows, gamblers)``; -inf before the start."""
-    total = np.cumsum(bets, 0)
-    before = np.vstack([np.zeros_like(total[:1]), total[:-1]])
-    found = np.full((len(bets), len(bets)), -np.inf)
-    for begun in range(len(bets)):
-        found[begun, begun:] = logsumexp(total[begun:] - before[begun], axis=1) - np.log(bets.shape[1])
-    return found
+    return _since(bets, lambda since: np.asarray(logsumexp(since, axis=1)) - np.log(bets.shape[1]))
 
 
 def log_change(counts: Matrix, baseline: Vector) -> Matrix:

@@ -170,7 +170,9 @@ def monitor(
         baseline = _as_baseline(
             _in_clusters_too(baseline, cluster), stream, positive_class, labelled=are_known
         )
-        before = sample_per_cluster(baseline, seed)
+        before = baseline
+        if baseline.clusters is not None:
+            before, _ = sample_per_cluster(baseline, np.zeros(baseline.num_samples, dtype=np.int64), seed)
         tests += [change_test(single, before, decides=against == "baseline")] if are_known else []
         tests += drift_tests(single, before, labelled=are_known, decides=against == "drift")
     procedure = Procedure(
@@ -300,5 +302,5 @@ def _windows(
 
 def _mean_stated(part: Predictions) -> dict[str, Estimate]:
     quantity = MEAN_PROBABILITY if part.kind in MEAN_PROBABILITY.kinds else MEAN_CONFIDENCE
-    stated = [np.average(probs, weights=part.weights) for _, probs in stated_probs(part)]
+    stated = [np.average(event.probs, weights=part.weights) for event in stated_probs(part)]
     return {quantity.key: Estimate(value=float(np.mean(stated)), reason="no interval without labels")}

@@ -26,6 +26,7 @@ from calibrant.evaluation.monitoring.windows import (
     Event,
     Windows,
     events_of,
+    names_of,
     stated_classes,
     stated_probs,
     when,
@@ -127,8 +128,8 @@ def _changed(watched: Watched, baseline: Predictions) -> Iterator[Evidence]:
     pairs = zip(events_of(watched.told), events_of(baseline), strict=True)
     for place, (told, before) in enumerate(pairs):
         edges = _edges(before.probs)
-        old = _counts(before.probs, before.outcomes, edges, np.zeros(len(before.probs), dtype=np.int64), 1)[0]
-        new = _counts(told.probs, told.outcomes, edges, watched.index, len(watched.windows))
+        old = _counts(before, edges)[0]
+        new = _counts(told, edges, watched.index, len(watched.windows))
         if place and not several:  # a class
             yield Evidence(told.name, told.share, log_tilted(new, old))
             continue
@@ -144,12 +145,12 @@ def _changed(watched: Watched, baseline: Predictions) -> Iterator[Evidence]:
 def _moved(watched: Watched, baseline: Predictions) -> list[Evidence]:
     found: list[Evidence] = []
     pairs = list(zip(stated_probs(watched.stream), stated_probs(baseline), strict=True))
-    for (name, stated), (_, before) in pairs:
-        edges = _edges(before)
-        old = np.bincount(np.searchsorted(edges, before), minlength=len(edges) + 1)
-        cells = np.searchsorted(edges, stated)
-        new = _table(watched.windows.index, cells, len(watched.windows), len(edges) + 1)
-        found.append(Evidence(name, 1 / len(pairs), log_change(new, old.astype(np.float64))))
+    for now, before in pairs:
+        edges = _edges(before.probs)
+        old, new = (np.searchsorted(edges, each.probs) for each in (before, now))
+        table = _table(watched.windows.index, new, len(watched.windows), len(edges) + 1)
+        change = log_change(table, _table(0, old, 1, len(edges) + 1)[0])
+        found.append(Evidence(now.name, 1 / len(pairs), change))
     return found
 
 
@@ -157,20 +158,23 @@ def _other_classes(watched: Watched, baseline: Predictions, *, stated: bool) -> 
     stream, index = (watched.stream, watched.windows.index) if stated else (watched.told, watched.index)
     if stream.kind == "top_label" or (stated and stream.kind == "multilabel"):
         return []
-    old, new = (stated_classes(each) if stated else each.labels for each in (baseline, stream))
-    before, now = np.asarray(old), np.asarray(new)
-    if before.ndim == 1:
-        before, now, cells = before[:, None], now[:, None], stream.num_classes or 2
-    else:
-        cells = 2
-    names = stream.class_names or tuple(str(each) for each in range(before.shape[1]))
-    found: list[Evidence] = []
-    for column in range(before.shape[1]):
-        counts = np.bincount(before[:, column], minlength=cells).astype(np.float64)
-        table = _table(index, now[:, column], len(watched.windows), cells)
-        name = names[column] if before.shape[1] > 1 else "classes"
-        found.append(Evidence(name, 1 / before.shape[1], log_change(table, counts)))
-    return found
+    before, now = (
+        np.asarray(stated_classes(each) if stated else each.labels).reshape(each.num_samples, -1)
+        for each in (baseline, stream)
+    )
+    several = stream.kind == "multilabel"
+    names, cells = (names_of(stream), 2) if several else (("classes",), stream.num_classes or 2)
+    return [
+        Evidence(
+            name,
+            1 / len(names),
+            log_change(
+                _table(index, now[:, column], len(watched.windows), cells),
+                _table(0, before[:, column], 1, cells)[0],
+            ),
+        )
+        for column, name in enumerate(names)
+    ]
 
 
 def _edges(probs: Vector) -> Vector:
@@ -179,13 +183,13 @@ def _edges(probs: Vector) -> Vector:
     return np.unique(np.quantile(probs, np.arange(1, bins) / bins))
 
 
-def _counts(probs: Vector, outcomes: Vector, edges: Vector, index: Indices, num_windows: int) -> Matrix:
+def _counts(event: Event, edges: Vector, index: Indices | int = 0, num_windows: int = 1) -> Matrix:
     """Number of absent and present outcomes in each bin: ``(windows, bins, 2)``."""
-    cells = 2 * np.searchsorted(edges, probs) + outcomes.astype(np.int64)
+    cells = 2 * np.searchsorted(edges, event.probs) + event.outcomes.astype(np.int64)
     return _table(index, cells, num_windows, 2 * (len(edges) + 1)).reshape(num_windows, -1, 2)
 
 
-def _table(rows: Indices, cells: Indices, num_rows: int, num_cells: int) -> Matrix:
+def _table(rows: Indices | int, cells: Indices, num_rows: int, num_cells: int) -> Matrix:
     counted = np.bincount(rows * num_cells + cells, minlength=num_rows * num_cells)
     return counted.reshape(num_rows, num_cells).astype(np.float64)
 
@@ -244,32 +248,21 @@ def said_times(log10_evidence: float) -> str:
 def whole_clusters(watched: Watched) -> Watched:
     codes = _codes(watched.told)
     first = np.flatnonzero(_in_first_window(codes, watched.index))
-    return replace(
-        watched,
-        told=watched.told.rows(first),
-        index=watched.index[first],
-        clusters=codes[first],
-    )
+    return replace(watched, told=watched.told.rows(first), index=watched.index[first], clusters=codes[first])
 
 
 def one_per_cluster(watched: Watched, seed: int) -> Watched:
     """The stream with one sample per cluster, from the window where it began."""
-    every = _row_per_cluster(watched.stream, watched.windows.index, seed)
-    known = _row_per_cluster(watched.told, watched.index, seed)
-    return replace(
-        watched,
-        stream=watched.stream.rows(every),
-        told=watched.told.rows(known),
-        windows=replace(watched.windows, index=watched.windows.index[every]),
-        index=watched.index[known],
-    )
+    stream, every = sample_per_cluster(watched.stream, watched.windows.index, seed)
+    told, index = sample_per_cluster(watched.told, watched.index, seed)
+    windows = replace(watched.windows, index=every)
+    return replace(watched, stream=stream, told=told, windows=windows, index=index)
 
 
-def sample_per_cluster(predictions: Predictions, seed: int) -> Predictions:
-    if predictions.clusters is None:
-        return predictions
-    at_once = np.zeros(predictions.num_samples, dtype=np.int64)
-    return predictions.rows(_row_per_cluster(predictions, at_once, seed))
+def sample_per_cluster(predictions: Predictions, index: Indices, seed: int) -> tuple[Predictions, Indices]:
+    """One sample per cluster, from its first window, and the window of each."""
+    rows = _row_per_cluster(predictions, index, seed)
+    return predictions.rows(rows), index[rows]
 
 
 def _codes(predictions: Predictions) -> Indices:

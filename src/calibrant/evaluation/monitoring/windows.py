@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,39 +30,34 @@ class Event:
 
 
 def events_of(predictions: Predictions) -> Iterator[Event]:
-    """Each event in turn; of several classes half of the stake goes to the top label."""
-    if predictions.kind == "top_label":
-        yield _top_label(predictions, 1.0)
-    elif predictions.kind == "binary":
-        outcomes = np.asarray(predictions.labels, dtype=np.float64)
-        yield Event(event_title(predictions.class_names), predictions.probs.numpy(), outcomes, BENDERS, 1.0)
-    else:
-        several = predictions.kind == "multilabel"
-        if not several:
-            yield _top_label(predictions, 0.5)
-        probs, labels = predictions.probs.numpy(), np.asarray(predictions.labels)
-        names = predictions.class_names or tuple(str(each) for each in range(probs.shape[1]))
-        for column, name in enumerate(names):
-            outcomes = (labels[:, column] if several else labels == column).astype(np.float64)
-            share = 1.0 if several else 0.5
-            gamblers = BENDERS if several else SHIFTERS
-            yield Event(name, probs[:, column], outcomes, gamblers, share / len(names))
+    """Each event in turn, with no outcomes if there are no labels.
+
+    With several classes half of the stake goes to the top label.
+    """
+    kind, known = predictions.kind, predictions.has_labels
+    nothing, labels = np.empty(0), np.asarray(predictions.labels)
+    if kind in {"top_label", "multiclass"}:
+        correct = predictions.correct.numpy().astype(np.float64) if known else nothing
+        share = 1.0 if kind == "top_label" else 0.5
+        yield Event("top label", predictions.confidence.numpy(), correct, BENDERS, share)
+    if kind == "top_label":
+        return
+    share, gamblers = (0.5, SHIFTERS) if kind == "multiclass" else (1.0, BENDERS)
+    probs = predictions.probs.numpy().reshape(predictions.num_samples, -1)
+    names = (event_title(predictions.class_names),) if kind == "binary" else names_of(predictions)
+    for column, name in enumerate(names):
+        occurs = labels[:, column] if labels.ndim == 2 else labels == (1 if kind == "binary" else column)
+        outcomes = occurs.astype(np.float64) if known else nothing
+        yield Event(name, probs[:, column], outcomes, gamblers, share / len(names))
 
 
-def stated_probs(predictions: Predictions) -> list[tuple[str, Vector]]:
-    """Stated probabilities of the top label, the positive class, or each label; no labels are needed."""
-    if predictions.kind in {"top_label", "multiclass"}:
-        return [("top label", predictions.confidence.numpy())]
-    probs = predictions.probs.numpy()
-    if predictions.kind == "binary":
-        return [(event_title(predictions.class_names), probs)]
-    names = predictions.class_names or tuple(str(each) for each in range(probs.shape[1]))
-    return list(zip(names, probs.T, strict=True))
+def stated_probs(predictions: Predictions) -> list[Event]:
+    """The top label, the positive class, or each label; no labels are needed."""
+    return list(takewhile(lambda event: event.gamblers is BENDERS, events_of(predictions)))
 
 
-def _top_label(predictions: Predictions, share: float) -> Event:
-    outcomes = predictions.correct.numpy().astype(np.float64)
-    return Event("top label", predictions.confidence.numpy(), outcomes, BENDERS, share)
+def names_of(predictions: Predictions) -> tuple[str, ...]:
+    return predictions.class_names or tuple(str(each) for each in range(predictions.num_classes or 0))
 
 
 def stated_classes(predictions: Predictions) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:

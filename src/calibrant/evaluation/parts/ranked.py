@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
 
 from calibrant._math.fine_cells import (
     CELL_SUMS,
@@ -19,12 +18,11 @@ from calibrant._math.fine_cells import (
     num_fine,
     rank_in_cells,
 )
-from calibrant._math.mass_sketch import shared_out
 from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.quantities import AUROC
 from calibrant.evaluation.quantity import EVENT, EventError, EventInfluence
 from calibrant.evaluation.resampling.clusters import cluster_totals
-from calibrant.evaluation.resampling.event_cells import BIN_KINDS
+from calibrant.evaluation.resampling.event_cells import BIN_KINDS, bin_matrix
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.ranking import auroc_influence
 
@@ -93,20 +91,15 @@ class Column:
     """An event: its samples, or its cells, each as two ties with outcomes 1 and 0."""
 
     events: Events
-    cells: Matrix | None = None  # (K, 3), those that hold samples
-    whole: bool = True  # whether each sample counts one
 
     def error(self, error: EventError, num_bins: int) -> float | None:
         """The error; None if bins kept elsewhere give it, or samples are needed; cut cells are shared."""
-        event, kernel = self.events, error.kernel
-        if (kernel is None and self.cells is not None) or (
-            kernel is not None and BIN_KINDS[kernel] == "width"
-        ):
+        event, kernel, in_cells = self.events, error.kernel, self.events.cells is not None
+        if (kernel is None and in_cells) or (kernel is not None and BIN_KINDS[kernel] == "width"):
             return None
-        if kernel == "mass l1" and self.cells is not None:
-            mass, stated, happened = (torch.from_numpy(np.ascontiguousarray(each)) for each in self.cells.T)
-            gaps = shared_out(mass, stated - happened, num_bins=num_bins, whole=self.whole)
-            return float(gaps.abs().sum() / mass.sum())
+        if kernel == "mass l1" and in_cells:
+            gaps = bin_matrix(event, num_bins)[num_bins:] @ (event.outcomes - event.confidences)
+            return float(np.abs(gaps).sum() / event.mass.sum())
         return error.value(event.confidences, event.outcomes, event.weights, num_bins)
 
 
@@ -145,9 +138,11 @@ class BinnedScores:
         cells = cells[cells[:, MASS] > 0]
         mass, stated, happened = cells.T
         weights = np.concatenate([happened, np.maximum(mass - happened, 0.0)])
-        means, some = np.tile(np.clip(stated / mass, 0.0, 1.0), 2), weights > 0
-        event = Events(means[some], np.repeat([1.0, 0.0], len(mass))[some], weights[some])
-        return Column(event, cells, whole=not self.weighted)
+        some = weights > 0
+        means, weights = np.tile(np.clip(stated / mass, 0.0, 1.0), 2)[some], weights[some]
+        numbers = None if self.weighted else weights
+        outcomes = np.repeat([1.0, 0.0], len(mass))[some]
+        return Column(Events(means, outcomes, weights, numbers=numbers, cells=means))
 
 
 @dataclass(kw_only=True)

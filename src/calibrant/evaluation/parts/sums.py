@@ -9,6 +9,7 @@ from typing import ClassVar, Self, TypeAlias
 import numpy as np
 import torch
 
+from calibrant._math.binning import width_edges
 from calibrant._math.decimals import plural
 from calibrant._math.dense_sums import CELL_SUMS, COUNT, INFINITE
 from calibrant._math.errors import InputError
@@ -23,7 +24,7 @@ from calibrant.evaluation.dense.sums import (
     num_cells,
     within_cells,
 )
-from calibrant.evaluation.judging.groups import MEANS, Group, large_groups, ratios_of_event, rows_of_groups
+from calibrant.evaluation.judging.groups import Group, large_groups, rows_of_groups
 from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, mean_error
 from calibrant.evaluation.parts.dealing import fingerprint
 from calibrant.evaluation.parts.ranked import (
@@ -204,22 +205,9 @@ def _group(name: str, sums: Matrix) -> Group:
     batch, place, hit = np.nonzero(sums[..., 0])
     mass, stated, numbers, squares = sums[batch, place, hit].T
     clusters = np.unique(batch, return_inverse=True)[1].astype(np.int64)
-    right = hit.astype(np.float64)
-    edges = np.arange(sums.shape[1] + 1) / sums.shape[1]
-    means = within_cells(stated / mass, place, edges)
-    event = Events(means, right, mass, clusters, squares, numbers)
-    ratios = ratios_of_event(event)
-    reduced = ArmStatistics(
-        quantities=MEANS,
-        weights=mass,
-        ratios=ratios,
-        events={"": (event,)},
-        values={key: float(above.sum() / below.sum()) for key, (above, below) in ratios.items()},
-        reasons={},
-        influences={},
-        clusters=clusters,
-    )
-    return Group(name, reduced, int(sums[..., 2].sum()))
+    means = within_cells(stated / mass, place, width_edges(sums.shape[1]).numpy())
+    event = Events(means, hit.astype(np.float64), mass, clusters, squares, numbers)
+    return Group.of(name, (event,), int(sums[..., 2].sum()))
 
 
 BITS = 10  # of a label's fine cells: few, because there may be many labels

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
+from calibrant.evaluation.resampling.intervals import effective_number
 
 FEW_CLUSTERS = 20
 
@@ -114,8 +115,7 @@ def mean_and_variance(values: Vector, weights: Vector | None, codes: Indices) ->
 
 def number_of_clusters(weights: Vector | None, codes: Indices) -> float:
     totals = np.bincount(codes) if weights is None else cluster_totals(weights, codes)
-    squares = float((totals**2).sum())
-    return float(totals.sum()) ** 2 / squares if squares > 0 else 0.0
+    return effective_number(totals.astype(np.float64))
 
 
 def effective_share_number(

@@ -338,39 +338,24 @@ def bin_matrix(events: Events, num_bins: int) -> Any:
     """
     from scipy.sparse import csr_array, vstack
 
-    num_samples, weights = len(events.confidences), events.mass
-    index = width_bins(events.confidences, num_bins)
-    width = weights_by_place(index, num_bins, weights)
-
-    if events.cells is not None:
-        whole = events.numbers is not None and bool((events.numbers == weights).all())
-        return vstack([width, _shared_out(events.cells, weights, num_bins, whole=whole)], format="csr")
-    given = None if events.weights is None else torch.from_numpy(events.weights)
-    order = mass_order(torch.from_numpy(events.confidences), given)
-    boundaries = mass_boundaries(num_samples, num_bins, None if given is None else given[order]).numpy()
-    ranked, ranked_weights = events.confidences[order.numpy()], weights[order.numpy()]
-    tie = np.cumsum(np.append(0, np.diff(ranked) != 0))  # (N,) of the sorted samples
-    num_ties = int(tie[-1]) + 1
-    bins = np.repeat(np.arange(num_bins), np.diff(boundaries))
-    pieces, piece = np.unique(bins * num_ties + tie, return_inverse=True)  # parts of a tie in one bin
-    whole = np.bincount(tie, ranked_weights)[pieces % num_ties]
-    shares = np.divide(np.bincount(piece, ranked_weights), whole, out=np.zeros(len(pieces)), where=whole > 0)
-    parts = csr_array((shares, (pieces // num_ties, pieces % num_ties)), shape=(num_bins, num_ties))
-    mass = parts @ csr_array((ranked_weights, (tie, order.numpy())), shape=(num_ties, num_samples))
+    weights, num_samples = events.mass, len(events.confidences)
+    width = weights_by_place(width_bins(events.confidences, num_bins), num_bins, weights)
+    points, tie = np.unique(events.places, return_inverse=True)
+    if events.cells is None:
+        given = None if events.weights is None else torch.from_numpy(events.weights)
+        order = mass_order(torch.from_numpy(events.confidences), given)
+        boundaries = mass_boundaries(num_samples, num_bins, None if given is None else given[order])
+        reached = np.append(0.0, np.cumsum(weights[order.numpy()]))
+        ends, edges = reached[np.cumsum(np.bincount(tie))], reached[boundaries.numpy()]
+    else:
+        ends = np.cumsum(np.bincount(tie, weights))
+        edges = np.arange(num_bins + 1) / num_bins * ends[-1]
+        if events.numbers is not None and bool((events.numbers == weights).all()):  # bins of whole samples
+            edges = mass_boundaries(round(ends[-1]), num_bins).numpy().astype(np.float64)
+    cuts = np.unique(np.concatenate([ends, edges]))  # between two lies a part of one tie in one bin
+    cuts, masses = cuts[1:], np.diff(cuts)
+    of_tie, of_bin = np.searchsorted(ends, cuts), np.searchsorted(edges[1:], cuts)
+    shares = masses / np.diff(ends, prepend=0.0)[of_tie]
+    parts = csr_array((shares, (of_bin, of_tie)), shape=(num_bins, len(points)))
+    mass = parts @ csr_array((weights, (tie, np.arange(num_samples))), shape=(len(points), num_samples))
     return vstack([width, mass], format="csr")
-
-
-def _shared_out(cells: Vector, weights: Vector, num_bins: int, *, whole: bool) -> Any:
-    """Sparse sums ``(num_bins, N)``: bins of equal mass, at whole samples if ``whole``; equal cells tie."""
-    from scipy.sparse import csr_array
-
-    points, tie = np.unique(cells, return_inverse=True)
-    ends = np.cumsum(np.bincount(tie, weights))
-    starts = np.append(0.0, ends[:-1])
-    edges = np.arange(num_bins + 1) / num_bins * ends[-1]
-    if whole:
-        edges = mass_boundaries(round(ends[-1]), num_bins).numpy().astype(np.float64)
-    below, above = np.maximum(starts, edges[:-1, None]), np.minimum(ends, edges[1:, None])
-    masses = np.where(ends > starts, ends - starts, 1.0)
-    parts = csr_array(np.maximum(above - below, 0.0) / masses)  # (num_bins, ties)
-    return parts @ csr_array((weights, (tie, np.arange(len(cells)))), shape=(len(points), len(cells)))

@@ -102,14 +102,12 @@ def num_noise(num_cells: int, num_draws: int, level: float) -> int:
     return min(num_draws, max(fewest_draws(level), MOST_SUMS // max(1, num_cells)))
 
 
-def draw_null(
-    events: Events | BinnedEvents, num_bins: int, num_draws: int, seed: tuple[int, ...], *, num_kept: int = 0
-) -> NullDraws:
+def draw_null(cells: BinnedEvents, num_draws: int, seed: tuple[int, ...], *, num_kept: int = 0) -> NullDraws:
     """Draw every outcome from its stated probability, independently, ``num_draws`` times.
 
     Clustered samples have cluster noise. The residual sums of the first ``num_kept`` draws are kept.
     """
-    cells = events if isinstance(events, BinnedEvents) else BinnedEvents(events, num_bins)
+    num_bins = cells.num_bins
     rng = np.random.Generator(np.random.SFC64(seed))  # the fastest that numpy has
     expected, size, draw = _independent(cells)
     kernels: tuple[Kernel, ...] = ("width l1", "mass l1", "smooth")

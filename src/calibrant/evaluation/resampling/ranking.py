@@ -49,9 +49,8 @@ def standard_error(influence: Vector, weights: Vector | None, clusters: Indices 
     """The standard error of a statistic from the influences of the samples, summed over clusters if any."""
     if clusters is not None:
         return error_of_totals(influence_totals(influence, weights, clusters))
-    if weights is None:
-        return float(np.sqrt((influence**2).sum())) / len(influence)
-    return float(np.sqrt(((weights * influence) ** 2).sum()) / weights.sum())
+    mass = np.ones(len(influence)) if weights is None else weights
+    return float(np.sqrt(((mass * influence) ** 2).sum()) / mass.sum())
 
 
 def influence_totals(influence: Vector, weights: Vector | None, clusters: Indices) -> Vector:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.clustered_noise import clustered_sums
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, ResidualSums, bin_matrix
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
@@ -128,18 +129,11 @@ class OutcomeErrors(GapModels):
     """Models of independent samples, whose outcomes are drawn one by one; the errors of events average."""
 
     def __init__(
-        self,
-        kernel: AtLimitKernel,
-        events: Sequence[Events],
-        found: float,
-        *,
-        num_bins: int,
-        num_draws: int,
-        seed: int,
+        self, kernel: AtLimitKernel, events: Sequence[Events], found: float, procedure: Procedure
     ) -> None:
-        self.observed, self.num_draws, self._seed = found, num_draws, seed
-        self.plenty = sum(effective_number(each.mass) for each in events) >= PLENTY * num_bins
-        self._events, self._kernel, self._num_bins = events, kernel, num_bins
+        self.observed, self.num_draws, self._seed = found, procedure.num_draws, procedure.seed
+        self._events, self._kernel, self._num_bins = events, kernel, procedure.num_bins
+        self.plenty = sum(effective_number(each.mass) for each in events) >= PLENTY * procedure.num_bins
         self._ends = np.cumsum([len(each.outcomes) for each in events])[:-1]
         self.stated = np.concatenate([each.confidences for each in events])
 
@@ -198,22 +192,16 @@ class OutcomeErrors(GapModels):
 
 
 def error_models(
-    kernel: AtLimitKernel,
-    events: Sequence[Events],
-    found: float,
-    *,
-    num_bins: int,
-    num_draws: int,
-    seed: int,
+    kernel: AtLimitKernel, events: Sequence[Events], found: float, procedure: Procedure
 ) -> ErrorModels:
+    """Models that state these events' probabilities; ``found`` is the error of the checked one."""
     if events[0].clusters is None:
-        return OutcomeErrors(kernel, events, found, num_bins=num_bins, num_draws=num_draws, seed=seed)
-    places = [BinnedEvents(event, num_bins) for event in events]
-    drawn = [
-        draw_null(each, num_bins, num_draws, stream_seed(seed, Stream.NULL, part), num_kept=num_draws)
-        for part, each in enumerate(places)
-    ]
-    return ClusteredError(*noise_of(places, drawn, kernel), seed)
+        return OutcomeErrors(kernel, events, found, procedure)
+    places = [BinnedEvents(event, procedure.num_bins) for event in events]
+    seeds = (stream_seed(procedure.seed, Stream.NULL, part) for part in range(len(events)))
+    number = procedure.num_draws
+    drawn = [draw_null(each, number, seed, num_kept=number) for each, seed in zip(places, seeds, strict=True)]
+    return ClusteredError(*noise_of(places, drawn, kernel), procedure.seed)
 
 
 @dataclass(frozen=True)
