@@ -8,7 +8,7 @@ from pathlib import Path
 
 from calibrant._math.errors import EXPECTED, sentence_of
 from papers import studies
-from papers.analysis import HERE, content, strange_numbers, verdicts
+from papers.analysis import HERE, content, strange_numbers
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -67,7 +67,7 @@ def _run(given: argparse.Namespace) -> None:
         print(path)
     page = (HERE / name / "page.md").read_text(encoding="utf-8")
     frames = module.frames(results)
-    for number in strange_numbers(page, module.tables(frames), verdicts(name, frames)):
+    for number in strange_numbers(page, module.tables(frames), studies.rows_among_all(name, frames)):
         print(f"note: the page says {number}, which no table has now", file=sys.stderr)
 
 

@@ -330,17 +330,17 @@ def difference(
 
 
 def status(rows: pd.DataFrame) -> str:
-    """Return the verdict on a claim, from its tests.
+    """Return the verdict on a claim, from its tests' ``left``.
 
     Example:
-        >>> status(pd.DataFrame({"verdict": ["holds", "undecided"], "open": ["", ""]}))
+        >>> status(pd.DataFrame({"left": ["holds", "undecided"], "open": ["", ""]}))
         'confirmed'
-        >>> status(pd.DataFrame({"verdict": ["holds", "does not hold"], "open": ["", ""]}))
+        >>> status(pd.DataFrame({"left": ["holds", "does not hold"], "open": ["", ""]}))
         'only in some settings'
     """
     if rows.open.ne("").all():
         return "not testable here"
-    found = set(rows.verdict[rows.open.eq("")])
+    found = set(rows.left[rows.open.eq("")])
     if {"holds", "does not hold"} <= found:
         return "only in some settings"
     return "confirmed" if "holds" in found else "contradicted" if "does not hold" in found else "inconclusive"
@@ -350,7 +350,7 @@ def claims_table(rows: pd.DataFrame) -> pd.DataFrame:
     """Return one row per claim: source, counts of tests, range of effects, and verdict."""
     found = []
     for _, of in rows.groupby("claim", sort=False):
-        count = of.verdict.value_counts()
+        count = of.left.value_counts()
         one = of.iloc[0]
         effects = sorted(one.scale * of.estimate.dropna())
         ends = dict.fromkeys(f"{effect:.3g}" for effect in effects[:1] + effects[-1:])

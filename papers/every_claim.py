@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from calibrant._math.files import write_text
 from calibrant.reports.figures.drawing import BLUE, GREY, drawing_style, save_figure
 from calibrant_lab.sweep.published import facts
-from papers.analysis import HERE, LEVEL, PAPERS, filled, status
+from papers.analysis import HERE, PAPERS, filled, status
 from papers.studies import every_row
 
 PAGE = HERE / "claims.md"
@@ -36,12 +36,6 @@ RENAMED = {
     "first": "compared",
     "second": "with",
 }
-
-
-def every_test() -> pd.DataFrame:
-    """Return every test, with ``left``: the verdict, or undecided if q is not below 0.05."""
-    rows = every_row()
-    return rows.assign(left=rows.verdict.mask(rows.q.ge(1 - LEVEL), "undecided"))
 
 
 def download(rows: pd.DataFrame) -> pd.DataFrame:
@@ -111,7 +105,8 @@ def told(rows: pd.DataFrame, by: Sequence[str] = ("asked_of",)) -> dict[str, str
         verdict = f"Not testable here: {rows.open.iloc[0].partition(':')[0]}"
     else:
         spread = each.verdict.map(lambda one: ["holds", "does not hold"] if one == "both" else [one])
-        verdict = status(pd.DataFrame({"verdict": spread.explode(), "open": ""})).capitalize()
+        verdict = status(pd.DataFrame({"left": spread.explode(), "open": ""})).capitalize()
+        verdict += _by_one_metric(counted)
     return {
         "here": signs(each.verdict if len(counted) else [], left_open),
         "effect": effects(each.effect, rows.unit.iloc[0]),
@@ -119,10 +114,17 @@ def told(rows: pd.DataFrame, by: Sequence[str] = ("asked_of",)) -> dict[str, str
     }
 
 
+def _by_one_metric(counted: pd.DataFrame) -> str:
+    decided = counted[counted.left.ne("undecided")].get("metric", pd.Series()).dropna().unique()
+    alone = len(decided) == 1 and counted.metric.nunique() > 1
+    return f": by {decided[0].replace('_', ' ').replace('ece', 'ECE')} only" if alone else ""
+
+
 def experiments(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one paper's claims, in the order of its sections, with their studies."""
+    """Return one paper's claims that a setting tests, in the order of its sections, with their studies."""
     found = []
-    for _, of in rows.groupby("claim", sort=False):
+    tested = rows.claim.isin(rows.claim[rows.open.eq("")])
+    for _, of in rows[tested].groupby("claim", sort=False):
         links = ", ".join(f"[{name.replace('_', '-')}]({name}/page.md)" for name in of.study.unique())
         section = re.sub("^(section|appendix)s? ", "", of.section.iloc[0])
         found.append({"claim": of.text.iloc[0], "section": section, **told(of), "study": links})
@@ -233,7 +235,7 @@ def forest(entry: Mapping[str, Any], rows: pd.DataFrame) -> Figure:
 
 def write(file: Path | None = None) -> Path:
     """Write the page with its figure, or every test into a file (``.csv``, ``.parquet``)."""
-    rows = every_test()
+    rows = every_row()
     path = file or PAGE
     if file is None:
         write_text(path, page_text(rows))

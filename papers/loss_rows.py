@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from calibrant_lab.sweep.published import facts
-from papers.analysis import difference, ordered
+from papers.analysis import ordered
 
 AS_TRAINED, WITH_T = "as trained", "with T"
 CHOSEN: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -46,6 +47,8 @@ def called(*titles: str) -> dict[str, str]:
     return {spelled[title]: title for title in titles}
 
 
+GRID_STEP = 0.1
+"""Step of the temperatures that the papers choose by ECE."""
 METHODS: Mapping[str, str] = {
     **called("cross-entropy", *(f"focal, γ = {gamma}" for gamma in (1, 2, 3)), "Brier", "MMCE"),
     "focal-sample(53)": "FLSD-53",
@@ -87,11 +90,29 @@ def frames_of(
 
 
 def gamma_3(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Return focal loss at γ = 3 minus γ = 1 and 2, for a claim that it is lowest."""
-    first, *others = (f"focal, γ = {gamma}" for gamma in (3, 1, 2))
-    return pd.concat(
-        difference(frame, "value", "loss", first, other, by=by).assign(other=other) for other in others
+    """Return focal loss at γ = 3 minus the better of γ = 1 and 2, run by run as in the paper's table."""
+    focal = [f"focal, γ = {gamma}" for gamma in (1, 2, 3)]
+    wide = (
+        frame[frame.loss.isin(focal)].set_index([*by, "seed", "loss"]).value.unstack("loss")[focal].dropna()
     )
+    return (wide[focal[2]] - wide[focal[:2]].min(axis=1)).rename("value").reset_index()
+
+
+def on_grid(values: pd.Series) -> pd.Series:
+    """Temperatures of a grid, spread as widely as rounding to steps of 0.1 spreads numbers, or wider.
+
+    Equal ones would otherwise be known exactly.
+
+    Example:
+        >>> found = on_grid(pd.Series([0.8, 0.8, 0.8]))
+        >>> round(float(found.mean()), 3), round(float(found.std()), 3)
+        (0.8, 0.029)
+    """
+    least = GRID_STEP / math.sqrt(12)
+    if len(values) < 2 or values.std() >= least:
+        return values
+    places = pd.Series(range(len(values)), index=values.index, dtype=float)
+    return values.mean() + least * (places - places.mean()) / places.std()
 
 
 def printed(paper: str, dataset: str) -> pd.DataFrame:

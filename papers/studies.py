@@ -17,6 +17,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -30,7 +31,7 @@ from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.kept_runs import content_of, keep, runs_in, united
 from calibrant_lab.sweep.tasks.task import RunResult
 from calibrant_lab.tables.build import adjusted
-from papers.analysis import HERE, Frames, content, filled, verdicts
+from papers.analysis import HERE, LEVEL, Frames, content, filled, verdicts
 
 DIGITS = 6
 """Digits of the numbers in ``results.json`` that count."""
@@ -92,6 +93,9 @@ def rows_of(name: str, results: Any = None) -> pd.DataFrame:
     return verdicts(name, study(name).frames(content(name) if results is None else results))
 
 
+_kept_rows = cache(rows_of)
+
+
 def page_text(name: str) -> str:
     """Return a study's page, filled from its results."""
     return _page(name, study(name).frames(content(name)))
@@ -99,7 +103,7 @@ def page_text(name: str) -> str:
 
 def _page(name: str, frames: Frames) -> str:
     text = (HERE / name / "page.md").read_text(encoding="utf-8")
-    return filled(text, study(name).tables(frames), verdicts(name, frames))
+    return filled(text, study(name).tables(frames), rows_among_all(name, frames))
 
 
 def write(name: str, folder: Path, results: Mapping[str, Any] | None = None) -> list[Path]:
@@ -124,9 +128,12 @@ def write(name: str, folder: Path, results: Mapping[str, Any] | None = None) -> 
     return written
 
 
-def every_row() -> pd.DataFrame:
-    """Return all studies' tests once, with q: p adjusted over each paper's decided claims."""
-    rows = pd.concat([rows_of(name) for name in names()], ignore_index=True)
+def every_row(new: Mapping[str, pd.DataFrame] | None = None) -> pd.DataFrame:
+    """Return all studies' tests once, with q and ``left``; ``new`` replaces those of some studies.
+
+    q is p adjusted over each paper's counted claims; ``left`` is the verdict, or undecided unless q < 0.05.
+    """
+    rows = pd.concat(({name: _kept_rows(name) for name in names()} | (new or {})).values(), ignore_index=True)
     test = ["paper", "estimate", "low", "n"]
     counted = rows[rows.open.eq("")].drop_duplicates(test)
     for method, column in (("benjamini-hochberg", "q"), ("benjamini-yekutieli", "q_any_dependence")):
@@ -134,7 +141,13 @@ def every_row() -> pd.DataFrame:
         known = counted[test].assign(**{column: found})
         rows = rows.merge(known, how="left", on=test)
         rows.loc[rows.open.ne(""), column] = float("nan")
-    return rows
+    return rows.assign(left=rows.verdict.mask(rows.q.ge(1 - LEVEL), "undecided"))
+
+
+def rows_among_all(name: str, frames: Frames) -> pd.DataFrame:
+    """Return a study's tests, with q among those of all studies."""
+    rows = every_row({name: verdicts(name, frames)})
+    return rows[rows.study.eq(name)]
 
 
 def compact(results: Any) -> str:

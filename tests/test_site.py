@@ -197,7 +197,8 @@ def test_a_search_is_small_and_finds_guides_and_reference(site: tuple[Path, str]
     assert index.stat().st_size < 400_000
     entries = json.loads(index.read_text(encoding="utf-8"))["docs"]
     headings = [each["title"].lower() for each in entries if each.get("boost") == 4]
-    for word in ("ece", "temperature scaling", "overconfident", "csv"):
+    words = ["ece", "temperature scaling", "overconfident", "csv", "svm", "llms", "net benefit"]
+    for word in (*words, "rows per patient"):
         assert any(re.search(rf"\b{word}\b", heading) for heading in headings), word
 
 

@@ -21,7 +21,7 @@ from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, beside, flat_runs, ordered, pivot, relative
 from papers.gammas.run import CLOSEST, OBJECTIVES, SEPARATED, fits_of, sides
-from papers.loss_rows import called, scheduled
+from papers.loss_rows import called, gamma_3, on_grid, scheduled
 from papers.shift.measure import by_severity
 from papers.texts.run import judged
 
@@ -116,6 +116,8 @@ def frames(results: Mapping[str, Any]) -> Frames:
             ]
     found = {"errors": errors, "fits": fits, "grids": grids, "foreign": foreign}
     tidy = {name: ordered(pd.DataFrame(rows), "loss", LOSSES) for name, rows in found.items()}
+    fits = tidy["fits"]
+    fits["T by ECE"] = fits.groupby(["way", "loss"], observed=True)["T by ECE"].transform(on_grid)
     return {**tidy, **_derived(tidy)}
 
 
@@ -153,6 +155,7 @@ def _derived(of: Frames) -> dict[str, pd.DataFrame]:
     return {
         "authors": authors,
         "relative": relative(error, ["stage", "seed"]),
+        "gamma_3": gamma_3(authors[authors.stage.eq("as trained")], ["metric"]),
         "gains": gains.assign(value=gains.value - gains.judged.map({"nll": 0.01, "adaptive_ece": 0.2})),
         "equal": equal,
         "sides": sides,

@@ -39,7 +39,7 @@ OUTCOMES = {"ece": "ECE", "ece_after": "ECE after T", "overconfidence": "overcon
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
-    """``runs``; ``ranks``, correlations over the exponents by seed; ``changes`` from plain cross-entropy."""
+    """``runs``; ``ranks``, correlations over the exponents; ``changes`` from plain cross-entropy."""
     found = pd.DataFrame(
         {
             **{name: run[name] for name in ("setting", "arm", "seed", "error", "temperature", *OUTCOMES)},
@@ -66,9 +66,13 @@ def _title(arm: str) -> str:
 
 
 def _ranks(runs: pd.DataFrame) -> pd.DataFrame:
-    """Spearman's correlation of curvature with γ and with outcomes, over the exponents of one seed."""
+    """Spearman's correlation of curvature with γ and with outcomes over exponents, averaged over seeds.
+
+    Its standard error is that of random orders of the exponents: equal ranks in all seeds would otherwise
+    have none.
+    """
     focal = runs[~runs.family.isin(["trace penalty", "SAM"])]
-    return pd.DataFrame(
+    found = pd.DataFrame(
         {
             "setting": setting,
             "family": family,
@@ -76,11 +80,15 @@ def _ranks(runs: pd.DataFrame) -> pd.DataFrame:
             "quantity": quantity,
             "other": title,
             "value": of[quantity].rank().corr(of[other].rank()),
+            "variance": 1 / (len(of) - 1),
         }
         for (setting, family, seed), of in focal.groupby(["setting", "family", "seed"], observed=True)
         for quantity in CURVATURE
         for other, title in {"gamma": "γ", **OUTCOMES}.items()
     )
+    groups = found.groupby(["setting", "family", "quantity", "other"], observed=True, sort=False)
+    error = np.sqrt(groups.variance.mean() / groups.size())
+    return groups.value.mean().to_frame().assign(standard_error=error).reset_index()
 
 
 def _changes(runs: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,6 @@ long-tailed set, in which the first class has a hundred times the images of the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -18,7 +17,7 @@ from matplotlib.figure import Figure
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, draw_means, flat_runs, pivot, relative
-from papers.loss_rows import called, gamma_3, scheduled
+from papers.loss_rows import called, gamma_3, on_grid, scheduled
 from papers.losses.measure import stages_of
 
 LOSSES = {
@@ -36,8 +35,6 @@ GROUPS = {"frequent": slice(0, 3), "middle": slice(3, 7), "rare": slice(7, 10)}
 """Places of the classes of long-tailed images, the most frequent first."""
 DROP = 9
 """The last epoch at the first learning rate."""
-GRID_STEP = 0.1
-"""Step of the temperatures that the papers choose by ECE."""
 
 
 def keep(result: RunResult) -> dict[str, Any] | None:
@@ -97,23 +94,6 @@ def of_runs(
         "cost": relative(plain.query("metric == 'error'"), [*by, "seed"]),
         "exponents": gamma_3(plain, [*by, "metric"]),
     }
-
-
-def on_grid(values: pd.Series) -> pd.Series:
-    """Temperatures of a grid, spread as widely as rounding to steps of 0.1 spreads numbers, or wider.
-
-    Equal ones would otherwise be known exactly.
-
-    Example:
-        >>> found = on_grid(pd.Series([0.8, 0.8, 0.8]))
-        >>> round(float(found.mean()), 3), round(float(found.std()), 3)
-        (0.8, 0.029)
-    """
-    least = GRID_STEP / math.sqrt(12)
-    if len(values) < 2 or values.std() >= least:
-        return values
-    places = pd.Series(range(len(values)), index=values.index, dtype=float)
-    return values.mean() + least * (places - places.mean()) / places.std()
 
 
 def tables(found: Frames) -> Tables:

@@ -96,9 +96,10 @@ def relinked(markdown: str, own: Path, page: str, marked: str = "") -> str:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Link pages of ``docs`` to the studies' pages on the site."""
+    """Link pages of ``docs`` to the studies' pages on the site, and format what is folded."""
     uri = page.file.src_uri
-    return relinked(markdown, Path("docs") / uri, uri, "papers/")
+    linked = relinked(markdown, Path("docs") / uri, uri, "papers/")
+    return linked.replace("<details><summary>", "<details markdown><summary>")
 
 
 def on_files(files: Any, *, config: Any) -> Any:
@@ -121,8 +122,9 @@ def claims() -> dict[str, str | bytes]:
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
     from papers import every_claim
+    from papers.studies import every_row
 
-    tests = every_claim.every_test()
+    tests = every_row()
     table, parquet = every_claim.download(tests), io.BytesIO()
     table.to_parquet(parquet, index=False)
     page = relinked(every_claim.page_text(tests), Path("papers/claims.md"), CLAIMS)
