@@ -115,7 +115,7 @@ SKELETONS = {
         0.5,
     ),
     "Add a quantity": (
-        ["calibrant.evaluation.quantity", "calibrant.evaluation.resampling.events"],
+        ["calibrant.evaluation.quantities", "calibrant.evaluation.resampling.events"],
         lambda made: made["BIAS"].computed.value(np.array([0.9, 0.5]), np.array([1.0, 0.0]), None, 15),
         0.2,
     ),
@@ -135,8 +135,17 @@ def test_skeletons_run(section: str) -> None:
 
 
 def test_there_is_a_section_for_each_kind() -> None:
-    kinds = ("loss", "metric", "quantity", "calibrator", "study", "task or an engine", "dataset", "network")
-    assert list(SECTIONS) == [f"Add a {kind}" for kind in kinds]
+    kinds = (
+        "loss",
+        "metric",
+        "quantity",
+        "calibrator",
+        "file format",
+        "study",
+        "task or an engine",
+        "dataset",
+    )
+    assert list(SECTIONS) == [f"Add a {kind}" for kind in (*kinds, "network")]
 
 
 def test_commands_are_targets_of_the_makefile() -> None:
