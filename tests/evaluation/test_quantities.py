@@ -180,8 +180,9 @@ OTHER_THINGS = {
     "evaluation/result.py": {"slope", "accuracy", "mean_confidence"},  # in older versions of its JSON
     "evaluation/out_of_distribution.py": {"auroc", "entropy"},  # of telling samples apart; such a score
     "evaluation/resampling/events.py": {"slope", "intercept"},  # the parameters of a line
+    "evaluation/phrases.py": {"slope", "intercept"},  # the parameters of Platt scaling
     "reports/file_figures.py": {"nll"},  # an objective
-    "reports/tables.py": {"accuracy"},  # the head of a column
+    "reports/tables.py": {"accuracy", "slope"},  # the head of a column; a word of titles
     "reports/pictures.py": {"auroc", "accuracy"},  # of telling samples apart; a field of a curve
 }
 

@@ -46,7 +46,7 @@ def test_two_columns_are_judged_as_one(forms) -> None:
     one, two = (judged(Predictions(**forms[name])) for name in ("one column", "two columns"))
     assert one["kind"] == two["kind"] == "binary"
     assert one == two
-    assert "average probability " in two["verdict"]["headline"]
+    assert "on average, actual rate " in two["verdict"]["headline"]
 
 
 def test_two_logits_are_judged_as_their_difference(forms) -> None:
