@@ -17,7 +17,16 @@ from command_line import call
 
 OF_NUMBERS = {
     *("positive_class", "bins", "bootstrap", "level", "seed", "metric", "method", "confidence", "strict"),
-    *("calibration", "ood", "ood_score", "baseline", "baseline_metric", "every_row", "tolerance", "thresholds"),
+    *(
+        "calibration",
+        "ood",
+        "ood_score",
+        "baseline",
+        "baseline_metric",
+        "every_row",
+        "tolerance",
+        "thresholds",
+    ),
 }
 """What is asked of predictions, however they were read."""
 OF_OUTPUT = {
