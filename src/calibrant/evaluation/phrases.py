@@ -157,8 +157,8 @@ def settings(parameters: Mapping[str, float | tuple[float, ...]]) -> str:
     return f"({', '.join(said)})" if said else ""
 
 
-def clearly(change: Estimate) -> int:
-    """−1 or 1 if the interval of a change lies below or above zero, else 0."""
-    if change.low is None or change.high is None:
+def clearly(found: Estimate, than: float = 0.0) -> int:
+    """−1 or 1 if the interval, such as that of a change, lies below or above a value, else 0."""
+    if found.low is None or found.high is None:
         return 0
-    return -1 if change.high < 0 else 1 if change.low > 0 else 0
+    return -1 if found.high < than else 1 if found.low > than else 0

@@ -9,7 +9,7 @@ from typing import Literal
 
 from calibrant.evaluation import quantities, result
 from calibrant.evaluation.monitoring.result import Monitoring, SequentialTest, Window
-from calibrant.evaluation.phrases import p_value
+from calibrant.evaluation.phrases import clearly, p_value
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.evaluation.verdict.words import PHRASES
 from calibrant.predictions.two_classes import POSITIVE_CLASS
@@ -97,7 +97,7 @@ class MetricTable:
             usual[1:1] = [quantities.AUROC.key] if is_rare(found) else []
             usual += [quantities.GAP.key, quantities.MEAN_CONFIDENCE.key]
             rows = {key: row for key, row in rows.items() if row.cells[0].estimate.value is not None}
-        slope = {quantities.SLOPE.key, quantities.SLOPE.event_key} & named(found)
+        slope = _SLOPES & named(found)
         main = [key for key in (error, *usual) if key in rows][:NUMBERS]
         return [rows[key] for key in (*main, *sorted(slope & rows.keys()))]
 
@@ -135,6 +135,7 @@ def columns(found: result.Evaluation | result.Comparison) -> tuple[Column, ...]:
     return tuple(Column(model.name, model.metrics, model.difference, model.null) for model in found.models)
 
 
+_SLOPES = frozenset({quantities.SLOPE.key, quantities.SLOPE.event_key})
 RARE = 0.1  # share of the rarer class; below it, ranking tells more than accuracy
 
 
@@ -325,6 +326,7 @@ class BriefRow:
     title: str
     cells: tuple[Brief, ...]
     floors: tuple[str, ...] = ()
+    key: str = ""  # of a metric
 
 
 def brief_rows(evaluation: result.Evaluation, *, every: bool = False) -> list[BriefRow]:
@@ -335,7 +337,8 @@ def brief_rows(evaluation: result.Evaluation, *, every: bool = False) -> list[Br
     for row in rows:
         title = row.words.title if every else row.words.title.removesuffix(f", {event_of(evaluation)}")
         nulls, cells = nulls_of(arms, row.key), row.cells[: len(arms)]
-        made.append(BriefRow(title, tuple(map(_brief, cells, repeat(row.key), nulls or repeat(None)))))
+        values = tuple(map(_brief, cells, repeat(row.key), nulls or repeat(None)))
+        made.append(BriefRow(title, values, key=row.key))
         if nulls:
             floors = (Brief(_floor(null.upper), "", None, best=False) for null in nulls)
             made.append(BriefRow("  noise floor", tuple(floors)))
@@ -346,9 +349,7 @@ def is_off(estimate: result.Estimate, key: str, null: result.NullError | None) -
     """Whether an error is above its noise floor, or the interval of a calibration slope leaves out 1."""
     if null is not None:
         return (estimate.value or 0.0) > null.upper
-    ends = (estimate.low, estimate.high)
-    slopes = {quantities.SLOPE.key, quantities.SLOPE.event_key}
-    return key in slopes and None not in ends and not (ends[0] or 0.0) <= 1 <= (ends[1] or 0.0)
+    return key in _SLOPES and bool(clearly(estimate, 1))
 
 
 def brief_models(comparison: result.Comparison) -> tuple[list[str], list[BriefRow]]:
@@ -386,7 +387,7 @@ def floor_sentence(found: result.Evaluation | result.Comparison) -> str:
             f"Noise floor ({brief_models(found)[0][0]}): a perfectly calibrated model stays below it in "
             f"{level} of samples of this size."
         )
-    off = {"slope" in row.title for row in brief_rows(found) if any("✗" in cell.value for cell in row.cells)}
+    off = {row.key in _SLOPES for row in brief_rows(found) if any("✗" in cell.value for cell in row.cells)}
     said = f"Noise floor: a perfectly calibrated model stays below it in {level} of samples of this size."
     marks = [means for slope, means in ((False, "above it"), (True, "a slope beyond noise")) if slope in off]
     said += f" ✗: {' or '.join(marks)}." if marks else ""

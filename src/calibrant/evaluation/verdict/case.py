@@ -263,9 +263,7 @@ class Case:
     def slope_off(self, arm: Arm) -> float | None:
         """The calibration slope, if it differs from 1 beyond noise."""
         slope = arm.metrics.get(self.slope_key)
-        if slope is None or slope.low is None or slope.high is None or slope.low <= 1 <= slope.high:
-            return None
-        return slope.value
+        return slope.value if slope is not None and clearly(slope, 1) else None
 
     @cached_property
     def furthest_off(self) -> ClassRow:
