@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures import GREY, series
 from calibrant_lab.sweep.tasks.task import RunResult
-from papers.analysis import Frames, Tables, beside, flat_runs, mean_ci, ordered, pivot, relative
+from papers.analysis import Frames, Tables, beside, draw_course, flat_runs, ordered, pivot, relative
 from papers.loss_rows import called
 
 CE = "cross-entropy"
@@ -150,10 +150,7 @@ def figure(of: Frames) -> Figure:
     for ax, (name, title) in zip(axes.flat, PANELS.items(), strict=True):
         part = courses[courses.name == name]
         for place, (loss, each) in enumerate(part.groupby("loss", observed=True)):
-            means, halves = np.transpose([mean_ci(values) for _, values in each.groupby("epoch").value])
-            colour, epochs = series(place)[0], range(1, LAST + 1)
-            ax.plot(epochs, means, color=colour, label=loss)
-            ax.fill_between(epochs, means - halves, means + halves, color=colour, alpha=0.2, linewidth=0)
+            draw_course(ax, each, loss, series(place)[0])
         for drop in (DROP, SECOND):
             ax.axvline(drop + 0.5, color=GREY, linewidth=0.8)
         ax.set_title(title, fontsize="medium")

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures import GREY, series
 from calibrant_lab.sweep.tasks.task import RunResult
-from papers.analysis import Frames, Tables, beside, flat_runs, mean_ci, ordered, pivot
+from papers.analysis import Frames, Tables, beside, draw_course, flat_runs, ordered, pivot
 from papers.loss_rows import called
 
 LOSSES = called("cross-entropy", "focal, γ = 3", "FLSD-53")
@@ -109,17 +109,7 @@ def figure(of: Frames) -> Figure:
     axes = whole.subplots(1, len(LOSSES), sharey=True)
     for ax, (loss, part) in zip(axes, of["courses"].groupby("loss", observed=True), strict=True):
         for place, (by, label) in enumerate({"by NLL": "NLL", "by NLL after T": "NLL after T"}.items()):
-            values = part[part.by == by].groupby("epoch").value
-            found = pd.DataFrame({epoch: mean_ci(each) for epoch, each in values}, index=["mean", "half"]).T
-            ax.plot(found.index, found["mean"], color=series(place)[0], label=label)
-            ax.fill_between(
-                found.index,
-                found["mean"] - found["half"],
-                found["mean"] + found["half"],
-                color=series(place)[0],
-                alpha=0.2,
-                linewidth=0,
-            )
+            draw_course(ax, part[part.by == by], label, series(place)[0])
         for drop in DROPS:
             ax.axvline(drop + 0.5, color=GREY, linewidth=0.8)
         ax.set_title(str(loss), fontsize="medium")
