@@ -138,6 +138,19 @@ def test_the_second_interrupt_is_the_last(folder) -> None:
     assert done.stdout == "undisturbed\n", done.stderr
 
 
+def test_an_interrupt_that_nobody_hears_comes_again(folder) -> None:
+    """A signal that arrives just before a blocking call does not end the call."""
+    (folder / "pressed.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    code = (
+        HEARS + "import sys, time, calibrant.cli.interrupts as interrupts;"
+        "sys.path.insert(0, '.'); interrupts.hold_while_importing();"
+        "send, sent = signal.pthread_kill, []\n"
+        "signal.pthread_kill = lambda *signal: send(*signal) if sent else sent.append(1)\n"
+        "try:\n    import pressed\n    time.sleep(400)\nexcept KeyboardInterrupt:\n    print('stopped')"
+    )
+    assert start(folder, sys.executable, "-c", code).stdout == "stopped\n"
+
+
 def test_the_keyboard_stops_it_in_one_sentence(folder) -> None:
     """Ctrl-C while a command works: one sentence, exit code 130, no traceback."""
     code = (

@@ -48,19 +48,20 @@ class _Hold:
         return True
 
     def _wait(self, held: object) -> None:
-        """Interrupt again by a signal after the import, unless the command has stopped since."""
+        """Interrupt again by signals after the import, until one is heard or the command has stopped.
+
+        A signal that comes just before a blocking call is not heard by it.
+        """
         main = threading.main_thread().ident or 0
         frames = sys._current_frames  # pyright: ignore[reportPrivateUsage]
-        while held in self._held and _is_importing(frames().get(main)):
+        while held in self._held:
+            if _is_importing(frames().get(main)):
+                pass
+            elif sys.platform == "win32":
+                _thread.interrupt_main()
+            else:
+                signal.pthread_kill(main, signal.SIGINT)
             time.sleep(_PAUSE)
-        try:
-            self._held.remove(held)
-        except ValueError:
-            return
-        if sys.platform == "win32":
-            _thread.interrupt_main()
-        else:
-            signal.pthread_kill(main, signal.SIGINT)
 
 
 def _is_importing(frame: FrameType | None) -> bool:
