@@ -34,6 +34,7 @@ from calibrant.calibrators.roster import available as available
 from calibrant.calibrators.roster import build as build
 from calibrant.calibrators.selection import Candidate as Candidate
 from calibrant.calibrators.selection import Selection as Selection
+from calibrant.calibrators.selection import out_of_fold_probs as out_of_fold_probs
 from calibrant.calibrators.selection import select as select
 from calibrant.calibrators.top_k import fit_top_k_temperature as fit_top_k_temperature
 
