@@ -387,14 +387,11 @@ def floor_sentence(found: result.Evaluation | result.Comparison) -> str:
             f"Noise floor ({brief_models(found)[0][0]}): a perfectly calibrated model stays below it in "
             f"{level} of samples of this size."
         )
-    rows = brief_rows(found)
-    off = {row.key in _SLOPES for row in rows if any("✗" in cell.value for cell in row.cells)}
+    off = {row.key in _SLOPES for row in brief_rows(found) if any("✗" in cell.value for cell in row.cells)}
     said = f"Noise floor: a perfectly calibrated model stays below it in {level} of samples of this size."
     marks = [means for slope, means in ((False, "above it"), (True, "a slope beyond noise")) if slope in off]
     said += f" ✗: {' or '.join(marks)}." if marks else ""
     said += f" [ ]: {level} intervals."
-    if any(row.key == quantities.BRIER_SKILL.key for row in rows):
-        said += " Brier skill: 0 is no better than always stating the actual rate, 1 is perfect."
     shown = {row.key for row in metric_table(found).main(found.verdict.about, most=None)}
     outside = (
         each.outside for arm in before_and_after(found) for key, each in arm.metrics.items() if key in shown
