@@ -33,8 +33,7 @@ def panel(
     inputs, labels = test.inputs, test.labels
     if inputs.ndim != 4 or inputs.shape[1] not in (1, 3) or labels.ndim != 1:
         return None
-    before = [each.test.scores.double().softmax(dim=1) for each in predictions.values()]
-    after = [_calibrated(each) for each in predictions.values()]
+    before, after = probabilities(predictions)
     right = torch.stack([probs.argmax(dim=1) == labels for probs in before])  # (networks, N)
     rows = chosen(right, seed=seed)
     table = SectionTable(
@@ -79,9 +78,16 @@ def chosen(right: Bool[Tensor, "M N"], *, seed: int) -> list[int]:
     return sure[:EACH] + wrong[:EACH]
 
 
-def _calibrated(predictions: Predictions) -> Float[Tensor, "N C"]:
-    calibrator = fit_quietly(TemperatureScaling(), Labelled.of(predictions.calibration))
-    return calibrator.predict_proba(predictions.test.scores)
+def probabilities(
+    predictions: Mapping[str, Predictions],
+) -> tuple[list[Float[Tensor, "N C"]], list[Float[Tensor, "N C"]]]:
+    """Return each network's probabilities of test samples, before and after temperature scaling."""
+    before = [each.test.scores.double().softmax(dim=1) for each in predictions.values()]
+    fitted = [
+        fit_quietly(TemperatureScaling(), Labelled.of(each.calibration)) for each in predictions.values()
+    ]
+    pairs = zip(fitted, predictions.values(), strict=True)
+    return before, [calibrator.predict_proba(each.test.scores) for calibrator, each in pairs]
 
 
 def _answer(
@@ -95,11 +101,15 @@ def _answer(
 
 
 def _picture(image: Tensor) -> Markup:
+    return Markup('<img class="sample" alt="" src="{}">').format(png_address(png(pixels_of(image))))
+
+
+def pixels_of(image: Tensor) -> np.ndarray[Any, Any]:
+    """Return an image from 0 to 1, ``(H, W)`` or ``(H, W, 3)``."""
     unit = to_unit(image)
     low, high = min(float(unit.min()), 0.0), max(float(unit.max()), 1.0)
     scaled = ((unit - low) / (high - low)).numpy().clip(0, 1)
-    content = png(scaled[0] if len(scaled) != 3 else scaled.transpose(1, 2, 0))
-    return Markup('<img class="sample" alt="" src="{}">').format(png_address(content))
+    return scaled[0] if len(scaled) != 3 else scaled.transpose(1, 2, 0)
 
 
 def png(pixels: np.ndarray[Any, Any]) -> bytes:
