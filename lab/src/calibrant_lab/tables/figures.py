@@ -156,7 +156,7 @@ def published(
 ) -> dict[str, Points]:
     """Return a quantity in the papers' tables by a setting of the loss, for each paper and network.
 
-    Losses, datasets and networks are those of the runs, or the last two are ``like``, as the papers call them.
+    Losses, datasets and networks are those of the runs; ``like`` names another dataset and network.
     """
     name = across.removeprefix("loss.")
     losses = {str(each.settings.get("loss")).partition("(")[0] for each in results} | {"cross-entropy"}
@@ -190,7 +190,7 @@ def _is_of(place: tuple[str, str], settings: Mapping[str, Any]) -> bool:
 
 
 def position(settings: Mapping[str, Any], across: str) -> float | str | None:
-    """Return a run's x position: its setting, a number or a word; cross-entropy is focal loss with gamma 0."""
+    """Return a run's x position, a number or a word; cross-entropy is focal loss with gamma 0."""
     value = setting(settings, across)
     if across == "loss.gamma" and settings.get("loss") == "cross-entropy":
         return 0.0

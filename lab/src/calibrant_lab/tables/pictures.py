@@ -322,8 +322,8 @@ def points_into(heat: Pixels, boxes: Boxes) -> bool:
         Zhang et al., "Top-down Neural Attention by Excitation Backprop", ECCV 2016.
 
     Example:
-        >>> points_into(np.eye(4)[:1], [(0.0, 0.0, 0.25, 1.0)]), points_into(np.eye(4)[:1], [(0.5, 0, 0.5, 1)])
-        (True, False)
+        >>> [points_into(np.eye(4)[:1], [(left, 0.0, 0.5, 1.0)]) for left in (0.0, 0.5)]
+        [True, False]
     """
     row, column = np.unravel_index(int(heat.argmax()), heat.shape)
     x, y = (column + 0.5) / heat.shape[1], (row + 0.5) / heat.shape[0]
