@@ -22,7 +22,7 @@ from calibrant_lab.sweep.sweep import sweep
 from calibrant_lab.sweep.tasks.task import Item
 from calibrant_lab.sweep.tasks.training import Training, recipe_of
 from calibrant_lab.tables.layout import layout_named
-from calibrant_lab.tables.pictures import FigureOptions, draw_figure
+from calibrant_lab.tables.pictures import draw_figure
 from calibrant_lab.training import train
 from calibrant_lab.training.curvature import Effort, Subject, measure_curvature
 from calibrant_lab.training.data import data_of
@@ -72,9 +72,10 @@ def test_the_run_is_that_of_calibrant_train(done, tmp_path) -> None:
 def test_the_run_can_be_drawn(done, tmp_path) -> None:
     """Its course, curvature and answers; the curvature is that of the network which was trained."""
     results = [*done.results()]
-    assert "a correlation needs 3" in draw_figure(["curvature"], results, FigureOptions()).said[0]
-    assert "on calibration samples" in draw_figure(["dynamics"], results, FigureOptions()).said[0]
-    answers = {text.get_text() for ax in draw_figure(["images"], results, FigureOptions()).figure.axes
+    with pytest.raises(InputError, match="a correlation needs 3 values of loss; the runs have 1"):
+        draw_figure(["curvature"], results)
+    assert "on calibration samples" in draw_figure(["dynamics"], results).said[0]
+    answers = {text.get_text() for ax in draw_figure(["images"], results).figure.axes
                for text in ax.texts}  # fmt: skip
     probs = load_predictions(results[0].file("predictions.npz")).test.probs
     stated = {f"{top:.1%} →" for top in probs.max(dim=1).values.tolist()}

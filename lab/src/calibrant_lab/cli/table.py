@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from calibrant_lab.sweep.store import RunResult
     from calibrant_lab.tables import Options, Table
     from calibrant_lab.tables.build import Correction, Test
-    from calibrant_lab.tables.pictures import FigureOptions
 
 _PICTURES = (".svg", ".png", ".pdf")
 
@@ -104,9 +103,7 @@ def table(
     wanted = read_wanted(where or [], option="--where")
     results = _results(store, wanted)
     if figure or x:
-        from calibrant_lab.tables.pictures import FigureOptions
-
-        drawn = FigureOptions(across=x, by=by, like=published, boxes=boxes, width=width)
+        drawn = {"across": x, "by": by, "like": published or "", "boxes": boxes, "width": width}
         _draw(results, figure or [], drawn, output, force=force)
         return
     check_output(output, option="--out")
@@ -174,7 +171,7 @@ def _write(made: Table, form: str | None, output: Path | None, *, force: bool) -
 
 
 def _draw(
-    results: list[RunResult], wanted: list[str], options: FigureOptions, output: Path | None, *, force: bool
+    results: list[RunResult], wanted: list[str], options: dict[str, Any], output: Path | None, *, force: bool
 ) -> None:
     from calibrant.reports.figures.drawing import save_figure
     from calibrant_lab.tables.pictures import PICTURES, draw_figure
@@ -182,9 +179,9 @@ def _draw(
     path = output or Path(f"{wanted[0] if wanted[:1] and wanted[0] in PICTURES else 'table'}.svg")
     check_output(path, option="--out", endings=_PICTURES)
     finished = [each for each in results if each.status == "finished"]
-    drawn, said = draw_figure(wanted, finished, options)
+    drawn, said = draw_figure(wanted, finished, **options)
     write_unless_other(
-        path, lambda place: save_figure(drawn, place, width=options.width), option="--out", force=force
+        path, lambda place: save_figure(drawn, place, width=options["width"]), option="--out", force=force
     )
     left_out = len(results) - len(finished)
     missing = [f"{left_out} runs diverged or failed and are not drawn."] if left_out else []

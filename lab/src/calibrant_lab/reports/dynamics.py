@@ -85,7 +85,7 @@ def compared_dynamics(runs: Mapping[str, Rows]) -> Section | None:
     """
     split, courses = courses_of({name: [rows] for name, rows in runs.items()})
     recorded = list(dict.fromkeys(courses["arm"]))
-    if len(recorded) < 2 or courses["epoch"].nunique() < 2:
+    if len(recorded) < 2 or len({*courses["epoch"]}) < 2:
         return None
     with drawing_style():
         pictures = tuple(
@@ -159,8 +159,9 @@ def draw_course(ax: Axes, position: int, course: pd.DataFrame, label: str | None
 
 
 def _draw_panel(courses: pd.DataFrame, name: str, arms: Sequence[str], ax: Axes) -> None:
+    of_panel: Any = courses[courses["name"] == name]
     for place, arm in enumerate(arms):
-        draw_course(ax, place, courses[(courses["name"] == name) & (courses["arm"] == arm)])
+        draw_course(ax, place, of_panel[of_panel["arm"] == arm])
     known = [value for line in ax.get_lines() for value in np.ravel(line.get_ydata())]
     if known:  # wide bands, as of the first epochs, may leave the picture
         margin = _MARGIN * (np.ptp(known) or 1)

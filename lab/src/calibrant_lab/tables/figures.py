@@ -128,7 +128,11 @@ def _panel(ax: Axes, curves: Curves, theirs: Mapping[str, Points]) -> None:
         (line,) = ax.plot(at, means, color=colour, marker=shape, markersize=5.5, linewidth=1.2)
         line.set(markerfacecolor="none", linestyle="none" if words else dashes, gid=_MEANS)
     for number, points in enumerate(theirs.values()):
-        style = {"color": drawing.GREY, "linestyle": drawing.DASHES[number % 3], "linewidth": 1}
+        style: dict[str, Any] = {
+            "color": drawing.GREY,
+            "linestyle": drawing.DASHES[number % 3],
+            "linewidth": 1,
+        }
         ax.plot([x for x, _ in points], [y for _, y in points], marker="*", gid=_MEANS, **style)
     ax.grid(axis="y", alpha=0.3)
 
@@ -170,23 +174,17 @@ def published(
         paper, symbol = str(layout.paper), {"calibration_weight": "lambda"}.get(name, name)
         tuned = {each[1:4]: each.value for each in facts(paper) if each.metric == symbol}
         for fact in facts(paper):
-            place, loss = (
-                (fact.dataset, fact.model),
-                next(iter(roster()["methods"].get(fact.method, ["unknown"]))),
-            )
+            place = (fact.dataset, fact.model)
+            ours = [all(map(accepts, ("dataset", "model"), place, [each.settings] * 2)) for each in results]
+            loss = next(iter(roster()["methods"].get(fact.method, ["unknown"])))
             same = (fact.table, fact.metric, fact.stage) == wanted and fact.calibrator in {"", "temperature"}
+            known = loss.partition("(")[0] in losses and (place == tuple(like) if like else any(ours))
             plain = 0.0 if (loss, name) == ("cross-entropy", "gamma") else None
             x = tuned.get(fact[1:4], parse_call(loss)[1].get(name, plain))
-            if (
-                same and fact.value and isinstance(x, int | float | str) and loss.partition("(")[0] in losses
-            ) and (place == tuple(like) if like else any(_is_of(place, each.settings) for each in results)):
+            if same and known and fact.value and isinstance(x, int | float | str):
                 title = ", ".join((paper_named(paper).title, *place))
                 found.setdefault(title, {})[float(x)] = float(fact.value) / cell.scale * quantity.scale
     return {title: sorted(points.items()) for title, points in found.items() if any(points)}
-
-
-def _is_of(place: tuple[str, str], settings: Mapping[str, Any]) -> bool:
-    return accepts("dataset", place[0], settings) and accepts("model", place[1], settings)
 
 
 def position(settings: Mapping[str, Any], across: str) -> float | str | None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
-import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from scipy import stats
@@ -24,7 +22,7 @@ from calibrant.predictions.detections import annotated_boxes
 from calibrant.reports.figures.drawing import GREEN, VERMILLION, drawing_style, named_legend
 from calibrant_lab.reports.curvature import scatter
 from calibrant_lab.reports.dynamics import courses_of, draw_courses
-from calibrant_lab.reports.run_panel import chosen, pixels_of, probabilities
+from calibrant_lab.reports.run_panel import Answer, answers, pixels_of
 from calibrant_lab.sweep.tasks.task import RunResult
 from calibrant_lab.sweep.tasks.training import data_of, recipe_of
 from calibrant_lab.tables.build import adjusted, natural
@@ -48,17 +46,6 @@ _CURVATURES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class FigureOptions:
-    """Options of a figure, as of ``calibrant table``."""
-
-    across: str | None = None
-    by: str | None = None
-    like: str | None = None
-    boxes: Path | None = None
-    width: float | None = None
-
-
 class Picture(NamedTuple):
     """A figure, and sentences to print with it."""
 
@@ -66,29 +53,35 @@ class Picture(NamedTuple):
     said: Sequence[str] = ()
 
 
-def draw_figure(wanted: Sequence[str], results: Sequence[RunResult], options: FigureOptions) -> Picture:
+def draw_figure(
+    wanted: Sequence[str],
+    results: Sequence[RunResult],
+    *,
+    across: str | None = None,
+    by: str | None = None,
+    like: str = "",
+    **options: Any,
+) -> Picture:
     """Draw quantities of finished runs against a setting, or one of ``PICTURES``.
+
+    ``options`` can be ``width`` in inches, and ``boxes``, COCO's annotations of the images of heat maps.
 
     Raises:
         InputError: If options do not go together, or no run recorded what the figure shows.
     """
-    name = next((each for each in wanted if each in PICTURES), None)
-    if options.boxes and name != "heat-maps":
+    name = next((each for each in wanted if each in PICTURES), "")
+    if options.get("boxes") and name != "heat-maps":
         raise InputError("--boxes goes with --figure heat-maps.")
-    if name is not None:
-        if len(wanted) > 1 or options.across or options.like:
-            raise InputError(f"--figure {name} goes with neither --x, --published nor another --figure.")
-        return _drawn(name, results, options)
-    if options.across is None or not wanted:
-        raise InputError(
-            f"--figure must be {', '.join(PICTURES)}, or go with --x, as in --figure ece --x loss."
-        )
-    like = [each.strip() for each in options.like.split(",")] if options.like else []
-    return Picture(draw(results, [*map(quantity_of, wanted)], options.across, by=options.by, like=like))
-
-
-def _drawn(name: str, results: Sequence[RunResult], options: FigureOptions) -> Picture:
-    levels = [options.by] if options.by else varying(results, "seed") or ["loss"]
+    if name and (len(wanted) > 1 or across or like):
+        raise InputError(f"--figure {name} goes with neither --x, --published nor another --figure.")
+    if not name:
+        if across is None or not wanted:
+            raise InputError(
+                f"--figure must be {', '.join(PICTURES)}, or go with --x, as in --figure ece --x loss."
+            )
+        names = [each.strip() for each in like.split(",")] if like else []
+        return Picture(draw(results, [*map(quantity_of, wanted)], across, by=by, like=names))
+    levels = [by] if by else varying(results, "seed") or ["loss"]
     arms: dict[str, dict[Any, RunResult]] = defaultdict(dict)
     for each in sorted(results, key=lambda each: natural(each.settings.get("seed"))):
         arm, seed = ", ".join(str(each.settings.get(level)) for level in levels), each.settings.get("seed")
@@ -99,34 +92,32 @@ def _drawn(name: str, results: Sequence[RunResult], options: FigureOptions) -> P
     check_few(len(arms))
     ordered = {arm: arms[arm] for arm in sorted(arms, key=natural)}
     with drawing_style():
-        return PICTURES[name](ordered, replace(options, by=", ".join(levels)))
+        return PICTURES[name](ordered, unit=", ".join(levels), **options)
 
 
-def _dynamics(arms: Arms, options: FigureOptions) -> Picture:
+def _dynamics(arms: Arms, *, width: float | None = None, **_others: Any) -> Picture:
     split, courses = courses_of({arm: [each.rows for each in runs.values()] for arm, runs in arms.items()})
     if courses.empty:
         raise InputError("no run recorded its dynamics; trainings with single labels do.")
     drops = set.intersection(*(_drops(each) for runs in arms.values() for each in runs.values()))
-    narrow = options.width is not None and options.width < _NARROW
-    figure = draw_courses(courses, drops=sorted(drops), columns=2 if narrow else 4)
+    figure = draw_courses(courses, drops=sorted(drops), columns=2 if width and width < _NARROW else 4)
     few = [f"{arm} has {len(runs)}" for arm, runs in arms.items() if len(runs) < FEWEST]
     bare = f"; a band needs {FEWEST} seeds, and {', '.join(few)}" if few else ""
     return Picture(figure, [f"Means over seeds on {split} samples; bands are 95% intervals{bare}."])
 
 
 def _drops(result: RunResult) -> set[int]:
-    """Return the epochs after which the learning rate fell by a step."""
     if result.settings.get("schedule.name") not in {"steps", "plateau"}:
         return set()
     pairs = pairwise(result.rows)
     return {one["epoch"] for one, other in pairs if other["learning_rate"] < one["learning_rate"]}
 
 
-def _curvature(arms: Arms, options: FigureOptions) -> Picture:
-    found = pd.DataFrame(
+def _curvature(arms: Arms, *, unit: str, **_others: Any) -> Picture:
+    found: Any = pd.DataFrame(
         {
             "arm": arm,
-            "ECE %": 100 * ece,
+            "ECE": 100 * ece,
             **{title: each.more["curvature"][loss][name] for title, (loss, name) in _CURVATURES.items()},
         }
         for arm, runs in arms.items()
@@ -137,45 +128,34 @@ def _curvature(arms: Arms, options: FigureOptions) -> Picture:
         raise InputError(
             "no run measured its curvature; set evaluation.curvature = 500 in the grid's recipe."
         )
-    means = found.groupby("arm", sort=False).mean()
-    tests = [rank_correlation(means[title], means["ECE %"]) for title in _CURVATURES]
-    p_values = adjusted([p for _, p in tests], "holm")
-    figure = Figure(figsize=(6.4, 5.2), layout="constrained")
+    means, count = found.groupby("arm", sort=False).mean(), plural(found["arm"].nunique(), "value")
+    if len(means) < FEWEST:
+        raise InputError(f"a correlation needs {FEWEST} values of {unit}; the runs have {len(means)}.")
+
+    def correlation(each: Any) -> Any:
+        return stats.spearmanr(each, means["ECE"]).statistic
+
+    tests = [
+        stats.permutation_test((means[title],), correlation, permutation_type="pairings", rng=0)
+        for title in _CURVATURES
+    ]
+    p_values = adjusted([float(test.pvalue) for test in tests], "holm")
+    figure, said = Figure(figsize=(6.4, 5.2), layout="constrained"), list[str]()
     panels = figure.subplots(2, 2, sharey=True)
-    for ax, title, (rho, _) in zip(panels.flat, _CURVATURES, tests, strict=True):
-        scatter(ax, {arm: (each[title], each["ECE %"]) for arm, each in found.groupby("arm", sort=False)})
-        ax.set(xlabel=title, title=f"Spearman's ρ = {rho:+.2f}" if len(means) >= FEWEST else "")
-        ax.set_ylabel("ECE %" if ax in panels[:, 0] else "")
+    for ax, title, test, p in zip(panels.flat, _CURVATURES, tests, p_values, strict=True):
+        scatter(ax, {arm: (each[title], each["ECE"]) for arm, each in found.groupby("arm", sort=False)})
+        said.append(f"{title}: {test.statistic:+.2f}, p = {p:.2g}")
+        ax.set(xlabel=title, title=f"Spearman's ρ = {test.statistic:+.2f}")
+    for ax in panels[:, 0]:
+        ax.set_ylabel("ECE %")
     entries = [*zip(means.index, panels[0, 0].get_lines(), strict=True)]
     named_legend(figure, entries, loc="outside lower center", ncols=3)
-    count = f"{plural(len(means), 'value')} of {options.by}"
-    if len(means) < FEWEST:
-        return Picture(figure, [f"The runs have {count}; a correlation needs {FEWEST}."])
-    lines = [
-        f"{title}: {rho:+.2f}, p = {p:.2g}"
-        for title, (rho, _), p in zip(_CURVATURES, tests, p_values, strict=True)
-    ]
-    head = f"Spearman's correlation with ECE over {count}, each the mean of its seeds:"
-    unit = f"The unit is a value of {options.by}, since its seeds repeat one comparison."
-    return Picture(
-        figure, [head, *lines, f"{unit} Each p is from permutations of units, adjusted by Holm's method."]
+    head = f"Spearman's correlation with ECE over {count} of {unit}, each the mean of its seeds:"
+    note = (
+        f"The unit is a value of {unit}, since its seeds repeat one comparison. Each p is from permutations "
+        "of units, adjusted by Holm's method."
     )
-
-
-def rank_correlation(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
-    """Return Spearman's correlation, and its two-sided p-value by up to 9999 permutations; NaN below three.
-
-    Example:
-        >>> rho, p = rank_correlation([1, 2, 3, 4], [1, 4, 9, 16])
-        >>> round(rho, 3), round(p, 4)  # 2 of 24 orders
-        (1.0, 0.0833)
-    """
-    if len(first) < FEWEST:
-        return np.nan, np.nan
-    found = stats.permutation_test(
-        (first,), lambda each: stats.spearmanr(each, second).statistic, permutation_type="pairings", rng=0
-    )
-    return float(found.statistic), float(found.pvalue)
+    return Picture(figure, [head, *said, note])
 
 
 class _Tile(NamedTuple):
@@ -218,61 +198,51 @@ def _of_one_seed(arms: Arms) -> tuple[Any, dict[str, RunResult]]:
     return min(seeds), {arm: runs[min(seeds)] for arm, runs in arms.items()}
 
 
-def _images(arms: Arms, _options: FigureOptions) -> Picture:
+def _images(arms: Arms, **_others: Any) -> Picture:
     seed, runs = _of_one_seed(arms)
     data = data_of(recipe_of(next(iter(runs.values())).settings))
     if {each.inputs.get("data") for each in runs.values()} != {data.sha256}:
         raise InputError("the runs do not all have the present test images; choose by --where.")
     test, names = data.dataset.test, data.dataset.class_names
-    if test.inputs.ndim != 4 or test.labels.ndim != 1:
-        raise InputError("--figure images is for images with single labels.")
-    both = probabilities({arm: load_predictions(each.file("predictions.npz")) for arm, each in runs.items()})
-    right = torch.stack([probs.argmax(dim=1) == test.labels for probs in both[0]])
-
-    def answer(place: int, row: int) -> _Tile:
-        before, after = (probs[place][row] for probs in both)
-        top, colour = int(before.argmax()), GREEN if right[place, row] else VERMILLION
-        mark = "✓" if right[place, row] else "✗"
-        return _Tile(f"{mark} {names[top]}\n{before[top]:.1%} → {after[top]:.1%}", colour)
-
+    stated = {arm: load_predictions(each.file("predictions.npz")) for arm, each in runs.items()}
     rows = [
-        [
-            _Tile(names[int(test.labels[row])], pixels=pixels_of(test.inputs[row])),
-            *(answer(place, row) for place in range(len(runs))),
-        ]
-        for row in chosen(right, seed=0)
+        [_Tile(names[int(test.labels[row])], pixels=pixels_of(test.inputs[row])), *map(_answer, each)]
+        for row, each in answers(stated, test, names).items()
     ]
+    if not rows:
+        raise InputError("--figure images is for images with single labels.")
     said = f"Seed {seed}: answers to random test images, and their confidence before → after T."
     return Picture(_sheet(["", *runs], rows), [said])
 
 
-def _heat_maps(arms: Arms, options: FigureOptions) -> Picture:
-    annotated = annotated_boxes(options.boxes) if options.boxes else {}
-    boxes = {(plain(Path(image).stem), name): found for (image, name), found in annotated.items()}
+def _answer(found: Answer) -> _Tile:
+    mark, colour = ("✓", GREEN) if found.right else ("✗", VERMILLION)
+    return _Tile(f"{mark} {found.name}\n{found.before:.1%} → {found.after:.1%}", colour)
+
+
+def _heat_maps(arms: Arms, *, boxes: Path | None = None, **_others: Any) -> Picture:
+    annotated = annotated_boxes(boxes) if boxes else {}
+    known = {(plain(Path(image).stem), name): found for (image, name), found in annotated.items()}
     seed, runs = _of_one_seed(arms)
     maps = {arm: _maps_of(each) for arm, each in runs.items()}
-    images = [image for image in next(iter(maps.values())) if all(image in each for each in maps.values())]
+    first, *others = maps
+    images = [image for image in maps[first] if all(image in maps[arm] for arm in others)]
     if not images:
         raise InputError(
             "the runs have no heat maps of common images; set evaluation.heat_maps = 8 in the grid's recipe "
             "and install the extra: pip install 'calibrant[heat-maps]'."
         )
 
-    def tile(arm: str, image: str) -> _Tile:
-        found, pixels = maps[arm][image], _pixels(runs[arm], maps[arm][image], "overlay")
-        inside = _in_view(boxes.get((image, found["class"]), ()), runs[arm].settings)
+    def tile(arm: str, image: str, kind: str = "overlay") -> _Tile:
+        found, pixels = maps[arm][image], _pixels(runs[arm], maps[arm][image], kind)
+        if kind == "image":
+            return _Tile(", ".join(found["actual"]), pixels=pixels)
+        inside = _in_view(known.get((image, found["class"]), ()), runs[arm].settings)
         return _Tile(f"{found['class']}, {found['probability']:.0%}", pixels=pixels, boxes=inside)
 
-    first, shown = next(iter(runs.values())), next(iter(maps.values()))
-    rows = [
-        [
-            _Tile(", ".join(shown[image]["actual"]), pixels=_pixels(first, shown[image], "image")),
-            *(tile(arm, image) for arm in runs),
-        ]
-        for image in images
-    ]
+    rows = [[tile(first, image, "image"), *(tile(arm, image) for arm in runs)] for image in images]
     said = [f"Seed {seed}: Grad-CAM of the labelled class, and its probability."]
-    return Picture(_sheet(["", *runs], rows), [*said, *(_pointing_game(arms, boxes) if boxes else [])])
+    return Picture(_sheet(["", *runs], rows), [*said, *(_pointing_game(arms, known) if boxes else [])])
 
 
 def _maps_of(result: RunResult) -> dict[str, Any]:
@@ -293,7 +263,7 @@ def _pointing_game(arms: Arms, boxes: Mapping[tuple[str, str], Boxes]) -> list[s
     said = []
     for arm, runs in arms.items():
         hits = [
-            points_into(_pixels(each, found, "map"), _in_view(boxes[image, found["class"]], each.settings))
+            _points_into(_pixels(each, found, "map"), _in_view(boxes[image, found["class"]], each.settings))
             for each in runs.values()
             for image, found in _maps_of(each).items()
             if (image, found["class"]) in boxes
@@ -315,23 +285,14 @@ def _in_view(boxes: Boxes, settings: Mapping[str, Any]) -> Boxes:
     return [(scale * x - margin, scale * y - margin, scale * w, scale * h) for x, y, w, h in boxes]
 
 
-def points_into(heat: Pixels, boxes: Boxes) -> bool:
-    """Return whether the maximum of a heat map lies in a box.
-
-    References:
-        Zhang et al., "Top-down Neural Attention by Excitation Backprop", ECCV 2016.
-
-    Example:
-        >>> [points_into(np.eye(4)[:1], [(left, 0.0, 0.5, 1.0)]) for left in (0.0, 0.5)]
-        [True, False]
-    """
+def _points_into(heat: Pixels, boxes: Boxes) -> bool:
     row, column = np.unravel_index(int(heat.argmax()), heat.shape)
     x, y = (column + 0.5) / heat.shape[1], (row + 0.5) / heat.shape[0]
     inside = any(left <= x <= left + width and top <= y <= top + height for left, top, width, height in boxes)
     return bool(heat.any()) and inside
 
 
-PICTURES: Mapping[str, Callable[[Arms, FigureOptions], Picture]] = {
+PICTURES: Mapping[str, Callable[..., Picture]] = {
     "dynamics": _dynamics,
     "curvature": _curvature,
     "images": _images,
