@@ -60,7 +60,7 @@ def test_courses_are_means_with_bands_and_rate_drops() -> None:
     assert ax.lines[-1].get_xdata() == [4.5, 4.5]
     alone, said = draw_figure(["dynamics"], runs[:1])
     assert not alone.axes[0].collections[0].get_paths()
-    assert "needs 3 seeds, and brier has 1" in said[0]
+    assert "they need 3 seeds, which these lack: brier" in said[0]
 
 
 @pytest.mark.parametrize("seeds", [1, 4])
@@ -171,3 +171,6 @@ def test_heat_maps_point_into_boxes(tmp_path, looked) -> None:
         draw_figure(["heat-maps"], looked, **boxes(tmp_path, [0, 0, 40, 80], "three.jpg"))
     with pytest.raises(InputError, match="no seed in common"):
         draw_figure(["heat-maps"], [looked[0], looked[3]])
+    (tmp_path / "boxes.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InputError, match="not COCO's annotations of images"):
+        draw_figure(["heat-maps"], looked, boxes=tmp_path / "boxes.json")

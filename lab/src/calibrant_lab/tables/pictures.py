@@ -31,12 +31,8 @@ from calibrant_lab.tables.layout import varying
 from calibrant_lab.training.heat_maps import FOLDER, INDEX, plain
 from calibrant_lab.training.run import json_of
 
-Arms: TypeAlias = Mapping[
-    str, Mapping[Any, RunResult]
-]  # by what they differ in besides the seed, then by seed
-Boxes: TypeAlias = Sequence[
-    tuple[float, float, float, float]
-]  # corner, width and height, as shares of the image
+Arms: TypeAlias = Mapping[str, Mapping[Any, RunResult]]  # by what varies besides the seed, then by seed
+Boxes: TypeAlias = Sequence[Sequence[float]]  # x and y of the corner, width, height, as shares of the image
 Pixels: TypeAlias = np.ndarray[Any, Any]
 _NARROW = 7  # inches below which the panels of dynamics are in two columns
 _CURVATURES = {
@@ -101,8 +97,8 @@ def _dynamics(arms: Arms, *, width: float | None = None, **_others: Any) -> Pict
         raise InputError("no run recorded its dynamics; trainings with single labels do.")
     drops = set.intersection(*(_drops(each) for runs in arms.values() for each in runs.values()))
     figure = draw_courses(courses, drops=sorted(drops), columns=2 if width and width < _NARROW else 4)
-    few = [f"{arm} has {len(runs)}" for arm, runs in arms.items() if len(runs) < FEWEST]
-    bare = f"; a band needs {FEWEST} seeds, and {', '.join(few)}" if few else ""
+    few = ", ".join(arm for arm, runs in arms.items() if len(runs) < FEWEST)
+    bare = f"; they need {FEWEST} seeds, which these lack: {few}" if few else ""
     return Picture(figure, [f"Means over seeds on {split} samples; bands are 95% intervals{bare}."])
 
 
