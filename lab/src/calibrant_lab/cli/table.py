@@ -69,8 +69,8 @@ def table(
     published: Annotated[
         str | None,
         typer.Option(
-            metavar="DATA,NETWORK",
-            help='With --x: draw the papers\' numbers of another network, e.g. "CIFAR-10, ResNet-50".',
+            metavar="NETWORK",
+            help='With --x: draw the papers\' numbers of this network: "CIFAR-10, ResNet-50".',
         ),
     ] = None,
     boxes: Annotated[
@@ -88,7 +88,6 @@ def table(
     Examples:
         calibrant table store --against cross-entropy
         calibrant table store --figure ece --x loss.gamma --out ece.pdf
-        calibrant table store --figure dynamics
     """
     from calibrant_lab.tables.layout import layout_named, layouts, usual_layout
 
