@@ -149,12 +149,11 @@ def tables(found: Frames) -> Tables:
 
 def _short(found: Frames) -> pd.DataFrame:
     """Coverage and false alarms of each error."""
-    cells, alarms = found["cells"].groupby("error"), found["alarms"].groupby("who")
+    cells = found["cells"].groupby("error")
     centred = _pooled(found["cells"], "error", value="centred", sets="centred_sets")
     columns = {
         "lowest cell": cells.covered.min().where(cells.sets.min() >= FEWEST),
         "false alarms": found["mean_alarms"].set_index("who").value,
-        "highest cell": alarms.value.max().where(alarms.sets.min() >= FEWEST),
         "of differences": found["mean_changes"].set_index("error").covered,
         "of the bootstrap": centred.set_index("error").value,
     }
