@@ -128,8 +128,10 @@ def experiments(rows: pd.DataFrame) -> str:
         links = ", ".join(f"[{name.replace('_', '-')}]({name}/page.md)" for name in of.study.unique())
         row, section = told(of), section_of(of.section.iloc[0])
         verdict, _, only = row["verdict"].partition(": ")
-        effect = "; ".join(filter(None, (row["effect"], only, section)))
-        found.append((section, verdict.lower(), f"{row['here']} {of.text.iloc[0]} ({effect}): {links}"))
+        median = re.sub(r" \(.*\)", "", row["effect"])
+        effect = "; ".join(filter(None, (median, only, section)))
+        several = f"{row['here']} " if len(row["here"]) > 1 else ""
+        found.append((section, verdict.lower(), f"{several}{of.text.iloc[0]} ({effect}): {links}"))
     return f"\n{by_verdict(each[1:] for each in sorted(found, key=_order))}\n"
 
 

@@ -132,7 +132,6 @@ def tables(found: Frames) -> Tables:
         {
             "loss": f"`{row['loss']}`",
             "proper": _proper(row["posterior"], row["minimiser"]),
-            "keeps the class": _yes(row["keeps_class"]),
             "convex in p/logits": f"{_yes(row['convex_in_probs'])}/{_yes(row['convex_in_logits'])}",
             "few classes": WORDS[row["confidence"]],
             "30 classes": WORDS.get(row["confidence_many"], "–"),
