@@ -71,7 +71,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
         "changes": changes,
         "mean_changes": with_error(_means(changes), MEAN_MISSED),
         "streams": with_error(streams, monitored["false_alarms"]),
-        "delays": pd.DataFrame(monitored["changed"]),
     }
 
 
@@ -139,10 +138,9 @@ def shown(frame: pd.DataFrame, column: str = "value") -> list[str]:
 
 
 def tables(found: Frames) -> Tables:
-    """Errors, delays, and false alarms of the monitor."""
+    """Errors, and false alarms of the monitor."""
     return {
         "short": _short(found),
-        "delays": _delays(found["delays"]),
         "monitor": found["streams"][["alarm", "value"]].round(3).set_index("alarm"),
     }
 
@@ -160,20 +158,6 @@ def _short(found: Frames) -> pd.DataFrame:
     table = pd.DataFrame(columns).reindex(found["means"].error).map("{:.3f}".format).replace("nan", "–")
     table.insert(0, "coverage", shown(found["means"], "covered"))
     return table
-
-
-def _delays(delays: pd.DataFrame) -> pd.DataFrame:
-    """Samples until half of the streams raise an alarm, beside a test that knows what changes and when."""
-    low, high = delays.median_interval.str[0], delays.median_interval.str[1]
-    return pd.DataFrame(
-        {
-            "true log-odds": delays.change,
-            "changed at look": delays["at"].map("{:,}".format),
-            "delay": [f"{d} ({a} to {b})" for d, a, b in zip(delays.median_delay, low, high, strict=True)],
-            "told test": delays.fixed_test.map("{:.0f}".format),
-            "ratio": (delays.median_delay / delays.fixed_test).map("{:.1f}".format),
-        }
-    ).set_index(["true log-odds", "changed at look"])
 
 
 def packaged(results: Mapping[str, Any]) -> dict[Path, Any]:
