@@ -216,6 +216,7 @@ def select(
                 tried[text] = calibrator.fit_to(whole)
             except (InputError, ConvergenceError) as error:
                 errors[text] = error
+        del whole  # with what the fits kept in it, before those on folds need as much memory
         held_out, on_others = _judged_held_out(tried, checked, numbers, criterion, errors)
     for text in made:
         if text in errors:

@@ -14,7 +14,7 @@ from calibrant._math.top_k import joined
 from calibrant.evaluation.arguments import as_judged, no_labels
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.intervals import effective_number
-from calibrant.evaluation.resampling.resamples import Stream, generator
+from calibrant.evaluation.resampling.resamples import MOST_UNITS, Stream, generator
 from calibrant.evaluation.result import Kind
 from calibrant.evaluation.thresholds import WIDE
 from calibrant.predictions import DensePredictions, Predictions
@@ -72,6 +72,28 @@ class Split:
             return split
         held = test if given is self.test else as_judged(given, positive_class)
         return replace(split, calibration=to_repair(held))
+
+    @property
+    def ascending(self) -> Split:
+        """Many samples of one event in the order of their scores, which every later sort finds done."""
+        if (
+            self.folds is not None
+            and (order := _order(self.test)) is not None
+            and self.calibration is not None
+        ):
+            held = self.calibration.rows(order)
+            return replace(self, test=self.test.rows(order), calibration=held, folds=self.folds[order])
+        parts = {"test": self.test, "calibration": self.calibration}
+        orders = {name: None if part is None else _order(part) for name, part in parts.items()}
+        moved = {name: part.rows(orders[name]) for name, part in parts.items() if orders[name] is not None}
+        return replace(self, **moved)
+
+
+def _order(predictions: Predictions) -> Indices | None:
+    few = predictions.num_samples <= MOST_UNITS
+    if few or predictions.streamed or predictions.kind not in {"binary", "top_label"}:
+        return None
+    return np.argsort(predictions.values.numpy(), kind="stable")
 
 
 def split_in_memory(

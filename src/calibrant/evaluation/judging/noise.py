@@ -148,7 +148,8 @@ def draw_noise(reduced: ArmStatistics, procedure: Procedure) -> Noise:
     def draw(pair: tuple[Events, int]) -> tuple[BinnedEvents, NullDraws]:
         cells = BinnedEvents(pair[0], procedure.num_bins)
         seed = stream_seed(procedure.seed, Stream.NULL, pair[1])
-        return cells, draw_null(cells, procedure.num_draws, seed, num_kept=num_kept)
+        draws = draw_null(cells, procedure.num_draws, seed, num_kept=num_kept)
+        return cells.summed(), draws
 
     drawn = iter(in_threads(draw, pairs))
     parts = {prefix: tuple(itertools.islice(drawn, len(events))) for prefix, events in reduced.events.items()}
