@@ -1,9 +1,9 @@
 """Bootstrap resamples and deletions as counts, and the calibration errors of all of them at once.
 
-A resample of N rows is a vector of N counts, or of as many as there are clusters. So means are one product of the counts with the averaged values.
-Bins follow each other in the order of the confidences. So one compiled pass over the counts gives the errors
-over bins of equal width and of equal mass, and another the smooth calibration error. The bins of every class
-are sparse except for the lowest.
+A resample of N rows is a vector of N counts, or of one for each cluster or batch of rows. So means are one
+product of the counts with the averaged values. Bins follow each other in the order of the confidences. So one
+compiled pass over the counts gives the errors over bins of equal width and of equal mass, and another the
+smooth calibration error. The bins of every class are sparse except for the lowest.
 """
 
 from __future__ import annotations
