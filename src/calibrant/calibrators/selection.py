@@ -40,6 +40,7 @@ DEFAULT_FOLDS = 5
 _TITLES = {"nll": "log loss", "brier": "Brier score"}
 _SAMPLES_PER_NUMBER = 10
 _FEWEST_WRONG = 20  # decisions, for a free form
+_MOST_IN_THREADS = 1 << 18  # samples; more are fitted one fold after another, which needs less memory
 _MOST_SORTED = 1 << 20  # scores for free forms, which sort them
 
 
@@ -332,7 +333,8 @@ def _judged_held_out(
 
     if not tried:
         return {}, {}
-    losses = out_of_fold(numbers, losses_inside, threads=None)
+    threads = None if checked.num_samples <= _MOST_IN_THREADS else 1
+    losses = out_of_fold(numbers, losses_inside, threads=threads)
     for _, text, error in sorted(failed, key=lambda each: each[0]):
         errors.setdefault(text, error)
     return dict(zip(tried, losses.T.contiguous(), strict=True)), on_others
