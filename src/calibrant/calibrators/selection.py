@@ -19,7 +19,7 @@ from calibrant._math.folds import out_of_fold
 from calibrant._math.scores import by_rows
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_softmax
-from calibrant._math.threads import threads_for
+from calibrant._math.threads import at_once, threads_for
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.data import (
     CalibrationData,
@@ -40,7 +40,6 @@ DEFAULT_FOLDS = 5
 _TITLES = {"nll": "log loss", "brier": "Brier score"}
 _SAMPLES_PER_NUMBER = 10
 _FEWEST_WRONG = 20  # decisions, for a free form
-_MOST_IN_THREADS = 1 << 18  # samples; more are fitted one fold after another, which needs less memory
 _MOST_SORTED = 1 << 20  # scores for free forms, which sort them
 
 
@@ -333,8 +332,7 @@ def _judged_held_out(
 
     if not tried:
         return {}, {}
-    threads = None if checked.num_samples <= _MOST_IN_THREADS else 1
-    losses = out_of_fold(numbers, losses_inside, threads=threads)
+    losses = out_of_fold(numbers, losses_inside, threads=at_once(checked.num_samples))
     for _, text, error in sorted(failed, key=lambda each: each[0]):
         errors.setdefault(text, error)
     return dict(zip(tried, losses.T.contiguous(), strict=True)), on_others
