@@ -76,17 +76,15 @@ class Split:
     @property
     def ascending(self) -> Split:
         """Many samples of one event in the order of their scores, which every later sort finds done."""
-        if (
-            self.folds is not None
-            and (order := _order(self.test)) is not None
-            and self.calibration is not None
-        ):
-            held = self.calibration.rows(order)
-            return replace(self, test=self.test.rows(order), calibration=held, folds=self.folds[order])
-        parts = {"test": self.test, "calibration": self.calibration}
-        orders = {name: None if part is None else _order(part) for name, part in parts.items()}
-        moved = {name: part.rows(orders[name]) for name, part in parts.items() if orders[name] is not None}
-        return replace(self, **moved)
+        order, held = _order(self.test), self.calibration
+        if order is not None and held is not None and self.folds is not None:
+            folds = self.folds[order]
+            return replace(self, test=self.test.rows(order), calibration=held.rows(order), folds=folds)
+        held_order = None if held is None else _order(held)
+        test = self.test if order is None else self.test.rows(order)
+        return replace(
+            self, test=test, calibration=held if held_order is None or held is None else held.rows(held_order)
+        )
 
 
 def _order(predictions: Predictions) -> Indices | None:

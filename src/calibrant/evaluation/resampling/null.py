@@ -155,7 +155,7 @@ def grouped_draws(
     """Expected sums ``(M, 1)``, size of a draw, and a function that draws sums ``(M, r)`` of outcomes.
 
     Outcomes occur with ``probs`` ``(N,)``. Most samples have entries at ``places`` rows of the sparse matrix
-    ``(M, N)``; of samples with equal entries the number that occur is drawn.
+    ``(M, N)``; the number that occur is drawn for samples with equal entries.
     """
     order, starts = _alike(events, matrix, places)
     counts = DrawnCounts(probs[order], starts)
