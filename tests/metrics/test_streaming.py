@@ -751,14 +751,6 @@ def test_weights_per_sample_reach_every_position() -> None:
     assert float(metric.compute()) == pytest.approx(float(expected), abs=CLOSED_FORM)
 
 
-def test_torchmetrics_is_imported_on_first_use() -> None:
-    """``import calibrant.metrics`` does without torchmetrics; naming a streaming class brings it."""
-    code = "import sys, calibrant.metrics; print('torchmetrics' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False"]
-    assert issubclass(metrics.CalibrationError, sys.modules["torchmetrics"].Metric)
-
-
 def load_worker() -> ModuleType:
     spec = importlib.util.spec_from_file_location("calibrant_two_processes", HERE / "two_processes.py")
     assert spec is not None
