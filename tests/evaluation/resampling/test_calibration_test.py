@@ -11,7 +11,7 @@ from calibrant.evaluation.resampling.calibration_test import calibration_test, f
 from calibrant.evaluation.resampling.events import Events, Vector
 
 Truth = Callable[[Vector], Vector]
-DRAWS, LEVEL = 200, 0.05
+DRAWS, LEVEL = 99, 0.05
 
 
 def sigmoid(log_odds: Vector) -> Vector:
