@@ -179,14 +179,6 @@ def draw_means(
     ax.grid(axis="x", alpha=0.3)
 
 
-def draw_course(ax: Axes, frame: pd.DataFrame, label: object, colour: str, *, value: str = "value") -> None:
-    """Means over seeds by epoch, with their 95% intervals as a band."""
-    means = frame.groupby("epoch", observed=True)[value].apply(mean_ci)
-    middle, half = np.transpose(means.tolist())
-    ax.plot(means.index, middle, color=colour, label=label)
-    ax.fill_between(means.index, middle - half, middle + half, color=colour, alpha=0.2, linewidth=0)
-
-
 def judge(
     values: Iterable[float],
     *,
