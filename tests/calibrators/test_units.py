@@ -1,7 +1,5 @@
 """Scores come in any unit, with an offset, with some far out, in any dtype: the same, or a warning."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 from collections.abc import Callable

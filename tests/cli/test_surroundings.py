@@ -1,7 +1,5 @@
 """The command where its surroundings are odd, its reader has left, or the fault is ours."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

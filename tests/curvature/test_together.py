@@ -1,7 +1,5 @@
 """Several columns through the network at once, and one by one where that cannot be done."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What is declared among the quantities is measured, shown, gated and offered everywhere."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import io

@@ -1,7 +1,5 @@
 """Scikit-learn's conventions, and what a calibrated classifier must do beyond them."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

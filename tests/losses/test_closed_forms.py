@@ -1,7 +1,5 @@
 """What a loss computes in closed form is what its plain form gives, also where there are many classes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

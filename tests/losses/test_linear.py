@@ -1,7 +1,5 @@
 """Losses of the last layer in chunks: those of its logits, gradients too, in the memory of a chunk."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

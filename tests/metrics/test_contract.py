@@ -1,7 +1,5 @@
 """The laws that every metric of the roster obeys, and that no public metric escapes them."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from typing import Any

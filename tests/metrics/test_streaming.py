@@ -1,7 +1,5 @@
 """Streaming classes: whatever the batches, instances and processes, they have the value of the function."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import pickle

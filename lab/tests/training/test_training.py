@@ -1,7 +1,5 @@
 """What the loop does with a recipe's settings, and the weights that it begins with."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

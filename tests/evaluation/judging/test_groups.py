@@ -1,7 +1,5 @@
 """The table by group."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The test that decides whether probabilities of an event are true."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

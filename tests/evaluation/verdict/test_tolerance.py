@@ -1,7 +1,5 @@
 """An error that is beyond chance, and too small to matter; the table by group in one sentence."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from calibrant import Predictions, evaluate

@@ -1,7 +1,5 @@
 """One table of names serves every format: each known name, walked through each of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from calibrant._math.errors import InputError

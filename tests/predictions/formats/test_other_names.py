@@ -1,7 +1,5 @@
 """Tables as people have them: other names of columns, percentages, JSON, and logs of other tools."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
