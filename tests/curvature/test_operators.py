@@ -1,7 +1,5 @@
 """Products with the Hessian and the Gauss-Newton matrix."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

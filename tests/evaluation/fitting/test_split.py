@@ -1,7 +1,5 @@
 """Which samples calibrators are fitted on, and which they are judged on."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The bootstrap engine: what it draws, and that it computes what the metrics do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

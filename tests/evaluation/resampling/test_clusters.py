@@ -1,7 +1,5 @@
 """Samples of one patient or image hang together: noise, intervals, resamples and folds of whole clusters."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
