@@ -1,6 +1,6 @@
 """Which test of a calibrated event finds what: power and false alarms at 5%, by planted error.
 
-Run ``python benchmarks/event_tests.py``: it prints the table of docs/decisions/0053 in about ten minutes.
+Run ``python benchmarks/event_tests.py``: it prints the table behind docs/decisions/0053 in about ten minutes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How often the headline blames calibrated predictions, by kind of data.
 
-Run ``python benchmarks/headline_alarms.py``: it prints a table of docs/decisions/0053 in half an hour.
+Run ``python benchmarks/headline_alarms.py`` for half an hour; docs/decisions/0053 cites what it prints.
 """
 
 from __future__ import annotations

@@ -133,7 +133,9 @@ def every_row(new: Mapping[str, pd.DataFrame] | None = None) -> pd.DataFrame:
 
     q is p adjusted over each paper's counted claims; ``left`` is the verdict, or undecided unless q < 0.05.
     """
-    rows = pd.concat(({name: _kept_rows(name) for name in names()} | (new or {})).values(), ignore_index=True)
+    new = new or {}
+    kept = [new[name] if name in new else _kept_rows(name) for name in names()]
+    rows = pd.concat(kept, ignore_index=True)
     test = ["paper", "estimate", "low", "n"]
     counted = rows[rows.open.eq("")].drop_duplicates(test)
     for method, column in (("benjamini-hochberg", "q"), ("benjamini-yekutieli", "q_any_dependence")):

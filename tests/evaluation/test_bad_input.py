@@ -56,7 +56,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     (evaluate, (CLASSES,), {"calibrators": ["temprature"]}, "temperature"),
     (evaluate, (CLASSES,), {"intervals": "studentised"}, "`intervals` must be one of"),
     *(
-        (evaluate, (EVENT,), {"tolerance": t}, "`tolerance` must be a fraction from 0 to 1")
+        (evaluate, (EVENT,), {"tolerance": t}, "`tolerance` must be a fraction in 0..1; got")
         for t in (-0.1, 1, math.nan)
     ),
     (evaluate, (SURE,), {"calibrators": ["vector"]}, "got top_label ones; for confidences take platt"),

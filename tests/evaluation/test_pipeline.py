@@ -323,6 +323,19 @@ def test_cross_fitting_never_judges_a_sample_by_its_own_label(made) -> None:
     assert (before[folds != 2] != after[folds != 2]).all()
 
 
+def test_the_ranks_of_a_repair_are_those_of_its_one_map() -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.normal(-1, 2, 400)
+    found = evaluate(
+        Predictions(logits=2 * logits, labels=rng.random(400) < 1 / (1 + np.exp(-logits))),
+        calibrators=["temperature", "platt"],
+        bootstrap=50,
+    )
+    before, *repaired = (arm.metrics["auroc"] for arm in found.arms)
+    assert [arm.value for arm in repaired] == [before.value] * 2
+    assert all(arm.change["auroc"].value == 0 for arm in found.arms[1:])
+
+
 def test_calibrators_by_name_and_as_objects(made) -> None:
     """Names with settings, objects, or none at all; objects are copied, and titles tell settings apart."""
     predictions = made("multiclass", 300, split=np.arange(300) % 2)

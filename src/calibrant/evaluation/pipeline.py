@@ -314,6 +314,4 @@ def _check(
         return
     check_is_number("tolerance", tolerance)
     if not 0 <= tolerance < 1:
-        raise InputError(
-            f"`tolerance` must be a fraction from 0 to 1, as in 0.005 for half a point; got {tolerance:g}."
-        )
+        raise InputError(f"`tolerance` must be a fraction in 0..1; got {tolerance:g}.")

@@ -30,11 +30,12 @@ from calibrant.evaluation.fitting.templates import (
     fit_summary,
     name_classes,
     probs_in_turn,
+    ranks_alike,
 )
 from calibrant.evaluation.judging.diagrams import shapes_of_arm
 from calibrant.evaluation.judging.groups import with_groups
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
-from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.judging.reduce import reduce_predictions, with_ranks_of
 from calibrant.evaluation.procedure import Procedure, Steps
 from calibrant.evaluation.quantities import BRIER, NLL
 from calibrant.evaluation.result import Arm, ClassRow, Estimate, Kind, Repair, Verdict
@@ -183,7 +184,7 @@ def _fit(
         probs = probs_in_turn(on_others, data, chosen.folds)
     else:
         probs = cross_fit(template, data, split.folds, tell)
-    return FittedCalibrator(template, calibrator, repaired(split.test, probs))
+    return FittedCalibrator(template, calibrator, repaired(split.test, probs), ranks_alike(calibrator, data))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,6 +214,8 @@ def judge(
     for each, test in zip(fitted, tests, strict=True):
         steps.next(f"evaluating {'the predictions' if each is None else each.name}")
         reduced = test.reduced(names, procedure.metrics)
+        if first is not None and each is not None and each.keeps_order:
+            reduced = with_ranks_of(first.reduced, reduced)
         measured = measure(reduced, procedure, tell)
         arm = arm_of(each, measured, first, names, procedure)
         arms.append(with_groups(arm, test.group_rows(reduced, procedure), procedure.level))

@@ -56,8 +56,7 @@ def load_predictions(
 ) -> Predictions:
     r"""Read predictions from a file and check them.
 
-    Arrays (``.npz``, never unpickled; ``.safetensors``, texts as JSON lists in the metadata; ``.pt``, a
-    dictionary loaded with ``weights_only=True``) go by these names:
+    The page *File formats* lists the endings. Nothing is unpickled. Arrays go by these names:
 
     - ``logits`` or ``probs``, and with it ``labels`` (may be absent), ``split``, ``class_names``,
       ``weights``, ``groups``, ``clusters``, all as in :class:`Predictions`;
@@ -72,8 +71,7 @@ def load_predictions(
     Such arrays may also be in separate ``.npy`` files: give the folder that holds ``logits.npy``,
     ``labels.npy`` and so on, or the file ``logits.npy``, next to which the others are looked for.
 
-    Tables (``.csv``, ``.tsv``, also ``.csv.gz``; ``.jsonl``, a record a line; ``.parquet`` and ``.feather``)
-    have one row per sample and the columns below. Text is UTF-8. Cells are separated by commas, or by
+    Tables have one row per sample and the columns below. Text is UTF-8. Cells are separated by commas, or by
     semicolons, tabs or bars if these give the header more cells; then decimal commas are allowed.
 
     - ``logit_0, logit_1, …`` or ``prob_0, prob_1, …``, in any order, or named as ``prob_cat, prob_dog``;
@@ -98,10 +96,8 @@ def load_predictions(
     Whatever is not used is named in ``notes``.
 
     Args:
-        path: A file that ends in ``.npz``, ``.csv``, ``.csv.gz``, ``.tsv``, ``.jsonl``, ``.json``,
-            ``.eval``, ``.parquet``, ``.feather``, ``.safetensors``, ``.pt`` or ``.npy``. Or a folder of
-            ``.eval``, ``.npy`` or ``.parquet`` files, whose folders (``day=1``) are also columns. Also an
-            address that fsspec knows.
+        path: A file, an address that fsspec knows, or a folder of ``.eval``, ``.npy`` or ``.parquet`` files,
+            whose folders (``day=1``) are also columns.
         kind: The kind that the file must hold; needed only for ``"multilabel"`` if neither labels nor the
             file say so.
         columns: Names of a table's columns that differ from the above.

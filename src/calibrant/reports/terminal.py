@@ -137,11 +137,14 @@ def _metrics_down(evaluation: result.Evaluation, width: int, *, verbose: bool) -
     for arm in arms[1:]:
         grid.add_column(f"after {title_within(arm)}" if width >= ONE_LINE else "after", no_wrap=True)
     between = " " if width >= ONE_LINE else "\n"
-    for row in tables.brief_rows(evaluation, every=verbose):
+    rows = tables.brief_rows(evaluation, every=verbose)
+    for row in rows:
         cells = (_cell(cell, between) for cell in row.cells)
         grid.add_row(Text(row.title), *cells)
     yield grid
     yield from _dim([tables.floor_sentence(evaluation)])
+    if any(row.key == quantities.BRIER_SKILL.key for row in rows):
+        yield from _dim(["Brier skill: 0 is no better than always stating the actual rate, 1 is perfect."])
 
 
 def _labels_down(evaluation: result.Evaluation) -> list[Table | Text]:

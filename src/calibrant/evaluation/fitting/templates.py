@@ -66,6 +66,7 @@ class FittedCalibrator:
     template: Template
     calibrator: Calibrator
     cross_fitted: Predictions | None  # test samples, each calibrated by a fit on the other folds
+    keeps_order: bool = False  # whether it ranks an event's samples as their scores do
 
     @property
     def name(self) -> str:
@@ -152,6 +153,15 @@ def probs_in_turn(on_others: Mapping[int, Calibrator], data: Labelled, folds: In
         numbers,
         lambda inside: on_others[int(numbers[inside][0])].predict_proba(data.scores[inside]),
     )
+
+
+def ranks_alike(calibrator: Calibrator, data: Labelled) -> bool:
+    """True if an event's probabilities are in the order of its scores; each fold's map alone keeps it too."""
+    if data.scores.ndim > 1:
+        return False
+    order = data.scores.argsort()
+    before, after = (each[order].diff() > 0 for each in (data.scores, calibrator.predict_proba(data.scores)))
+    return torch.equal(before, after)
 
 
 def fit_summary(calibrator: Calibrator) -> Fit:

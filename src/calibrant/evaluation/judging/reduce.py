@@ -17,7 +17,7 @@ from calibrant._math.scores import brier_scores, entropies, top_label
 from calibrant._math.shapes import Float, Int
 from calibrant.evaluation.judging.class_table import ClassTable, class_rows
 from calibrant.evaluation.judging.labelled_probs import Calibrate, LabelledProbs, with_complement
-from calibrant.evaluation.quantities import ECE, quantities
+from calibrant.evaluation.quantities import AUROC, ECE, quantities
 from calibrant.evaluation.quantity import (
     EVENT,
     ClassErrors,
@@ -118,6 +118,17 @@ class ArmStatistics:
         if self.clusters is not None:
             return number_of_clusters(self.weights, self.clusters)
         return self.num_samples if self.weights is None else effective_number(self.weights)
+
+
+def with_ranks_of(before: ArmStatistics, after: ArmStatistics) -> ArmStatistics:
+    """The statistics with the AUROC before: the maps of several folds do not rank as one of them does."""
+    if AUROC.key not in before.values:
+        return after
+    return replace(
+        after,
+        values={**after.values, AUROC.key: before.values[AUROC.key]},
+        influences={**after.influences, AUROC.key: before.influences[AUROC.key]},
+    )
 
 
 def effective_number_of(reduced: ArmStatistics, key: str) -> float:

@@ -1,0 +1,160 @@
+"""Why can a loss have the lower ECE and the higher log loss once both have a temperature?
+
+Linear models of a logistic world, where the answer is exact, and the networks of four other studies.
+"""
+# pyright: basic
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from calibrant.losses import focal_loss
+from calibrant.reports.figures.drawing import series
+from calibrant_lab.theory import LogisticWorld, fit_linear
+from papers.analysis import Frames, Tables, content, flat_runs, means_only, pivot
+from papers.loss_rows import TITLES
+from papers.many_classes.measure import LOSSES
+
+SIGNALS = (2.0, 4.0, 8.0)
+COSINES = (0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.99, 1.0)
+WORLD, SAMPLES = 2.0, 1000
+LOADS = (0.05, 0.2, 0.3)
+GAMMAS = (0, 3, 5)
+NETWORKS = {
+    "losses": {1.0: "Fashion-MNIST", 100.0: "Fashion-MNIST, long tail"},
+    "cifar10": {"mean": "CIFAR-10, mean", "sum": "CIFAR-10, sum"},
+    "texts": {20: "20 Newsgroups", 50: "AG News"},
+}
+"""Settings of other studies, by imbalance, by what the loss does over a batch, by epochs."""
+BY = {"losses": "data.imbalance", "cifar10": "reduction", "texts": "training.epochs"}
+CE, FLSD = "cross-entropy", "FLSD-53"
+MEASURES = {"error": "error", "nll": "NLL", "ece": "ECE"}
+
+
+def recalibrated(signal: float, along: float, across: float) -> dict[str, float]:
+    """Return NLL, ECE and slope of a linear model after its best temperature, on infinitely many samples.
+
+    Example:
+        >>> truth = recalibrated(2.0, along=0.3, across=0.0)
+        >>> round(truth["slope"], 6), round(truth["ece"], 6)
+        (2.0, 0.0)
+    """
+    world = LogisticWorld(num_features=2, signal=signal)
+    weights = torch.tensor([along, across], dtype=torch.float64)
+    size = float(weights.norm())
+    inverse = 1 / world.performance(weights).temperature
+    found = world.performance(weights * inverse)
+    return {
+        "cosine": along / size,
+        "slope": size * inverse,
+        "nll": found.cross_entropy,
+        "ece": found.calibration_error,
+    }
+
+
+def measure(_folder: Path, seeds: str = "20") -> dict[str, Any]:
+    """Return models by the cosine of their weights and the truth's, and models trained on samples."""
+    curve = [
+        {"signal": signal, **recalibrated(signal, cosine, math.sqrt(1 - cosine**2))}
+        for signal in SIGNALS
+        for cosine in sorted({*np.linspace(0.02, 1, 50).round(2).tolist(), *COSINES})
+    ]
+    trained = [
+        {"load": load, "gamma": gamma, "seed": seed, **_trained(load, gamma, seed)}
+        for load in LOADS
+        for seed in range(int(seeds))
+        for gamma in GAMMAS
+    ]
+    return {"curve": curve, "trained": trained}
+
+
+def _trained(load: float, gamma: float, seed: int) -> dict[str, float]:
+    def focal(log_odds: Tensor, outcomes: Tensor) -> Tensor:
+        logits = torch.stack([torch.zeros_like(log_odds), log_odds], dim=1)
+        return focal_loss(logits, outcomes.long(), gamma=gamma, reduction="none")
+
+    world = LogisticWorld(num_features=round(load * SAMPLES), signal=WORLD)
+    weights = fit_linear(*world.sample(SAMPLES, seed=seed), focal).weights
+    return recalibrated(WORLD, float(weights[0]), float(weights[1:].norm()))
+
+
+def frames(results: Mapping[str, Any]) -> Frames:
+    """``curve``; ``pairs``, a model less cross-entropy's; ``networks``, means over seeds."""
+    trained = pd.DataFrame(results["trained"]).set_index(["load", "seed", "gamma"])
+    base = trained.xs(0, level="gamma")
+    pairs = pd.concat(
+        {gamma: trained.xs(gamma, level="gamma") - base for gamma in GAMMAS[1:]}, names=["gamma"]
+    )
+    runs = pd.DataFrame(_networks())
+    return {
+        "curve": pd.DataFrame(results["curve"]),
+        "pairs": pairs.assign(
+            nearer_is_better=pairs.nll * pairs.cosine < 0, opposite=pairs.nll * pairs.ece < 0
+        ).reset_index(),
+        "networks": runs.groupby(["setting", "loss"], sort=False)[list(MEASURES)].mean(),
+    }
+
+
+def _networks() -> Iterator[dict[str, Any]]:
+    for study, settings in NETWORKS.items():
+        for run in flat_runs(content(study)):
+            loss = TITLES.get(run["loss"], run["loss"])
+            yield {"setting": settings[run[BY[study]]], "loss": loss, **run["stages"]["temperature"]}
+    for run in content("many_classes")["runs"]:
+        if run["loss"] in LOSSES:
+            setting = f"Tiny-ImageNet, {run['epochs']} epochs"
+            yield {"setting": setting, "loss": LOSSES[run["loss"]], **run["stages"]["with T"]}
+
+
+def tables(found: Frames) -> Tables:
+    """ECE by cosine; trained models; rank correlations with the error, and FLSD-53 less cross-entropy."""
+    curve, pairs = found["curve"], found["pairs"]
+    at = curve[curve.cosine.isin(COSINES)].pivot(index="cosine", columns="signal", values="ece")
+    means = [
+        pivot(pairs, ["load", "gamma"], [], name, digits=4, scale=scale).set_axis([title], axis=1)
+        for name, title, scale in (("cosine", "cosine", 1), ("nll", "NLL", 1), ("ece", "ECE, %", 100))
+    ]
+    shares = 100 * pairs.groupby(["load", "gamma"])[["nearer_is_better", "opposite"]].mean()
+    shares.columns = ["nearer has lower NLL", "ECE says the opposite"]
+    trained = pd.concat([*means, shares.map("{:.0f}%".format)], axis=1).sort_index()
+    networks = pd.DataFrame(
+        {setting: _compared(of) for setting, of in found["networks"].groupby("setting")}
+    ).T
+    return {
+        "curve": (100 * at).map("{:.3f}".format),
+        "trained": means_only(trained, "ECE, %"),
+        "networks": networks,
+    }
+
+
+def _compared(of: pd.DataFrame) -> dict[str, str]:
+    ranks, of = of.rank().corr()["error"], of.droplevel("setting")
+    less = of.loc[FLSD] - of.loc[CE] if FLSD in of.index else of.loc[CE] * np.nan
+    return {
+        "losses": str(len(of)),
+        "NLL with error": f"{ranks.nll:.2f}",
+        "ECE with error": f"{ranks.ece:.2f}",
+        **{title: "–" if np.isnan(less[name]) else f"{less[name]:+.4f}" for name, title in MEASURES.items()},
+    }
+
+
+def figure(found: Frames) -> Figure:
+    """NLL and ECE after temperature against the cosine."""
+    whole = Figure(figsize=(8.4, 3.2), layout="constrained")
+    for ax, name, scale in zip(whole.subplots(1, 2), ("nll", "ece"), (1, 100), strict=True):
+        for place, (signal, of) in enumerate(found["curve"].groupby("signal")):
+            ax.plot(of.cosine, scale * of[name], color=series(place)[0], label=f"signal {signal:g}")
+        ax.set(xlabel="cosine of the weights and the truth's", ylim=(0, None))
+        ax.legend(fontsize="small")
+    whole.axes[0].set_ylabel("NLL after the best temperature")
+    whole.axes[1].set_ylabel("ECE after it, %")
+    return whole
