@@ -43,12 +43,15 @@ def tables() -> dict[str, tuple[Split, Split]]:
     folder = Path(os.environ["CALIBRANT_DATA"])
     digits = np.load(folder / "logits_valtest_noisycal" / "mnist-10.npz")
     images = np.load(folder / "logits_netcal_cifar" / "wideresnet-16-4-cifar-100.npz")
+
+    def digit_rows(part: str) -> Split:
+        return digits[f"logits_{part}"], digits[f"labels_{part}"].astype(np.int64)
+
     wide, labels = np.log(images["probs"].clip(1e-30)), images["labels"].astype(np.int64)
     return {
-        "5000 x 10": tuple((digits[f"logits_{part}"], digits[f"labels_{part}"].astype(np.int64))
-            for part in ("val", "test")),
+        "5000 x 10": (digit_rows("val"), digit_rows("test")),
         "5000 x 100": ((wide[:5000], labels[:5000]), (wide[5000:], labels[5000:])),
-    }  # fmt: skip
+    }
 
 
 def probabilities(logits: np.ndarray) -> np.ndarray:

@@ -44,9 +44,9 @@ class CurvatureOperator(ABC):
     unequal size count by their samples. Sums over batches are taken in float64 (on a device that has it).
 
     The derivatives of a single batch are kept from one product to the next, and those of several batches if
-    the network keeps at most two million numbers for them, 16 million on a GPU. Of larger data one batch is
-    held at a time, so that memory does not grow with the data. Columns go through the network several at a
-    time: at least one, and at most as many numbers together. They go one by one if the network or the loss
+    the network keeps at most two million numbers for them, 16 million on a GPU. With larger data only one
+    batch is held at a time, so that memory does not grow. Columns go through the network several at a
+    time: at least one, and others up to the same limit. They go one by one if the network or the loss
     cannot do that, or its memory cannot be predicted. The result is the same up to rounding.
     """
 
