@@ -3,8 +3,6 @@
 A test directory reads this file in its ``conftest.py`` and hands the entries out as parameters.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -114,6 +112,14 @@ def _unrefined(probs: Any, labels: Any, **more: Any) -> Any:
     return metrics.refinement_decomposition(probs, probs, labels, **more).refinement
 
 
+@functools.wraps(metrics.variational_calibration_error)
+def _variational(probs: Any, labels: Any, **more: Any) -> Any:
+    """The bound by a recalibration to equal probabilities."""
+    shape = np.shape(probs)
+    equal = np.full(shape, 1 / shape[1] if len(shape) > np.ndim(labels) else 0.5)
+    return metrics.variational_calibration_error(probs, equal, labels, **more).value
+
+
 _TOP = {
     "perfect": 0.0,
     "worst": 1.0,
@@ -130,6 +136,14 @@ _EACH = {
 }
 
 _SMOOTH = _TOP | {"worst_event": 0.5}  # of the two ends at most half is seen at once
+_TWO_BINS = {
+    "perfect": 0.0,
+    "worst": 1.0,
+    "worst_event": 0.5,
+    "constant_classes": lambda q, f: (q.max() - f[q.argmax()]) ** 2,
+    "constant_event": lambda p, f: (p - f) ** 2,
+    "tolerance": CLOSED_FORM,  # with weights the same residuals are added up in another order
+}
 _SQUARES = {
     "perfect": 0.0,
     "worst": 2.0,
@@ -426,6 +440,35 @@ METRICS = (
         upper_classes=4.0,
         upper_event=4.0,
         tolerance=1e-7,  # as its documentation says
+    ),
+    Metric("two_bins", metrics.averaged_two_bin_error, **_TWO_BINS),
+    Metric(
+        "two_bins_classwise",
+        metrics.averaged_two_bin_error,
+        options={"classwise": True},
+        **_TWO_BINS | {"worst": 0.5, "constant_classes": lambda q, f: float(np.square(q - f).mean())},
+    ),
+    Metric(
+        "decision_loss",
+        metrics.calibration_decision_loss,
+        **_TOP
+        | {
+            "constant_classes": lambda q, f: abs(q.max() - f[q.argmax()]) / max(q.max(), 1 - q.max()),
+            "constant_event": lambda p, f: abs(p - f) / max(p, 1 - p),
+        },
+    ),
+    Metric(
+        "variational",
+        _variational,
+        perfect=0.0,
+        worst=2.0,
+        worst_event=1.0,
+        constant_classes=lambda q, f: float(np.sign(1 / len(q) - q) @ (f - q)),
+        constant_event=lambda p, f: math.copysign(f - p, (0.5 - p) * (f - p)),
+        lower=-2.0,
+        upper_classes=2.0,
+        per_label=False,
+        tolerance=CLOSED_FORM,  # several labels are added up in another order
     ),
     Metric("kolmogorov_smirnov", _statistic(metrics.kolmogorov_smirnov_test), options=_LIMIT_LAW, **_SMOOTH),
     Metric("kuiper", _statistic(metrics.kuiper_test), options=_LIMIT_LAW, **_SMOOTH),

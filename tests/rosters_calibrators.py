@@ -3,8 +3,6 @@
 One entry here, and every law of ``tests/calibrators/test_contract.py`` is tested.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -86,6 +84,15 @@ def _shift_classes(scores: Tensor, kind: str) -> Tensor:
     return 1.8 * (scores + torch.tensor([0.0, 1.0, -1.0, 0.5], dtype=scores.dtype))
 
 
+def _shift_top(scores: Tensor, kind: str) -> Tensor:
+    """The most probable class likelier than it should be, and the others less, in their proportions."""
+    probs = scores.softmax(dim=1)
+    confidence = probs.amax(dim=1, keepdim=True)
+    raised = _shift(confidence.logit(), kind).sigmoid()
+    others = probs * (1 - raised) / (1 - confidence)
+    return torch.where(probs == confidence, raised, others).log()
+
+
 def _mix(scores: Tensor, kind: str) -> Tensor:
     """Every class with a part of another."""
     mixed = scores - scores.mean(dim=1, keepdim=True)
@@ -115,6 +122,16 @@ _METRICS: dict[str, Callable[..., Tensor]] = {
 
 _ALL = tuple(_METRICS)
 _TWO = ("nll", "ece")
+
+
+def _of_top(metric: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The metric of the event that the most probable class is right."""
+
+    def of_top(probs: Tensor, labels: Tensor) -> Tensor:
+        confidence, top = probs.max(dim=1)
+        return metric(confidence, (top == labels).to(torch.int64))
+
+    return of_top
 
 
 def _kinds(objective: str, search: str) -> tuple[str, ...]:
@@ -175,6 +192,8 @@ def _scalings() -> list[Entry]:
         Entry("beta", _unbeta, log_loss, ("binary", "multilabel"), keeps_argmax=False),
         Entry("quadratic", _shift, log_loss, ("binary", "multilabel"), keeps_argmax=False),
         Entry("ensemble-temperature", _stretch, log_loss),
+        Entry("top-versus-all", _shift_top, _of_top(log_loss), ("multiclass",)),
+        Entry('top-versus-all(event="beta")', _shift_top, _of_top(log_loss), ("multiclass",)),
         Entry("smoothed-temperature", _stretch, log_loss, allowance=lambda count: math.log1p(1 / count)),
     ]
 
@@ -191,6 +210,13 @@ def _free_forms() -> list[Entry]:
         Entry('histogram(binning="width", prior=0.0)', _stretch, _METRICS["brier"], **free),
         Entry("scaling-binning", _stretch, _METRICS["brier"], **free),
         Entry("bayesian-binning", _stretch, _METRICS["brier"], **free),
+        Entry(
+            'top-versus-all(event="isotonic")',
+            _stretch,
+            _of_top(_METRICS["brier"]),
+            ("multiclass",),
+            smooth=False,
+        ),
         Entry('isotonic(functions="shared")', _stretch, _METRICS["brier"], ("multiclass",), smooth=False),
     ]
 

@@ -11,6 +11,8 @@ from calibrant.calibrators.cohorts.many_temperatures import fit_temperatures as 
 from calibrant.calibrators.cohorts.multicalibration import Correction as Correction
 from calibrant.calibrators.cohorts.multicalibration import Multicalibrator as Multicalibrator
 from calibrant.calibrators.cohorts.multicalibration import multicalibrate as multicalibrate
+from calibrant.calibrators.cohorts.segments import SegmentCalibrator as SegmentCalibrator
+from calibrant.calibrators.cohorts.segments import fit_segments as fit_segments
 from calibrant.calibrators.detection import DetectionCalibration as DetectionCalibration
 from calibrant.calibrators.detection import fit_detections as fit_detections
 from calibrant.calibrators.detection import load_detection_calibration as load_detection_calibration
@@ -34,6 +36,7 @@ from calibrant.calibrators.roster import available as available
 from calibrant.calibrators.roster import build as build
 from calibrant.calibrators.selection import Candidate as Candidate
 from calibrant.calibrators.selection import Selection as Selection
+from calibrant.calibrators.selection import out_of_fold_probs as out_of_fold_probs
 from calibrant.calibrators.selection import select as select
 from calibrant.calibrators.top_k import fit_top_k_temperature as fit_top_k_temperature
 

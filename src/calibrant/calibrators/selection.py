@@ -19,7 +19,7 @@ from calibrant._math.folds import out_of_fold
 from calibrant._math.scores import by_rows
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_softmax
-from calibrant._math.threads import threads_for
+from calibrant._math.threads import at_once, threads_for
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.data import (
     CalibrationData,
@@ -216,6 +216,7 @@ def select(
                 tried[text] = calibrator.fit_to(whole)
             except (InputError, ConvergenceError) as error:
                 errors[text] = error
+        del whole  # with what the fits kept in it, before those on folds need as much memory
         held_out, on_others = _judged_held_out(tried, checked, numbers, criterion, errors)
     for text in made:
         if text in errors:
@@ -241,6 +242,56 @@ def select(
         fold_of=numbers,
         on_others=on_others,
     )
+
+
+def out_of_fold_probs(
+    calibrator: str | Calibrator,
+    logits: ArrayLike,
+    labels: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    folds: int = DEFAULT_FOLDS,
+    seed: int = 0,
+) -> Tensor:
+    """Probabilities of each sample by a calibrator fitted on the other folds.
+
+    Args:
+        calibrator: As :func:`build` takes it, or a calibrator, which is fitted anew.
+        logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
+        labels: Classes ``(N,)``, or zeros and ones of the shape of the logits with one column per label.
+        weights: Sample weights ``(N,)``.
+        folds: Number of folds, from 2 to half the number of samples.
+        seed: For the division into folds.
+
+    Returns:
+        float64 in the shape of the logits.
+
+    Raises:
+        InputError: If shapes disagree, a value is NaN, or the calibrator is unknown or does not suit.
+
+    Note:
+        As many fits as folds. For :func:`~calibrant.metrics.variational_calibration_error` and
+        :func:`~calibrant.metrics.refinement_decomposition`. Warnings of the fits are not shown.
+
+    Example:
+        >>> import torch
+        >>> log_odds = torch.tensor([4.0, -4.0] * 20)
+        >>> labels = torch.tensor([1, 0, 1, 0, 1, 0, 0, 1] * 5)
+        >>> out_of_fold_probs("temperature", log_odds, labels, folds=2).shape
+        torch.Size([40])
+    """
+    checked = check_logits(logits, labels, weights, allow_minus_inf=True)
+    check_folds(folds, checked.num_samples, default=DEFAULT_FOLDS)
+    fresh = build(calibrator) if isinstance(calibrator, str) else calibrator.unfitted()
+
+    def inside_by_others(inside: Tensor) -> Tensor:
+        shares = None if checked.weights is None else checked.weights[~inside]
+        return fresh.fit(checked.scores[~inside], checked.target[~inside], weights=shares).predict_proba(
+            checked.scores[inside]
+        )
+
+    with without_warnings():
+        return out_of_fold(_folds_of(checked, folds, seed), inside_by_others)
 
 
 def _codes(clusters: Sequence[str], num_samples: int) -> Int[Tensor, " N"]:
@@ -331,7 +382,7 @@ def _judged_held_out(
 
     if not tried:
         return {}, {}
-    losses = out_of_fold(numbers, losses_inside, threads=None)
+    losses = out_of_fold(numbers, losses_inside, threads=at_once(checked.num_samples))
     for _, text, error in sorted(failed, key=lambda each: each[0]):
         errors.setdefault(text, error)
     return dict(zip(tried, losses.T.contiguous(), strict=True)), on_others

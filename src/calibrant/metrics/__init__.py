@@ -27,6 +27,8 @@ from calibrant.metrics.selective import *
 from calibrant.metrics.slope import *
 from calibrant.metrics.smooth_error import *
 from calibrant.metrics.top_k_error import *
+from calibrant.metrics.two_bin_error import *
+from calibrant.metrics.variational_error import *
 
 if TYPE_CHECKING:
     from calibrant.metrics.streaming.bins import CalibrationError as CalibrationError

@@ -243,16 +243,28 @@ def refinement_decomposition(
         >>> round(parts.calibration.item(), 4), round(parts.refinement.item(), 4)
         (0.0225, 0.1875)
     """
-    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
-    after = check_probs(recalibrated, labels, weights, ignore_index=ignore_index)
+    checked, after = with_recalibrated(probs, recalibrated, labels, weights, ignore_index)
     check_choice("score", score, tuple(_SCORES))
-    if after.scores.shape != checked.scores.shape:
-        shapes = tuple(checked.scores.shape), tuple(after.scores.shape)
-        raise InputError("`recalibrated` must have the shape of `probs`, {}; got {}.".format(*shapes))
     before, refinement = _mean_score(checked, score), _mean_score(after, score)
     if bool(refinement.isinf()):
         raise InputError('`recalibrated` must not give what happened probability zero; use score="brier".')
     return RefinementDecomposition(before, before - refinement, refinement)
+
+
+def with_recalibrated(
+    probs: ArrayLike,
+    recalibrated: ArrayLike,
+    labels: ArrayLike,
+    weights: ArrayLike | None,
+    ignore_index: int | None,
+) -> tuple[Checked, Checked]:
+    """Probabilities before and after a recalibration, of one shape."""
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
+    after = check_probs(recalibrated, labels, weights, ignore_index=ignore_index)
+    if after.scores.shape != checked.scores.shape:
+        shapes = tuple(checked.scores.shape), tuple(after.scores.shape)
+        raise InputError("`recalibrated` must have the shape of `probs`, {}; got {}.".format(*shapes))
+    return checked, after
 
 
 def _mean_score(checked: Checked, score: Score) -> Float[Tensor, ""]:

@@ -25,5 +25,6 @@ from calibrant.calibrators.methods.linear import (
 from calibrant.calibrators.methods.binning import HistogramBinning as HistogramBinning
 from calibrant.calibrators.methods.binning import ScalingBinning as ScalingBinning
 from calibrant.calibrators.methods.binning import BayesianBinning as BayesianBinning
+from calibrant.calibrators.methods.top_versus_all import TopVersusAll as TopVersusAll
 
 __all__ = public_names(globals())  # pyright: ignore[reportUnsupportedDunderAll]
