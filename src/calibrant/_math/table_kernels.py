@@ -238,3 +238,31 @@ def _add_logistic(
             block[1, k] += residual * design[i, k]
             for m in range(width):
                 block[2 + k, m] += spread * design[i, k] * design[i, m]
+
+
+@njit
+def interpolate(
+    scores: NDArray[np.float64],
+    order: NDArray[np.int64],
+    places: NDArray[np.float64],
+    values: NDArray[np.float64],
+    found: NDArray[np.float64],
+) -> None:
+    """Fill ``found`` ``(K, N)`` with the values, linear between places ``(K, M)``, at ascending scores.
+
+    Row k of the scores ``(K, N)`` holds those of the samples ``order[k]``. Values are constant beyond the
+    outermost places; the second of two at one place counts. One row of places serves all rows of scores.
+    """
+    num_rows, num_samples = scores.shape
+    last = places.shape[1] - 1
+    for k in range(num_rows):
+        row, below = k % len(places), 0
+        for i in range(num_samples):
+            x = scores[k, i]
+            while below <= last and places[row, below] <= x:
+                below += 1
+            upper = min(max(below, 1), last)
+            left, right, low = places[row, upper - 1], places[row, upper], values[row, upper - 1]
+            part = (x - left) / (right - left if right > left else 1.0)
+            part = 0.0 if part < 0 else 1.0 if part > 1 else part
+            found[k, order[k, i]] = low + part * (values[row, upper] - low)

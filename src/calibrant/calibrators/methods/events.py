@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.decimals import plural
-from calibrant._math.shapes import Float, Int
+from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.data import folds_of_alike, mean_and_error
@@ -135,9 +135,8 @@ class EventCalibrator(Calibrator):
         before = _brier(_probs_of(plain), outcomes, masses)
         mapped = plain
         if share != 1:
-            mapped = self._mixed(
-                plain, log_odds.view(plain.shape), fitted.places, fitted.values, masses.new_tensor(share)
-            )
+            probs = self._fitted_probs(fitted, ranked, log_odds)
+            mapped = _mixed(plain, probs, masses.new_tensor(share))
         after = _brier(_probs_of(mapped), outcomes, masses)
         warnings = list(fitted.warnings)
         if sparse:
@@ -189,7 +188,7 @@ class EventCalibrator(Calibrator):
         for fold in range(int(folds.max()) + 1):
             inside = folds == fold
             fitted = self._fitted(ranked.weighted(torch.where(inside, 0, samples.masses)))
-            held_out = self._one_against_rest(log_odds[inside], fitted.places, fitted.values)
+            held_out = self._fitted_probs(fitted, ranked, log_odds, inside)
             probs[inside] = held_out.gather(1, labels[inside])
             totals[inside] = held_out.sum(dim=1, keepdim=True)
         stated = plain.gather(1, labels)
@@ -220,23 +219,32 @@ class EventCalibrator(Calibrator):
         if unchanged:
             return plain
         log_odds = plain if scores.ndim == 1 else plain - log_one_minus_softmax(scores)
-        return self._mixed(plain, log_odds, places, values, original)
-
-    def _mixed(
-        self, plain: Tensor, log_odds: Tensor, places: Tensor, values: Tensor, original: Tensor
-    ) -> Tensor:
-        """Log-probabilities or log-odds: the functions' probabilities mixed with ``plain``."""
         events = log_odds[:, None] if plain.ndim == 1 else log_odds
-        probs = self._one_against_rest(events, places, values)
-        if plain.ndim == 1:
-            return _log_odds_of((1 - original) * probs[:, 0] + original * plain.sigmoid())
-        return _log_of_normalised((1 - original) * probs + original * plain.exp(), plain)
+        return _mixed(plain, self._one_against_rest(events, places, values), original)
+
+    def _fitted_probs(
+        self,
+        fitted: EventTables,
+        ranked: Ranked,
+        log_odds: Float[Tensor, "N K"],
+        rows: Bool[Tensor, " N"] | slice = slice(None),
+    ) -> Float[Tensor, "n K"]:
+        """Probabilities of some calibration samples, during a fit."""
+        del ranked
+        return self._one_against_rest(log_odds[rows], fitted.places, fitted.values)
 
     def _one_against_rest(
         self, log_odds: Float[Tensor, "N K"], places: Float[Tensor, "J M"], values: Float[Tensor, "J M"]
     ) -> Float[Tensor, "N K"]:
         flat = log_odds.T.reshape(len(places), -1)
         return self._map_events(flat, places, values).reshape(log_odds.shape[1], -1).T
+
+
+def _mixed(plain: Tensor, probs: Float[Tensor, "N K"], original: Tensor) -> Tensor:
+    """Log-probabilities or log-odds: the functions' probabilities mixed with ``plain``."""
+    if plain.ndim == 1:
+        return _log_odds_of((1 - original) * probs[:, 0] + original * plain.sigmoid())
+    return _log_of_normalised((1 - original) * probs + original * plain.exp(), plain)
 
 
 def _told_of_share(share: float) -> str:
