@@ -74,20 +74,22 @@ class Regression:
 
     def value(self, theta: Float[Tensor, "C F"]) -> float:
         """Mean negative log-likelihood, and half the weighted squared distance from the centre."""
-        return self.value_of(theta, self.log_probs(theta))
+        return self.value_of(theta, self.losses(theta))
 
-    def value_of(self, theta: Float[Tensor, "C F"], log_probs: Float[Tensor, "N C"]) -> float:
+    def value_of(self, theta: Float[Tensor, "C F"], losses: Float[Tensor, " N"]) -> float:
         distance = float((self.ridge * (theta - self.centre).square()).sum())
-        return 0.5 * distance - float(self._true(log_probs) @ self.shares)
+        return 0.5 * distance + float(losses @ self.shares)
 
     def losses(self, theta: Float[Tensor, "C F"]) -> Float[Tensor, " N"]:
-        return -self._true(self.log_probs(theta))
+        return self.probs(theta)[1]
 
-    def log_probs(self, theta: Float[Tensor, "C F"]) -> Float[Tensor, "N C"]:
-        return torch.log_softmax(self.logits(theta), dim=1)
-
-    def _true(self, log_probs: Float[Tensor, "N C"]) -> Float[Tensor, " N"]:
-        return log_probs.gather(1, self.labels[:, None])[:, 0]
+    def probs(self, theta: Float[Tensor, "C F"]) -> tuple[Float[Tensor, "N C"], Float[Tensor, " N"]]:
+        """Probabilities, and the negative log-likelihood of each sample."""
+        logits = self.logits(theta)
+        logits -= logits.amax(dim=1, keepdim=True)
+        gap = logits.gather(1, self.labels[:, None])
+        total = logits.exp_().sum(dim=1, keepdim=True)
+        return logits.div_(total), (total.log() - gap)[:, 0]
 
     def part(self, rows: Bool[Tensor, " N"], strength: float) -> Regression:
         features = self.features[rows] if self.features.ndim == 2 else self.features[:, rows]
@@ -131,13 +133,12 @@ def regress(
     Second derivatives that lowered the gradient a lot also serve later steps, with BFGS corrections.
     """
     theta = problem.centre if start is None else start
-    log_probs = problem.log_probs(theta)
-    value = problem.value_of(theta, log_probs)
+    probs, losses = problem.probs(theta)
+    value = problem.value_of(theta, losses)
     steps, largest, unbounded = 0, math.inf, False
     curvature: _Curvature | None = None
     while steps < _MAX_STEPS:
         steps += 1
-        probs = log_probs.exp()
         gradient = _gradient(problem, theta, probs)
         before, largest = largest, float(gradient.abs().max())
         if largest <= tolerance > TOLERANCE:
@@ -159,7 +160,7 @@ def regress(
             break
         found = _along(problem, theta, value, -step, gradient, largest)
         if found is not None:
-            theta, value, log_probs = found
+            theta, value, probs = found
         elif kept:
             curvature = None
         else:
@@ -199,17 +200,17 @@ class _Curvature:
 def _along(
     problem: Regression, theta: Tensor, value: float, step: Tensor, gradient: Tensor, largest: float
 ) -> tuple[Tensor, float, Tensor] | None:
-    """Next parameters, with value and log-probabilities; None if no step descends."""
+    """Next parameters, with value and probabilities; None if no step descends."""
     descent = float((gradient * step).sum())
 
     def at(part: float) -> tuple[float, float, tuple[Tensor, float, Tensor]]:
         trial = theta + part * step
-        log_probs = problem.log_probs(trial)
-        reached = problem.value_of(trial, log_probs)
-        return reached, part * descent, (trial, reached, log_probs)
+        probs, losses = problem.probs(trial)
+        reached = problem.value_of(trial, losses)
+        return reached, part * descent, (trial, reached, probs)
 
     def flatter(trial: tuple[Tensor, float, Tensor]) -> bool:
-        return float(_gradient(problem, trial[0], trial[2].exp()).abs().max()) < largest
+        return float(_gradient(problem, trial[0], trial[2]).abs().max()) < largest
 
     return halved(at, value, flatter=flatter)
 
