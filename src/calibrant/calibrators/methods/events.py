@@ -63,7 +63,8 @@ class Ranked(NamedTuple):
         events = log_odds.T.contiguous()
         # NumPy's sort is several times as fast as torch's.
         order = torch.from_numpy(events.cpu().numpy().argsort(axis=1)).to(events.device)
-        return cls(order, events.gather(1, order), outcomes.T.gather(1, order), weights[order])
+        tables = (events, outcomes.T, weights.expand_as(order))
+        return cls(order, *(table.gather(1, order) for table in tables))
 
     @property
     def rows(self) -> tuple[Float[Tensor, "K N"], Float[Tensor, "K N"], Float[Tensor, "K N"]]:
@@ -72,7 +73,7 @@ class Ranked(NamedTuple):
 
     def weighted(self, weights: Float[Tensor, " N"]) -> Ranked:
         """A copy with other weights."""
-        return self._replace(weights=weights[self.order])
+        return self._replace(weights=weights.expand_as(self.order).gather(1, self.order))
 
 
 class EventCalibrator(Calibrator):

@@ -40,9 +40,9 @@ def auroc_influence(
     area = float((mass * right)[positive].sum()) / high
     influence = right - area
     num_positive = int(positive.sum())
-    influence[positive] *= (high + low) / high * _small_sample_factor(num_positive)
-    influence[~positive] *= (high + low) / low * _small_sample_factor(len(scores) - num_positive)
-    return area, influence
+    of_positives = (high + low) / high * _small_sample_factor(num_positive)
+    of_negatives = (high + low) / low * _small_sample_factor(len(scores) - num_positive)
+    return area, influence * np.where(positive, of_positives, of_negatives)
 
 
 def standard_error(influence: Vector, weights: Vector | None, clusters: Indices | None = None) -> float:
