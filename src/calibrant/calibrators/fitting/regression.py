@@ -56,7 +56,11 @@ class Regression:
     @cached_property
     def happened(self) -> Float[Tensor, "C F"]:
         table = self.shares.new_zeros(len(self.labels), len(self.ridge))
-        return self.gather(table.scatter_(1, self.labels[:, None], self.shares[:, None]))
+        return self.gather(table.scatter_(1, self.labels[:, None], 1))
+
+    @cached_property
+    def _weighted(self) -> Float[Tensor, "N F"]:
+        return self.shares[:, None] * self.features
 
     @cached_property
     def products(self) -> Float[Tensor, "N P"]:
@@ -98,12 +102,12 @@ class Regression:
             features, self.labels[rows], shares / shares.sum(), strength * self.ridge, self.centre, self.tied
         )
 
-    def gather(self, residuals: Float[Tensor, "N C"]) -> Float[Tensor, "C F"]:
+    def gather(self, table: Float[Tensor, "N C"]) -> Float[Tensor, "C F"]:
+        """Mean of the table times each feature."""
         if self.features.ndim == 2:
-            return residuals.T @ self.features
-        return self.shared_out(
-            torch.stack([(residuals * feature).sum(dim=0) for feature in self.features], dim=1)
-        )
+            return table.T @ self._weighted
+        means = [(table * feature).T @ self.shares for feature in self.features]
+        return self.shared_out(torch.stack(means, dim=1))
 
     def shared_out(self, table: Float[Tensor, "C F"]) -> Float[Tensor, "C F"]:
         """The table; if classes share a factor, with its first column replaced by its mean."""
@@ -216,8 +220,7 @@ def _along(
 
 
 def _gradient(problem: Regression, theta: Tensor, probs: Tensor) -> Float[Tensor, "C F"]:
-    expected = problem.gather(probs * problem.shares[:, None])
-    return expected - problem.happened + problem.ridge * (theta - problem.centre)
+    return problem.gather(probs) - problem.happened + problem.ridge * (theta - problem.centre)
 
 
 def _newton_step(
@@ -250,11 +253,11 @@ def _cholesky(hessian: Float[Tensor, "P P"], scale: float) -> Float[Tensor, "P P
 def _hessian(problem: Regression, probs: Float[Tensor, "N C"]) -> Float[Tensor, "P P"]:
     r"""Second derivatives: a term per class, minus the outer product of the mean features."""
     num_classes, width = problem.ridge.shape
-    weighted = problem.shares[:, None] * probs
     features = problem.features
     if features.ndim == 2:  # every pair of classes with every pair of features, once
         (first, second), pair = _pairs(num_classes)
-        shares, rows = weighted.T.contiguous(), probs.T.contiguous()  # (C, N)
+        rows = probs.T.contiguous()  # (C, N)
+        shares = problem.shares * rows
         curvatures = shares[first] * rows[second]
         curvatures[first == second] -= shares
         sums = -(curvatures @ problem.products)
@@ -264,7 +267,7 @@ def _hessian(problem: Regression, probs: Float[Tensor, "N C"]) -> Float[Tensor, 
         rows = (probs * features * problem.shares.sqrt()[:, None]).permute(1, 2, 0).flatten(1)
         hessian = -(rows.T @ rows)
         index = torch.arange(num_classes, device=probs.device)
-        own = torch.stack([problem.gather(weighted * feature) for feature in features], dim=1)
+        own = torch.stack([problem.gather(probs * feature) for feature in features], dim=1)
         hessian.view(num_classes, width, num_classes, width)[index, :, index] += own
     hessian.diagonal().add_(problem.ridge.flatten())
     return hessian
@@ -288,7 +291,7 @@ def _by_conjugate_gradients(
     def product(vector: Tensor) -> Tensor:
         moved = problem.logits(vector)
         centred = moved - (probs * moved).sum(dim=1, keepdim=True)
-        return problem.gather(weighted * centred) + problem.ridge * vector
+        return problem.gather(probs * centred) + problem.ridge * vector
 
     size, flat = float(gradient.norm()), _DAMPING * float(weighted.mean())
     wanted = max(min(0.1, math.sqrt(size)) * size, problem.tolerance / 10)
