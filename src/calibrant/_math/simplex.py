@@ -63,7 +63,7 @@ def gaps_to_top(logits: Float[Tensor, "*N C"]) -> tuple[Int[Tensor, "*N 1"], Flo
     """Index of each row's largest logit, and all logits minus it, with -inf at that index."""
     # Gathered, not reduced by amax: among equals the whole derivative belongs to one entry.
     top = logits.argmax(-1, keepdim=True)
-    return top, (logits - logits.gather(-1, top)).scatter_(-1, top, -math.inf)
+    return top, (logits - logits.gather(-1, top)).scatter(-1, top, -math.inf)
 
 
 def split_gaps(top: Int[Tensor, "*N 1"], gaps: Float[Tensor, "*N C"]) -> TopSplit:
@@ -81,7 +81,7 @@ def split_top(logits: Float[Tensor, "*N C"]) -> TopSplit:
 def normalise_gaps(top: Int[Tensor, "*N 1"], gaps: Float[Tensor, "*N C"]) -> Float[Tensor, "*N C"]:
     """Log-probabilities of rows given by ``gaps_to_top``."""
     log_top = -gaps.exp().sum(-1, keepdim=True).log1p()
-    return (gaps + log_top).scatter_(-1, top, log_top)
+    return (gaps + log_top).scatter(-1, top, log_top)
 
 
 def log_softmax(logits: Float[Tensor, "*N C"]) -> Float[Tensor, "*N C"]:

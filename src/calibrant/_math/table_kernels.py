@@ -250,8 +250,8 @@ def interpolate(
 ) -> None:
     """Fill ``found`` ``(K, N)`` with the values, linear between places ``(K, M)``, at ascending scores.
 
-    Row k of the scores ``(K, N)`` holds those of the samples ``order[k]``. Values are constant beyond the
-    outermost places; the second of two at one place counts. One row of places serves all rows of scores.
+    Row k of the scores is that of the samples ``order[k]``. Values are constant beyond the outermost places;
+    the second of two at one place counts. One row of places serves all rows of scores.
     """
     num_rows, num_samples = scores.shape
     last = places.shape[1] - 1

@@ -76,11 +76,8 @@ class Regression:
             logits.addcmul_(feature, factor)
         return logits
 
-    def value(self, theta: Float[Tensor, "C F"]) -> float:
-        """Mean negative log-likelihood, and half the weighted squared distance from the centre."""
-        return self.value_of(theta, self.losses(theta))
-
     def value_of(self, theta: Float[Tensor, "C F"], losses: Float[Tensor, " N"]) -> float:
+        """Mean negative log-likelihood, and half the weighted squared distance from the centre."""
         distance = float((self.ridge * (theta - self.centre).square()).sum())
         return 0.5 * distance + float(losses @ self.shares)
 

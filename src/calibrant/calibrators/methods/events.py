@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ _FEW = 100  # samples; with fewer, a free form is unreliable
 _FEW_EACH = 30  # of any class; isotonic regression then loses about 0.2 nats to noise
 _FOLDS = 3
 _SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # of the original probabilities
+Rows: TypeAlias = Bool[Tensor, " N"] | slice
 
 
 class EventMap(NamedTuple):
@@ -136,7 +137,7 @@ class EventCalibrator(Calibrator):
         before = _brier(_probs_of(plain), outcomes, masses)
         mapped = plain
         if share != 1:
-            probs = self._fitted_probs(fitted, ranked, log_odds)
+            probs = self._fitted_probs(fitted, ranked, log_odds, slice(None))
             mapped = _mixed(plain, probs, masses.new_tensor(share))
         after = _brier(_probs_of(mapped), outcomes, masses)
         warnings = list(fitted.warnings)
@@ -223,13 +224,7 @@ class EventCalibrator(Calibrator):
         events = log_odds[:, None] if plain.ndim == 1 else log_odds
         return _mixed(plain, self._one_against_rest(events, places, values), original)
 
-    def _fitted_probs(
-        self,
-        fitted: EventTables,
-        ranked: Ranked,
-        log_odds: Float[Tensor, "N K"],
-        rows: Bool[Tensor, " N"] | slice = slice(None),
-    ) -> Float[Tensor, "n K"]:
+    def _fitted_probs(self, fitted: EventTables, ranked: Ranked, log_odds: Tensor, rows: Rows) -> Tensor:
         """Probabilities of some calibration samples, during a fit."""
         del ranked
         return self._one_against_rest(log_odds[rows], fitted.places, fitted.values)

@@ -12,7 +12,7 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Task, check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.isotonic import isotonic_tables
-from calibrant._math.shapes import Bool, Float
+from calibrant._math.shapes import Float
 from calibrant._math.venn_abers import Vector, venn_abers
 from calibrant.calibrators.fitting.samples import floor_zero_probabilities
 from calibrant.calibrators.inputs import in_columns
@@ -21,6 +21,7 @@ from calibrant.calibrators.methods.events import (
     EventMap,
     EventTables,
     Ranked,
+    Rows,
     constant_in_bins,
     log_odds_of_events,
     number_below,
@@ -107,20 +108,15 @@ class IsotonicCalibration(EventCalibrator):
     def _share_of_original(self, total_weight: float) -> float:
         return 1 / (total_weight + 1) if self.ties == "broken" else 0.0
 
-    def _fitted_probs(
-        self,
-        fitted: EventTables,
-        ranked: Ranked,
-        log_odds: Float[Tensor, "N K"],
-        rows: Bool[Tensor, " N"] | slice = slice(None),
-    ) -> Float[Tensor, "n K"]:
+    def _fitted_probs(self, fitted: EventTables, ranked: Ranked, log_odds: Tensor, rows: Rows) -> Tensor:
         """As :meth:`_map_events`, without a search, because the samples are in order."""
         from calibrant._math.table_kernels import interpolate  # compiled
 
-        probs = torch.empty(ranked.order.shape, dtype=torch.float64)
         given = (ranked.log_odds, ranked.order, fitted.places, fitted.values)
-        interpolate(*(each.cpu().numpy() for each in given), probs.numpy())
-        return probs.to(log_odds.device).T[rows]
+        scores, order, places, values = (each.cpu().numpy() for each in given)
+        probs = np.empty_like(scores)
+        interpolate(scores, order, places, values, probs)
+        return torch.from_numpy(probs).to(log_odds.device).T[rows]
 
     @staticmethod
     def _map_events(

@@ -220,7 +220,7 @@ def cross_validated(data: Standardised) -> tuple[Fitted, str]:
         chosen, best, error = strength, gain, noise
     told = f"{number} parameters are many for {plural(data.samples.num_samples, 'sample')}, so"
     if best <= error:
-        fitted = Fitted(whole.centre, whole.value(whole.centre), 0.0, 1, unbounded=False)
+        fitted = Fitted(whole.centre, whole.value_of(whole.centre, base), 0.0, 1, unbounded=False)
         return fitted, f"{told} by cross-validation this is temperature scaling"
     fitted = regress(data.around_temperature(chosen * data.pull), data.start)
     told += " departures from temperature scaling were penalised"
