@@ -59,10 +59,6 @@ class Regression:
         return self.gather(table.scatter_(1, self.labels[:, None], 1))
 
     @cached_property
-    def _weighted(self) -> Float[Tensor, "N F"]:
-        return self.shares[:, None] * self.features
-
-    @cached_property
     def products(self) -> Float[Tensor, "N P"]:
         """Products of two features, once for each pair."""
         first, second = _pairs(self.features.shape[1])[0]
@@ -102,7 +98,7 @@ class Regression:
     def gather(self, table: Float[Tensor, "N C"]) -> Float[Tensor, "C F"]:
         """Mean of the table times each feature."""
         if self.features.ndim == 2:
-            return table.T @ self._weighted
+            return table.T @ (self.shares[:, None] * self.features)
         means = [(table * feature).T @ self.shares for feature in self.features]
         return self.shared_out(torch.stack(means, dim=1))
 
