@@ -106,7 +106,7 @@ def test_a_shift_that_cannot_be_seen_is_said() -> None:
     (note,) = notes_on_shift(fitted, torch.tensor([4.0]))
     assert (
         note
-        == "The calibrator does not tell what it was fitted on, so whether these data differ is not known."
+        == "The calibrator has no record of the data it was fitted on, so drift can't be tested."
     )
 
 

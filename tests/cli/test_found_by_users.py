@@ -107,7 +107,7 @@ def test_a_store_is_no_folder_of_other_things(tmp_path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
     done = call("sweep", "digits-losses", "--store", "mine", folder=tmp_path, code=2)
-    assert "mine is no store of runs and holds other things, such as thesis.tex" in one_line(done.stderr)
+    assert "mine is not a store of runs: it holds other files, such as thesis.tex" in one_line(done.stderr)
     assert [each.name for each in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
     for names in (
         (".DS_Store", "runs"),

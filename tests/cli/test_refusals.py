@@ -113,14 +113,14 @@ evaluate my dir/my preds.csv | my, dir/my, preds.csv: no such files; put quotes 
 fit my preds.csv -o c | ; put quotes
 check over.npz --baseline absent.npz | absent.npz: no such file
 evaluate truncated.npz | truncated.npz
-evaluate p.parquet | p.parquet: it cannot be read as a .parquet file, perhaps
+evaluate p.parquet | p.parquet: it cannot be read as a .parquet file; perhaps
 evaluate empty.csv | empty
 evaluate words.csv | Pass the word for class 1
 evaluate complex.npz | `probs` must hold numbers; got dtype complex128.
 evaluate nan.npz | row 1 holds nan; leave that row out
 evaluate stacked.npz | for samples that are not images, `probs` must have shape (N, C).
 evaluate minus.npz | If -1 means 0, write 0.
-evaluate unlabelled-row.npz | If that means no label, leave such rows out.
+evaluate unlabelled-row.npz | If that means no label, drop such rows.
 evaluate heavy.npz | divide all of them by the same number.
 evaluate light.npz | divide all of them by the same number.
 evaluate minus-infinity.npz | row 1 holds -inf
@@ -151,8 +151,8 @@ compare over.npz binary.npz | binary
 compare over.npz over.npz | a file is given twice; name each model once.
 check three.npz --baseline four.npz | must have the same number of classes; got 4 and 3; `calibrant
 train empty.toml | empty.toml sets nothing; a recipe must at least say what to train on, such as
-predict mlp digits -o o.npz | mlp would predict with random weights; give a file of trained ones
-sweep digits-losses --store mine | mine is no store of runs and holds other things, such as thesis.tex
+predict mlp digits -o o.npz | mlp would predict with random weights; pass trained ones
+sweep digits-losses --store mine | mine is not a store of runs: it holds other files, such as thesis.tex
 # Outputs.
 evaluate over.npz --report r.pdf | must end in .html
 evaluate over.npz --report nowhere/r.html | does not exist
@@ -171,7 +171,7 @@ evalute over.npz | there is no command 'evalute'.\nDid you mean evaluate?\n
 help inptu | Did you mean 'input'?
 evaluate over.npz --reprot x.html | there is no option --reprot.\nDid you mean --report?\n
 evaluate over.npz --report --quiet | --report must have a value; got --quiet, which is an option.\n
-evaluate over.npz --prob-columns cat dog | dog: no such file; columns have commas between, as --prob-
+evaluate over.npz --prob-columns cat dog | dog: no such file; separate columns with commas, as in --prob-
 evaluate over.npz --bins 0 | --bins must be at least 1; got 0.\n
 evaluate over.npz --bins x | --bins must be a whole number; got 'x'.\n
 evaluate over.npz --level 5 | --level must be between 0.5 and 0.9999
@@ -190,7 +190,7 @@ check over.npz --max-ece 5% | --max-ece must be a number such as 0.03; got '5%';
 check over.npz --min-accuracy 0,9 | --min-accuracy must be a number such as 0.03; got '0,9'; write 0.9.
 check over.npz --max-nll low | --max-nll must be a number such as 0.03; got 'low'.
 check top.npz --max-classwise-ece 1 | classwise_ece cannot be checked: needs the probabilities of all
-check over.npz --max-ece 0.1 --baseline-metric ece | --baseline-metric go with a --baseline
+check over.npz --max-ece 0.1 --baseline-metric ece | --baseline-metric needs a --baseline
 check over.npz --baseline other.npz --baseline-metric f1 | there is no metric 'f1'
 apply b.safetensors over.npz -o o.npz --label-shift bbse | --label-shift must be em; got 'bbse'
 apply b.safetensors over.npz -o o.npz --label-shift em --prior 1,0,0,0 | --label-shift em to estimate

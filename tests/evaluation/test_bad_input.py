@@ -57,7 +57,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
         (evaluate, (EVENT,), {"tolerance": t}, "`tolerance` must be a fraction in 0..1; got")
         for t in (-0.1, 1, math.nan)
     ),
-    (evaluate, (SURE,), {"calibrators": ["vector"]}, "got top_label ones; for confidences take platt"),
+    (evaluate, (SURE,), {"calibrators": ["vector"]}, "got top_label ones; for confidences use platt"),
     (evaluate, (CLASSES,), {"metrics": ["smoth_ece"]}, "got 'smoth_ece'; there are smooth_ece, debia"),
     (evaluate, (CLASSES,), {"metrics": "smoth_ece"}, "did you mean 'smooth_ece'?"),
     (evaluate, (EVENT,), {"calibrators": ["vector"]}, "one event, so use platt"),
@@ -71,7 +71,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     (evaluate, (CLASSES,), FEW | {"ood": NARROW}, "the 4 classes of the predictions; got 3"),
     (evaluate, (CLASSES,), {"ood_score": "energy"}, "`ood_score` goes with `ood`"),
     (evaluate, (PROBS,), FEW | {"ood": CLASSES, "ood_score": "energy"}, 'for `probs`; got "energy"'),
-    (evaluate, (SURE,), FEW | {"ood": SURE, "ood_score": "entropy"}, "where only confidences are known"),
+    (evaluate, (SURE,), FEW | {"ood": SURE, "ood_score": "entropy"}, "if only confidences are known"),
     # Samples to fit on.
     (
         choose_split,

@@ -56,12 +56,10 @@ def repaired() -> tuple[Evaluation, Evaluation, ByGroup]:
 @drawing_no_diagrams()
 def test_the_sentence_counts_groups_that_are_clearly_off(repaired) -> None:
     found, answer, repairs = repaired
-    start = (
-        "Groups whose average probability is off on these 1,500 samples, of 3: uncalibrated 2, one for all 2"
-    )
+    start = "Groups off on average on these 1,500 samples, out of 3: 2 (uncalibrated), 2 (one for all)"
     text = said_of(repairs, found)
     assert text.startswith(start)
-    assert f", {ARMS[-1]} 0." in text
+    assert f", 0 ({ARMS[-1]})." in text
     assert ("The verdict finds" in text) is (len(bad_groups(found.arms[0].groups, 0.95)) != 2)
     said = "Repairs by group: Platt scaling, fitted on 1,500 samples and tested on 1,500 others."
     assert title_of(repairs).startswith(said)

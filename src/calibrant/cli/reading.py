@@ -31,7 +31,7 @@ FREQUENCY = "predicted-frequency"
 STDIN = frozenset({"-", "/dev/stdin", "/proc/self/fd/0", "/dev/fd/0"})
 AnyKind = Literal["binary", "multiclass", "multilabel", "top_label"]
 
-COMMAS = "; columns have commas between, as --prob-columns cat,dog, and options that need a value have one"
+COMMAS = "; separate columns with commas, as in --prob-columns cat,dog, and give each option its value"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # addresses for fsspec
 
 

@@ -113,7 +113,7 @@ def rows_divided(count: int, num_rows: int, largest: float) -> str:
 
 def as_split(values: ArrayLike, num_samples: int) -> Tensor:
     """Return each sample's split as uint8: 0 calibration, 1 test."""
-    rule = "`split` must be 0, calibration or val, or else 1 or test"
+    rule = "`split` must be 0 (calibration, val) or 1 (test)"
     texts = as_texts(values)
     if texts is not None:
         codes = [SPLIT_CODES.get(text.lower(), -1) for text in texts]
@@ -247,7 +247,7 @@ def _name(item: Any, what: str, row: int) -> str:
     if not isinstance(item, str):
         got = repr(item) if item is None or isinstance(item, float) else f"a {type(item).__name__}"
         remedy = "; leave that row out, or call it 'unknown'" if is_missing(item) else ""
-        raise TypeError(f"{what} must hold texts or whole numbers; row {row} holds {got}{remedy}.")
+        raise TypeError(f"{what} must hold text or whole numbers; row {row} holds {got}{remedy}.")
     name = " ".join(item.split())
     if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
         raise InputError(f"{what} must be UTF-8 without NUL; row {row} holds {shown(item)}.")
@@ -281,7 +281,7 @@ def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
                 f"`scale=(1, 5)` (--scale 1:5) if all are on a scale from 1 to 5{other}"
             )
     if -ROW_SUM_TOLERANCE <= value < 0:
-        remedy = "set it to 0 if it is round-off"
+        remedy = "set it to 0 if it is a rounding error"
     if math.isnan(value):
         remedy = NO_NUMBER
     raise InputError(f"`{name}` must be between 0 and 1; row {row} holds {value:g}; {remedy}.")

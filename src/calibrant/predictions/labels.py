@@ -181,7 +181,7 @@ def refuse_missing(texts: Sequence[str], name: str, classes: Sequence[str] = ())
         row, held = missing[0], len(missing)
         raise InputError(
             f"`{name}` is missing in {held} of {len(texts)} rows; row {row} holds {shown(texts[row])}; "
-            f"leave such rows out (pandas: `frame.dropna(subset=[{name!r}])`)."
+            f"drop such rows (pandas: `frame.dropna(subset=[{name!r}])`)."
         )
 
 
@@ -296,7 +296,7 @@ def _indices(texts: list[str], class_names: tuple[str, ...]) -> list[int]:
         repeated = [name for name in class_names if index[name] != class_names.index(name)]
         if repeated:
             raise InputError(
-                f"`labels` must be numbers where two classes have one name; {repeated[0]!r} has two."
+                f"`labels` must be numbers if two classes share a name, such as {repeated[0]!r}."
             )
         return [index[text] for text in texts]
     no_names = len(strangers) == len(texts) and not any(name.isdigit() for name in class_names)

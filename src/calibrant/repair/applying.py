@@ -357,9 +357,7 @@ def _notes_on_seen(fitted: Calibrator, predictions: Predictions) -> Sequence[str
 def notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:
     """Return notes if the file differs much from the data of the fit."""
     if fitted.fit_result_.profile is None:  # for very many classes, or from a file of an older version
-        return (
-            "The calibrator does not tell what it was fitted on, so whether these data differ is not known.",
-        )
+        return ("The calibrator has no record of the data it was fitted on, so drift can't be tested.",)
     return shift_of(fitted, scores).sentences
 
 

@@ -262,10 +262,10 @@ def _of_samples(
             f"note: {calibrator.title} is the default for groups of two classes; --method takes another.",
         )
     elif calibrator is None:
-        tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
+        tell(f"choosing a calibrator on {rows.num_samples:,} samples", 0.2)
         calibrator, choice = _chosen(rows)
     elif not by_group:
-        tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
+        tell(f"fitting {calibrator.name} on {rows.num_samples:,} samples", 0.3)
         calibrator = _fitted(calibrator, rows)
     if by_group:
         tell(f"fitting {calibrator.name} by group", 0.5)

@@ -385,10 +385,10 @@ def floor_sentence(found: result.Evaluation | result.Comparison) -> str:
     if isinstance(found, result.Comparison):
         return (
             f"Noise floor ({brief_models(found)[0][0]}): a perfectly calibrated model stays below it in "
-            f"{level} of samples of this size."
+            f"{level} of test sets this size."
         )
     off = {row.key in _SLOPES for row in brief_rows(found) if any("✗" in cell.value for cell in row.cells)}
-    said = f"Noise floor: a perfectly calibrated model stays below it in {level} of samples of this size."
+    said = f"Noise floor: a perfectly calibrated model stays below it in {level} of test sets this size."
     marks = [means for slope, means in ((False, "above it"), (True, "a slope beyond noise")) if slope in off]
     said += f" ✗: {' or '.join(marks)}." if marks else ""
     said += f" [ ]: {level} intervals."

@@ -144,7 +144,7 @@ def _metrics_down(evaluation: result.Evaluation, width: int, *, verbose: bool) -
     yield grid
     yield from _dim([tables.floor_sentence(evaluation)])
     if any(row.key == quantities.BRIER_SKILL.key for row in rows):
-        yield from _dim(["Brier skill: 0 is no better than always stating the actual rate, 1 is perfect."])
+        yield from _dim(["Brier skill: 0 is no better than always predicting the actual rate; 1 is perfect."])
 
 
 def _labels_down(evaluation: result.Evaluation) -> list[Table | Text]:

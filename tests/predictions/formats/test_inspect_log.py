@@ -219,7 +219,7 @@ def test_tasks_and_models_are_groups(tmp_path) -> None:
     assert "It holds 2 models; --group-column model tells them apart." in load_predictions(tmp_path).notes
     (tmp_path / "log2.eval").write_bytes(QUIZ.read_bytes()[:9000])
     with pytest.raises(
-        InputError, match=r"log2.eval: it cannot be read as a log of inspect-ai, perhaps it was cut"
+        InputError, match=r"log2.eval: it cannot be read as a log of inspect-ai; perhaps it was cut"
     ):
         load_predictions(tmp_path)
 

@@ -547,7 +547,7 @@ def test_words_of_any_column_are_matched_by_name(kind) -> None:
         ({"labels": [0, 2.0**63, 1]}, r"row 1 holds 9.223372036854776e\+18"),
         ({"labels": [0, None, 1]}, "row 1 holds 'None'; leave out rows where it is not known"),
         ({"labels": [0, "x", 1]}, "row 1 holds 'x'"),
-        ({"labels": ["x", "y", None]}, "missing in 1 of 3 rows; row 2 holds 'nan'; leave such rows out"),
+        ({"labels": ["x", "y", None]}, "missing in 1 of 3 rows; row 2 holds 'nan'; drop such rows"),
         ({"labels": [0.0, np.nan, 1.0]}, "row 1 holds nan; leave out rows where it is not known"),
         ({"weights": [1, None, 1]}, "`weights` must hold numbers; row 1 holds 'None'; leave out"),
     ],

@@ -89,13 +89,13 @@ def worst_bin(curves: Sequence[Curve], *, extreme: bool) -> Range | None:
 
 
 def range_of(where: Range) -> str:
-    """``between 40% and 70%: 52.3% predicted, 41.0% actual``."""
+    """``between 40% and 70% (52.3% predicted, 41.0% actual)``."""
     place = f"at {percent(where.low)}"
     if where.low != where.high:
         place = f"between {percent(where.low)} and {percent(where.high)}"
         if where.high == 1 or where.low == 0:
             place = f"above {percent(where.low)}" if where.high == 1 else f"below {percent(where.high)}"
-    return f"{place}: {percent(where.predicted)} predicted, {percent(where.actual)} actual"
+    return f"{place} ({percent(where.predicted)} predicted, {percent(where.actual)} actual)"
 
 
 def bad_groups(rows: Sequence[GroupRow], level: float) -> list[GroupRow]:

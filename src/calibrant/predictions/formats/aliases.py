@@ -192,7 +192,7 @@ def canonical(given: Sequence[str], columns: ColumnNames | None = None) -> Heade
     read: dict[str, str] = {}
     for column in _recognised(names):
         if names.count(column.found) != 1:
-            raise InputError(f"it holds the column `{column.found}` more than once.")
+            raise InputError(f"the column `{column.found}` appears more than once.")
         names[names.index(column.found)] = column.name
         positive = positive or column.positive
         if column.found != ARRAYS.get(column.name):

@@ -161,7 +161,7 @@ def _layout(header: Sequence[str]) -> Layout:
     used = {*scores, *labels, *singles}
     repeated = [name for name, count in Counter(header).items() if count > 1 and name in used]
     if repeated:
-        raise InputError(f"it holds the column `{repeated[0]}` more than once.")
+        raise InputError(f"the column `{repeated[0]}` appears more than once.")
     unused = tuple(name for name in header if name not in used)
     return Layout(
         space=space, scores=scores, class_names=names, labels=labels, singles=tuple(singles), unused=unused
