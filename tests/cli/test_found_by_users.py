@@ -17,7 +17,7 @@ def test_three_samples_get_a_calibrator_and_a_warning(tmp_path) -> None:
     np.savez(tmp_path / "p.npz", logits=[[1.0, 2, 0], [2, 0, 0], [0, 1, 4]], labels=[0, 0, 1])
     done = call("fit", "p.npz", "--all", "-o", "c.safetensors", folder=tmp_path, code=0)
     assert "3 samples are too few to choose a calibrator by (at least 20): temperature" in done.stdout
-    assert "--method takes another" in done.stdout
+    assert "choose another with --method" in done.stdout
     assert calibrant.load_calibrator(tmp_path / "c.safetensors").name == "temperature"
 
 

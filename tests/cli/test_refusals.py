@@ -139,7 +139,7 @@ apply platt.safetensors header.csv -o o.csv | must hold at least one sample; got
 apply over.npz over.npz -o o.npz | not a safetensors file
 apply c.safetensors five.npz -o o.npz | 5
 apply c.safetensors onehot.npz -o o.npz | multilabel
-apply c.safetensors images.npz -o o | images.npz must be a folder to be repaired image by image
+apply c.safetensors images.npz -o o | images.npz must be a folder of images
 apply named.safetensors turned.npz -o o.npz | b, a, d, c
 apply over.npz c.safetensors -o o.npz | the calibrator comes first, and over.npz is not one
 apply by.safetensors binary.npz -o o.npz | binary.npz must have `groups`
@@ -203,7 +203,7 @@ evaluate t.csv --cluster groups | --cluster groups needs groups in t.csv
 monitor t.csv --time then | it holds no column `then` (--time); it holds `label`, `prob`
 monitor t.csv --time prob | found no predictions
 monitor t.csv --time day --window 1 | must be a span such as '1d'
-monitor t.csv --time day --alarm-on baseline | goes with
+monitor t.csv --time day --alarm-on baseline | needs a
 monitor over.npz --time when | must be a table, such as .csv or .parquet
 monitor odd-time.csv --time when | line 4 holds 'soon'
 monitor yesterday.csv --time when | `when` must hold a date
@@ -231,10 +231,10 @@ evaluate images.npz --cluster patient | each image is a cluster; leave out --clu
 evaluate images.npz --label-file over.npz | each image is a cluster; leave out --label-file over.npz.
 evaluate images.npz --percent | each image is a cluster; leave out --percent.
 fit images.npz -o o.safetensors --label-column y | leave out --label-column y.
-evaluate judge.csv --score-columns score --label-column correct | no probabilities until a calibrator is fit
-check judge.csv --max-ece 0.1 --score-columns score --label-column correct | no probabilities until a calibrat
-compare judge.csv other-judge.csv --score-columns score --label-column correct | no probabilities until a cali
-figure reliability judge.csv -o o.svg --score-columns score --label-column correct | no probabilities until a
+evaluate judge.csv --score-columns score --label-column correct | aren't probabilities until
+check judge.csv --max-ece 0.1 --score-columns score --label-column correct | aren't probabilities until
+compare judge.csv other-judge.csv --score-columns score --label-column correct | aren't probabilities until
+figure reliability judge.csv -o o.svg --score-columns score --label-column correct | aren't probabilities
 fit judge.csv --score-columns score --prob-columns score -o o.safetensors | excludes --prob-columns
 # Figures.
 figure | NAME is missing
@@ -254,8 +254,8 @@ figure focal-arrows --label b --all -o o.svg | does not take --label, --all; of 
 figure focal-arrows --label-column ill | leave out --label-column ill
 figure focal-arrows --names a | shows theory and takes no --names
 figure confidence over.npz over.npz -o o.svg | once each
-figure confidence over.npz other.npz --names before -o o.svg | a name for each of the 2 files, no two
-figure confidence over.npz other.npz --names a,a -o o.svg | a name for each of the 2 files, no two
+figure confidence over.npz other.npz --names before -o o.svg | 2 different names, separated by commas
+figure confidence over.npz other.npz --names a,a -o o.svg | 2 different names, separated by commas
 """
 """What is typed, and what is said; the backslash of a next line is written out."""
 SENTENCES = [line.replace("\\n", "\n").split(" | ") for line in TABLE.strip().splitlines() if line[0] != "#"]

@@ -38,7 +38,7 @@ def test_a_closed_standard_input_is_one_sentence(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     found = call("check -", folder=tmp_path, code=2)
     assert found.stderr.count("\n") == 1
-    assert "from a pipe, and there is none" in found.stderr
+    assert "from a pipe, but there is none" in found.stderr
 
 
 def test_a_folder_that_is_gone_is_one_sentence(tmp_path) -> None:

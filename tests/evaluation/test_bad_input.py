@@ -69,7 +69,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     # Foreign samples.
     (evaluate, (CLASSES,), FEW | {"ood": EVENT}, "must be multiclass as the predictions are; got bi"),
     (evaluate, (CLASSES,), FEW | {"ood": NARROW}, "the 4 classes of the predictions; got 3"),
-    (evaluate, (CLASSES,), {"ood_score": "energy"}, "`ood_score` goes with `ood`"),
+    (evaluate, (CLASSES,), {"ood_score": "energy"}, "`ood_score` needs `ood`"),
     (evaluate, (PROBS,), FEW | {"ood": CLASSES, "ood_score": "energy"}, 'for `probs`; got "energy"'),
     (evaluate, (SURE,), FEW | {"ood": SURE, "ood_score": "entropy"}, "if only confidences are known"),
     # Samples to fit on.
@@ -139,8 +139,8 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     (monitor, (EVENT,), TIMES | {"times": ["a"] * 60}, "`times` must be dates"),
     (monitor, (EVENT,), TIMES | {"labelled": [True]}, "`labelled` must be booleans of shape"),
     (monitor, (EVENT,), TIMES | {"labelled": np.zeros(60, dtype=bool)}, "no sample has a label yet"),
-    (monitor, (EVENT,), TIMES | {"against": "baseline"}, '`against="baseline"` goes with a `baseline`'),
-    (monitor, (EVENT,), TIMES | {"against": "drift"}, '`against="drift"` goes with a `baseline`'),
+    (monitor, (EVENT,), TIMES | {"against": "baseline"}, '`against="baseline"` needs a `baseline`'),
+    (monitor, (EVENT,), TIMES | {"against": "drift"}, '`against="drift"` needs a `baseline`'),
     (monitor, (EVENT,), TIMES | {"false_alarms": 0}, "`false_alarms` must be between 0 and 1"),
     (monitor, (EVENT,), TIMES | {"baseline": SURE}, "`baseline` must be binary"),
     (monitor, (EVENT,), TIMES | {"label_delay": 99}, "leaves no labelled sample"),

@@ -320,12 +320,13 @@ ARRAYS = {
     ),
     "kind binary with confidence": (
         {"confidence": [0.5, 0.5], "correct": [0, 1], "kind": "binary"},
-        "`confidence` goes with `correct`, without `class_names` or other `kind`.",
+        "`confidence` takes `correct`, but no `class_names` or other `kind`.",
     ),
     "Python objects": (
         {"logits": LOGITS, "class_names": np.array(["a", "b"], dtype=object)},
         (
-            "`class_names` holds Python objects, which are not loaded because they could run code; write numbers, or text as `class_names.astype(str)`."
+            "`class_names` holds Python objects, which are not loaded because they could run code; "
+            "write numbers, or text as `class_names.astype(str)`."
         ),
     ),
 }
@@ -767,7 +768,7 @@ def test_failed_writing_leaves_nothing(ending, tmp_path, monkeypatch) -> None:
         (
             {"confidence": [0.5, 0.5], "class_names": ["a", "b"]},
             InputError,
-            "`confidence` goes with `correct`, without `class_names` or other `kind`.",
+            "`confidence` takes `correct`, but no `class_names` or other `kind`.",
         ),
         (
             {"logits": LOGITS, "correct": [1, 1, 1]},

@@ -221,8 +221,8 @@ def _as_classes(name: str, scores: Tensor, labels: Tensor) -> Tensor:
     if not sum_to_one(scores, logarithms=name == "logits"):
         return labels
     warnings.warn(
-        "`labels` are one-hot beside rows that sum to one and are read as classes; for several labels per "
-        f"sample pass one column at a time, `{name}[:, k]` with `labels[:, k]`.",
+        "`labels` are one-hot and probabilities sum to one, so labels are read as classes; for several "
+        f"labels per sample pass one column at a time, `{name}[:, k]` with `labels[:, k]`.",
         CalibrantWarning,
         stacklevel=4,
     )

@@ -108,7 +108,7 @@ def run(program: typer.Typer = app, name: str = "calibrant") -> None:
     try:
         here = str(Path.cwd())
     except FileNotFoundError:
-        errors().print("calibrant: the working folder is no longer there; change into one that is.")
+        errors().print("calibrant: the working folder no longer exists; change to another.")
         sys.exit(2)
     # where `module:factory` is looked for; last, so that it hides nothing
     sys.path += [] if here in sys.path else [here]

@@ -87,7 +87,7 @@ def group_repairs(
         InputError: If there are no groups or labels, or they are several labels for each sample.
     """
     if predictions.groups is None:
-        raise InputError("`groups` must be given, one text per sample; got none.")
+        raise InputError("`groups` must be given, one name per sample; got none.")
     if predictions.kind == "multilabel":
         raise InputError("repairs by group need one label per sample; got several.")
     fit, test = _parts(predictions, seed)

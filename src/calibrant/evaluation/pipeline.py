@@ -309,7 +309,7 @@ def _check(
         check_predictions(ood, "ood")
         refuse_too_few(len(ood), "`ood`")
     elif ood_score is not None:
-        raise InputError("`ood_score` goes with `ood`, the samples of another kind; there are none.")
+        raise InputError("`ood_score` needs `ood`, out-of-distribution samples; got none.")
     if tolerance is None:
         return
     check_is_number("tolerance", tolerance)

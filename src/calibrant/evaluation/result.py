@@ -310,7 +310,7 @@ class Arm:
         """
         if self.fit is not None and self.fitted is None:
             raise InputError(
-                "the calibrator is not in the file that this evaluation was read from; fit it anew, as "
+                "the calibrator is not in the file that this evaluation was read from; refit it, as "
                 f"`calibrant.fit(predictions, method={self.name!r})`."
             )
         return self.fitted

@@ -509,8 +509,7 @@ def repair_images(folder: Path, out: Path, repair: Repair, *, num_classes: int |
     """
     if not folder.is_dir():
         raise InputError(
-            f"{folder} must be a folder to be repaired image by image; save its images as `logits.npy` (or "
-            "`probs.npy`) in a folder."
+            f"{folder} must be a folder of images; save them as `logits.npy` (or `probs.npy`) in a folder."
         )
     if out.exists():
         raise InputError(f"--out {out} exists, and folders are not replaced; give another name.")

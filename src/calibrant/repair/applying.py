@@ -429,7 +429,7 @@ def _of_top_k(
     if fitted is None or given.top_k is None or not has_row_temperature(fitted.text, given):
         raise InputError(
             f"{name} holds only the largest logits of each sample, to which a temperature is applied, or a "
-            "calibrator that was fitted on such a file; beside them it must hold `num_classes`."
+            "calibrator that was fitted on such a file; it must also hold `num_classes`."
         )
     _refuse_other_classes(given.top_k.num_classes, fitted, calibrator, name)
     temperature = float(fitted.get_buffer("temperature"))

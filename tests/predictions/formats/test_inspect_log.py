@@ -284,5 +284,5 @@ def test_damage_is_one_sentence(tmp_path) -> None:
             load_predictions(tmp_path / name)
     with zipfile.ZipFile(tmp_path / "zip.eval", "w") as archive:
         archive.writestr("a.txt", "a")
-    with pytest.raises(InputError, match=r"a zip archive and no log of inspect-ai; give the \.eval file"):
+    with pytest.raises(InputError, match=r"a zip archive, not a log of inspect-ai; pass the \.eval file"):
         load_predictions(tmp_path / "zip.eval")

@@ -159,7 +159,7 @@ class StreamingMetric(Metric, ABC):
                 raise InputError(f"{type(self).__name__} has seen no sample; call `update` first.")
             where = "" if values.numel() == 1 else f" in {int(undefined.sum())} of {values.numel()} columns"
             warnings.warn(
-                f"{type(self).__name__} is undefined{where}: the samples that it needs have not occurred.",
+                f"{type(self).__name__} is undefined{where}: no sample that it needs has occurred.",
                 CalibrantWarning,
                 stacklevel=3,  # above torchmetrics' wrapper
             )

@@ -90,7 +90,7 @@ def _fields_of_columns(found: Sequence[str], read: Callable[[str], Any], header:
     except InputError:
         raise
     except ValueError as error:
-        raise InputError("arrays of single classes must be of one length.") from error
+        raise InputError("arrays of single classes must have the same length.") from error
 
 
 def _column(values: Any, name: str) -> Any:
@@ -295,7 +295,7 @@ def stream_npy(path: Path, labels: Path | None = None) -> FileContents:
     if holds_two_sets(files):
         raise InputError(
             "two sets in one folder are not read in pieces; "
-            "evaluate the file of the one with `--calibration` for the file of the other."
+            "evaluate one file and pass the other as `--calibration`."
         )
     used, unused = choose(files)
     arrays = {name: NpyRows(files[name]) if name == used[0] else _loaded(files[name]) for name in used}
