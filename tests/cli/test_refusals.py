@@ -139,7 +139,7 @@ apply platt.safetensors header.csv -o o.csv | must hold at least one sample; got
 apply over.npz over.npz -o o.npz | not a safetensors file
 apply c.safetensors five.npz -o o.npz | 5
 apply c.safetensors onehot.npz -o o.npz | multilabel
-apply c.safetensors images.npz -o o | images.npz must be a folder of images
+apply c.safetensors images.npz -o o | images.npz must be a folder
 apply named.safetensors turned.npz -o o.npz | b, a, d, c
 apply over.npz c.safetensors -o o.npz | the calibrator comes first, and over.npz is not one
 apply by.safetensors binary.npz -o o.npz | binary.npz must have `groups`

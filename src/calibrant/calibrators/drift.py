@@ -368,7 +368,7 @@ class Shift:
             most = self.changes[0]
             others = len(self.changes) - 1
             told.append(
-                f"The mean probability of {most.name} is {most.after:.3g}, and was {most.before:.3g} in the fit"
+                f"The mean probability of {most.name} is {most.after:.3g} (in the fit: {most.before:.3g})"
                 + (f"; {others} more class{'es' if others > 1 else ''} changed." if others else ".")
             )
         return tuple(told)
@@ -432,7 +432,7 @@ def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | 
         >>> shift_of(calibrator, torch.randn(2000, generator=generator)).found
         False
         >>> print(shift_of(calibrator, torch.randn(2000, generator=generator) - 2).sentences[-1])
-        The mean probability of class 1 is 0.159, and was 0.502 in the fit.
+        The mean probability of class 1 is 0.159 (in the fit: 0.502).
     """
     profile = calibrator.fit_result_.profile
     if profile is None:

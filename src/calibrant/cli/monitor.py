@@ -41,7 +41,7 @@ def monitor(
     ] = None,
     label_delay: Annotated[
         str | None,
-        typer.Option(metavar="SPAN", help="Time until all labels of a window are known; younger ones wait."),
+        typer.Option(metavar="SPAN", help="Time until all labels of a window are known; later windows wait."),
     ] = None,
     false_alarms: Annotated[
         float,
@@ -65,7 +65,7 @@ def monitor(
     """Alert (exit 1) when a deployed model loses calibration.
 
     Run it whenever new predictions arrive: the chance of ever raising a false alarm stays below
-    --false-alarms. Labels that aren't known yet can be empty; without any, only a drift away from
+    --false-alarms. Labels that aren't known yet can be empty; without labels, only drift away from
     --baseline is tested.
 
     Examples:
