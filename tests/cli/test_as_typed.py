@@ -91,7 +91,7 @@ def test_repairs_by_group_are_shown(run, asked, tmp_path) -> None:
     lines = done.stdout.partition("Repairs by group")[2].splitlines()
     firsts = [line.partition(" ")[0] for line in lines]  # the name, and the count below it
     assert [firsts[firsts.index(name) + 1] for name in ("all", "c")] == ["100", "100"]
-    told = "Groups off on average on these 100 samples, out of 3"
+    told = "Groups off on average, out of 3, on these 100 samples"
     assert told in one_line(done.stdout)
     assert "Repairs by group: Platt scaling" in (tmp_path / "g.html").read_text()
 

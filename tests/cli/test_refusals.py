@@ -124,7 +124,7 @@ evaluate unlabelled-row.npz | If that means no label, drop such rows.
 evaluate heavy.npz | divide all of them by the same number.
 evaluate light.npz | divide all of them by the same number.
 evaluate minus-infinity.npz | row 1 holds -inf
-evaluate minus-infinity.npz | give probabilities as `probs`, which may be 0
+evaluate minus-infinity.npz | pass `probs`, which can be 0
 evaluate infinity.npz | float64
 evaluate no-logit.npz | row 1 holds nan; leave that row out
 evaluate sparse.pt | got a sparse one: call `.to_dense()` first.
@@ -190,7 +190,7 @@ check over.npz --max-ece 5% | --max-ece must be a number such as 0.03; got '5%';
 check over.npz --min-accuracy 0,9 | --min-accuracy must be a number such as 0.03; got '0,9'; write 0.9.
 check over.npz --max-nll low | --max-nll must be a number such as 0.03; got 'low'.
 check top.npz --max-classwise-ece 1 | classwise_ece cannot be checked: needs the probabilities of all
-check over.npz --max-ece 0.1 --baseline-metric ece | --baseline-metric needs a --baseline
+check over.npz --max-ece 0.1 --baseline-metric ece | give a --baseline with --baseline-metric
 check over.npz --baseline other.npz --baseline-metric f1 | there is no metric 'f1'
 apply b.safetensors over.npz -o o.npz --label-shift bbse | --label-shift must be em; got 'bbse'
 apply b.safetensors over.npz -o o.npz --label-shift em --prior 1,0,0,0 | --label-shift em to estimate

@@ -56,7 +56,7 @@ def repaired() -> tuple[Evaluation, Evaluation, ByGroup]:
 @drawing_no_diagrams()
 def test_the_sentence_counts_groups_that_are_clearly_off(repaired) -> None:
     found, answer, repairs = repaired
-    start = "Groups off on average on these 1,500 samples, out of 3: 2 (uncalibrated), 2 (one for all)"
+    start = "Groups off on average, out of 3, on these 1,500 samples: 2 (uncalibrated), 2 (one for all)"
     text = said_of(repairs, found)
     assert text.startswith(start)
     assert f", 0 ({ARMS[-1]})." in text
@@ -103,7 +103,7 @@ def test_a_group_that_is_off_is_told_what_is_known() -> None:
     *others, last = repairs.rows
     within = replace(last, gaps=(replace(last.gaps[0], low=-1.0), *last.gaps[1:]))
     said = said_of(replace(repairs, rows=(*others, within)), found)
-    assert "uncalibrated 0" in said
+    assert "0 (uncalibrated)" in said
     assert "The verdict finds 1 off before any repair: it tests all 3,450 samples, not only these." in said
     assert found.verdict.repair is answer.verdict.repair is None
 

@@ -658,7 +658,7 @@ def test_a_damaged_packed_table(tmp_path) -> None:
     for content in (whole[: len(whole) // 2], b"label,prob\n0,0.5\n1,0.5\n"):
         path.write_bytes(content)
         with pytest.raises(
-            InputError, match=r"^\S+p\.csv\.gz: it cannot be read as a \.csv\.gz file, perhaps"
+            InputError, match=r"^\S+p\.csv\.gz: it cannot be read as a \.csv\.gz file; perhaps"
         ):
             load_predictions(path)
 

@@ -181,7 +181,7 @@ def said_of(repairs: ByGroup, evaluation: Evaluation) -> str:
     off = [sum(clearly(row.gaps[k]) != 0 for row in groups) for k in range(len(ARMS))]
     counts = ", ".join(f"{count} ({arm})" for count, arm in zip(off, ARMS, strict=True))
     tested = repairs.rows[0].count
-    told = f"Groups off on average on these {tested:,} samples, out of {len(groups)}: {counts}."
+    told = f"Groups off on average, out of {len(groups)}, on these {tested:,} samples: {counts}."
     judged = len(bad_groups(evaluation.arms[0].groups, evaluation.settings.level))
     if judged == off[0]:
         return told

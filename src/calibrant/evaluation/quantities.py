@@ -235,7 +235,7 @@ SLOPE = _line(
     key="slope",
     title="Calibration slope",
     meaning="Slope of outcomes on predicted log-odds: below 1, probabilities are too extreme; "
-    "above 1, too timid.",
+    "above 1, they are too timid.",
     better="near one",
     bounds=ANYTHING,
     computed=EventInfluence(line("slope")),
@@ -246,7 +246,7 @@ INTERCEPT = _line(
     key="intercept",
     title="Calibration intercept",
     meaning="Shift of the log-odds that would make the mean right: below 0, probabilities are too high "
-    "overall; above 0, too low.",
+    "overall; above 0, they are too low.",
     better="near zero",
     bounds=ANYTHING,
     computed=EventInfluence(line("intercept")),

@@ -192,7 +192,7 @@ def test_errors_that_cancel_are_miscalibration(made) -> None:
     assert found.verdict.short == "Partly miscalibrated: confidence is right on average, but too extreme."
     found_there = found.verdict.checks[0].text
     assert "right on average, but too extreme (calibration slope 0." in found_there
-    assert re.search(r"below 1: overconfident\); between .* predicted, \d\d\.\d% actual$", found_there)
+    assert re.search(r"below 1: overconfident\); between .* predicted, \d\d\.\d% actual\)$", found_there)
     in_short(found.verdict)
 
 

@@ -122,7 +122,7 @@ def check(
     if unknown:
         raise InputError(f"there is no metric {unknown[0]!r} to check; there are {', '.join(known)}.")
     if baseline_metrics and baseline is None:
-        raise InputError("`baseline_metrics` need a `baseline`; there is none.")
+        raise InputError("give a `baseline` with `baseline_metrics`.")
     if not wanted and baseline is None:
         raise InputError(
             'there is nothing to check; give a limit (`{"ece": 0.03}`, or --max-ece 0.03) or a baseline.'
