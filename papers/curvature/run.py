@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from calibrant.reports.figures.drawing import GREY, series
-from papers.analysis import Frames, Tables, beside, flat_runs, ordered, pivot
+from calibrant.reports.figures.drawing import GREY
+from calibrant_lab.reports.curvature import scatter
+from papers.analysis import Frames, Tables, beside, flat_runs, means_only, ordered, pivot
 from papers.curvature.measure import ARMS
 
 DIGITS = 4
@@ -108,7 +109,7 @@ def tables(found: Frames) -> Tables:
     parts = [pivot(rows, ["setting", "arm"], [], name, **(form if "," in name else {})) for name in heads]
     titles = {"ece": "ECE %", "ece_after": "ECE % after T"}
     return {
-        "short": pd.concat(parts, axis=1).rename(columns=titles),
+        "short": means_only(pd.concat(parts, axis=1).rename(columns=titles), "ECE %"),
         "error": pivot(found["runs"], ["arm"], ["setting"], "error"),
     }
 
@@ -120,19 +121,13 @@ def figure(found: Frames) -> Figure:
     panels = whole.subplots(2, len(SETTINGS), sharey=True)
     for column, (setting, of) in enumerate(runs.groupby("setting", observed=True)):
         for ax, loss in zip(panels[:, column], ("own loss", PLAIN), strict=True):
-            for place, (arm, points) in enumerate(of[of.family == "focal"].groupby("arm", observed=True)):
-                colour, mark, _ = series(place)
-                x, y = points[f"trace, {loss}"], 100 * points.ece
-                ax.plot(x, y, mark, color=colour, markersize=4, label=arm)
             for family, mark in (("trace penalty", "x"), ("SAM", "+")):
                 points = of[of.family == family]
                 x, y = points[f"trace, {loss}"], 100 * points.ece
                 ax.plot(x, y, mark, color=GREY, markersize=5, label=family)
-            ax.set(xscale="log", xlabel=f"trace, {loss}")
-            low, high = ax.get_xlim()
-            ticks = [tick for tick in (2, 5, 10, 20, 50, 100, 200) if low < tick < high]
-            ax.set_xticks(ticks, [str(tick) for tick in ticks])
-            ax.minorticks_off()
+            focal = of[of.family == "focal"].groupby("arm", observed=True)
+            scatter(ax, {arm: (each[f"trace, {loss}"], 100 * each.ece) for arm, each in focal})
+            ax.set_xlabel(f"trace, {loss}")
         panels[0, column].set_title(setting, fontsize="medium")
     for ax in panels[:, 0]:
         ax.set_ylabel("test ECE in %")

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from calibrant.reports.figures import GREY, series
+from calibrant_lab.reports.dynamics import NORM, draw_courses
 from calibrant_lab.sweep.tasks.task import RunResult
-from papers.analysis import Frames, Tables, beside, draw_course, flat_runs, ordered, pivot, relative
+from papers.analysis import Frames, Tables, beside, flat_runs, means_only, ordered, pivot, relative
 from papers.loss_rows import called
 
 CE = "cross-entropy"
@@ -32,16 +32,6 @@ HELD_OUT = (
 TRAINING = ("error", "nll", "nll_correct", "nll_incorrect")
 KEY = ["way", "loss", "seed"]
 BEFORE, END = "norm before the drop", "norm in the end"
-PANELS = {
-    "nll": "NLL",
-    "nll_correct": "NLL, right images",
-    "nll_incorrect": "NLL, wrong images",
-    "ece": "ECE",
-    "entropy_incorrect": "entropy, wrong images",
-    "p_true_correct": "true class, right images",
-    "p_true_incorrect": "true class, wrong images",
-    "norm": "norm of the last layer",
-}
 
 
 def keep(result: RunResult) -> dict[str, Any] | None:
@@ -95,7 +85,7 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 def _courses(run: Mapping[str, Any]) -> dict[str, dict[int, float]]:
     """Numbers by epoch, those of training images and of gradients at the epochs that have them."""
-    held_out = {**run["held_out"], "norm": run["norms"]}
+    held_out = {**run["held_out"], NORM: run["norms"]}
     found = {name: dict(enumerate(values, 1)) for name, values in held_out.items()}
     for name in ("nll_correct", "nll_incorrect"):
         found[f"training {name}"] = {int(epoch): each[name] for epoch, each in run["train"].items()}
@@ -119,8 +109,8 @@ def _found(at: Mapping[tuple[str, int], pd.Series]) -> dict[str, pd.Series]:
         **{name: at[name, LAST] for name in HELD_OUT},
         "entropy before the drop": mean(wrong, first),
         "entropy after the drop": mean(wrong, late),
-        BEFORE: mean("norm", first),
-        END: at["norm", LAST],
+        BEFORE: mean(NORM, first),
+        END: at[NORM, LAST],
         "log gradients at first": np.log(at["gradients", 1]),
         "gradients left": at["gradients", SECOND] / at["gradients", 1],
         "gradients late": at["gradients", SECOND],
@@ -133,28 +123,16 @@ def tables(of: Frames) -> Tables:
     parts = (
         ({"nll_incorrect, rise": "NLL, wrong: rise"}, nats),
         ({"ece, rise": "ECE: rise", "ece": "ECE"}, {}),
-        ({"entropy_incorrect": "entropy, wrong", BEFORE: BEFORE, END: END}, nats),
+        ({END: END}, nats),
     )
     columns = [
         pivot(ordered(found, "what", names), ["way", "loss"], ["what"], "value", **form)
         for names, form in parts
     ]
-    return {"short": pd.concat(columns, axis=1)}
+    return {"short": means_only(pd.concat(columns, axis=1), "NLL, wrong: rise")}
 
 
 def figure(of: Frames) -> Figure:
     """The courses with the sum, as in the paper's figure 3: means over seeds with 95% intervals."""
-    whole = Figure(figsize=(10.4, 5.2), layout="constrained")
-    axes = whole.subplots(2, 4, sharex=True)
     courses = of["courses"].query("way == 'sum' and loss != 'FLSD-53'")
-    for ax, (name, title) in zip(axes.flat, PANELS.items(), strict=True):
-        part = courses[courses.name == name]
-        for place, (loss, each) in enumerate(part.groupby("loss", observed=True)):
-            draw_course(ax, each, loss, series(place)[0])
-        for drop in (DROP, SECOND):
-            ax.axvline(drop + 0.5, color=GREY, linewidth=0.8)
-        ax.set_title(title, fontsize="medium")
-    for ax in axes[-1]:
-        ax.set_xlabel("epoch")
-    whole.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    return whole
+    return draw_courses(courses.rename(columns={"loss": "arm"}), drops=(DROP, SECOND))

@@ -1,7 +1,5 @@
 """A bad file or array gets one sentence: which row, and what to do."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import re

@@ -1,7 +1,5 @@
 """``calibrant table``, and the export of runs."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 
@@ -54,7 +52,32 @@ def test_the_list_names_every_layout(folder) -> None:
         (["table", "store", "--where", "los=brier"], "did you mean 'loss'"),
         (["table", "store", "--where", "loss=mdca"], "--where leaves none of the 13 runs"),
         (["table", "store", "--against", "mdca"], "--against: there is no 'mdca'"),
-        (["table", "store", "--figure", "ece"], "--figure and --x go together"),
+        (
+            ["table", "store", "--figure", "ece"],
+            "--figure must be dynamics, curvature, images, heat-maps, or go",
+        ),
+        (["table", "store", "--figure", "dynamics"], "no run recorded its dynamics"),
+        (
+            ["table", "store", "--figure", "curvature"],
+            "no run measured its curvature; set evaluation.curvature",
+        ),
+        (
+            ["table", "store", "--figure", "heat-maps"],
+            "no heat maps of common images; set evaluation.heat_maps",
+        ),
+        (["table", "store", "--figure", "dynamics", "--figure", "ece"], "goes with neither --x"),
+        (
+            ["table", "store", "--figure", "images", "--boxes", "b.json"],
+            "--boxes goes with --figure heat-maps",
+        ),
+        (
+            ["table", "store", "--figure", "dynamics", "--by", "data.name"],
+            "choose by --where, or leave out --by",
+        ),
+        (
+            ["table", "store", "--figure", "ece", "--x", "loss.gamma", "--published", "MNIST"],
+            "no paper has these",
+        ),
         (["table", "store", "--figure", "ece", "--x", "los"], "no run has a setting los"),
         (["table", "store", "--figure", "ece", "--x", "loss", "-o", "x.gif"], "must end in .svg"),
         (["runs", "store", "--export", "tensorboard"], "--export must be NAME:PLACE"),

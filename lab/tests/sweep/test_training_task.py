@@ -1,18 +1,18 @@
 """Training as a task: the same numbers as ``calibrant train``, whatever interrupts it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from torch.nn import CrossEntropyLoss
 
 from calibrant import metrics
 from calibrant._math.errors import InputError
 from calibrant.evaluation import evaluate
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.data.xray_sets import FINDINGS
+from calibrant_lab.reports.curvature import numbers_of
 from calibrant_lab.sweep.engines import Serial
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.store import Store
@@ -20,7 +20,10 @@ from calibrant_lab.sweep.sweep import sweep
 from calibrant_lab.sweep.tasks.task import Item
 from calibrant_lab.sweep.tasks.training import Training, recipe_of
 from calibrant_lab.tables.layout import layout_named
+from calibrant_lab.tables.pictures import draw_figure
 from calibrant_lab.training import train
+from calibrant_lab.training.curvature import Effort, Subject, measure_curvature
+from calibrant_lab.training.data import data_of
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "reference" / "run-result.schema.json"
 RECIPE = {
@@ -29,7 +32,7 @@ RECIPE = {
     "optimiser": {"name": "adam", "learning_rate": 1e-2},
     "training": {"epochs": 3, "batch_size": 32},
     "hardware": {"accelerator": "cpu", "threads": 1},
-    "evaluation": {"calibrators": ["temperature"], "bootstrap": 10},
+    "evaluation": {"calibrators": ["temperature"], "bootstrap": 10, "curvature": 20},
 }
 
 
@@ -62,6 +65,30 @@ def test_the_run_is_that_of_calibrant_train(done, tmp_path) -> None:
             assert found.value(key, arm) == pytest.approx(estimate.value, abs=1e-12), (arm, key)
         assert found.value("error", arm) == 1 - found.value("accuracy", arm)
     assert found.parameters["temperature"] == judged.arm("temperature").parameters
+
+
+def test_the_run_can_be_drawn(done, tmp_path) -> None:
+    """Its course, curvature and answers; the curvature is that of the network which was trained."""
+    results = [*done.results()]
+    with pytest.raises(InputError, match="a correlation needs 3 values of loss; the runs have 1"):
+        draw_figure(["curvature"], results)
+    assert "on calibration samples" in draw_figure(["dynamics"], results).said[0]
+    answers = {text.get_text() for ax in draw_figure(["images"], results).figure.axes
+               for text in ax.texts}  # fmt: skip
+    probs = load_predictions(results[0].file("predictions.npz")).test.probs
+    stated = {f"{top:.1%} →" for top in probs.max(dim=1).values.tolist()}
+    assert all(any(each in text for each in stated) for text in answers if "→" in text)
+    run = train(recipe_of(results[0].settings), tmp_path / "run", report=False)
+    again = measure_curvature(
+        Subject(
+            title="", recipe=run.recipe, model=run.model(), loss=CrossEntropyLoss(), dataset=data_of(run)
+        ),
+        effort=Effort(num_samples=20, density_probes=0),
+    )
+    assert results[0].more["curvature"] == {
+        "own": numbers_of(again[0]),
+        "cross_entropy": numbers_of(again[0]),
+    }
 
 
 def test_every_label_is_measured_by_itself(rng) -> None:
@@ -111,7 +138,8 @@ def test_the_folder_holds_what_its_readme_names(done) -> None:
     (found,) = done.results()
     folder = found.file("README.txt").parent
     names = {path.name for path in folder.iterdir()}
-    assert names == {"README.txt", "recipe.toml", "environment.json", "predictions.npz", "result.json"}
+    known = {"README.txt", "recipe.toml", "environment.json", "predictions.npz", "result.json"}
+    assert names == known | {"curvature.json"}
     text = (folder / "README.txt").read_text(encoding="utf-8")
     assert all(name in text for name in names - {"README.txt"})
 

@@ -211,6 +211,26 @@ def boxes_of(
         raise InputError(f"{annotations}: a box or the size of its image is missing ({error}).") from error
 
 
+def annotated_boxes(path: Path) -> dict[tuple[str, str], list[tuple[float, float, float, float]]]:
+    """Return the boxes of COCO annotations by image file and class: corner and size, as shares of the image.
+
+    Raises:
+        InputError: If the file is not of that form.
+    """
+    truth = parsed(path)
+    try:
+        images = {each["id"]: each for each in truth["images"]}
+        entries = truth["annotations"]
+        keys = [str(images[each["image_id"]]["file_name"]) for each in entries]
+        classes, shares = _classes(entries, truth), _shares(entries, images)
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path}: not COCO's annotations of images with a `file_name` ({error}).") from error
+    found: dict[tuple[str, str], list[tuple[float, float, float, float]]] = defaultdict(list)
+    for key, (x, y, width, height) in zip(zip(keys, classes, strict=True), shares.tolist(), strict=True):
+        found[key].append((x - width / 2, y - height / 2, width, height))
+    return dict(found)
+
+
 def scores_of(entries: Sequence[Any]) -> NDArray[np.float64]:
     """Return the scores of detections ``(N,)``; refuse scores outside 0..1."""
     for place, each in enumerate(entries):

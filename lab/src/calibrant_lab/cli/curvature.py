@@ -76,17 +76,17 @@ def curvature(
         raise InputError("--figure draws the density, which --no-density leaves out.")
     subject = _subject(run, {"--weights": weights, "--data": data, "--loss": loss, "--set": setting})
     from calibrant._math.files import write_text
+    from calibrant_lab.reports.curvature import read_curvature
     from calibrant_lab.training.curvature import (
         Effort,
         add_to_run,
         curvature_text,
         measure_curvature,
-        read_curvature,
     )
     from calibrant_lab.training.data import usable_device
 
     if subject.run is not None:
-        read_curvature(subject.run.folder)  # fails before the work where the file cannot be extended
+        read_curvature(subject.run.folder.curvature)  # fails before the work if it is damaged
     effort = Effort(
         num_samples=samples,
         num_eigenvalues=top,

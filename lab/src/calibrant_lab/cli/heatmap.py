@@ -40,9 +40,9 @@ def heatmap(
         raise InputError(f"there is no run {run}; name the directory of a run.")
 
     from calibrant_lab.training import load_run
-    from calibrant_lab.training.curvature import rewrite_whole_report
     from calibrant_lab.training.data import data_of
     from calibrant_lab.training.heat_maps import FOLDER, INDEX, heat_maps, write_heat_maps
+    from calibrant_lab.training.run_report import rewrite_report
 
     if out is not None:
         refuse_folder_of_others(out, INDEX, option="--out", what="heat maps", force=force)
@@ -54,5 +54,5 @@ def heatmap(
     for each, path in zip(maps, paths, strict=True):
         typer.echo(f"{each.probability:7.1%}  {path}")
     if out is None and found.evaluation is not None:
-        rewrite_whole_report(found, dataset)
+        rewrite_report(found, dataset)
         typer.echo(f"Report: {found.folder.report}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -55,7 +55,8 @@ def table(
         list[str] | None,
         typer.Option(
             metavar="QUANTITY",
-            help="Draw a figure: ece, nll@temperature or parameter:temperature (repeatable).",
+            help="Draw dynamics, curvature, images or heat-maps; or with --x ece, nll@temperature or "
+            "parameter:temperature (repeatable).",
         ),
     ] = None,
     x: Annotated[
@@ -65,13 +66,28 @@ def table(
         str | None,
         typer.Option(metavar="SETTING", help="With --figure: one curve per value of this setting."),
     ] = None,
+    published: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NETWORK",
+            help='With --x: draw the papers\' numbers of this network: "CIFAR-10, ResNet-50".',
+        ),
+    ] = None,
+    boxes: Annotated[
+        Path | None,
+        typer.Option(help="With heat-maps: COCO annotations (.json) of the images, for the pointing game."),
+    ] = None,
+    width: Annotated[
+        float | None,
+        typer.Option(min=2, max=20, metavar="INCHES", help="With --figure: width, 2 to 20."),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Tabulate or draw the runs of a sweep, with intervals and tests.
 
     Examples:
         calibrant table store --against cross-entropy
-        calibrant table store --figure ece --x gamma --out ece.pdf
+        calibrant table store --figure ece --x loss.gamma --out ece.pdf
     """
     from calibrant_lab.tables.layout import layout_named, layouts, usual_layout
 
@@ -86,7 +102,8 @@ def table(
     wanted = read_wanted(where or [], option="--where")
     results = _results(store, wanted)
     if figure or x:
-        _draw(results, figure or [], x, by, output, force=force)
+        drawn = {"across": x, "by": by, "like": published or "", "boxes": boxes, "width": width}
+        _draw(results, figure or [], drawn, output, force=force)
         return
     check_output(output, option="--out")
     from calibrant._math.checks import check_choice
@@ -153,24 +170,18 @@ def _write(made: Table, form: str | None, output: Path | None, *, force: bool) -
 
 
 def _draw(
-    results: list[RunResult],
-    quantities: list[str],
-    across: str | None,
-    by: str | None,
-    output: Path | None,
-    *,
-    force: bool,
+    results: list[RunResult], wanted: list[str], options: dict[str, Any], output: Path | None, *, force: bool
 ) -> None:
-    if across is None or not quantities:
-        raise InputError("--figure and --x go together, as in --figure ece --x optimiser.learning_rate.")
-    path = output or Path("table.svg")
-    check_output(path, option="--out", endings=_PICTURES)
     from calibrant.reports.figures.drawing import save_figure
-    from calibrant_lab.tables.figures import draw, quantity_of
+    from calibrant_lab.tables.pictures import PICTURES, draw_figure
 
+    path = output or Path(f"{wanted[0] if wanted[:1] and wanted[0] in PICTURES else 'table'}.svg")
+    check_output(path, option="--out", endings=_PICTURES)
     finished = [each for each in results if each.status == "finished"]
-    drawn = draw(finished, [quantity_of(each) for each in quantities], across, by=by)
-    write_unless_other(path, lambda place: save_figure(drawn, place), option="--out", force=force)
-    typer.echo(path)
-    if len(finished) < len(results):
-        typer.echo(f"{len(results) - len(finished)} runs diverged or failed and are not drawn.")
+    drawn, said = draw_figure(wanted, finished, **options)
+    write_unless_other(
+        path, lambda place: save_figure(drawn, place, width=options["width"]), option="--out", force=force
+    )
+    left_out = len(results) - len(finished)
+    missing = [f"{left_out} runs diverged or failed and are not drawn."] if left_out else []
+    typer.echo("\n".join([str(path), *said, *missing]))

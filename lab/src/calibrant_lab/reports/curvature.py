@@ -2,22 +2,49 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
+from calibrant._math.errors import InputError
+from calibrant._math.files import said_of
 from calibrant.reports.figures.drawing import drawing_style, new_axes, open_frame, series
 from calibrant.reports.pictures import Picture
 from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.svg import to_svg
 from calibrant.reports.words import parameter as number
 
+FORMAT = 1
 Measurement = Mapping[str, Any]  # measurement by `calibrant curvature`, of one loss on one split
+_WIDE, _MOST_TICKS = 3, 6
 _FLOOR = 1e-6  # densities below this share of the highest are left out
 _SPLITS = {"train": "training", "test": "test"}
+
+
+def read_curvature(path: Path) -> list[dict[str, Any]]:
+    """Read ``curvature.json`` of a run; return an empty list without such a file."""
+    if not path.is_file():
+        return []
+    try:
+        with said_of(path, "read"):
+            content = json.loads(path.read_text(encoding="utf-8"))
+        known, found = content["format"] == FORMAT, list(content["measurements"])
+    except (ValueError, KeyError, TypeError):
+        known, found = False, []
+    if not known:
+        raise InputError(f"{path} was not written by this version of `calibrant curvature`.")
+    return found
+
+
+def numbers_of(found: Measurement) -> dict[str, float]:
+    """Return the numbers of a measurement that a sweep keeps."""
+    return {"lambda_max": found["eigenvalues"][0], "trace": found["trace"]}
 
 
 def spectrum_diagram(found: Sequence[Measurement], *, ax: Axes | None = None) -> Axes:
@@ -39,6 +66,20 @@ def spectrum_diagram(found: Sequence[Measurement], *, ax: Axes | None = None) ->
     for text in legend.get_texts():
         text.set_parse_math(False)
     return ax
+
+
+def scatter(ax: Axes, groups: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> None:
+    """Draw points (x, y) by group; x has a logarithmic scale where it is positive and its range is wide."""
+    for place, (name, (x, y)) in enumerate(groups.items()):
+        colour, mark, _ = series(place)
+        ax.plot(x, y, mark, color=colour, markersize=4, label=name)
+    every = np.concatenate([np.asarray(line.get_xdata(), float) for line in ax.get_lines()])
+    if every.min() > 0 and every.max() > _WIDE * every.min():
+        ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=_MOST_TICKS))
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.minorticks_off()
+    open_frame(ax)
 
 
 def curvature_section(found: Sequence[Measurement]) -> Section:

@@ -7,17 +7,22 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from calibrant._math.means import mean_of
 from calibrant.reports.figures.drawing import (
     BLUE,
     GREEN,
     GREY,
     VERMILLION,
+    add_curve,
     diagonal,
     drawing_style,
+    floats,
+    named_legend,
     open_frame,
     series,
 )
@@ -44,19 +49,21 @@ _SPLITS: dict[Split, tuple[str, str, str]] = {
     "calibration": ("calibration", BLUE, "-"),
     "test": ("test", BLUE, "-"),
 }
-_NORM = "last_layer_norm"  # the network's, for no split
+NORM = "last_layer_norm"  # the network's, for no split
 _RECORDED: tuple[Split, ...] = ("train", "test")  # where the recipe asks for dynamics
-_COMPARED = (
-    ("NLL", "nll", "nats"),
-    ("NLL of right answers", "nll_correct", "nats"),
-    ("NLL of wrong answers", "nll_incorrect", "nats"),
-    ("Entropy of wrong answers", "entropy_incorrect", "nats"),
-    ("Probability of the true class, right answers", "p_true_correct", "probability"),
-    ("Probability of the true class, wrong answers", "p_true_incorrect", "probability"),
-    ("Calibration error (ECE)", "ece", "ECE"),
-    ("Norm of the last layer's weights", _NORM, "norm"),
-)
-"""Caption, quantity and label of the vertical axis of each picture in which runs are compared."""
+PANELS = {
+    "nll": "NLL",
+    "nll_correct": "NLL of right answers",
+    "nll_incorrect": "NLL of wrong answers",
+    "entropy_incorrect": "Entropy of wrong answers",
+    "p_true_correct": "True class, right answers",
+    "p_true_incorrect": "True class, wrong answers",
+    "ece": "Calibration error (ECE)",
+    NORM: "Norm of the last layer's weights",
+}
+"""Quantities of figure 3 of Mukhoti et al. (2020), in its order; the true class has its probability."""
+_MARGIN = 0.15
+_FEWEST = 3  # runs whose mean has an interval that is drawn
 
 
 def dynamics_sections(rows: Rows, snapshots: Mapping[int, Snapshot]) -> tuple[Section, ...]:
@@ -76,25 +83,16 @@ def compared_dynamics(runs: Mapping[str, Rows]) -> Section | None:
     References:
         Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020, figure 3.
     """
-    everywhere = all(_has(rows, "test", "nll_correct") for rows in runs.values())
-    split: Split = "test" if everywhere else "calibration"
-    recorded = {name: rows for name, rows in runs.items() if _has(rows, split, "nll_correct")}
-    if len(recorded) < 2 or max(map(len, recorded.values())) < 2:
+    split, courses = courses_of({name: [rows] for name, rows in runs.items()})
+    recorded = list(dict.fromkeys(courses["arm"]))
+    if len(recorded) < 2 or len({*courses["epoch"]}) < 2:
         return None
     with drawing_style():
         pictures = tuple(
-            _curves(
-                title,
-                f"compared-{place}",
-                [
-                    _Line(rows, split, key, "", *series(number)[::2])
-                    for number, rows in enumerate(recorded.values())
-                ],
-                what,
-            )
-            for place, (title, key, what) in enumerate(_COMPARED)
+            _picture(title, f"compared-{place}", partial(_draw_panel, courses, name, recorded))
+            for place, (name, title) in enumerate(PANELS.items())
         )
-        key = tuple(legend(list(recorded)))
+        key = tuple(legend(recorded))
     missing = [name for name in runs if name not in recorded]
     left_out = f" Not recorded: {', '.join(missing)}." if missing else ""
     return Section(
@@ -103,6 +101,74 @@ def compared_dynamics(runs: Mapping[str, Rows]) -> Section | None:
         key=key,
         pictures=pictures,
     )
+
+
+def courses_of(runs: Mapping[str, Sequence[Rows]]) -> tuple[Split, pd.DataFrame]:
+    """Return a row per ``arm``, run, quantity ``name`` and ``epoch``: its ``value``; and the split.
+
+    It is the test split if all runs recorded dynamics, or else the calibration split.
+    """
+    everywhere = all(_has(rows, "test", "nll_correct") for arm in runs.values() for rows in arm)
+    split: Split = "test" if everywhere else "calibration"
+    found = [
+        (arm, name, row["epoch"], value)
+        for arm, each in runs.items()
+        for rows in each
+        if _has(rows, split, "nll_correct")
+        for row in rows
+        for name in PANELS
+        if (value := _value(row, split, name)) is not None
+    ]
+    return split, pd.DataFrame(found, columns=["arm", "name", "epoch", "value"])
+
+
+def draw_courses(
+    courses: pd.DataFrame,
+    *,
+    panels: Mapping[str, str] = PANELS,
+    drops: Iterable[int] = (),
+    columns: int = 4,
+) -> Figure:
+    """Draw each quantity by epoch, one curve per arm, as in figure 3 of Mukhoti et al. (2020).
+
+    ``courses`` is from :func:`courses_of`; a vertical line follows each epoch of ``drops``.
+    """
+    rows, arms = -(-len(panels) // columns), list(dict.fromkeys(courses["arm"]))
+    with drawing_style():
+        figure = Figure(figsize=(2.6 * columns, 2.3 * rows + 0.4), layout="constrained")
+        axes = figure.subplots(rows, columns, sharex=True)
+        for ax, (name, title) in zip(axes.flat, panels.items(), strict=True):
+            _draw_panel(courses, name, arms, ax)
+            for drop in drops:
+                ax.axvline(drop + 0.5, color=GREY, linewidth=0.8)
+            ax.set_title(title, fontsize="medium")
+        for ax in axes[:-1].flat:
+            ax.set_xlabel("")
+        lines = axes.flat[0].get_lines()[: len(arms)]
+        named_legend(figure, [*zip(arms, lines, strict=True)], loc="outside lower center", ncols=columns)
+    return figure
+
+
+def draw_course(ax: Axes, position: int, course: pd.DataFrame, label: str | None = None) -> None:
+    """Draw the mean over runs by epoch; at least three runs have its 95% interval as a band."""
+    means = course.groupby("epoch")["value"].apply(lambda values: mean_of([*values]))
+    middle = np.array([mean.value for mean in means])
+    half = floats(mean.half_width if mean.n >= _FEWEST else None for mean in means)
+    style = {"marker": series(position)[1], "markersize": 3, "markevery": max(1, len(means) // 6)}
+    add_curve(ax, position, means.index, middle, label, band=(middle - half, middle + half), **style)
+
+
+def _draw_panel(courses: pd.DataFrame, name: str, arms: Sequence[str], ax: Axes) -> None:
+    of_panel: Any = courses[courses["name"] == name]
+    for place, arm in enumerate(arms):
+        draw_course(ax, place, of_panel[of_panel["arm"] == arm])
+    known = [value for line in ax.get_lines() for value in np.ravel(line.get_ydata())]
+    if known:  # wide bands, as of the first epochs, may leave the picture
+        margin = _MARGIN * (np.ptp(known) or 1)
+        ax.set_ylim(min(known) - margin, max(known) + margin)
+    ax.set_xlabel("epoch")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    open_frame(ax)
 
 
 def _sections(rows: Rows, snapshots: Mapping[int, Snapshot]) -> Iterator[Section]:
@@ -186,7 +252,7 @@ def _errors_and_weights(rows: Rows, split: Split) -> Iterator[Picture]:
         found.append(("likelihood of calibration samples", [before, after], _QUANTITIES["nll"]))
     for caption, key, label in (
         ("temperature", "temperature", "best temperature"),
-        ("weights", _NORM, "norm of the last layer's weights"),
+        ("weights", NORM, "norm of the last layer's weights"),
     ):
         if _has(rows, "calibration", key):
             found.append((caption, [_Line(rows, "calibration", key, label, BLUE, "-")], label))
@@ -254,7 +320,7 @@ def _picture(caption: str, name: str, draw: Callable[[Axes], None]) -> Picture:
 def _value(row: Mapping[str, Any], split: Split, key: str) -> float | None:
     """Return a row's value for a split, or for the network; None if missing or not finite."""
     recorded: Mapping[str, Any] = row.get("dynamics", {})
-    if key == _NORM:
+    if key == NORM:
         return row.get(key, recorded.get(key))
     if split in _RECORDED and split in recorded:
         return recorded[split][key]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,39 +23,55 @@ from calibrant_lab.data.table import to_unit
 EACH = 4  # images with right answers, and as many with wrong ones
 
 
-def panel(
-    predictions: Mapping[str, Predictions], test: Part, class_names: Sequence[str], *, seed: int = 0
-) -> Section | None:
-    """Show four random test images that all networks get right, and four that they get wrong.
+class Answer(NamedTuple):
+    """The predicted class of an image, and its probability before and after temperature scaling."""
 
-    Images that more networks get wrong come first. Returns None unless samples are images with single labels.
+    name: str
+    right: bool
+    before: float
+    after: float
+
+
+def answers(
+    predictions: Mapping[str, Predictions], test: Part, class_names: Sequence[str], *, seed: int = 0
+) -> dict[int, list[Answer]]:
+    """Return each network's answers to four random test images that all get right, and four they get wrong.
+
+    Images that more networks get wrong come first. Empty unless samples are images with single labels.
     """
     inputs, labels = test.inputs, test.labels
     if inputs.ndim != 4 or inputs.shape[1] not in (1, 3) or labels.ndim != 1:
-        return None
+        return {}
     before = [each.test.scores.double().softmax(dim=1) for each in predictions.values()]
-    after = [_calibrated(each) for each in predictions.values()]
+    pairs = [*zip(before, map(_calibrated, predictions.values()), strict=True)]
     right = torch.stack([probs.argmax(dim=1) == labels for probs in before])  # (networks, N)
-    rows = chosen(right, seed=seed)
+
+    def answer(row: int, one: Tensor, other: Tensor) -> Answer:
+        top = int(one[row].argmax())
+        return Answer(class_names[top], top == int(labels[row]), float(one[row][top]), float(other[row][top]))
+
+    return {row: [answer(row, *each) for each in pairs] for row in chosen(right, seed=seed)}
+
+
+def panel(
+    predictions: Mapping[str, Predictions], test: Part, class_names: Sequence[str], *, seed: int = 0
+) -> Section | None:
+    """Show the images of :func:`answers`; None if there are none."""
+    found = answers(predictions, test, class_names, seed=seed)
+    if not found:
+        return None
     table = SectionTable(
         label="Images and answers",
         columns=("Image", "Actual", *predictions),
         rows=tuple(
-            (
-                _picture(inputs[row]),
-                class_names[int(labels[row])],
-                *(
-                    _answer(one[row], other[row], int(labels[row]), class_names)
-                    for one, other in zip(before, after, strict=True)
-                ),
-            )
-            for row in rows
+            (_picture(test.inputs[row]), class_names[int(test.labels[row])], *map(_answer, each))
+            for row, each in found.items()
         ),
         words=tuple(range(1, 2 + len(predictions))),
     )
-    num_right, several = int(right[:, rows].all(dim=0).sum()), len(predictions) > 1
+    num_right, several = sum(all(one.right for one in each) for each in found.values()), len(predictions) > 1
     who = "all networks get" if several else "the network gets"
-    wrong = f"{len(rows) - num_right} that {'most of them get' if several else 'it gets'} wrong"
+    wrong = f"{len(found) - num_right} that {'most of them get' if several else 'it gets'} wrong"
     return Section(
         title="The same images",
         text=(f"{num_right} test images that {who} right and {wrong}, drawn at random.",),
@@ -84,22 +100,23 @@ def _calibrated(predictions: Predictions) -> Float[Tensor, "N C"]:
     return calibrator.predict_proba(predictions.test.scores)
 
 
-def _answer(
-    before: Float[Tensor, " C"], after: Float[Tensor, " C"], label: int, class_names: Sequence[str]
-) -> Markup:
-    top = int(before.argmax())
-    mark, kind = ("✓", "right") if top == label else ("✗", "wrong")
+def _answer(found: Answer) -> Markup:
+    mark, kind = ("✓", "right") if found.right else ("✗", "wrong")
     return Markup('<span class="{}">{} {}</span> {:.1f} % → {:.1f} %').format(
-        kind, mark, class_names[top], 100 * float(before[top]), 100 * float(after[top])
+        kind, mark, found.name, 100 * found.before, 100 * found.after
     )
 
 
 def _picture(image: Tensor) -> Markup:
+    return Markup('<img class="sample" alt="" src="{}">').format(png_address(png(pixels_of(image))))
+
+
+def pixels_of(image: Tensor) -> np.ndarray[Any, Any]:
+    """Return an image from 0 to 1, ``(H, W)`` or ``(H, W, 3)``."""
     unit = to_unit(image)
     low, high = min(float(unit.min()), 0.0), max(float(unit.max()), 1.0)
     scaled = ((unit - low) / (high - low)).numpy().clip(0, 1)
-    content = png(scaled[0] if len(scaled) != 3 else scaled.transpose(1, 2, 0))
-    return Markup('<img class="sample" alt="" src="{}">').format(png_address(content))
+    return scaled[0] if len(scaled) != 3 else scaled.transpose(1, 2, 0)
 
 
 def png(pixels: np.ndarray[Any, Any]) -> bytes:

@@ -14,18 +14,18 @@ from torch import Tensor, nn
 
 from calibrant import losses
 from calibrant._math.errors import ConvergenceError, InputError
-from calibrant._math.files import said_of, write_text
+from calibrant._math.files import write_text
 from calibrant.curvature import hessian_trace, spectral_density, top_eigenvalues
 from calibrant_lab.data import Dataset
 from calibrant_lab.data.table import to_unit
 from calibrant_lab.models import build as build_model
 from calibrant_lab.models import load_weights
-from calibrant_lab.reports.curvature import curvature_section
+from calibrant_lab.reports.curvature import FORMAT, read_curvature
 from calibrant_lab.training import seeds
-from calibrant_lab.training.data import data_of, preparation, read_data
+from calibrant_lab.training.data import Job, data_of, preparation, read_data
 from calibrant_lab.training.loss import FollowsEpochs, build_loss
 from calibrant_lab.training.recipe import Recipe
-from calibrant_lab.training.run import Run, RunFolder, load_run
+from calibrant_lab.training.run import Run, load_run
 from calibrant_lab.training.run_report import rewrite_report
 from calibrant_lab.training.samples import middle, network_shape
 
@@ -46,9 +46,12 @@ def subject_of_run(path: str | os.PathLike[str]) -> Subject:
     run = load_run(path)
     if run.evaluation is None:
         raise InputError(f"{path} is not finished; `calibrant train {path}` resumes it.")
-    dataset = data_of(run)
+    return _subject(run, data_of(run))
+
+
+def _subject(run: Run, dataset: Dataset) -> Subject:
     return Subject(
-        title=str(path),
+        title=str(run.folder.path),
         recipe=run.recipe,
         model=run.model(),
         loss=_loss_of_run(run, dataset),
@@ -95,7 +98,6 @@ Split: TypeAlias = Literal["train", "test"]
 Progress: TypeAlias = Callable[[str, float], None]
 Batches: TypeAlias = list[tuple[Tensor, Tensor]]
 _Tell: TypeAlias = Callable[[int, int], None]
-FORMAT = 1
 CROSS_ENTROPY = "cross-entropy"
 _DENSITY_POINTS = 400
 
@@ -208,34 +210,22 @@ def _spectrum(
     return found
 
 
+def write_requested(job: Job, device: torch.device) -> None:
+    """Write ``curvature.json`` of a network that was just trained, if the recipe requests it."""
+    if samples := job.recipe.evaluation.curvature:
+        subject = _subject(load_run(job.folder.path), job.dataset)
+        effort = Effort(num_samples=samples, density_probes=0)
+        found = measure_curvature(subject, effort=effort, device=device)
+        write_text(job.folder.curvature, curvature_text(job.folder.path.name, found))
+
+
 def add_to_run(run: Run, dataset: Dataset, found: Sequence[Mapping[str, Any]]) -> None:
     """Write ``curvature.json`` and the report of a finished run; keep measurements of other splits."""
     splits = {each["split"] for each in found}
-    kept = [each for each in read_curvature(run.folder) if each["split"] not in splits]
+    kept = [each for each in read_curvature(run.folder.curvature) if each["split"] not in splits]
     together = sorted([*kept, *(dict(each) for each in found)], key=lambda each: each["split"] != "train")
     write_text(run.folder.curvature, curvature_text(run.folder.path.name, together))
-    rewrite_whole_report(run, dataset)
-
-
-def rewrite_whole_report(run: Run, dataset: Dataset) -> None:
-    found = read_curvature(run.folder)
-    rewrite_report(run, dataset, further=[curvature_section(found)] if found else [])
-
-
-def read_curvature(folder: RunFolder) -> list[dict[str, Any]]:
-    """Read ``curvature.json`` of a run; return an empty list without such a file."""
-    path = folder.curvature
-    if not path.is_file():
-        return []
-    try:
-        with said_of(path, "read"):
-            content = json.loads(path.read_text(encoding="utf-8"))
-        known, found = content["format"] == FORMAT, list(content["measurements"])
-    except (ValueError, KeyError, TypeError):
-        known, found = False, []
-    if not known:
-        raise InputError(f"{path} was not written by this version of `calibrant curvature`.")
-    return found
+    rewrite_report(run, dataset)
 
 
 def curvature_text(name: str, found: Sequence[Mapping[str, Any]]) -> str:

@@ -15,6 +15,7 @@ import torch
 from markupsafe import Markup
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write, write_text
@@ -30,6 +31,8 @@ from calibrant_lab.training.run import Run, json_of
 from calibrant_lab.training.samples import middle
 
 _OPACITY = 0.45  # of the map above the image
+ACTUAL = "the labelled class"
+"""In place of a class's name: the class that each image is labelled with, the most likely of several."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +134,7 @@ def heat_maps(
     seed: int = 0,
     dataset: Dataset | None = None,
 ) -> tuple[str, list[HeatMap]]:
-    """Return heat maps of random test images, for their most likely class or a named one.
+    """Return heat maps of random test images, for their most likely class, a named or the ``ACTUAL`` one.
 
     Images have the named class, or at least one label. The network sees the middle view of each image. The
     default ``layer`` is that of :func:`last_maps`; the layer's name is returned first.
@@ -140,7 +143,7 @@ def heat_maps(
     if len(dataset.input_shape) != 3:
         raise InputError(f"heat maps are for images; {dataset.name} has samples of {dataset.input_shape}.")
     classes_by_name = {name: place for place, name in enumerate(dataset.class_names)}
-    wanted = None if label is None else named(label, classes_by_name, "class")
+    wanted = None if label in {None, ACTUAL} else named(str(label), classes_by_name, "class")
     rows = _drawn(dataset, wanted, samples, seed)
     unit = middle(to_unit(dataset.test.inputs[rows]), run.recipe.data.crop)
     inputs = preparation(run.recipe.data, dataset)(unit)
@@ -151,7 +154,8 @@ def heat_maps(
     with torch.no_grad():
         logits = model(inputs)
     probs = logits.sigmoid() if dataset.multilabel else logits.softmax(dim=1)
-    classes = probs.argmax(dim=1).tolist() if wanted is None else [wanted] * len(rows)
+    possible = _held(dataset, rows) if label == ACTUAL else torch.ones_like(probs)
+    classes = (probs * possible).argmax(dim=1).tolist() if wanted is None else [wanted] * len(rows)
     heat = grad_cam(model, inputs, classes, layer=layers[chosen])
     heat = heat / heat.amax(dim=(1, 2), keepdim=True).clamp(min=1e-12)
     found = [
@@ -160,10 +164,10 @@ def heat_maps(
             image=unit[place].clamp(0, 1),
             heat=heat[place],
             class_name=dataset.class_names[shown],
-            actual=_actual(dataset, int(row)),
+            actual=tuple(name for name, has in zip(dataset.class_names, held, strict=True) if has),
             probability=float(probs[place, shown]),
         )
-        for place, (row, shown) in enumerate(zip(rows, classes, strict=True))
+        for place, (row, shown, held) in enumerate(zip(rows, classes, _held(dataset, rows), strict=True))
     ]
     return chosen, found
 
@@ -180,16 +184,21 @@ def _drawn(dataset: Dataset, wanted: int | None, samples: int, seed: int) -> Ten
     return torch.from_numpy(np.sort(drawn))
 
 
-def _actual(dataset: Dataset, row: int) -> tuple[str, ...]:
-    label = dataset.test.labels[row]
-    held = label.nonzero().flatten().tolist() if label.ndim else [int(label)]
-    return tuple(dataset.class_names[each] for each in held)
+def _held(dataset: Dataset, rows: Tensor) -> Tensor:
+    """Return 1 for classes that images are labelled with, 0 for others ``(n, K)``."""
+    labels = dataset.test.labels[rows]
+    return labels if labels.ndim == 2 else one_hot(labels, dataset.num_classes)
 
 
 def _name(dataset: Dataset, row: int, class_name: str) -> str:
     inputs = dataset.test.inputs
     image = Path(inputs.name(row)).stem if isinstance(inputs, LazyImages) else f"test-{row:05}"
-    return "-".join(re.sub(r"[^\w.]+", "-", each) for each in (image, class_name))
+    return f"{plain(image)}-{plain(class_name)}"
+
+
+def plain(name: str) -> str:
+    """Return a name of an image or class as in the names of files."""
+    return re.sub(r"[^\w.]+", "-", name)
 
 
 FOLDER = "heat-maps"
@@ -212,13 +221,12 @@ def write_heat_maps(folder: Path, layer: str, maps: list[HeatMap]) -> list[Path]
     return paths
 
 
-def heat_map_facts(run: Run, dataset: Dataset) -> dict[str, str]:
+def heat_map_facts(run: Run, dataset: Dataset, label: str | None = None) -> dict[str, str]:
     """Make the heat maps that a recipe requests; return the reasons for missing ones."""
     samples = run.recipe.evaluation.heat_maps
-    if not samples:
-        return {}
     try:
-        write_heat_maps(run.folder.path / FOLDER, *heat_maps(run, samples=samples, dataset=dataset))
+        maps = heat_maps(run, samples=samples, label=label, dataset=dataset)
+        write_heat_maps(run.folder.path / FOLDER, *maps)
     except InputError as error:  # a training does not fail for its pictures
         return {"heat maps": str(error)}
     return {}

@@ -21,6 +21,7 @@ from calibrant_lab.data import Dataset, build_augmentation
 from calibrant_lab.models import build as build_model
 from calibrant_lab.models import load_weights
 from calibrant_lab.training import seeds
+from calibrant_lab.training.curvature import write_requested
 from calibrant_lab.training.data import Job, TrainingData, preparation, read_training_data
 from calibrant_lab.training.engine import Engine
 from calibrant_lab.training.listener import Listener
@@ -247,6 +248,7 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
             cost = engine.learner.cost(engine.batches(0)[0])
             if cost is not None:
                 job.folder.write_json(job.folder.cost, cost)
+            write_requested(job, fabric.device)
             write_results(job, logits, facts, shifted)
     if first:
         job.listener.stop()

@@ -278,6 +278,8 @@ class EvaluationSection(Section):
     Metrics after each epoch use one view."""
     heat_maps: Annotated[int, Field(ge=0)] = 0
     """Grad-CAM maps of N test images, as files and in the report; needs the extra ``heat-maps``."""
+    curvature: Annotated[int, Field(ge=0)] = 0
+    """Measure the largest eigenvalue and the trace of the Hessian on N training samples; 0: off."""
     sst_binary: Literal["renormalised", "struck"] = "renormalised"
     """For networks that learn a neutral class beside the two: whether the two are renormalised, or the
     neutral one is struck out and what is left need not sum to one; the report shows both."""

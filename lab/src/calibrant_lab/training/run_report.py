@@ -26,10 +26,11 @@ from calibrant.reports.commands import with_commands
 from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.words import AS_TRAINED, number, with_interval
 from calibrant_lab.data import Dataset
+from calibrant_lab.reports.curvature import curvature_section, read_curvature
 from calibrant_lab.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant_lab.reports.run_panel import panel
 from calibrant_lab.training.data import Job, data_of
-from calibrant_lab.training.heat_maps import heat_map_facts, heat_map_section
+from calibrant_lab.training.heat_maps import ACTUAL, heat_map_facts, heat_map_section
 from calibrant_lab.training.learner import cost_facts
 from calibrant_lab.training.loss import build_loss, regularizer_facts
 from calibrant_lab.training.neutral import (
@@ -146,6 +147,11 @@ def write_results(
     predictions = load_predictions(folder.predictions)
     if shifted:
         judge_shifted(job, predictions, shifted)
+    if settings.heat_maps:
+        facts = {
+            **facts,
+            **heat_map_facts(load_run(folder.path), job.dataset, label=None if job.report else ACTUAL),
+        }
     if not job.report:
         return
     if foreign is not None:
@@ -172,9 +178,7 @@ def write_results(
     notes += [f"Trained on a {note}."] if (note := budget_note(job.recipe)) else []
     notes += [*evaluation.notes, *([] if labels is None else [OVER_IMAGES])]
     evaluation = replace(evaluation, notes=tuple(notes))
-    run = load_run(folder.path)
-    facts = {**facts, **heat_map_facts(run, job.dataset)}
-    write_run_report(run, evaluation, job.dataset, facts=facts)
+    write_run_report(load_run(folder.path), evaluation, job.dataset, facts=facts)
     write_text(folder.evaluation, with_commands(evaluation).to_json() + "\n")
 
 
@@ -257,24 +261,17 @@ def run_title(recipe: Recipe) -> str:
     return f"{recipe.model.partition('(')[0]} on {recipe.data.name}, {recipe.loss}"
 
 
-def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) -> None:
+def rewrite_report(run: Run, dataset: Dataset) -> None:
     if run.evaluation is None:
         raise InputError(f"{run.folder.path} is not finished, so it has no report.")
     session = run.folder.sessions[-1]
     device, processes = session["device"], session["processes"]
     facts = run_facts(run.recipe, dataset, run.model(), device=device, processes=processes)
-    write_run_report(run, run.evaluation, dataset, facts=facts, further=further)
+    write_run_report(run, run.evaluation, dataset, facts=facts)
 
 
-def write_run_report(
-    run: Run,
-    evaluation: Evaluation,
-    dataset: Dataset,
-    *,
-    facts: Mapping[str, str],
-    further: Sequence[Section] = (),
-) -> None:
-    after = [*run_sections(run, dataset, facts), *further]
+def write_run_report(run: Run, evaluation: Evaluation, dataset: Dataset, *, facts: Mapping[str, str]) -> None:
+    after = [*run_sections(run, dataset, facts)]
     write_report(evaluation, run.folder.report, title=run_title(run.recipe), after=after)
 
 
@@ -291,6 +288,8 @@ def run_sections(run: Run, dataset: Dataset, facts: Mapping[str, str]) -> Iterat
     if (detection := json_of(run.folder.detection)) is not None:
         yield _foreign_section(detection)
     yield from dynamics_sections(run.rows, run.snapshots)
+    if found := read_curvature(run.folder.curvature):
+        yield curvature_section(found)
 
 
 def detection_of(predictions: Predictions, foreign: Predictions, *, name: str) -> dict[str, Any]:

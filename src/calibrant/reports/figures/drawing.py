@@ -162,11 +162,11 @@ def floats(values: Iterable[float | None]) -> Float[ndarray, " B"]:
 def add_legend(ax: Axes, entries: Sequence[tuple[str, Artist]], *, shown: bool) -> Axes:
     """A legend within the diagram, if it is to be shown."""
     if shown:
-        _named_legend(ax, entries, loc="best")
+        named_legend(ax, entries, loc="best")
     return ax
 
 
-def _named_legend(where: Axes | Figure, entries: Sequence[tuple[str, Artist]], **style: Any) -> Legend:
+def named_legend(where: Axes | Figure, entries: Sequence[tuple[str, Artist]], **style: Any) -> Legend:
     """A legend with literal names: no mathematics, none dropped for its underscore."""
     artists: Any = [artist for _, artist in entries]
     box = where.legend(artists, ["-"] * len(entries), frameon=False, fontsize="small", **style)
@@ -185,7 +185,7 @@ def legend_above(ax: Axes, width: float) -> float:
     entries = list(zip(names, cast("list[Artist]", old.legend_handles), strict=True))
     old.remove()
     for columns in range(min(len(entries), 4), 0, -1):
-        box = _named_legend(
+        box = named_legend(
             figure, entries, ncols=columns, loc="upper left", borderaxespad=0.2, columnspacing=1.2
         )
         extent = box.get_window_extent()

@@ -39,6 +39,7 @@ from calibrant_lab.data.fetch import cache_folder
 from calibrant_lab.data.lazy import feed
 from calibrant_lab.elsewhere import imported
 from calibrant_lab.models.roster import MODELS
+from calibrant_lab.reports.curvature import numbers_of, read_curvature
 from calibrant_lab.sweep.tasks.task import (
     Fingerprints,
     Outcome,
@@ -61,6 +62,7 @@ LATER: Mapping[str, object] = {
     "data.crop": 0,
     "evaluation.views": "one",
     "evaluation.heat_maps": 0,
+    "evaluation.curvature": 0,
     "schedule.patience": 5,
     "record.samples": 0,
 }
@@ -98,6 +100,8 @@ class Training(Task):
         "dynamics/": "recordings of chosen epochs, where the recipe asks for them",
         "conventions.json": "errors by both conventions, of a network that learns a neutral class",
         "cost.json": "time of a step, where the recipe adds to it",
+        "curvature.json": "eigenvalue and trace of the Hessian, if the recipe requests them",
+        "heat-maps/": "Grad-CAM maps of test images, if the recipe requests some",
     }
 
     def complete(self, settings: Settings) -> Settings:
@@ -282,6 +286,8 @@ def _facts(recipe: Recipe, folder: RunFolder, data: TrainingData, predictions: P
     }
     found = {"cost": json_of(folder.cost), "conventions": json_of(folder.conventions)}
     more |= {name: each for name, each in found.items() if each is not None}
+    if measured := read_curvature(folder.curvature):
+        more["curvature"] = {"own": numbers_of(measured[0]), "cross_entropy": numbers_of(measured[-1])}
     if folder.foreign_predictions.is_file():
         from calibrant_lab.training.run_report import detection_of
 
