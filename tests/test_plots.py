@@ -11,6 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from calibrant import InputError, Predictions, compare, evaluate, plots
 from calibrant.evaluation import Evaluation, monitor
@@ -130,7 +132,7 @@ def test_all_labels_are_drawn_together() -> None:
 def test_an_estimator_is_drawn_with_its_own_words(ax) -> None:
     """Labels that are words are matched by its classes; the legend has its name as a title."""
     animals = NAMES[CLASSES]
-    model = GaussianNB().fit(TABLE[:, :2], animals)
+    model = make_pipeline(StandardScaler(), GaussianNB()).fit(TABLE[:, :2], animals)
     display = ReliabilityDisplay.from_estimator(model, TABLE[:, :2], animals, class_="dog", ax=ax)
     stated = model.predict_proba(TABLE[:, :2])[:, 1]
     expected = ReliabilityDisplay.from_predictions(stated, animals == "dog").curves[""]

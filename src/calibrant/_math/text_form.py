@@ -174,9 +174,10 @@ def suggesting(*, unnamed: str = "") -> Callable[[Callable[Given, Result]], Call
 
 
 def _remedy(name: str, known: list[str]) -> str:
+    for pair in _OF_OTHERS.items():
+        if name in pair and (other := pair[pair[0] == name]) in known:
+            return f"; did you mean {other!r}?"
     name = _OF_OTHERS.get(name, name)
-    if name in known:
-        return f"; did you mean {name!r}?"
     return WRAP_ARRAYS if name in _ARRAYS else nearest(name, known)
 
 
