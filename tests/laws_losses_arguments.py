@@ -1,7 +1,5 @@
 """The laws of losses: shapes and types, soft targets, modules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What ``calibrant.plots`` draws: values, artists, words, and nothing beside the axes it is given."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Many classes and few samples of each: no calibrator is worse than none on samples held out."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

@@ -1,7 +1,5 @@
 """What users stumbled over, at the keyboard."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What commands refuse, and the sentence in which they do: what is wrong, and below it what to do."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Losses by name."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """A bad file or array gets one sentence: which row, and what to do."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import re
@@ -314,8 +312,10 @@ ARRAYS = {
     ),
     "fractional groups": (
         {"logits": LOGITS, "groups": [0.5, 1, 2]},
-        "`groups` must hold texts or whole numbers; row 0 holds 0.5; make texts of bands, as "
-        "`pandas.cut(values, 4).astype(str)`.",
+        (
+            "`groups` must hold texts or whole numbers; row 0 holds 0.5; make texts of bands, as "
+            "`pandas.cut(values, 4).astype(str)`."
+        ),
     ),
     "unknown kind": (
         {"logits": LOGITS, "kind": "ternary"},

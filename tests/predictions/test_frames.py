@@ -1,7 +1,5 @@
 """Predictions from data frames and back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Predictions from what people have: frames, words for labels, and fitted estimators."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is written is what is read back, for every kind in every format."""
 
-from __future__ import annotations
-
 import csv
 import re
 import tempfile

@@ -1,7 +1,5 @@
 """The report as a file: whole, valid, free of links, and true to the data."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

@@ -1,7 +1,5 @@
 """Fields of a request say how its files are read and judged."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Maps of single events (isotonic, binnings, beta, quadratic) and mixtures: closed forms and references."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Logs of inspect-ai. Its release 0.3.285 and mock model wrote ``quiz.eval``: two questions, thrice."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math
