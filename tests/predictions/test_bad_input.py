@@ -431,6 +431,10 @@ TABLES = {
         "prob,label\n0.5,1\n0.5,\n",
         f"`label` is missing in 1 of 2 rows; line 3 holds ''; {LEAVE_OUT}",
     ),
+    "a row of units": (
+        "prob,label\n%,-\n50,1\n",
+        "`prob` must hold a number in every row; line 2 holds '%'.",
+    ),
     "a label not whole": (
         "prob,label\n0.5,1\n0.5,0.5\n",
         f"`label` must be whole numbers; line 3 holds '0.5'; {WHICH_IS_CLASS_1}",

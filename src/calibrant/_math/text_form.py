@@ -46,6 +46,7 @@ def parse_call(text: str) -> tuple[str, dict[str, object]]:
         >>> parse_call("temperature")
         ('temperature', {})
     """
+    text = str(text)  # None is no name
     match = _CALL.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise _malformed(text)
