@@ -120,6 +120,9 @@ def test_classes_are_drawn_by_name_or_number(ax) -> None:
     assert negative.curves[""].accuracy[0] == pytest.approx(1 - (positive.accuracy[-1] or 0), abs=0.02)
     with pytest.raises(InputError, match=r"no class 'foxx'.*'fox'"):
         ReliabilityDisplay.from_predictions(given, class_="foxx")
+    two = np.stack([1 - PROBS, PROBS], axis=1)
+    with pytest.raises(InputError, match=r"positive class must be 0, 1, ill or well; .*did you mean 'ill'"):
+        ReliabilityDisplay.from_predictions(two, LABELS, class_names=["ill", "well"], class_="il")
 
 
 def test_all_labels_are_drawn_together() -> None:

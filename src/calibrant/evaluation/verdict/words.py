@@ -89,7 +89,12 @@ def worst_bin(curves: Sequence[Curve], *, extreme: bool) -> Range | None:
 
 
 def range_of(where: Range) -> str:
-    """``between 40% and 70%: 52.3% predicted, 41.0% actual``."""
+    """``between 40% and 70%: 52.3% predicted, 41.0% actual``; of a single level without its place.
+
+    Example:
+        >>> range_of(Range(low=0.0, high=0.0, predicted=0.0, actual=0.012))
+        'at 0% predicted, 1.2% actual'
+    """
     if where.low == where.high:
         return f"at {percent(where.predicted)} predicted, {percent(where.actual)} actual"
     place = f"between {percent(where.low)} and {percent(where.high)}"
