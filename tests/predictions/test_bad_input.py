@@ -304,7 +304,7 @@ ARRAYS = {
     ),
     "class names in a table": (
         {"logits": LOGITS, "class_names": [["a"], ["b"]]},
-        "`class_names` must hold texts or whole numbers; row 0 holds a list.",
+        "`class_names` must hold texts or whole numbers; row 0 holds list.",
     ),
     "too few groups": (
         {"logits": LOGITS, "groups": ["a"]},
@@ -312,7 +312,10 @@ ARRAYS = {
     ),
     "fractional groups": (
         {"logits": LOGITS, "groups": [0.5, 1, 2]},
-        "`groups` must hold texts or whole numbers; row 0 holds 0.5.",
+        (
+            "`groups` must hold texts or whole numbers; row 0 holds 0.5; make texts of bands, as "
+            "`pandas.cut(values, 4).astype(str)`."
+        ),
     ),
     "unknown kind": (
         {"logits": LOGITS, "kind": "ternary"},

@@ -627,7 +627,7 @@ def test_a_report_that_fails_leaves_what_was_there(tmp_path, evaluation_of) -> N
     path.write_text("old", encoding="utf-8")
     broken = dataclasses.replace(found, verdict=dataclasses.replace(found.verdict, recommended="nonsense"))
     for given, place, said in (
-        (broken, "report.html", "no arm called 'nonsense'"),
+        (broken, "report.html", "no arm 'nonsense'; choose 'uncalibrated'"),
         (found, "report.pdf", r"`path` must end in \.html; got 'report"),
         (found, "report", r"`path` must end in \.html; got 'report"),
         (found, "report.html.gz", r"`path` must end in \.html; got 'report"),

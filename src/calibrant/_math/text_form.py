@@ -181,8 +181,9 @@ def suggesting(
 
 
 def _remedy(name: str, known: list[str]) -> str:
+    theirs = [other for other, ours in _OF_OTHERS.items() if ours == name]
     name = _OF_OTHERS.get(name, name)
-    for same in (name, name.removesuffix("s")):
+    for same in (name, name.removesuffix("s"), *theirs):
         if same in known:
             return f"; did you mean {same!r}?"
     return WRAP_ARRAYS if name in _ARRAYS else nearest(name, known)

@@ -115,6 +115,8 @@ def check_predictions(value: object, name: str, wrapping: str = NAME_ARRAYS) -> 
     if isinstance(value, Predictions):
         return
     remedy = wrapping if _are_samples(value) else "to read a file use `calibrant.load_predictions(path)`."
+    if hasattr(value, "predict"):
+        remedy = "for a classifier use `calibrant.Predictions.from_estimator(classifier, X, y)`."
     raise TypeError(f"`{name}` must be Predictions; got {kind_of(value)}; {remedy}")
 
 

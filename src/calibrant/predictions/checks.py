@@ -16,6 +16,7 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
 from calibrant._math.checks import NO_NUMBER, ROW_SUM_TOLERANCE, first_outside, row_sum_tolerance
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import kind_of
 
 Kind: TypeAlias = Literal["binary", "multiclass", "multilabel", "top_label"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -252,8 +253,10 @@ def _name(item: Any, what: str, row: int) -> str:
     if isinstance(item, float) and item.is_integer():  # numpy can give class numbers as floats
         item = str(int(item))
     if not isinstance(item, str):
-        got = repr(item) if item is None or isinstance(item, float) else f"a {type(item).__name__}"
-        remedy = f"; leave that row out, or call it '{UNKNOWN}'" if is_missing(item) else ""
+        got = repr(item) if item is None or isinstance(item, float) else kind_of(item)
+        banded = isinstance(item, float) or hasattr(item, "left")  # as an interval of pandas
+        remedy = "; make texts of bands, as `pandas.cut(values, 4).astype(str)`" if banded else ""
+        remedy = f"; leave that row out, or call it '{UNKNOWN}'" if is_missing(item) else remedy
         raise TypeError(f"{what} must hold texts or whole numbers; row {row} holds {got}{remedy}.")
     name = " ".join(item.split())
     if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
