@@ -70,7 +70,7 @@ def load_timed(
     form = format_at(path, ending)
     if form.table is None:
         raise InputError(f"{path} must be a table, such as .csv or .parquet, with a column of times.")
-    in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names(path))
+    in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names_in(path, columns))
     try:
         table = form.table(path, columns)
         with lines_named(table.lines):
