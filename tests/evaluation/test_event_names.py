@@ -12,6 +12,7 @@ from calibrant.reports.terminal import as_text
 
 RNG = np.random.default_rng(0)
 PROBS = RNG.beta(1, 6, size=800)
+PATIENTS = np.arange(800) // 2
 LABELS = (RNG.uniform(size=800) < 2 * PROBS).astype(int)
 
 
@@ -21,8 +22,9 @@ def predictions(names: list[str] | None) -> Predictions:
 
 
 def judged(names: list[str] | None) -> Evaluation:
+    thresholds = [f"net_benefit_0.{tenths}" for tenths in (1, 2, 3)]
     return evaluate(
-        predictions(names), calibrators=(), bootstrap=20, null_draws=50, metrics=["net_benefit_0.1"]
+        predictions(names), calibrators=(), bootstrap=20, null_draws=50, metrics=thresholds, cluster=PATIENTS
     )
 
 
@@ -41,7 +43,9 @@ def test_an_event_is_called_by_its_own_name(names: list[str] | None, called: str
     assert headline in as_text(found)
     page = report_text(found)
     assert f"ECE, {called}" in page
-    assert f"{LABELS.sum()} events ({called})" in page
+    assert f"800 test samples of 400 clusters, {LABELS.sum()} events ({called})" in page
+    assert f"; Actual rate {LABELS.mean():.1%} [" in page
+    assert page.index("Net benefit at 30%, treat all") < page.index("metrics, with their changes")
     assert ("positive class" in page) == (called == "positive class")
 
 

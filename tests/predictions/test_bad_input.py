@@ -831,6 +831,6 @@ def test_bad_arguments(fields, error, words) -> None:
 @pytest.mark.parametrize(("labels", "prob"), [([1, 2, 1], [0.5] * 3), ([1, 2, 3], [[0.5, 0.25, 0.25]] * 3)])
 def test_labels_that_start_at_one_are_recognised(labels, prob) -> None:
     """None is 0 and the largest is the number of classes: one subtracted makes them good."""
-    with pytest.raises(InputError, match=r"if they start at 1, subtract one\."):
+    with pytest.raises(InputError, match=r"if they start at 1, subtract one(\.|, or give)"):
         Predictions(probs=prob, labels=labels)
     Predictions(probs=prob, labels=[label - 1 for label in labels])
