@@ -1,7 +1,5 @@
 """What ``calibrant.plots`` draws: values, artists, words, and nothing beside the axes it is given."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -108,6 +106,9 @@ def test_classes_are_drawn_by_name_or_number(ax) -> None:
     assert ax.get_xlabel() == "predicted probability of fox"
     numbered = ReliabilityDisplay.from_predictions(TABLE, CLASSES, class_=2)
     assert numbered.ax_.get_xlabel() == "predicted probability of class 2"
+    for place in (0, 1):  # of two classes without names, each says which it is
+        two = ReliabilityDisplay.from_predictions(np.stack([1 - PROBS, PROBS], 1), LABELS, class_=place)
+        assert two.ax_.get_xlabel() == f"predicted probability of class {place}"
     for display in (named, numbered):
         (curve,) = display.curves.values()
         assert (curve.confidence, curve.accuracy) == (fox.confidence, fox.accuracy)

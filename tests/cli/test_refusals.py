@@ -1,7 +1,5 @@
 """What commands refuse, and the sentence in which they do: what is wrong, and below it what to do."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path
@@ -242,6 +240,7 @@ check judge.csv --max-ece 0.1 --score-columns score --label-column correct | no 
 compare judge.csv other-judge.csv --score-columns score --label-column correct | no probabilities until a cali
 figure reliability judge.csv -o o.svg --score-columns score --label-column correct | no probabilities until a
 fit judge.csv --score-columns score --prob-columns score -o o.safetensors | excludes --prob-columns
+evaluate judge.csv --prob-columns score --label-column correct | --scale 1:5 if all are on a scale from 1 to 5
 # Figures.
 figure | NAME is missing
 figure nosuch | there is no figure 'nosuch'.\nChoose 'reliability', 'confidence', 'roc',
@@ -251,7 +250,7 @@ figure classes over.npz other.npz -o o.svg | the figure classes takes one file; 
 figure reliability over.npz top.npz -o o.svg | be of one kind; over is multiclass and top is top_label
 figure reliability over.npz --label b -o o.svg | --label is for multilabel files; over is multiclass
 figure reliability several.npz --label x -o o.svg | several has no label 'x'
-figure roc over.npz -o o.svg | the figure roc needs an event
+figure roc over.npz -o o.svg | the figure roc needs an event (of two classes, or several labels) that occurs
 figure roc binary.npz --bins 5 -o o.svg | does not take --bins; of such options it takes --positive-cl
 figure classes top.npz -o o.svg | the figure classes needs the scores of all classes
 figure reliability unlabelled.npz -o o.svg | labels

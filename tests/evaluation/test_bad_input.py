@@ -1,7 +1,5 @@
 """What evaluations, gates, comparisons and their helpers refuse, each in one sentence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """An event with a name of its own is called by it at every door; else it is the positive class."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

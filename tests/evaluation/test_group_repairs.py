@@ -1,7 +1,5 @@
 """Repairs by group: what is fitted on some samples and judged, group by group, on others."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A bad file or array gets one sentence: which row, and what to do."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import re
@@ -430,6 +428,10 @@ TABLES = {
     "a label missing": (
         "prob,label\n0.5,1\n0.5,\n",
         f"`label` is missing in 1 of 2 rows; line 3 holds ''; {LEAVE_OUT}",
+    ),
+    "a row of units": (
+        "prob,label\n%,-\n50,1\n",
+        "`prob` must hold a number in every row; line 2 holds '%'.",
     ),
     "a label not whole": (
         "prob,label\n0.5,1\n0.5,0.5\n",

@@ -1,7 +1,5 @@
 """The table by group, as it is shown."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The report as a file: whole, valid, free of links, and true to the data."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io
@@ -407,6 +405,18 @@ def test_the_main_rows_are_open_and_all_are_folded(report_on) -> None:
     assert [head.text for head in main.all("th", scope="col")][1:3] == ["Uncalibrated", "Platt scaling"]
     folded = [row for fold in made.page.all("details", class_="more") for row in fold.all("tr")]
     assert sum("data-metric" in row.attributes for row in folded) > 12
+
+
+def test_items_of_a_clinical_checklist(report_on) -> None:
+    """TRIPOD+AI items in order, each with an answer; what only the authors know is named."""
+    (fold,) = (
+        each for each in report_on("binary").page.all("details", class_="more") if "TRIPOD" in each.text
+    )
+    rows = [[cell.text for cell in row.all("th") + row.all("td")] for row in fold.all("tbody")[0].all("tr")]
+    items = [item for item, _, _ in rows]
+    assert items == ["10", "11", "12a", "12e", "12f", "14", "21", "23a", "23a", "23b", "24"]
+    assert all(answer.strip() for _, _, answer in rows)
+    assert [item for item, _, answer in rows if "; add " in answer] == ["10", "14", "23b"]
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 # its copy in another format the same: text has no dtype.
 ROUNDING_TOLERANCE = 1e-5
 SPLIT_CODES = {"0": 0, "calibration": 0, "val": 0, "validation": 0, "1": 1, "test": 1}
+UNKNOWN = "unknown"
+"""The group of samples without one."""
 _IF_LOGITS = "if they are logits, name them `logits` (--logit-columns)"
 _PERCENT = "pass `percent=True` (--percent) if all are percentages"
 
@@ -162,7 +164,12 @@ def as_groups(values: ArrayLike | None, num_samples: int, *, name: str = "groups
     groups = as_names(values, name=name)
     if len(groups) != num_samples:
         raise InputError(f"`{name}` must hold {num_samples} names, one per sample; got {len(groups)}.")
-    return groups
+    if "" not in groups or name != "clusters":
+        return tuple(group or UNKNOWN for group in groups)
+    raise InputError(
+        f"`clusters` must hold a name in every row; row {groups.index('')} is empty; leave that row out, or "
+        "call it by a name of its own."
+    )
 
 
 def as_rows(index: slice | ArrayLike, num_samples: int) -> slice | Tensor:
@@ -241,13 +248,13 @@ def _name(item: Any, what: str, row: int) -> str:
     """Return a name in the form that every file format preserves."""
     if isinstance(item, bytes):
         item = item.decode(errors="surrogateescape")
-    if isinstance(item, int | np.integer | np.bool):  # bool is an int
-        item = str(int(item))
+    if isinstance(item, int | np.integer | np.bool):  # a group True stays True, as in text files
+        item = str(int(item) if what == "`class_names`" else item)
     if isinstance(item, float) and item.is_integer():  # numpy can give class numbers as floats
         item = str(int(item))
     if not isinstance(item, str):
         got = repr(item) if item is None or isinstance(item, float) else f"a {type(item).__name__}"
-        remedy = "; leave that row out, or call it 'unknown'" if is_missing(item) else ""
+        remedy = f"; leave that row out, or call it '{UNKNOWN}'" if is_missing(item) else ""
         raise TypeError(f"{what} must hold texts or whole numbers; row {row} holds {got}{remedy}.")
     name = " ".join(item.split())
     if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):

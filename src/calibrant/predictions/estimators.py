@@ -13,6 +13,10 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import kind_of, nearest
 
 Response: TypeAlias = Literal["auto", "decision_function", "predict_proba"]
+_ONE_LABEL = (
+    "`estimator` must predict one label per sample; for several use "
+    "`Predictions(probs=probs, labels=labels)` with both arrays of shape (N, C)."
+)
 
 
 def scores_of(
@@ -43,11 +47,8 @@ def classes_of(estimator: Any) -> NDArray[Any]:
         raise InputError(
             f"`estimator` must be a fitted classifier, with `classes_`; got {kind_of(estimator)}."
         )
-    if isinstance(classes, list) or np.ndim(classes) != 1:
-        raise InputError(
-            "`estimator` must predict one label per sample; for several use "
-            "`Predictions(probs=probs, labels=labels)` with both arrays of shape (N, C)."
-        )
+    if isinstance(classes, list) or np.ndim(classes) != 1 or getattr(estimator, "multilabel_", False):
+        raise InputError(_ONE_LABEL)
     return np.asarray(classes)
 
 
@@ -56,6 +57,8 @@ def class_numbers(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
     number = {name: place for place, name in enumerate(classes.tolist())}
     labels = np.asarray(y)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if labels.ndim > 1:
+        raise InputError(_ONE_LABEL)
     if unknown := {each for each in labels.tolist() if each not in number}:
         first = min(map(str, unknown))
         end = nearest(first, map(str, classes.tolist()))

@@ -1,7 +1,5 @@
 """A calibrator for each group: shrinkage, application by group, files."""
 
-from __future__ import annotations
-
 import json
 import math
 import warnings

@@ -1,7 +1,5 @@
 """Temperatures of groups: what fits to their weights find, and all that they tell."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

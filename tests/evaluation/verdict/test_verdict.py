@@ -1,7 +1,5 @@
 """The verdict: planted faults are named, honest models are not blamed, and the words fit the numbers."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable, Mapping

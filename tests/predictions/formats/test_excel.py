@@ -1,7 +1,5 @@
 """Workbooks of spreadsheets: one sheet is read as the same table in CSV would be."""
 
-from __future__ import annotations
-
 import sys
 import zipfile
 from pathlib import Path
