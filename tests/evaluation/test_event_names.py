@@ -39,6 +39,8 @@ def test_an_event_is_called_by_its_own_name(names: list[str] | None, called: str
     assert found.verdict.headline.startswith(headline)
     assert found.arms[0].curves[0].name == found.arms[0].shapes[0].name == called
     assert headline in as_text(found)
+    curve = found.arms[0].curves[0]
+    assert all(0 <= each <= 1 for each in (*curve.expected_low, *curve.expected_high) if each is not None)
     page = report_text(found)
     assert f"ECE, {called}" in page
     assert f"800 test samples of 400 clusters, {LABELS.sum()} events ({called})" in page
