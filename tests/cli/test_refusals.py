@@ -33,6 +33,8 @@ ARRAYS: dict[str, dict[str, object]] = {
 TABLES = {
     "empty.csv": "",
     "words.csv": "label,prob\nill,0.5\nwell,0.25\n",
+    "codes.csv": "label,prob\n1,0.5\n2,0.25\n",
+    "emptied.csv": "died,prob\n,0.5\n,0.25\n",
     "header.csv": "prob\n",
     "judge.csv": "score,correct\n" + "1,0\n5,1\n" * 20,
     "other-judge.csv": "score,correct\n" + "1,0\n5,1\n" * 20,
@@ -116,6 +118,8 @@ evaluate truncated.npz | truncated.npz
 evaluate p.parquet | p.parquet: it cannot be read as a .parquet file, perhaps
 evaluate empty.csv | empty
 evaluate words.csv | Pass the word for class 1
+evaluate codes.csv | If they start at 1, subtract one, or give the code of class 1 as --positive-class.
+evaluate emptied.csv --label-column died | `died` is empty in every row.
 evaluate complex.npz | `probs` must hold numbers; got dtype complex128.
 evaluate nan.npz | row 1 holds nan; leave that row out
 evaluate stacked.npz | for samples that are not images, `probs` must have shape (N, C).

@@ -27,6 +27,7 @@ ROUNDING_TOLERANCE = 1e-5
 SPLIT_CODES = {"0": 0, "calibration": 0, "val": 0, "validation": 0, "1": 1, "test": 1}
 UNKNOWN = "unknown"
 """The group of samples without one."""
+_IF_LOGITS = "if they are logits, name them `logits` (--logit-columns)"
 _PERCENT = "pass `percent=True` (--percent) if all are percentages"
 
 _least_samples: ContextVar[int] = ContextVar("least_samples", default=2)
@@ -93,7 +94,7 @@ def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
             row = first_row(miss > slack)
             raise InputError(
                 f"`probs` must have rows summing to 1; row {rows.start + row} sums to "
-                f"{sums[row].item():.6g}; if they are logits, name them `logits`; if rounded, "
+                f"{sums[row].item():.6g}; {_IF_LOGITS}; if rounded, "
                 "divide each row by its sum; for several labels, use the kind multilabel."
             )
         bad = (miss > ROUNDING_TOLERANCE) | (chunk > 1).any(dim=1)
@@ -277,7 +278,7 @@ def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
     if float(low) >= 0 and float(high) <= 1 + slack:
         return
     row, value = first_outside(probs, 1 + slack)
-    remedy = "if they are logits, name them `logits`"
+    remedy = _IF_LOGITS
     if name == "confidence":
         remedy = "it is the probability of the predicted class"
     if float(low) >= 0 and 2 < float(high) <= 100:

@@ -78,7 +78,7 @@ def load_timed(
     form = format_at(path, ending)
     if form.table is None:
         raise InputError(f"{path} must be a table, such as .csv or .parquet, with a column of times.")
-    in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names(path))
+    in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names_in(path, columns))
     try:
         if ending in {".eval", ".json"} and inspect_log.is_log(log := json_file.contents(path, whole=True)):
             return _of_log(log, load_predictions(path, columns=columns, format=ending[1:]), time, columns)

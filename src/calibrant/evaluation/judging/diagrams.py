@@ -86,7 +86,7 @@ def reliability_curve(
             bins.append(EMPTY)
             continue
         share = min(1.0, outcome[b] / mass[b])
-        expected = np.quantile(null_outcomes[b] / mass[b], tails).tolist()
+        expected = np.quantile(null_outcomes[b] / mass[b], tails).clip(0, 1).tolist()
         number = mass[b] ** 2 / squares[b]
         if events.clusters is not None:
             part = events.part(np.sort(matrix[[b]].indices))

@@ -197,7 +197,10 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     taken = {*BINARY_NAMES, *several_groups}
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in taken}
     fields = fields_of(arrays, layout.unused)
-    return fields | {"notes": (*layout.notes, *fields["notes"])}
+    empty = (
+        (f"`{layout.truth}` is empty in every row.",) if len(labels) == 1 and "labels" not in arrays else ()
+    )
+    return fields | {"notes": (*layout.notes, *empty, *fields["notes"])}
 
 
 def fields_of_cells(layout: Layout, column: Callable[[str], Column], scores: Any = None) -> dict[str, Any]:
