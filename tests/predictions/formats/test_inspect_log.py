@@ -272,7 +272,7 @@ PLAIN = log_with(sample(0, "yes", match="C"), sample(1, "no", match="I"))
             {"columns": ColumnNames(label="judge")},
             r"no scorer `judge` \(--label-column\); it holds `match`",
         ),
-        (PLAIN, {"columns": ColumnNames(logits=("a",))}, r"one confidence an answer; name its field"),
+        (PLAIN, {"columns": ColumnNames(logits=("a",))}, r"one confidence per answer; name its field"),
         (SURE, {"columns": ColumnNames(group="topic")}, r"it holds no field `topic`"),
         (
             log_with(sample(0, "90% sure", match="P"), sample(1, "80% sure", match=7.5)),

@@ -395,7 +395,7 @@ def test_labels_are_compared_as_they_are_written(tmp_path, ending, true, predict
 def test_nothing_is_no_right_prediction(tmp_path, nothing) -> None:
     """Where neither the truth nor the prediction is known nothing was right; the line is told."""
     text = f"confidence,true_label,pred_label\n0.5,1,1\n0.5,{nothing},{nothing}\n"
-    with pytest.raises(InputError, match=r"`true_label` is missing in 1 of 2 rows; line 3 holds .*; leave"):
+    with pytest.raises(InputError, match=r"`true_label` is missing in 1 of 2 rows; line 3 holds .*; drop"):
         read(tmp_path, "p.csv", text)
     words = text.replace("1,1", "some,some")
     if nothing in {"NA", "None", "?", "N/A"}:  # as good a name as any
