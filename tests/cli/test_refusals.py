@@ -183,7 +183,7 @@ evaluate over.npz --kind foo | --kind must be binary, multiclass, multilabel or 
 evaluate over.npz --method temprature | 'temprature'.\nDid you mean 'temperature'?
 fit over.npz --method focal-temprature -o o.safetensors | focal-temperature
 evaluate over.npz --positive-class cat | --positive-class needs two classes, and there are 4 classes.\nLea
-evaluate binary.npz --positive-class 7 | --positive-class must be 0 or 1; got '7'.
+evaluate binary.npz --positive-class 7 | the positive class must be 0 or 1; got '7'.
 evaluate over.npz --metric smoothece | got 'smoothece'; there are smooth_ece, debiased_ece, debiased_l2
 evaluate over.npz --metric ece | --metric must name quantities that can be added; got 'ece'; ece is alwa
 compare over.npz other.npz --metric ece | got 'ece'; ece is always shown; there are
