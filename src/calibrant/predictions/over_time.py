@@ -76,8 +76,9 @@ def load_timed(
         with lines_named(table.lines):
             times = _times(table, time)
             table, labelled = _filled(table.exchanged({time: {}}), columns, len(times))
-            unlabelled = columns is not None and not labelled.any()
-            fields = fields_of_table(table, replace(columns, label=None) if unlabelled else columns)
+            if columns is not None and not labelled.any():
+                columns = replace(columns, label=None)
+            fields = fields_of_table(table, columns)
             source = Source(name=path.name, sha256=sha256_of(path), format=ending[1:], path=str(path))
             found = Predictions(**fields, source=source)._named(in_words_of_file)  # pyright: ignore[reportPrivateUsage]
             return TimedPredictions(predictions=found, times=times, labelled=labelled)
