@@ -38,6 +38,16 @@ PAPERS: Mapping[str, str] = {
     "own": "our own question",
 }
 """Who makes a claim."""
+SHORT: Mapping[str, str] = {
+    "mukhoti": "Mukhoti",
+    "komisarenko": "Komisarenko",
+    "fcl": "FCL",
+    "kimura": "Kimura",
+    "berta": "Berta",
+    "practice": "practice",
+}
+"""The same, shorter; our own questions have no source."""
+VERDICTS = ("confirmed", "contradicted", "only in some settings", "inconclusive", "not testable here")
 TAGS = ("reduction", "network", "data", "tuning", "criterion")
 """Reasons why a study may be unable to decide a claim."""
 PLACES = (
@@ -346,29 +356,64 @@ def status(rows: pd.DataFrame) -> str:
     return "confirmed" if "holds" in found else "contradicted" if "does not hold" in found else "inconclusive"
 
 
-def claims_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per claim: source, counts of tests, range of effects, and verdict."""
+def claims_list(rows: pd.DataFrame) -> str:
+    """List claims under their verdicts, with decided tests if not all are, effects and source."""
     found = []
     for _, of in rows.groupby("claim", sort=False):
-        count = of.left.value_counts()
-        one = of.iloc[0]
+        one, verdict = of.iloc[0], status(of)
         effects = sorted(one.scale * of.estimate.dropna())
         ends = dict.fromkeys(f"{effect:.3g}" for effect in effects[:1] + effects[-1:])
-        verdict = status(of)
         if of.open.ne("").all():  # without the tag by which all claims are listed
             verdict += f": {one.open.partition(': ')[2] or one.open}"
-        found.append(
-            {
-                "claim": one.text,
-                "source": ", ".join(filter(None, (PAPERS[one.paper], one.section))),
-                "holds / fails / undecided": " / ".join(
-                    str(count.get(word, 0)) for word in ("holds", "does not hold", "undecided")
-                ),
-                "effect": f"{' to '.join(ends) or '–'} {one.unit}".strip(),
-                "verdict": verdict,
-            }
-        )
-    return pd.DataFrame(found).set_index("claim")
+        effect = with_unit(" to ".join(ends) or "–", one.unit)
+        source = f"{SHORT.get(one.paper, '')} {section_of(one.section)}".strip()
+        sure = of.left.ne("undecided").sum()
+        count = f"{sure}/{len(of)}" if 0 < sure < len(of) else ""
+        found.append((verdict, f"{one.text} ({'; '.join(filter(None, (count, effect, source)))})"))
+    return by_verdict(found)
+
+
+def by_verdict(claims: Iterable[tuple[str, str]]) -> str:
+    """List texts under their verdicts, which may have a reason after a colon.
+
+    Example:
+        >>> print(by_verdict([("contradicted", "A"), ("confirmed", "B"), ("confirmed", "C")]))
+        **Confirmed**
+        <BLANKLINE>
+        - B
+        - C
+        <BLANKLINE>
+        **Contradicted**
+        <BLANKLINE>
+        - A
+    """
+    groups: dict[str, list[str]] = {}
+    for verdict, text in claims:
+        groups.setdefault(verdict, []).append(f"- {text}")
+    ranked = sorted(groups, key=lambda verdict: VERDICTS.index(verdict.partition(":")[0]))
+    return "\n\n".join(
+        f"**{verdict[0].upper()}{verdict[1:]}**\n\n" + "\n".join(groups[verdict]) for verdict in ranked
+    )
+
+
+def with_unit(number: str, unit: str) -> str:
+    """Return a number with its unit; signs follow without a space."""
+    return f"{number}{unit}" if unit[:1] in {"%", "°"} else f"{number} {unit}".strip()
+
+
+def section_of(section: str) -> str:
+    """Return a section without the word, as a claim's source."""
+    return re.sub("^(section|appendix)s? ", "", section)
+
+
+def means_only(table: pd.DataFrame, *but: Any) -> pd.DataFrame:
+    """Drop the half-widths of a table's columns other than ``but``.
+
+    Example:
+        >>> means_only(pd.DataFrame({"ece": ["1.5 ± 0.2"], "nll": ["0.4 ± 0.1"]}), "ece").loc[0].tolist()
+        ['1.5 ± 0.2', '0.4']
+    """
+    return table.apply(lambda of: of if of.name in but else of.str.replace(" ±.*", "", regex=True))
 
 
 def markdown(table: pd.DataFrame) -> str:
@@ -384,7 +429,7 @@ def markdown(table: pd.DataFrame) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def filled(page: str, tables: Tables, rows: pd.DataFrame) -> str:
+def filled(page: str, tables: Mapping[str, pd.DataFrame | str], rows: pd.DataFrame) -> str:
     r"""Fill a page's slots: ``<!-- table NAME -->`` and ``<!-- claims -->``, to ``<!-- end -->``.
 
     Example:
@@ -398,8 +443,8 @@ def filled(page: str, tables: Tables, rows: pd.DataFrame) -> str:
     """
 
     def slot(match: re.Match[str]) -> str:
-        table = tables[match[2]] if match[2] else claims_table(rows)
-        return f"{match[1]}{markdown(table)}\n{match[3]}"
+        found = tables[match[2]] if match[2] else f"\n{claims_list(rows)}\n"
+        return f"{match[1]}{found if isinstance(found, str) else markdown(found)}\n{match[3]}"
 
     return SLOT.sub(slot, page)
 
@@ -413,6 +458,6 @@ def strange_numbers(page: str, tables: Tables, rows: pd.DataFrame) -> list[str]:
     """
     prose = CODE.sub("", SLOT.sub("", page))
     known = set()
-    for table in [*tables.values(), *([claims_table(rows)] if len(rows) else [])]:
-        known |= set(NUMBER.findall(markdown(table)))
+    for text in [*map(markdown, tables.values()), *([claims_list(rows)] if len(rows) else [])]:
+        known |= set(NUMBER.findall(text))
     return [number for number in NUMBER.findall(prose) if number not in known]

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from calibrant._math.files import write_text
 from calibrant.reports.figures.drawing import BLUE, GREY, drawing_style, save_figure
 from calibrant_lab.sweep.published import facts
-from papers.analysis import HERE, PAPERS, filled, status
+from papers.analysis import HERE, PAPERS, by_verdict, filled, section_of, status, with_unit
 from papers.studies import every_row
 
 PAGE = HERE / "claims.md"
@@ -93,7 +93,7 @@ def effects(found: pd.Series, unit: str) -> str:
     if not len(known):
         return "–"
     ends = f" ({known.min():.2g} to {known.max():.2g})" if len(known) > 1 else ""
-    return f"{known.median():.2g}{ends} {unit}".strip()
+    return with_unit(f"{known.median():.2g}{ends}", unit)
 
 
 def told(rows: pd.DataFrame, by: Sequence[str] = ("asked_of",)) -> dict[str, str]:
@@ -120,21 +120,24 @@ def _by_one_metric(counted: pd.DataFrame) -> str:
     return f": by {decided[0].replace('_', ' ').replace('ece', 'ECE')} only" if alone else ""
 
 
-def experiments(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one paper's claims that a setting tests, in the order of its sections, with their studies."""
+def experiments(rows: pd.DataFrame) -> str:
+    """List one paper's claims that a setting tests, by verdict, then in the order of its sections."""
     found = []
     tested = rows.claim.isin(rows.claim[rows.open.eq("")])
     for _, of in rows[tested].groupby("claim", sort=False):
         links = ", ".join(f"[{name.replace('_', '-')}]({name}/page.md)" for name in of.study.unique())
-        section = re.sub("^(section|appendix)s? ", "", of.section.iloc[0])
-        found.append({"claim": of.text.iloc[0], "section": section, **told(of), "study": links})
-    heads = ["claim", "section", "here", "effect", "verdict", "study"]
-    return pd.DataFrame(sorted(found, key=_place), columns=heads).set_index("claim")
+        row, section = told(of), section_of(of.section.iloc[0])
+        verdict, _, only = row["verdict"].partition(": ")
+        median = re.sub(r" \(.*\)", "", row["effect"])
+        effect = "; ".join(filter(None, (median, only, section)))
+        several = f"{row['here']} " if len(row["here"]) > 1 else ""
+        found.append((section, verdict.lower(), f"{several}{of.text.iloc[0]} ({effect}): {links}"))
+    return f"\n{by_verdict(each[1:] for each in sorted(found, key=_order))}\n"
 
 
-def _place(row: dict[str, str]) -> tuple[bool, list[int]]:
+def _order(claim: tuple[str, str, str]) -> tuple[bool, list[int]]:
     """Return a sort key: numbered sections, then appendices, tables and figures."""
-    return not row["section"][:1].isdigit(), [*map(int, re.findall(r"\d+", row["section"]))]
+    return not claim[0][:1].isdigit(), [*map(int, re.findall(r"\d+", claim[0]))]
 
 
 def that_matter(rows: pd.DataFrame, entries: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -251,6 +254,6 @@ def write(file: Path | None = None) -> Path:
 
 def page_text(rows: pd.DataFrame) -> str:
     """Return the claims page with tables from all studies' tests."""
-    tables = {paper: experiments(rows[rows.paper.eq(paper)]) for paper in PAPERS}
-    tables["twelve"] = that_matter(rows, entries())
+    lists = {paper: experiments(rows[rows.paper.eq(paper)]) for paper in PAPERS}
+    tables = {**lists, "twelve": that_matter(rows, entries())}
     return filled(PAGE.read_text(encoding="utf-8"), tables, rows)

@@ -1,7 +1,5 @@
 """Sweeps in a process of their own, to be ended before their time; that process runs this file."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

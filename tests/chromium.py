@@ -1,7 +1,5 @@
 """A headless Chromium that tests drive, over the pipe that it offers for that."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

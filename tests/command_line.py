@@ -1,7 +1,5 @@
 """The command line as a user meets it: arguments in, output and an exit code out."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib

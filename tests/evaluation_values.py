@@ -1,7 +1,5 @@
 """Every number of an evaluation by the public metrics."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Searches of calibrators over fewer points, by the same lines: most laws hold for any number of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

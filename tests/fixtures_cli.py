@@ -1,7 +1,5 @@
 """What the tests of the command line share: a way to run it, and a file of predictions."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A server in the process of the tests."""
 
-from __future__ import annotations
-
 import pytest
 
 from calibrant.web.app import create_app

@@ -1,7 +1,5 @@
 """A program run in a process of its own, and the most memory that it held."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

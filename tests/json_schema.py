@@ -1,7 +1,5 @@
 """Values held against a JSON Schema, as far as pydantic writes one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

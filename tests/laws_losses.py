@@ -4,8 +4,6 @@ A law is a function of an entry of the roster, and asserts; so it can also be ru
 The flags in its ``@law`` say which losses it holds for; the others must break it, so no flag is a way round.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The laws of metrics: functions of a roster entry and, where they take one, a problem, that assert."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """What several tests of engines need."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

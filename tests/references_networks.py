@@ -4,8 +4,6 @@
 ``NAME`` computes logits from such a state and images, in evaluation.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Results of runs that nobody trained, in the form in which a store gives them."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 A test directory reads this file in its ``conftest.py`` and hands the entries out as parameters.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Mapping

@@ -3,8 +3,6 @@
 One entry here, and every law of ``tests/calibrators/test_contract.py`` is tested.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ One entry here, and it is put through every law of the three files ``laws_losses
 exempts it must be broken by it.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

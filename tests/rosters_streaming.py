@@ -3,8 +3,6 @@
 One entry here, and every law of ``tests/metrics/test_streaming.py`` is tested.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

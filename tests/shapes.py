@@ -21,7 +21,7 @@ import inspect
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -41,9 +41,10 @@ SHAPE = re.compile(rf"\b({'|'.join(KINDS)})\[")
 EXEMPT: dict[str, str] = {}
 """Beginnings of ``module:qualified name`` of what is not checked, and why."""
 
-MOST = 2  # calls of a function that are checked in one test; later ones see the same shapes, or nearly so
+MOST = 3  # calls of a function, with arguments of one pattern, that are checked while the tests run
 
-_calls: dict[FunctionType, int] | None = None  # in the test that runs, if it is checked
+_calls: dict[Hashable, int] = {}
+_checking = False  # whether a test of one of the rooms runs
 
 
 class ShapeError(AssertionError):
@@ -53,20 +54,34 @@ class ShapeError(AssertionError):
 @contextmanager
 def checking(path: Path) -> Iterator[None]:
     """Check while a test of one of the rooms runs; elsewhere the time is better spent."""
-    global _calls  # noqa: PLW0603
-    before, _calls = _calls, {} if any(room in path.parts for room in ROOMS) else None
+    global _checking  # noqa: PLW0603
+    before, _checking = _checking, any(room in path.parts for room in ROOMS)
     try:
         yield
     finally:
-        _calls = before
+        _checking = before
 
 
-def _is_due(function: FunctionType) -> bool:
-    """Whether this call is to be checked."""
-    if _calls is None or torch.compiler.is_compiling():
+def _is_due(function: FunctionType, *given: Any) -> bool:
+    """Whether this call is to be checked: the first ones with such arguments are."""
+    if not _checking or torch.compiler.is_compiling():
         return False
-    _calls[function] = _calls.get(function, 0) + 1
-    return _calls[function] <= MOST
+    called = function, _pattern(given)
+    _calls[called] = _calls.get(called, 0) + 1
+    return _calls[called] <= MOST
+
+
+def _pattern(given: tuple[Any, ...]) -> Hashable:
+    """The types of arguments, and which of their sizes are 0, 1 or equal: what names of sizes can tell."""
+    sizes: dict[int, int] = {0: 0, 1: 1}
+    return tuple(
+        (type(value), getattr(value, "dtype", None), *(sizes.setdefault(size, len(sizes)) for size in shape))
+        if (shape := getattr(value, "shape", None)) is not None
+        else value
+        if isinstance(value, str | bool | None)
+        else type(value)
+        for value in given
+    )
 
 
 def install() -> None:
@@ -156,7 +171,7 @@ def _check_fields(cls: Any, module: ModuleType) -> None:
     @functools.wraps(construct)
     def checked(self: Any, *args: Any, **keywords: Any) -> None:
         construct(self, *args, **keywords)
-        if _is_due(construct):
+        if _is_due(construct, *args, *keywords, *keywords.values()):
             _fields_built(cls, home)(**{name: getattr(self, name) for name in cls.__annotations__})
 
     if not _exempt(cls, module):
@@ -183,7 +198,7 @@ def _checked(function: FunctionType, module: ModuleType) -> FunctionType:
 
     @functools.wraps(function)
     def checked(*args: Any, **keywords: Any) -> Any:
-        if not _is_due(function):
+        if not _is_due(function, *args, *keywords, *keywords.values()):
             return function(*args, **keywords)
         try:
             return _built(function, home)(*args, **keywords)

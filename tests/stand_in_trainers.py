@@ -1,7 +1,5 @@
 """Stand-ins for the loops of Lightning and transformers: what callbacks and pages rely on, and no more."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace

@@ -1,7 +1,5 @@
 """The same columns as a file of any format, or as a frame, read."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

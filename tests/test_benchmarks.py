@@ -1,7 +1,5 @@
 """What holds the benchmarks' numbers against their bars; nothing is timed."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The container is given all that the package is built from."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

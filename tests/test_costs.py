@@ -1,7 +1,5 @@
 """What has not run and what it would cost: the same numbers wherever they stand."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The GitHub action and the GitLab template: their shell steps, run as a runner runs them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

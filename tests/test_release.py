@@ -1,7 +1,5 @@
 """A release: one version everywhere, a recipe for conda, and a workflow that needs no secret."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Nothing escapes its roster: it imports each file that stands beside it, and what it names is public."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Trainings whose reports have fewer pictures, or none: drawing is nearly all that so small runs do."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from contextlib import contextmanager

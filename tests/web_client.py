@@ -1,7 +1,5 @@
 """A server in the process of the tests."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import Any

@@ -20,7 +20,7 @@ from torch import Tensor
 from calibrant.losses import focal_loss
 from calibrant.reports.figures.drawing import series
 from calibrant_lab.theory import LogisticWorld, fit_linear
-from papers.analysis import Frames, Tables, content, flat_runs, pivot
+from papers.analysis import Frames, Tables, content, flat_runs, means_only, pivot
 from papers.loss_rows import TITLES
 from papers.many_classes.measure import LOSSES
 
@@ -129,7 +129,11 @@ def tables(found: Frames) -> Tables:
     networks = pd.DataFrame(
         {setting: _compared(of) for setting, of in found["networks"].groupby("setting")}
     ).T
-    return {"curve": (100 * at).map("{:.3f}".format), "trained": trained, "networks": networks}
+    return {
+        "curve": (100 * at).map("{:.3f}".format),
+        "trained": means_only(trained, "ECE, %"),
+        "networks": networks,
+    }
 
 
 def _compared(of: pd.DataFrame) -> dict[str, str]:

@@ -135,7 +135,7 @@ def tables(found: Frames) -> Tables:
         inside = found["means"][found["means"].calibrator.map(NAMES).eq(name)]
         rows[str(name)] = {
             "files": str(len(ece)),
-            "NLL lower / higher / undecided": " / ".join(
+            "NLL lower/higher/undecided": "/".join(
                 str(counts.get(side, 0)) for side in ("lower", "higher", "undecided")
             ),
             "NLL, %": f"{nll.change.median():+z.1f}",

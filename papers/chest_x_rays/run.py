@@ -35,8 +35,6 @@ LOSSES = {
     "focal(gamma=3)": "focal, γ = 3",
     "focal-calibration(gamma=3, calibration_weight=0.5)": "FCL, γ = 3, λ = 0.5",
 }
-PRINTED = {"bce": "CheXNet, printed", "focal-calibration": "FCL, printed"}
-"""Methods of table 9 of the paper on focal calibration loss."""
 
 
 def keep(result: RunResult) -> dict[str, Any]:
@@ -125,7 +123,7 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """What a repair does to each network, and each label beside the printed numbers."""
+    """What a repair does to each network, and means over the labels beside the printed ones."""
     means = _means(found["labels"])
     wide = found["judged"].set_index(["loss", "stage"])[["ece", "nll", "auroc"]].map(_cell).unstack("stage")
     short = pd.DataFrame(
@@ -138,34 +136,11 @@ def tables(found: Frames) -> Tables:
         }
     )
     short.loc["public predictions, mean"] = [means["before"], means["after"], "–", "–", means["auroc"]]
-    return {"short": short.rename_axis("network"), "labels": _labels(found["labels"], means)}
-
-
-def _labels(labels: pd.DataFrame, means: Mapping[str, str]) -> pd.DataFrame:
-    printed = {
-        (fact.method, fact.metric): fact.value
-        for fact in facts("focal-calibration-loss-2025")
-        if fact.table == "9"
+    printed = [fact.value for fact in facts("focal-calibration-loss-2025") if fact.table == "9"]
+    return {
+        "short": short.rename_axis("network"),
+        "means": pd.DataFrame({"mean": [*means.values(), *printed]}),
     }
-    names = labels.label.str.replace(" ", "-")
-    found = {
-        title: [printed.get((method, f"AUROC(class={name})"), "–") for name in names]
-        for method, title in PRINTED.items()
-    }
-    table = pd.DataFrame(
-        {
-            **found,
-            "AUROC": labels.auroc.map(_cell),
-            "positives": (labels.positives / labels.num).map("{:.3f}".format),
-            "mean probability": labels["mean"].map("{:.3f}".format),
-            "ECE, as it comes": labels.before.map(_cell),
-            "ECE, Platt scaling": labels.after.map(_cell),
-        }
-    ).set_axis(labels.label)
-    ours = [means[name] for name in ("auroc", "positives", "mean", "before", "after")]
-    table.loc["mean"] = [*(printed[method, "AUROC(average)"] for method in PRINTED), *ours]
-    table.loc["mean ECE, printed"] = [*(printed[method, "ECE"] for method in PRINTED), *["–"] * len(ours)]
-    return table
 
 
 def _means(labels: pd.DataFrame) -> dict[str, str]:

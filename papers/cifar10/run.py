@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from calibrant.predictions import load_predictions
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.sweep.tasks.task import RunResult
-from papers.analysis import Frames, Tables, beside, flat_runs, ordered, pivot, relative
+from papers.analysis import Frames, Tables, beside, flat_runs, means_only, ordered, pivot, relative
 from papers.gammas.run import CLOSEST, OBJECTIVES, SEPARATED, fits_of, sides
 from papers.loss_rows import called, gamma_3, on_grid, scheduled
 from papers.shift.measure import by_severity
@@ -179,26 +179,13 @@ def _maps(fits: pd.DataFrame, sides: pd.DataFrame) -> pd.DataFrame:
 
 
 def tables(of: Frames) -> Tables:
-    """What either reduction leaves, and AUROCs of foreign images."""
-    foreign = of["foreign"].query("way in ['sum', 'mean']")
-    return {
-        "short": pd.concat([_short(of, way) for way in ("sum", "mean")], axis=1, keys=["sum:", "mean:"]),
-        "foreign": pivot(foreign, ["way", "loss"], ["set", "stage"], "value", digits=1),
-    }
-
-
-def _short(of: Frames, way: str) -> pd.DataFrame:
-    """ECE as trained, likeliest temperature, and ECE with the temperature that it chose, of twelve losses."""
-    ece, fits = (part[(part.way == way) & ~part.loss.isin(LEFT_OUT)] for part in (of["errors"], of["fits"]))
-    stages = pivot(ece[ece.metric == "ECE"], ["loss"], ["stage"], "value")
-    found = {
-        "ECE as trained": stages["as trained"],
-        "T": pivot(fits, ["loss"], [], "T", scale=1)["T"],
-        "ECE with T": stages["with T"],
-    }
-    return pd.DataFrame(found).reindex(
-        [loss for loss in LOSSES.values() if loss not in LEFT_OUT], fill_value="–"
-    )
+    """ECE as trained, and with the temperature that it chose, of twelve losses with either reduction."""
+    ways = {"sum": "sum:", "mean": "mean:"}
+    ece = of["errors"].query("metric == 'ECE' and stage in ['as trained', 'with T']")
+    ece = ece[~ece.loss.isin(LEFT_OUT)]
+    wide = pivot(ordered(ece, "way", ways), ["loss"], ["way", "stage"], "value")
+    order = [loss for loss in LOSSES.values() if loss not in LEFT_OUT]
+    return {"short": means_only(wide, ("sum:", "as trained")).loc[order]}
 
 
 def figure(of: Frames) -> Figure:

@@ -71,7 +71,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
         "changes": changes,
         "mean_changes": with_error(_means(changes), MEAN_MISSED),
         "streams": with_error(streams, monitored["false_alarms"]),
-        "delays": pd.DataFrame(monitored["changed"]),
     }
 
 
@@ -139,42 +138,26 @@ def shown(frame: pd.DataFrame, column: str = "value") -> list[str]:
 
 
 def tables(found: Frames) -> Tables:
-    """Errors, delays, and false alarms of the monitor."""
+    """Errors, and false alarms of the monitor."""
     return {
         "short": _short(found),
-        "delays": _delays(found["delays"]),
         "monitor": found["streams"][["alarm", "value"]].round(3).set_index("alarm"),
     }
 
 
 def _short(found: Frames) -> pd.DataFrame:
     """Coverage and false alarms of each error."""
-    cells, alarms = found["cells"].groupby("error"), found["alarms"].groupby("who")
+    cells = found["cells"].groupby("error")
     centred = _pooled(found["cells"], "error", value="centred", sets="centred_sets")
     columns = {
         "lowest cell": cells.covered.min().where(cells.sets.min() >= FEWEST),
         "false alarms": found["mean_alarms"].set_index("who").value,
-        "highest cell": alarms.value.max().where(alarms.sets.min() >= FEWEST),
         "of differences": found["mean_changes"].set_index("error").covered,
         "of the bootstrap": centred.set_index("error").value,
     }
     table = pd.DataFrame(columns).reindex(found["means"].error).map("{:.3f}".format).replace("nan", "–")
     table.insert(0, "coverage", shown(found["means"], "covered"))
     return table
-
-
-def _delays(delays: pd.DataFrame) -> pd.DataFrame:
-    """Samples until half of the streams raise an alarm, beside a test that knows what changes and when."""
-    low, high = delays.median_interval.str[0], delays.median_interval.str[1]
-    return pd.DataFrame(
-        {
-            "true log-odds": delays.change,
-            "changed at look": delays["at"].map("{:,}".format),
-            "delay": [f"{d} ({a} to {b})" for d, a, b in zip(delays.median_delay, low, high, strict=True)],
-            "told test": delays.fixed_test.map("{:.0f}".format),
-            "ratio": (delays.median_delay / delays.fixed_test).map("{:.1f}".format),
-        }
-    ).set_index(["true log-odds", "changed at look"])
 
 
 def packaged(results: Mapping[str, Any]) -> dict[Path, Any]:

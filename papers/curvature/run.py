@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import GREY
 from calibrant_lab.reports.curvature import scatter
-from papers.analysis import Frames, Tables, beside, flat_runs, ordered, pivot
+from papers.analysis import Frames, Tables, beside, flat_runs, means_only, ordered, pivot
 from papers.curvature.measure import ARMS
 
 DIGITS = 4
@@ -109,7 +109,7 @@ def tables(found: Frames) -> Tables:
     parts = [pivot(rows, ["setting", "arm"], [], name, **(form if "," in name else {})) for name in heads]
     titles = {"ece": "ECE %", "ece_after": "ECE % after T"}
     return {
-        "short": pd.concat(parts, axis=1).rename(columns=titles),
+        "short": means_only(pd.concat(parts, axis=1).rename(columns=titles), "ECE %"),
         "error": pivot(found["runs"], ["arm"], ["setting"], "error"),
     }
 

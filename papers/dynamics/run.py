@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from calibrant_lab.reports.dynamics import NORM, draw_courses
 from calibrant_lab.sweep.tasks.task import RunResult
-from papers.analysis import Frames, Tables, beside, flat_runs, ordered, pivot, relative
+from papers.analysis import Frames, Tables, beside, flat_runs, means_only, ordered, pivot, relative
 from papers.loss_rows import called
 
 CE = "cross-entropy"
@@ -123,13 +123,13 @@ def tables(of: Frames) -> Tables:
     parts = (
         ({"nll_incorrect, rise": "NLL, wrong: rise"}, nats),
         ({"ece, rise": "ECE: rise", "ece": "ECE"}, {}),
-        ({"entropy_incorrect": "entropy, wrong", BEFORE: BEFORE, END: END}, nats),
+        ({END: END}, nats),
     )
     columns = [
         pivot(ordered(found, "what", names), ["way", "loss"], ["what"], "value", **form)
         for names, form in parts
     ]
-    return {"short": pd.concat(columns, axis=1)}
+    return {"short": means_only(pd.concat(columns, axis=1), "NLL, wrong: rise")}
 
 
 def figure(of: Frames) -> Figure:

@@ -133,7 +133,7 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 def tables(of: Frames) -> Tables:
     """Error, NLL and ECE of single networks and of their mean."""
-    arms = of["arms"].copy()
+    arms = of["arms"].query("repair != 'focal temperature' and loss != 'FLSD-53'").copy()
     for name, (scale, digits) in FORMS.items():
         arms[name] = [f"{scale * value:.{digits}f}" for value in arms[name]]
     return {"short": arms.set_index(list(KEY))[list(MEASURES)]}

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from calibrant.reports.figures import series
 from calibrant_lab.sweep.kept_runs import shortened
 from calibrant_lab.sweep.tasks.task import RunResult
-from papers.analysis import Frames, Tables, flat_runs, mean_ci, pivot
+from papers.analysis import Frames, Tables, flat_runs, mean_ci, means_only, pivot
 
 DIGITS = 6
 GAMMAS, WEIGHTS = (0, 1, 2, 3, 5), (0.0, 0.5, 1.0, 2.0)
@@ -107,7 +107,8 @@ def tables(of: Frames) -> Tables:
     errors = errors.query("metric == 'ECE' and stage == 'as trained'")
     ece = pivot(errors, ["γ"], ["weight"], "value").drop(columns="λ = 0.5, L1")
     temperature = pivot(runs, ["γ"], ["weight"], "temperature", scale=1)[["λ = 0", "λ = 0.5"]]
-    return {"short": ece.rename(columns="ECE, {}".format).join(temperature.rename(columns="T, {}".format))}
+    whole = ece.rename(columns="ECE, {}".format).join(temperature.rename(columns="T, {}".format))
+    return {"short": means_only(whole, "ECE, λ = 0.5")}
 
 
 def figure(of: Frames) -> Figure:

@@ -24,7 +24,7 @@ from calibrant.evaluation.fitting.templates import Labelled
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports.figures.drawing import GREY, series
 from calibrant_lab.sweep.tasks.task import RunResult
-from papers.analysis import Frames, Tables, beside, flat_runs, ordered, pivot, reaching
+from papers.analysis import Frames, Tables, beside, flat_runs, means_only, ordered, pivot, reaching
 from papers.loss_rows import called
 
 OBJECTIVES = ("nll", "adaptive_ece")
@@ -179,7 +179,7 @@ def tables(found: Frames) -> Tables:
         own = pivot(after[after.by == name], ["loss"], ["method"], name, **(number if name == "nll" else {}))
         short = short.join(own[list(titles)].set_axis(list(titles.values()), axis=1))
     return {
-        "short": short,
+        "short": means_only(short, "adaptive ECE %, T"),
         "gains": pivot(found["gains"], ["criterion"], [], "value", digits=1),
         "T, new": pivot(found["sides"], ["images", "loss"], [], "temperature, new", **number),
     }

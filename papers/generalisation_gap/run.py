@@ -18,7 +18,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import GREY, series
-from papers.analysis import Frames, Tables, beside, flat_runs, mean_ci, ordered, pivot, reaching
+from papers.analysis import Frames, Tables, beside, flat_runs, mean_ci, means_only, ordered, pivot, reaching
 from papers.generalisation_gap.measure import GAMMAS, QUANTITIES
 
 CE = "cross-entropy"
@@ -76,7 +76,8 @@ def tables(found: Frames) -> Tables:
     proper = pivot(rows[rows.loss == CE], ["features"], [], "test_temperature", **number)
     over = pivot(rows[rows.loss.isin([CE, "γ = 1", "γ = 3"])], ["features"], ["loss"], "test_overconfidence")
     exponent = pivot(exponents, ["features"], [], "value", **number).set_axis(["γ that needs no T"], axis=1)
-    return {"short": proper.set_axis(["T of cross-entropy"], axis=1).join([over, exponent])}
+    whole = proper.set_axis(["T of cross-entropy"], axis=1).join([over, exponent])
+    return {"short": means_only(whole, "T of cross-entropy")}
 
 
 def figure(found: Frames) -> Figure:

@@ -31,7 +31,7 @@ ARMS = {
     "temperature-people": "temperature, fitted to people",
     "focal-temperature-people": "focal temperature, fitted to people",
 }
-COLUMNS = (("ECE", "ece", 100, 2), ("log loss", "nll", 1, 4), ("distance", "distance", 1, 4))
+COLUMNS = (("ECE", "ece", 100, 2), ("log loss", "nll", 1, 4))
 """Of each network: title, name, scale and digits."""
 
 

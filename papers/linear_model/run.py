@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import GREY, series
-from papers.analysis import Frames, Tables, flat_runs, ordered, pivot
+from papers.analysis import Frames, Tables, flat_runs, means_only, ordered, pivot
 from papers.linear_model.measure import GAMMAS
 
 LOSSES = {gamma: f"focal, γ = {gamma:g}" if gamma else "cross-entropy" for gamma in GAMMAS}
@@ -50,7 +50,8 @@ def tables(found: Frames) -> Tables:
         "mistakes_confidence": "of mistakes %",
         "mistakes_truth": "true there %",
     }
-    return {"short": pivot(ordered(found["models"], "metric", titles), ["loss"], ["metric"], "value")}
+    wide = pivot(ordered(found["models"], "metric", titles), ["loss"], ["metric"], "value")
+    return {"short": means_only(wide, "ECE %")}
 
 
 def figure(found: Frames) -> Figure:

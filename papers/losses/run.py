@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.sweep.tasks.task import RunResult
-from papers.analysis import Frames, Tables, draw_means, flat_runs, pivot, relative
+from papers.analysis import Frames, Tables, draw_means, flat_runs, means_only, pivot, relative
 from papers.loss_rows import called, gamma_3, on_grid, scheduled
 from papers.losses.measure import stages_of
 
@@ -106,7 +106,8 @@ def tables(found: Frames) -> Tables:
         ("long-tailed", "temperature", "ece"): "long-tailed: ECE % with T",
     }
     wide = pivot(found["errors"], ["loss"], ["images", "stage", "metric"], "value")
-    return {"short": wide.loc[list(SHORT), list(heads)].set_axis(list(heads.values()), axis=1)}
+    short = wide.loc[list(SHORT), list(heads)].set_axis(list(heads.values()), axis=1)
+    return {"short": means_only(short, "ECE %")}
 
 
 def figure(found: Frames) -> Figure:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from calibrant.theory import closest_temperature
-from papers.analysis import Frames, Tables, beside, ordered, pivot, relative
+from papers.analysis import Frames, Tables, beside, means_only, ordered, pivot, relative
 from papers.many_classes.measure import CLASSES, GAMMA, LOSSES, OWN
 from papers.many_classes.measure import measure as measure
 
@@ -62,27 +62,17 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(of: Frames) -> Tables:
-    """Errors before and after calibrators, and what the two theorems say of each head and of focal loss's."""
-    errors, rows = of["errors"].query("stage != 'with T by ECE'"), ["way", "loss"]
-    heads = of["heads"].melt([*rows, "seed"], ["T", "error", "lowered", "further", "focal", "fcl"], "what")
+    """Errors before and after T, and the images whose top probability the map lowers or raises."""
+    rows = ["way", "loss"]
+    errors = of["errors"].query("stage in ['as trained', 'with T'] and way != 'ImageNet'")
+    errors = errors[errors.metric.isin(["error", "ECE"]) & errors.loss.ne("FLSD-53")]
+    wide = pivot(errors, rows, ["metric", "stage"], "value").drop(columns=[("error", "with T")])
+    short = wide.set_axis(["error", "ECE as trained", "ECE with T"], axis=1)
+    fitted = pivot(of["heads"], rows, [], "T", scale=1)
     parts = of["parts"][of["parts"].loss == FOCAL].melt(["way", "part", "seed"], list(PARTS), "what")
-
-    def wide(metric: str, **form: Any) -> pd.DataFrame:
-        return pivot(errors[errors.metric == metric], rows, ["metric", "stage"], "value", **form)
-
-    def named(titles: Mapping[str, str], **form: Any) -> pd.DataFrame:
-        return pivot(ordered(heads, "what", titles), rows, ["what"], "value", **form)
-
-    error = wide("error").iloc[:, :1].set_axis(["error"], axis=1)
-    theorems = {"lowered": "top lowered", "further": "FCL further"}
-    distances = {"focal": "focal loss off by", "fcl": "FCL off by"}
     return {
-        "short": pd.concat(
-            [named({"error": "training error"}), error, wide("ECE"), named({"T": "T"}, scale=1)], axis=1
-        ).fillna("–"),
-        "others": pd.concat(
-            [wide("NLL", digits=3, scale=1), wide("classwise ECE", digits=3), wide("smCE")], axis=1
+        "short": means_only(short.join(fitted), "ECE as trained"),
+        "parts": means_only(
+            pivot(ordered(parts, "what", PARTS), ["way", "part"], ["what"], "value", digits=1), "accuracy"
         ),
-        "theorems": pd.concat([named(theorems, digits=1), named(distances)], axis=1),
-        "parts": pivot(ordered(parts, "what", PARTS), ["way", "part"], ["what"], "value", digits=1),
     }

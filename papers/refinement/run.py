@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from calibrant.reports.figures import GREY
 from calibrant_lab.reports.dynamics import draw_course
 from calibrant_lab.sweep.tasks.task import RunResult
-from papers.analysis import Frames, Tables, beside, flat_runs, ordered, pivot
+from papers.analysis import Frames, Tables, beside, flat_runs, means_only, ordered, pivot
 from papers.loss_rows import called
 
 LOSSES = called("cross-entropy", "focal, γ = 3", "FLSD-53")
@@ -80,12 +80,11 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(of: Frames) -> Tables:
-    """Epoch, error, and NLL and ECE before and after a temperature, by loss and way."""
+    """Epoch, error, and NLL before and after a temperature, by loss and way."""
     parts = (
         (["epoch"], {"digits": 1, "scale": 1}),
         (["error"], {}),
         (["NLL", "NLL with T"], {"digits": 3, "scale": 1}),
-        (["ECE with T"], {}),
     )
     columns = [
         pivot(
@@ -97,11 +96,7 @@ def tables(of: Frames) -> Tables:
         )
         for names, form in parts
     ]
-    rise = of["rise"].assign(by=of["rise"].by.map({"by NLL": "NLL", "by NLL after T": "NLL after T"}))
-    return {
-        "short": pd.concat(columns, axis=1),
-        "rise": pivot(rise, ["loss"], ["by"], "value", digits=4, scale=1, signed=True),
-    }
+    return {"short": means_only(pd.concat(columns, axis=1), "error")}
 
 
 def figure(of: Frames) -> Figure:

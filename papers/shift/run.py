@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
 from calibrant_lab.sweep.tasks.task import RunResult
-from papers.analysis import Frames, Tables, beside, flat_runs, mean_ci, ordered, pivot
+from papers.analysis import Frames, Tables, beside, flat_runs, mean_ci, means_only, ordered, pivot
 from papers.loss_rows import called
 from papers.shift.measure import SEVERITIES, STAGES, by_severity
 
@@ -78,16 +78,11 @@ def _above_clean(found: Frames) -> pd.DataFrame:
 
 
 def tables(found: Frames) -> Tables:
-    """ECE by loss and stage, and AUROCs of foreign images."""
+    """ECE by loss and stage."""
     judged = found["judged"].query("place in ['clean', 'severity 5']")
-    judged, foreign = (
-        ordered(frame, "stage", {"as-trained": "as trained,", "temperature": "with T,"})
-        for frame in (judged, found["foreign"])
-    )
-    return {
-        "short": pivot(judged, ["loss"], ["stage", "place"], "ece"),
-        "foreign by entropy": pivot(foreign, ["loss"], ["set", "stage"], "entropy", digits=1),
-    }
+    judged = ordered(judged, "stage", {"as-trained": "as trained,", "temperature": "with T,"})
+    wide = pivot(judged, ["loss"], ["stage", "place"], "ece")
+    return {"short": means_only(wide, ("with T,", "severity 5"))}
 
 
 def figure(found: Frames) -> Figure:

@@ -31,7 +31,7 @@ from calibrant_lab.training.neutral import (
     top_event,
     with_neutral,
 )
-from papers.analysis import Frames, Tables, flat_runs, mean_ci, pivot, relative
+from papers.analysis import Frames, Tables, flat_runs, mean_ci, means_only, pivot, relative
 from papers.loss_rows import called, frames_of, gamma_3, printed, scheduled
 
 STRUCK: Convention = "struck"
@@ -195,8 +195,9 @@ def tables(found: Frames) -> Tables:
     }
     ratios = pivot(found["ratios"], ["gamma"], ["when"], "ratio", scale=1)
     predicted = found["ratios"].groupby("gamma").predicted.first().map("{:.2f}".format)
+    named = [name for name in struck.index if name in theirs.index]
     return {
-        "short": pd.DataFrame(short).loc[[name for name in struck.index if name in theirs.index]],
+        "short": means_only(pd.DataFrame(short).loc[named], "as trained"),
         "ratios": ratios.assign(predicted=predicted),
         "means": pivot(found["means"], ["convention"], ["stage"], "ece"),
     }

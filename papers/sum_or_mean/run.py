@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.sweep.tasks.task import RunResult
-from papers.analysis import Frames, Tables, draw_means, flat_runs, ordered, pivot
+from papers.analysis import Frames, Tables, draw_means, flat_runs, means_only, ordered, pivot
 from papers.losses import run as losses
 from papers.losses.measure import stages_of
 
@@ -69,7 +69,8 @@ def tables(found: Frames) -> Tables:
         pivot(fitted, ["way"], ["loss"], "T", digits=3, scale=1),
         pivot(errors.query("stage == 'before' and metric == 'ece'"), ["way"], ["loss"], "value"),
     ]
-    return {"short": pd.concat(short, axis=1, keys=["T,", "ECE %,"])}
+    whole = pd.concat(short, axis=1, keys=["T,", "ECE %,"])
+    return {"short": means_only(whole, ("ECE %,", "focal, γ = 3"))}
 
 
 def figure(found: Frames) -> Figure:

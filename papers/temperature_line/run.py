@@ -17,7 +17,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION, series
-from papers.analysis import Frames, Tables, flat_runs, pivot, reaching
+from papers.analysis import Frames, Tables, flat_runs, means_only, pivot, reaching
 from papers.temperature_line.measure import GAMMAS, LOSSES, WORLDS
 
 DIGITS = 8
@@ -112,7 +112,8 @@ def tables(found: Frames) -> Tables:
     columns = [
         pivot(units[units.quantity == name], ["group"], [], "value", **form) for name, form in heads.values()
     ]
-    return {"short": pd.concat(columns, axis=1).set_axis(list(heads), axis=1)}
+    whole = pd.concat(columns, axis=1).set_axis(list(heads), axis=1)
+    return {"short": means_only(whole, "γ gains", "line loses")}
 
 
 def figure(found: Frames) -> Figure:

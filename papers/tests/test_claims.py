@@ -12,7 +12,7 @@ from papers import every_claim, studies
 from papers.analysis import HERE, TAGS, content, read_claims
 
 ROOT = HERE.parent
-MOST_WORDS, MOST_IN_CELL, MOST_IN_CLAIM = 2500, 30, 15
+MOST_WORDS, MOST_IN_ITEM, MOST_IN_CLAIM = 2200, 30, 15
 VERDICTS = {"Confirmed", "Contradicted", "Only in some settings", "Inconclusive", "Not testable here"}
 OF_PROOFS = {"holds", "false", "with a condition", "answered"}
 
@@ -32,14 +32,17 @@ def words(text: str) -> list[str]:
     return [word for word in seen.split() if re.search(r"[^\W\d_]", word)]
 
 
-def cells() -> list[list[str]]:
-    """The rows of the tables of the page."""
-    lines = re.findall(r"^\| (.*) \|$", page(), flags=re.MULTILINE)
-    return [[cell.strip() for cell in line.split(" | ")] for line in lines if not set(line) <= set("-: |")]
+def items() -> list[tuple[str, str]]:
+    """The items of the page's lists, each with the heading above it."""
+    found, heading = [], ""
+    for line in page().splitlines():
+        heading = line.strip("*") if line.startswith("**") else heading
+        found += [(heading, line[2:])] if line.startswith("- ") else []
+    return found
 
 
-def proofs() -> list[list[str]]:
-    return [row for row in cells() if row[-1].startswith("`")]
+def proofs() -> list[tuple[str, str]]:
+    return [(heading, item) for heading, item in items() if heading.startswith("Proofs")]
 
 
 def test_page_is_that_of_the_studies() -> None:
@@ -61,23 +64,25 @@ def test_every_test_is_downloaded(tmp_path) -> None:
 
 def test_page_is_short() -> None:
     assert len(words(page())) <= MOST_WORDS
-    for row in cells():
-        for cell in row:
-            assert len(words(cell)) <= MOST_IN_CELL, cell
+    cells = re.findall(r"(?<=\| ).*?(?= \|)", page())
+    for text in (*cells, *(item for heading, item in items() if heading)):
+        assert len(words(text)) <= MOST_IN_ITEM, text
 
 
 def test_verdicts_are_five_words() -> None:
-    found = [row[4].strip("*") for row in cells() if row[0] != "claim" and not row[-1].startswith("`")]
-    assert len(found) > 40
-    assert {each.partition(":")[0].strip("*") for each in found} <= VERDICTS
+    found = [heading for heading, _ in items() if heading and not heading.startswith("Proofs")]
+    found += re.findall(r"\| \*\*([\w ]+)\*\*[^|]* \|$", page(), flags=re.MULTILINE)
+    assert len(found) > 70
+    assert set(found) <= VERDICTS
 
 
 def test_proofs_have_a_verdict_and_a_test() -> None:
     assert len(proofs()) > 25
-    for claim, _, verdict, _, check in proofs():
-        assert verdict in OF_PROOFS, claim
+    for heading, proof in proofs():
+        assert heading.removeprefix("Proofs: ") in OF_PROOFS, proof
+        claim, _, check = re.fullmatch(r"(.+?) \(([^()]*)\): .+ `(.+)`", proof).groups()
         assert len(words(claim)) <= MOST_IN_CLAIM
-        path, _, name = check.strip("`").partition("::")
+        path, _, name = check.partition("::")
         tree = ast.parse((ROOT / "tests" / path).read_text(encoding="utf-8"))
         assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, check
 

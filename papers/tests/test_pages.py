@@ -11,7 +11,7 @@ import pytest
 from papers import studies
 from papers.analysis import CODE, HERE, SLOT, Frames, content, judge, read_claims, strange_numbers, verdicts
 
-MOST_WORDS = 600
+MOST_WORDS, MOST_SHOWN = 400, 800  # of prose; with tables, without folded text
 each_study = pytest.mark.parametrize("name", studies.names())
 
 
@@ -57,6 +57,7 @@ def test_page_is_short_and_has_its_parts(name) -> None:
         assert "**How it differs from the paper" in page
     prose = CODE.sub("", SLOT.sub("", page))
     assert len(prose.split()) <= MOST_WORDS
+    assert len(CODE.sub("", page).split()) <= MOST_SHOWN
     for sentence in re.split(r"(?<=[.?!])\s", prose):
         assert len(re.findall(r"\d+\.\d+", sentence)) <= 4, sentence
 

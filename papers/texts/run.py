@@ -17,7 +17,7 @@ from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.sweep.tasks.task import RunResult
-from papers.analysis import Frames, Tables, flat_runs, pivot, relative
+from papers.analysis import Frames, Tables, flat_runs, means_only, pivot, relative
 from papers.loss_rows import called, frames_of, gamma_3, printed, scheduled
 from papers.losses.measure import BY_ADAPTIVE_ECE, BY_ECE, CALIBRATED, measured
 
@@ -112,9 +112,10 @@ def tables(found: Frames) -> Tables:
         short = ours.assign(paper=printed(*paper)["ECE pre"])
         parts[f"{data},"] = short[["as trained", "paper", "with T"]]
     short = pd.concat(parts, axis=1).reindex(list(LOSSES.values())).fillna("–").rename_axis("loss")
+    short = short.drop(index=list(HIDDEN), columns=[("AG News,", "with T")])
     fitted = found["fitted"].melt(KEYS, ["temperature", "last"], "of")
     return {
-        "short": short.drop(index=list(HIDDEN)),
+        "short": means_only(short, *((f"{data},", "as trained") for data in ROWS)),
         "ece": pivot(found["judged"], ["data", "loss"], ["stage"], "ece"),
         "T": pivot(fitted, ["data", "loss"], ["of"], "value", scale=1),
     }

@@ -1,7 +1,5 @@
 """Tensors from whatever the caller has."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

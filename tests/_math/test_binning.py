@@ -1,7 +1,5 @@
 """Where bins begin and end, and what falls into them."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

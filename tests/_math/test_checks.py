@@ -1,7 +1,5 @@
 """What scores, labels and weights must satisfy, and what the messages say."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

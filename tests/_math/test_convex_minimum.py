@@ -1,7 +1,5 @@
 """Convex functions of one number."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

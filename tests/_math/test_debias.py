@@ -1,7 +1,5 @@
 """Sums over pairs against loops over pairs, and what is independent of them."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise, permutations
 

@@ -1,7 +1,5 @@
 """The model of the processor is told where the system tells it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The focal calibration map: reference values, laws, saturation, derivatives."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

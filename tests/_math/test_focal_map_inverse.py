@@ -1,7 +1,5 @@
 """The inverse focal map: reference values, round trips, saturation, derivatives of the implicit function."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the focal map and its inverse share: saturation, dtypes, derivatives, refused exponents."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Isotonic regression against scikit-learn, the min-max formula and other proper scores."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compiled functions where nothing can be written."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The smoothed error against image sums on fine grids, closed forms and the laws of the heat kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

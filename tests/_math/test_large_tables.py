@@ -1,7 +1,5 @@
 """The compiled loops over large tables give what torch gives."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The log loss that a Lipschitz change of the log-odds can gain."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

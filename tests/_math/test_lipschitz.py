@@ -1,7 +1,5 @@
 """The Lipschitz programme against linear programming, closed forms, its own dual and finite differences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

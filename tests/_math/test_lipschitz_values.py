@@ -1,7 +1,5 @@
 """Many Lipschitz programmes at once: the values of the certified solver."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

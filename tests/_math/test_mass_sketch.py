@@ -1,7 +1,5 @@
 """How far bins of equal mass from a histogram may be off: its formula, cell by cell."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

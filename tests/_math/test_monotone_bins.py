@@ -1,7 +1,5 @@
 """The most bins with ascending outcomes, against every bin in fractions."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Newton's method with halved steps."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

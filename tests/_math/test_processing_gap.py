@@ -1,7 +1,5 @@
 """The post-processing gap against bounded least squares, closed forms, its own dual and the smooth error."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

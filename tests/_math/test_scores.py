@@ -1,7 +1,5 @@
 """Per-sample scores in closed form, for classes, events and several labels."""
 
-from __future__ import annotations
-
 import torch
 
 from calibrant._math.scores import (

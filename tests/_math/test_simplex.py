@@ -1,7 +1,5 @@
 """Log-softmax, log(1 - softmax) and log(1 - exp): digits kept where a network is sure of itself."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sums over the bins of very many classes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """One-hot labels are classes; logits that look like probabilities get a warning at every door."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The text form of calls: what is read, what is refused, what is suggested."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """How many threads torch takes."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What the largest logits of a row say of the whole row."""
 
-from __future__ import annotations
-
 import math
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """Log-odds of the true class, and focal loss as a function of them."""
 
-from __future__ import annotations
-
 import mpmath
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Hands the roster of calibrators, each with the kinds of predictions it is for, to the tests that ask."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Calibrators put into the weights of a layer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

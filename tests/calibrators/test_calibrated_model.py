@@ -1,7 +1,5 @@
 """A model and its calibrator as one module: what it returns, how it is kept, and how it is exported."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Confidences of detections calibrated together with where the box is, against netcal."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Calibrators as files: what is refused, in one sentence, and that nothing is half-written."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A temperature that depends on covariates, of rows and of images."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Calibrators as modules: types, devices, gradients, copies, and what may be passed to them."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import re

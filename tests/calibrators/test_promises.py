@@ -1,7 +1,5 @@
 """What every calibrator promises beyond the laws: coarse ones mend too, faults and hard data are told."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

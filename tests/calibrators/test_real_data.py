@@ -1,7 +1,5 @@
 """Calibrators on the logits and probabilities of public networks."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 from collections.abc import Callable

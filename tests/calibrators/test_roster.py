@@ -1,7 +1,5 @@
 """The roster and the folder of methods name the same calibrators."""
 
-from __future__ import annotations
-
 import pkgutil
 from importlib import import_module
 

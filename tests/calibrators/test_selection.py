@@ -1,7 +1,5 @@
 """Choosing a calibrator: by held-out proper losses, the simplest of those that are level, with the reason."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A calibrator of an event maps the two logits of a network, too."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

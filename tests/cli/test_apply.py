@@ -1,7 +1,5 @@
 """``calibrant apply``: data that changed, scores without a scale, and files that are calibrated already."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

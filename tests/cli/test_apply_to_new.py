@@ -1,7 +1,5 @@
 """``calibrant apply`` on what is new: one sample, no labels, no patients; and the printed commands."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

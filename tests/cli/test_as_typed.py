@@ -1,7 +1,5 @@
 """The command line bears what people type."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

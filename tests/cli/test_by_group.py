@@ -1,7 +1,5 @@
 """``calibrant fit --by-group`` and ``calibrant apply`` of what it saved."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """``calibrant check`` as a pipeline meets it; samples in clusters, and quantities that are asked for."""
 
-from __future__ import annotations
-
 import json
 import re
 import xml.etree.ElementTree as ET

@@ -1,7 +1,5 @@
 """The main job by command line: evaluate, fit, apply, compare; and what happens to bad input."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

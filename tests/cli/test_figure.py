@@ -1,7 +1,5 @@
 """``calibrant figure``."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``--help``: short, grouped, with examples and one name for one idea; old names work and say so."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from typing import Any

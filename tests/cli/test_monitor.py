@@ -1,7 +1,5 @@
 """``calibrant monitor``: a table with times in, windows and an exit code out."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

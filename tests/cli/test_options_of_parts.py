@@ -1,7 +1,5 @@
 """Options on a table that is read part by part: heeded, refused, or all samples are held in memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow
 import pytest

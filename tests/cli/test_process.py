@@ -1,7 +1,5 @@
 """Every command once in a process of its own: that it starts, its exit code, and Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

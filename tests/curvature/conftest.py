@@ -1,7 +1,5 @@
 """A tiny network whose Hessian can be written down whole."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Products with the Hessian and the Gauss-Newton matrix."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -11,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.functional import hessian, jacobian
 
 from calibrant._math.errors import InputError
-from calibrant.curvature import GaussNewtonOperator, HessianOperator
+from calibrant.curvature import GaussNewtonOperator, HessianOperator, operators
 from calibrant.losses import BrierLoss, DualFocalLoss, FocalCalibrationLoss, FocalLoss, SampleFocalLoss
 
 LOSSES = {
@@ -74,17 +72,21 @@ def test_stored_products(stored, tiny, batches) -> None:
         assert float(values[0]) == pytest.approx(result["lambda_min_exact"], rel=1e-10)
 
 
-def test_one_batch_is_kept_and_still_right(tiny, samples) -> None:
+@pytest.mark.parametrize(("memory", "graphs"), [(2**21, 1), (1, 2)])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_small_batches_are_kept_and_still_right(memory, graphs, parts, tiny, samples, monkeypatch) -> None:
+    monkeypatch.setattr(operators, "_MOST_NUMBERS", memory)
     calls = []
 
     def loss(logits: Tensor, labels: Tensor) -> Tensor:
         calls.append(1)
         return nn.functional.cross_entropy(logits, labels)
 
-    operator = HessianOperator(tiny, loss, [samples])
+    data = list(zip(*(each.tensor_split(parts) for each in samples), strict=True))
+    operator = HessianOperator(tiny, loss, data)
     vector = torch.linspace(-1, 1, operator.size, dtype=torch.float64)
     first, second = operator @ vector, operator @ vector
-    assert len(calls) == 1
+    assert len(calls) == (1 if parts == 1 else graphs * parts)
     assert torch.equal(first, second)
     torch.testing.assert_close(
         first, _dense(tiny, nn.CrossEntropyLoss(), samples) @ vector, rtol=1e-10, atol=1e-12

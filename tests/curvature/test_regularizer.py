@@ -1,7 +1,5 @@
 """Estimates of the trace: what they expect, and their gradients, against dense matrices."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

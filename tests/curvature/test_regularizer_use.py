@@ -1,7 +1,5 @@
 """The regularised loss in a training loop: what it leaves alone, what it refuses, when it penalises."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import io

@@ -1,7 +1,5 @@
 """Sharpness-aware minimisation against its formula, and against the optimiser alone."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 

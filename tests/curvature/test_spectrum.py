@@ -1,7 +1,5 @@
 """Eigenvalues, traces and densities against the dense matrix."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """XTrace against its definition, and its standard error against the truth."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

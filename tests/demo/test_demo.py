@@ -1,7 +1,5 @@
 """The demo, end to end, and the networks that it trains at once."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Predictions whose truth is known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What looks wrong with the data stands beside the verdict, and honest data raise no alarm."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Several models side by side."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

@@ -1,7 +1,5 @@
 """Confidences, and whether they were right: judged, repaired, and written back in their own form."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Segmentation judged image by image: the numbers of flattened positions, by whole images."""
 
-from __future__ import annotations
-
 import csv
 import json
 import pickle

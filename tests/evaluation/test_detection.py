@@ -1,7 +1,5 @@
 """The error of detections by confidence and place, against netcal and by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

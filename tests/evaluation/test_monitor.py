@@ -1,7 +1,5 @@
 """Monitoring: bets that pay one on average, alarms that come after a change and hardly ever without one."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An evaluation at a prompt, in a notebook, as a data frame, and its calibrators."""
 
-from __future__ import annotations
-
 import html
 import io
 import json

@@ -1,7 +1,5 @@
 """One number for one question: every door gives the same value, interval and p-value for the same file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Foreign samples against the test samples of an evaluation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The whole answer: values, honesty of the fit, reproducibility, every kind and the edges."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

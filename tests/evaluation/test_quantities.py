@@ -1,14 +1,10 @@
 """What is declared among the quantities is measured, shown, gated and offered everywhere."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import io
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -245,12 +241,6 @@ def test_the_better_way_is_that_of_better_predictions(kind, made) -> None:
             assert worst > form.sign * good.values[form.key], form.key
             seen += 1
     assert seen > 8
-
-
-def test_declarations_cost_nothing_to_import() -> None:
-    code = "import sys, calibrant.evaluation.quantities; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert not {"torch", "numpy", "numba", "scipy", "pydantic"} & set(loaded.split())
 
 
 # What each quantity that is asked for must equal: a function of ``probs`` and ``labels``.

@@ -1,7 +1,5 @@
 """Real predictions of public models: every file ends in a verdict, and the known ones in the known one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Two columns and one number per sample say the same, and are judged the same."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

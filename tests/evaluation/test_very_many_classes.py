@@ -1,7 +1,5 @@
 """Evaluations of more classes than a reader can look at."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """ONNX files: what onnxruntime makes of them, and what is refused."""
 
-from __future__ import annotations
-
 import functools
 import json
 import math

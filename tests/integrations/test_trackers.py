@@ -1,7 +1,5 @@
 """One call logs an evaluation to a tracker: to stand-ins, and to the real libraries that are installed."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

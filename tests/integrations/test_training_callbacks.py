@@ -1,7 +1,5 @@
 """Callbacks log calibration each epoch and keep the temperature: in stand-ins, and in the real libraries."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Hands the roster of losses to the tests that ask for a ``loss``, or for a ``class_loss``."""
 
-from __future__ import annotations
-
 import pytest
 
 from rosters_losses import LOSSES

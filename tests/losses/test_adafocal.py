@@ -1,7 +1,5 @@
 """AdaFocal's state: exponents and edges through twelve updates, switching, and saving."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What callers can get wrong, and the sentence they get."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Penalties of the whole batch: MMCE, MDCA and the smooth calibration error."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

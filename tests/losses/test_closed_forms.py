@@ -1,7 +1,5 @@
 """What a loss computes in closed form is what its plain form gives, also where there are many classes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor
@@ -37,8 +35,11 @@ def by_the_plain_form(loss: Loss, logits: Tensor, labels: Tensor, weight: Tensor
     return found[1], found[0]
 
 
-@pytest.mark.parametrize("scale", [0.1, 2.0, 20.0])
-@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "scale"),
+    [(torch.float64, 0.1), (torch.float64, 2.0), (torch.float32, 2.0), (torch.float32, 20.0)],
+    ids=str,
+)
 def test_as_the_plain_form(loss: Loss, dtype: torch.dtype, scale: float) -> None:
     logits, labels = problem(loss, dtype, scale)
     weight = torch.linspace(0.5, 2, 700, dtype=dtype)

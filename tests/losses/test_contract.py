@@ -1,7 +1,5 @@
 """Every law over the roster of losses; and whom a flag exempts from a law must break it."""
 
-from __future__ import annotations
-
 import pytest
 
 import laws_losses_arguments

@@ -1,7 +1,5 @@
 """Focal loss beyond the contract: its closed form at all sizes, and curvature where it is sure."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

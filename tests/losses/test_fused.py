@@ -3,8 +3,6 @@
 Skipped where Triton is not installed; the sentences that refuse are tested everywhere.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import types

@@ -1,7 +1,5 @@
 """Values and gradients of the authors' own code, and of references computed independently."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

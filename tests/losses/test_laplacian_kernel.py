@@ -1,7 +1,5 @@
 """Sums over pairs without the pairs."""
 
-from __future__ import annotations
-
 import torch
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Losses of the last layer in chunks: those of its logits, gradients too, in the memory of a chunk."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -46,8 +44,9 @@ def _both(loss: Any, layer: Any, labels: Tensor, **options: Any) -> tuple[Tensor
     return chunks, loss(functional.linear(hidden, weight, bias), labels, **plain)
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("reduction", "weighted"), [("mean", False), ("mean", True), ("sum", True), ("none", False)]
+)
 @pytest.mark.parametrize("entry", ROW_LOSSES, ids=lambda entry: entry.name)
 def test_it_is_the_loss_of_the_logits(entry, reduction, weighted, layer, labels) -> None:
     """Values and gradients of every loss with a value per row; with ignored rows and class weights."""

@@ -1,7 +1,5 @@
 """The exponent whose gradient equals cross-entropy's at a given probability."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath

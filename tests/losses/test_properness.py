@@ -1,7 +1,5 @@
 """Where the expected loss has its minimum: at the truth for proper losses, elsewhere as theory says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Nothing public escapes: every loss has its entry in the rosters, and every entry is public."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The schedule of exponents."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

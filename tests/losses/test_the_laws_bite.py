@@ -1,7 +1,5 @@
 """Faults planted in losses: every law catches at least one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Compiled and recorded losses, beyond the laws."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Hands the rosters of metrics and streaming classes to the tests that ask for one."""
 
-from __future__ import annotations
-
 import pytest
 
 from rosters import METRICS

@@ -1,7 +1,5 @@
 """What single metrics refuse, beyond what all of them do, and the sentence that says so."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The canonical error against densities of scipy, one pair at a time."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The limit laws of the largest excursion and of the range of a random walk."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Net benefit: by hand, by definition, and its interval."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Estimators of the binned error: against loops over the definitions, and their bias over many samples."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """The flexible calibration curve: against statsmodels, under transformations, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

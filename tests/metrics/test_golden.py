@@ -3,8 +3,6 @@
 The reference computes in float32, hence 2e-6 (its authors' own accuracy), not the float64 tolerance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The smoothed error and the smooth reliability curve as the caller sees them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

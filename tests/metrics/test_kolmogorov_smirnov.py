@@ -1,7 +1,5 @@
 """Kolmogorov-Smirnov and Kuiper statistics, and the honesty of their p-values."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every law of metrics catches a planted fault, and passes the sound metric on the same input."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """The numbers that the pages on moving from other libraries give, there (as those print them) and here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

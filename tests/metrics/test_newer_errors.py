@@ -1,7 +1,5 @@
 """Averaged two bins, decision loss and variational error: definitions, promises, planted errors."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

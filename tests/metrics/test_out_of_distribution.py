@@ -1,7 +1,5 @@
 """Scores of foreignness, and how well they tell two kinds of samples apart."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from decimal import Decimal, localcontext

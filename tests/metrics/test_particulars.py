@@ -1,7 +1,5 @@
 """What single metrics promise beyond the common laws, and faults of other packages that must not be ours."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

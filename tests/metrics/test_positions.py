@@ -1,7 +1,5 @@
 """Images: one channel is an event, and labels of the scores' shape are several labels with a warning."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Every real file with full scores gives the numbers that its README prints."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Against the definitions, written once more as plain loops over Python floats."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Parts of proper scores: they add up, and each is what its definition says."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Risk, coverage and the area between them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Calibration slope and intercept against an independent maximiser, and their intervals."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

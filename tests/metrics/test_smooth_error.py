@@ -1,7 +1,5 @@
 """The smooth calibration error and the post-processing gap as the caller sees them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Spiegelhalter's z."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

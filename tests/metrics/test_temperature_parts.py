@@ -1,7 +1,5 @@
 """Calibration and refinement by the best temperature."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What counts as the event: of classes the top label or each class, of several labels each label."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from functools import partial

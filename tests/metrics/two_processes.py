@@ -4,8 +4,6 @@ Prints, as JSON, the value of every streaming class over the streams of all proc
 that took.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """What several tests of predictions need."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

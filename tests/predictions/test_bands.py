@@ -1,7 +1,5 @@
 """Bands of numbers as groups."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

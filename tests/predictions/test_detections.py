@@ -1,7 +1,5 @@
 """COCO's files: which detections are right, worked out by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

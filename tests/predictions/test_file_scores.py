@@ -1,7 +1,5 @@
 """Scores that stay in their file are the scores that would be in memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

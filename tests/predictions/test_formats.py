@@ -1,7 +1,5 @@
 """What users have: the forms in which each kind of file may come."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Damaged files of every format are read as a strict reader reads them, or refused in one sentence."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A kind that is asked for, names that others give to columns and arrays, and what to do about rounding."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Odd inputs are noted, and their numbers left alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Segmentation: every position is a sample."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

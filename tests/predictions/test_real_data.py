@@ -1,7 +1,5 @@
 """Real files, read as they are; the numbers are those that their READMEs give."""
 
-from __future__ import annotations
-
 import pytest
 
 from calibrant._math.errors import InputError

@@ -1,7 +1,5 @@
 """Repaired tables keep what they held."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a table of predictions says about itself."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

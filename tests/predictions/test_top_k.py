@@ -1,7 +1,5 @@
 """Predictions of which only the largest logits of each sample are known, and their files."""
 
-from __future__ import annotations
-
 import json
 import re
 

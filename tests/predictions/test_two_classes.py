@@ -1,7 +1,5 @@
 """Two classes as one event."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Labels that are votes of several people: refused in one sentence, whose remedy is right."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

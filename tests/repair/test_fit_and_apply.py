@@ -1,7 +1,5 @@
 """``calibrant.fit`` and ``calibrant.apply`` do in Python what the commands do."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

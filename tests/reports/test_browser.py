@@ -1,7 +1,5 @@
 """The report as a browser lays it out."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,7 +1,5 @@
 """The commands that carry out a repair, and where they are shown."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

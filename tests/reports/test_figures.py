@@ -1,7 +1,5 @@
 """What the figures draw."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import matplotlib as mpl

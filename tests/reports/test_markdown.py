@@ -1,7 +1,5 @@
 """Summaries in Markdown: what the terminal's table shows, and nothing that a name could add."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """What a report says of an event that is rare."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

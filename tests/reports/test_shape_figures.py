@@ -1,7 +1,5 @@
 """What the figures without bins draw."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What the terminal shows, at every width, and what holds of the verdict, here and in the report."""
 
-from __future__ import annotations
-
 import dataclasses
 import html
 import io

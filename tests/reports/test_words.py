@@ -1,7 +1,5 @@
 """Names, judgements and numbers."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

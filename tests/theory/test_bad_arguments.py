@@ -1,7 +1,5 @@
 """What the functions of the theory refuse, and the sentence that says so."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

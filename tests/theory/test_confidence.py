@@ -1,7 +1,5 @@
 """When the focal map raises the top probability: the thresholds, and shares of samples."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Focal loss is a proper loss of the mapped probabilities."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

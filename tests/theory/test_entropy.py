@@ -1,7 +1,5 @@
 """Focal loss and entropy: bounds for every exponent, and where the minimiser is the less certain one."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Focal calibration loss: its minimiser and its map."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The public focal calibration map: shapes, types, what is refused."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

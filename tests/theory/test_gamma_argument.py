@@ -1,7 +1,5 @@
 """The exponent that every function of the theory takes."""
 
-from __future__ import annotations
-
 import inspect
 
 import numpy as np

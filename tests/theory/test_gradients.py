@@ -1,7 +1,5 @@
 """Focal loss's gradient factor: the published numbers, and automatic differentiation for the rest."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

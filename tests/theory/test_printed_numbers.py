@@ -1,7 +1,5 @@
 """Numbers and statements about the focal map that are printed elsewhere."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Properness, classification and convexity of losses for which the answer is known."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 

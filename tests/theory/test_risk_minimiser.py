@@ -1,7 +1,5 @@
 """Where a loss is smallest in expectation, against the focal map's inverse and closed forms."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable

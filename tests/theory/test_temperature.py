@@ -1,7 +1,5 @@
 """Bounds of the focal map by temperatures, and the closest temperature."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

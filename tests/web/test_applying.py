@@ -1,7 +1,5 @@
 """A calibrator applied to new predictions that are sent."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page in a headless Chromium: what a visitor does, and what they see."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

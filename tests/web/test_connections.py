@@ -1,7 +1,5 @@
 """What a visitor begins ends with the connection, and one who sends without end is cut off."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import signal

@@ -1,7 +1,5 @@
 """Predictions that are sent are judged as ``calibrant evaluate`` judges the file."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

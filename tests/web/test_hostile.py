@@ -1,7 +1,5 @@
 """What is wrong, or meant to do harm, is refused in one sentence with a status of its own."""
 
-from __future__ import annotations
-
 import builtins
 import gzip
 import io

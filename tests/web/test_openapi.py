@@ -1,7 +1,5 @@
 """What OpenAPI says is true."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

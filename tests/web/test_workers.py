@@ -1,7 +1,5 @@
 """Processes that compute are stopped when they take too long, and replaced when they fail."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

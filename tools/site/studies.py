@@ -107,9 +107,11 @@ def on_files(files: Any, *, config: Any) -> Any:
     made: dict[str, str | bytes] = dict(claims())
     for own in pages():
         page, folder = address(own), ROOT / own.parent
+        results = list(folder.glob("results.json"))  # none: the study has not run
         download = f"\nDownload: [results (JSON)]({Path(page).stem}.json), [every test](claims.md).\n"
+        download = download if results else ""
         made[page] = relinked((ROOT / own).read_text(encoding="utf-8"), own, page) + download
-        for file in [*folder.glob("*.svg"), folder / "results.json"]:
+        for file in [*folder.glob("*.svg"), *results]:
             made[address(file.relative_to(ROOT))] = file.read_bytes()
     for name, content in made.items():
         files.append(File.generated(config, name, content=content))

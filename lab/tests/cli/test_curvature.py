@@ -1,7 +1,5 @@
 """``calibrant curvature``: of a finished run and of a network of one's own; mistakes are one sentence."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """``calibrant predict``: any network on any data set."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 

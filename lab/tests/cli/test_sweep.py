@@ -1,7 +1,5 @@
 """``calibrant sweep`` and ``calibrant runs``: what they say, and their exit codes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

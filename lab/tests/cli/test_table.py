@@ -1,7 +1,5 @@
 """``calibrant table``, and the export of runs."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``calibrant train`` as a user meets it, killed and interrupted too."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

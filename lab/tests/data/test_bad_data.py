@@ -1,7 +1,5 @@
 """Data that are not what they should be: one sentence each, and nothing is left behind."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import tarfile

@@ -1,7 +1,5 @@
 """The fifteen corruptions: as strong as published, decided by the seed, for images of any size."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -1,7 +1,5 @@
 """Reading data, cutting it into splits, preparing and augmenting it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

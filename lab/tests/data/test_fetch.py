@@ -1,7 +1,5 @@
 """Downloads: checked, continued, and never half taken for the whole."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import threading

@@ -1,7 +1,5 @@
 """Sets of images in the forms in which their authors publish them: read as what they are, or refused."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import pickle

@@ -1,7 +1,5 @@
 """Images that are decoded when they are chosen, or ahead of it: the same pixels, in bounded memory."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 

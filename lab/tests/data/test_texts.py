@@ -1,7 +1,5 @@
 """Readers of texts and trees, their words, and vectors of these."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

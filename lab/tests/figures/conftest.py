@@ -1,7 +1,5 @@
 """Quicker searches for the tests of the landscape."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The objective over exponent and temperature, and what is found on it."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import warnings

@@ -1,7 +1,5 @@
 """The landscape as a picture, in words, and by the command."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 from pathlib import Path

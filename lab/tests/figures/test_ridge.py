@@ -1,7 +1,5 @@
 """The best temperature at each exponent."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The figures by name: every one is drawn, and what they show is what was computed."""
 
-from __future__ import annotations
-
 import functools
 import io
 import math

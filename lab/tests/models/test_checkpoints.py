@@ -1,7 +1,5 @@
 """Weights from files: as torch reads them, by name, all or nothing, and nothing that they name is called."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

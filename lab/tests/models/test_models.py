@@ -1,7 +1,5 @@
 """Networks: sizes that the papers state, shapes, and what happens to wrong settings."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """The papers' networks against their own code: parameters, names, numbers, initial weights."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Callable

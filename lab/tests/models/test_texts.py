@@ -1,7 +1,5 @@
 """Networks for texts and trees: sizes, trimming and levels change nothing, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

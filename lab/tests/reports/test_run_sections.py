@@ -1,7 +1,5 @@
 """Sections beside those of an evaluation, as the page shows them."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re

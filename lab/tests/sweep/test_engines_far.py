@@ -1,7 +1,5 @@
 """Engines beyond this machine: the same runs through Ray and through submitit, whatever dies on the way."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

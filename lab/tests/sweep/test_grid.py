@@ -1,7 +1,5 @@
 """Grids: which runs they hold, and what is refused in one sentence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

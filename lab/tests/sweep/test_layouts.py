@@ -1,7 +1,5 @@
 """The layouts of the papers' tables, held against the numbers that the papers print."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

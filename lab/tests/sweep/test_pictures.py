@@ -1,7 +1,5 @@
 """Figures of a store by name: courses, curvature, published numbers and heat maps."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import replace

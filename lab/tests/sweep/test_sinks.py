@@ -1,7 +1,5 @@
 """Runs sent to trackers, by the trackers' own libraries; skipped where these are not installed."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

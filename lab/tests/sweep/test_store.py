@@ -1,7 +1,5 @@
 """The store: what names a run, what finishes it, what is read back."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """Sweeps: what is not done is done once, whatever ends workers, drivers and runs."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -1,7 +1,5 @@
 """Kill -9 of workers and drivers at many moments: no finished run is lost or done twice, and numbers stay."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

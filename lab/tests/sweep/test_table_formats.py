@@ -1,7 +1,5 @@
 """How tables are written: a small golden file of each format."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

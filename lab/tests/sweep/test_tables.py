@@ -1,7 +1,5 @@
 """Tables of results: what stands in the cells, what is tested, and what is said below."""
 
-from __future__ import annotations
-
 import math
 import random
 import re

@@ -1,7 +1,5 @@
 """Training as a task: the same numbers as ``calibrant train``, whatever interrupts it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Claims of single papers: the confidence region, the line of temperatures, focal calibration loss."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The world with known posterior, the linear fit and its limit for many samples, and the PAC-Bayes bound."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

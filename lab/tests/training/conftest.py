@@ -1,7 +1,5 @@
 """A small recipe, and ways to end a training before its time."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ Run as ``launched.py RANK FOLDER PORT PORT ...``: by each ``FOLDER/*/wanted.toml
 training with a port of its own.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

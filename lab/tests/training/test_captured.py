@@ -1,7 +1,5 @@
 """Captured steps, on a CPU by a twin that calls the step where a GPU replays its graph; compiled networks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path

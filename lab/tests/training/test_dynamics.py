@@ -1,7 +1,5 @@
 """What is recorded of a network in training, what a run's report shows of it, and what comparing adds."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """What the loop does with samples: order, batches whatever the number of processes, augmentation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

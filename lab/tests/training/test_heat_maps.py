@@ -1,7 +1,5 @@
 """Grad-CAM against a computation by hand, the layer that is chosen, and the files of a run."""
 
-from __future__ import annotations
-
 import base64
 import json
 import sys

@@ -1,7 +1,5 @@
 """Samples that come in groups: each label with intervals over patients, in a run and alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

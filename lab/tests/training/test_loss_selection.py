@@ -1,7 +1,5 @@
 """Choosing among losses by validation likelihood."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

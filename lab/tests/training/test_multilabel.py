@@ -1,7 +1,5 @@
 """Training on samples that may have several labels each."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A finished run as the network of ``calibrant predict``."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -1,7 +1,5 @@
 """Several processes do what one does, whether they are spawned or a launcher started them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

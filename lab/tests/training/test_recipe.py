@@ -1,7 +1,5 @@
 """Recipes: read, validated, changed, written back, extended, and made smaller by a budget."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The recipes that come with the project: each starts on data of its form."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

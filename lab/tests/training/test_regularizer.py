@@ -1,7 +1,5 @@
 """Recipes that penalise curvature or minimise sharpness."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

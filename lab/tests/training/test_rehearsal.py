@@ -1,7 +1,5 @@
 """Recipes that would only fail in the end, or in a user's own network, are refused at once."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

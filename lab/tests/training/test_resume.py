@@ -1,7 +1,5 @@
 """Whatever ends a training, resuming gives the bits of one that was never disturbed."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import json

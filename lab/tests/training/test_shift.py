@@ -1,7 +1,5 @@
 """Test images under corruptions, and samples of another kind, as sections of a recipe."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

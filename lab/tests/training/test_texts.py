@@ -1,7 +1,5 @@
 """Texts and trees in the training loop: recipes of the papers, losses over nodes, the neutral class."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

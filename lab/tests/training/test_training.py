@@ -1,7 +1,5 @@
 """What the loop does with a recipe's settings, and the weights that it begins with."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys
@@ -87,7 +85,7 @@ def test_the_saved_network_is_the_one_that_was_judged(recipe, tmp_path) -> None:
     from calibrant_lab.data.table import to_unit
     from calibrant_lab.training.data import preparation, read_data
 
-    run = train(recipe, tmp_path / "run")
+    run = train(recipe, tmp_path / "run", report=False)
     data = read_data(recipe.data)
     with torch.no_grad():
         logits = run.model()(preparation(recipe.data, data)(to_unit(data.test.inputs)))
@@ -116,7 +114,7 @@ def test_one_step_of_plain_gradient_descent_by_hand(recipe, tmp_path, monkeypatc
 
         with monkeypatch.context() as patch:
             patch.setattr(Learner, "learn", remembering)
-            run = train(mine, tmp_path / reduction)
+            run = train(mine, tmp_path / reduction, report=False)
         factor = 40 if reduction == "sum" else 1
         after = run.model().layers[1].weight.detach()
         moved[reduction] = after - before["weight"]
@@ -131,7 +129,7 @@ def test_clipping_bounds_the_step(recipe, tmp_path) -> None:
     short = ["optimiser.clip_norm=0.001", "optimiser.learning_rate=1"]
     unmoved = ["optimiser.learning_rate=1e-30"]
     models = [
-        train(recipe.with_settings([*settings, *more]), tmp_path / str(place)).model()
+        train(recipe.with_settings([*settings, *more]), tmp_path / str(place), report=False).model()
         for place, more in enumerate((short, unmoved))
     ]
     distance = math.sqrt(
@@ -146,7 +144,7 @@ def test_clipping_bounds_the_step(recipe, tmp_path) -> None:
 def test_losses_that_follow_are_told(recipe, tmp_path, monkeypatch) -> None:
     loss = Following()
     monkeypatch.setattr("calibrant_lab.training.launch.build_loss", lambda _recipe, _data: loss)
-    train(recipe.with_settings(["data.policy=60"]), tmp_path / "run")
+    train(recipe.with_settings(["data.policy=60"]), tmp_path / "run", report=False)
     assert loss.epochs == [0, 1, 2, 3]
     assert [len(confidences) for confidences, _ in loss.seen] == [60] * 4
     confidences, correct = loss.seen[-1]
@@ -157,16 +155,16 @@ def test_losses_that_follow_are_told(recipe, tmp_path, monkeypatch) -> None:
 
 def test_adafocal_moves_its_exponents_and_survives_a_stop(recipe, tmp_path, same_numbers, cut) -> None:
     mine = recipe.with_settings(["loss=adafocal(num_bins=5)", "data.policy=100"])
-    rows = train(mine, tmp_path / "whole").rows
+    rows = train(mine, tmp_path / "whole", report=False).rows
     assert len(rows[-1]["gammas"]) == 5
     assert rows[-1]["gammas"] != rows[0]["gammas"]
-    same_numbers(tmp_path / "whole", train(mine, cut(mine, 12).path).folder.path)
+    same_numbers(tmp_path / "whole", train(mine, cut(mine, 12, report=False).path, report=False).folder.path)
 
 
 def test_patience_stops_and_keep_best_judges_the_best_epoch(recipe, tmp_path) -> None:
     """With a rate that spoils the network later, training stops and the best epoch's weights are judged."""
     settings = ["training.epochs=40", "training.patience=3", "training.keep=best", "schedule.name=constant"]
-    run = train(recipe.with_settings([*settings, "schedule.milestones=[]"]), tmp_path / "run")
+    run = train(recipe.with_settings([*settings, "schedule.milestones=[]"]), tmp_path / "run", report=False)
     nlls = [row["calibration_nll_after_temperature"] for row in run.rows]
     best = int(np.argmin(nlls))
     assert len(nlls) == best + 1 + 3 < 40
@@ -187,7 +185,9 @@ def test_balanced_class_weights_reach_the_loss(recipe, tmp_path) -> None:
     assert counts[0] > 5 * counts[9]
     torch.testing.assert_close(weight * counts, torch.full((10,), len(dataset.train) / 10))
     assert build_loss(imbalanced, dataset).weight is None
-    weighted, plain = train(mine, tmp_path / "a"), train(imbalanced, tmp_path / "b")
+    weighted, plain = (
+        train(each, tmp_path / name, report=False) for name, each in (("a", mine), ("b", imbalanced))
+    )
     rare = [run.predictions.calibration.probs[:, 7:].sum(1).mean() for run in (weighted, plain)]
     assert rare[0] > 1.2 * rare[1]
 
@@ -196,7 +196,7 @@ def test_balanced_class_weights_reach_the_loss(recipe, tmp_path) -> None:
 def test_every_loss_trains(recipe, tmp_path, name) -> None:
     # With its own weight of 2 the penalty of MMCE rules the first epochs.
     loss = "mmce(penalty=0.1)" if name == "mmce" else name
-    rows = train(recipe.with_settings([*QUICK, f"loss={loss}"]), tmp_path / "run").rows
+    rows = train(recipe.with_settings([*QUICK, f"loss={loss}"]), tmp_path / "run", report=False).rows
     assert rows[-1]["calibration_accuracy"] > 0.2  # by guessing, 0.1
 
 
@@ -214,8 +214,10 @@ def test_every_loss_trains(recipe, tmp_path, name) -> None:
 )
 def test_every_way_of_training_learns_and_resumes(recipe, tmp_path, same_numbers, cut, settings) -> None:
     mine = recipe.with_settings([*QUICK, *settings])
-    assert train(mine, tmp_path / "whole").rows[-1]["calibration_accuracy"] > 0.2  # by guessing, 0.1
-    same_numbers(tmp_path / "whole", train(mine, cut(mine, 7).path).folder.path)
+    whole = train(mine, tmp_path / "whole", report=False)
+    assert whole.rows[-1]["calibration_accuracy"] > 0.2  # by guessing, 0.1
+    again = train(mine, cut(mine, 7, report=False).path, report=False)
+    same_numbers(whole.folder.path, again.folder.path)
 
 
 def test_divergence_is_said(recipe, tmp_path) -> None:
@@ -238,7 +240,9 @@ def test_large_exponents_are_warned_of(recipe, tmp_path) -> None:
         with pytest.warns(CalibrantWarning, match="gradients die"):
             warn_of_dying_gradients(loss)
     with pytest.warns(CalibrantWarning, match="gradients die"):
-        train(recipe.with_settings(["loss=focal(gamma=7)", "training.epochs=1"]), tmp_path / "run")
+        train(
+            recipe.with_settings(["loss=focal(gamma=7)", "training.epochs=1"]), tmp_path / "run", report=False
+        )
 
 
 @pytest.mark.real_data
@@ -319,7 +323,7 @@ def test_a_collapsed_training_is_called_one(recipe, tmp_path) -> None:
 
 
 def test_a_lazy_training_is_the_same(images, lazy, tmp_path) -> None:
-    one, other = train(images, tmp_path / "one"), train(lazy, tmp_path / "other")
+    one, other = train(images, tmp_path / "one", report=False), train(lazy, tmp_path / "other", report=False)
     assert torch.equal(one.predictions.scores, other.predictions.scores)
     assert one.data_sha256 != other.data_sha256
 

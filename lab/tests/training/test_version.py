@@ -6,8 +6,6 @@ have changed, ``measures`` of ``src/calibrant/experiments/tasks/training.py``; t
 ``python tests/training/test_version.py``.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the network sees of an image: random squares in training, ten squares when it is judged."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

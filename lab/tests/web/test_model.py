@@ -1,7 +1,5 @@
 """A network is asked about images, and its answers are repaired as its predictions would be."""
 
-from __future__ import annotations
-
 import base64
 import io
 import zlib

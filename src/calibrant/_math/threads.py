@@ -16,6 +16,14 @@ Result = TypeVar("Result")
 SMALL = 1 << 20
 """Entries of a table below which waking threads costs more than they bring, up to several times as much."""
 
+MANY = 1 << 18
+"""Samples above which tasks that copy all of them run one after another, because they need much memory."""
+
+
+def at_once(num_samples: int) -> int | None:
+    """Number of threads for tasks that copy all samples; ``None`` for the number of processors."""
+    return 1 if num_samples > MANY else None
+
 
 @contextmanager
 def one_thread() -> Generator[None]:

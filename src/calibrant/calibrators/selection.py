@@ -19,7 +19,7 @@ from calibrant._math.folds import out_of_fold
 from calibrant._math.scores import by_rows
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_softmax
-from calibrant._math.threads import threads_for
+from calibrant._math.threads import at_once, threads_for
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.data import (
     CalibrationData,
@@ -216,6 +216,7 @@ def select(
                 tried[text] = calibrator.fit_to(whole)
             except (InputError, ConvergenceError) as error:
                 errors[text] = error
+        del whole  # with what the fits kept in it, before those on folds need as much memory
         held_out, on_others = _judged_held_out(tried, checked, numbers, criterion, errors)
     for text in made:
         if text in errors:
@@ -381,7 +382,7 @@ def _judged_held_out(
 
     if not tried:
         return {}, {}
-    losses = out_of_fold(numbers, losses_inside, threads=None)
+    losses = out_of_fold(numbers, losses_inside, threads=at_once(checked.num_samples))
     for _, text, error in sorted(failed, key=lambda each: each[0]):
         errors.setdefault(text, error)
     return dict(zip(tried, losses.T.contiguous(), strict=True)), on_others

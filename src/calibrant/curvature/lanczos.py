@@ -24,11 +24,8 @@ class Tridiagonal:
 
     def eigen(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Ritz values, ascending, and the tridiagonal matrix's eigenvectors as columns."""
-        matrix = np.diag(np.array(self.diagonal, dtype=np.float64))
-        if self.below:
-            off = np.array(self.below, dtype=np.float64)
-            matrix += np.diag(off, 1) + np.diag(off, -1)
-        values, vectors = np.linalg.eigh(matrix)
+        matrix = np.diag(self.diagonal) + np.diag(self.below, -1)
+        values, vectors = np.linalg.eigh(matrix)  # reads the lower triangle only
         return values, vectors
 
 
@@ -65,7 +62,7 @@ class Lanczos:
         self._keep(vector)
         self._diagonal.append(float(vector @ image))
         image = self._away(image)
-        length = float(image.norm())
+        length = float(torch.linalg.vector_norm(image))
         scale = max(abs(value) for value in [*self._diagonal, *self._below])
         if length > BREAKDOWN * scale:
             self._next = image / length

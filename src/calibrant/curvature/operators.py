@@ -6,10 +6,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 
 Matrix: TypeAlias = Literal["hessian", "gauss-newton"]
 _Product: TypeAlias = Callable[[Tensor], Tensor]
+
+
+class _Batch(NamedTuple):
+    product: _Product
+    slope: Callable[[], Tensor]  # the gradient by the parameters
+    samples: int
+
+
 # Memory for directions taken together: on a CPU about its cache.
 _MOST_NUMBERS, _MOST_ELSEWHERE = 2**21, 2**24
 
@@ -34,11 +43,11 @@ class CurvatureOperator(ABC):
     with :math:`\ell_b` the mean loss of batch *b* and :math:`n_b` its number of labels, so that batches of
     unequal size count by their samples. Sums over batches are taken in float64 (on a device that has it).
 
-    The derivatives of a single batch are kept from one product to the next; of several batches only one is
-    held at a time, so that memory does not grow with the data. Columns go through the network several at a
-    time: at least one, and at most two million numbers together, 16 million on a GPU. They go one by one
-    if the network or the loss cannot do that, or its memory cannot be predicted. The result is the same up to
-    rounding.
+    The derivatives of a single batch are kept from one product to the next, and those of several batches if
+    the network keeps at most two million numbers for them, 16 million on a GPU. With larger data only one
+    batch is held at a time, so that memory does not grow. Columns go through the network several at a
+    time: at least one, and others up to the same limit. They go one by one if the network or the loss
+    cannot do that, or its memory cannot be predicted. The result is the same up to rounding.
     """
 
     def __init__(
@@ -56,8 +65,8 @@ class CurvatureOperator(ABC):
         self.data = data
         self.num_products = 0
         """Products with single vectors so far."""
-        self._kept: tuple[_Product, int] | None = None
-        self._several: bool | None = None
+        self._kept: list[_Batch] = []
+        self._too_large = False
         self._together = Together()
 
     @property
@@ -80,19 +89,22 @@ class CurvatureOperator(ABC):
             raise InputError(
                 f"`vectors` must have shape ({self.size},) or ({self.size}, m); got {tuple(vectors.shape)}."
             )
-        rows = vectors.reshape(self.size, -1).T.to(device=self.model.device, dtype=self.dtype).contiguous()
-        total = torch.zeros(rows.shape, dtype=rows.dtype, device=rows.device)
+        rows = vectors.mT if vectors.ndim == 2 else vectors
+        rows = rows.to(device=self.model.device, dtype=self.dtype).contiguous()
+        total = torch.zeros_like(rows)
         samples = 0
-        for product, count in self._products():
+        for product, _, count in self._batches():
+            samples += count
+            if rows.ndim == 1:
+                total.add_(product(rows), alpha=count)
+                continue
             step = self._step(len(rows), count)
             for start in range(0, len(rows), step):
                 some = slice(start, start + step)
                 total[some].add_(self._together(product, rows[some]), alpha=count)
-            samples += count
-        if samples == 0:
-            raise InputError("`data` must hold at least one batch; got none.")
-        self.num_products += len(rows)
-        return (total / samples).T.reshape(vectors.shape)
+        self.num_products += rows.numel() // self.size
+        total /= samples
+        return total if rows.ndim == 1 else total.mT
 
     @property
     def block(self) -> int:
@@ -120,15 +132,22 @@ class CurvatureOperator(ABC):
         signs = torch.randint(0, 2, (self.size, count), generator=generator, dtype=torch.int8)
         return (2 * signs.to(self.dtype) - 1).to(self.model.device)
 
-    def krylov(self, generator: torch.Generator) -> Lanczos:
-        """Lanczos from a random direction, before any step."""
+    def krylov(self, generator: torch.Generator, *, along_gradient: bool = False) -> Lanczos:
+        """Lanczos from a random direction, or from one near the gradient, before any step."""
         start = torch.randn(self.size, generator=generator, dtype=self.dtype).to(self.model.device)
+        if along_gradient:
+            slope = sum(batch.samples * batch.slope() for batch in self._batches())
+            start = normalize(start, dim=0) + 10 * normalize(torch.as_tensor(slope), dim=0)
         return Lanczos(lambda vector: self @ vector, start, generator)
 
     def _most_at_once(self, count: int) -> int:
+        return max(1, int(self._fitting(1, count)))
+
+    def _fitting(self, batches: int, count: int) -> float:
+        """How many times the memory holds what these batches of ``count`` samples together need."""
         kept, samples = self._first_batch
         most = _MOST_NUMBERS if self.model.device.type == "cpu" else _MOST_ELSEWHERE
-        return max(1, int(most / (self.size + kept * count / samples)))
+        return most / (batches * self.size + kept * count / samples)
 
     def _step(self, columns: int, count: int) -> int:
         """Columns per part: at most the limit for such a batch, for parts of equal size."""
@@ -146,30 +165,34 @@ class CurvatureOperator(ABC):
                 return self.model.numbers_kept(inputs), labels.numel()
         return 0, 1
 
-    def _products(self) -> Iterator[tuple[_Product, int]]:
-        """One product and its number of samples per batch; a single batch's product is cached."""
-        if self._kept is not None:
-            yield self._kept
+    def _batches(self) -> Iterator[_Batch]:
+        """The batches that are not empty; kept if there is one, or all fit into the memory together."""
+        if self._kept:
+            yield from self._kept
             return
-        only: tuple[_Product, int] | None = None
-        for place, batch in enumerate(self.data):
-            inputs, labels = self.model.to_device(batch)
+        made: list[_Batch] = []
+        samples = 0
+        for inputs, labels in map(self.model.to_device, self.data):
             count = labels.numel()
             if count == 0:
                 continue
-            product = self._batch_product(inputs, labels)
-            only = (product, count) if place == 0 and self._several is None else None
-            yield product, count
-            if place == 1:
-                self._several = True
-        if only is not None:
-            self._kept = only
+            samples += count
+            if made and self._fitting(len(made) + 1, samples) < 1:
+                self._too_large = True
+                made.clear()
+            batch = _Batch(*self._derivatives(inputs, labels), count)
+            if not self._too_large:
+                made.append(batch)
+            yield batch
+        if samples == 0:
+            raise InputError("`data` must hold at least one batch; got none.")
+        self._kept = made
 
     @abstractmethod
-    def _batch_product(self, inputs: Any, labels: Tensor) -> _Product: ...
+    def _derivatives(self, inputs: Any, labels: Tensor) -> tuple[_Product, Callable[[], Tensor]]: ...
 
     def _flat(self, pieces: Iterable[Tensor]) -> Tensor:
-        return torch.cat([piece.detach().reshape(-1).to(self.dtype) for piece in pieces])
+        return torch.cat([piece.reshape(-1) for piece in pieces]).to(self.dtype)
 
 
 class HessianOperator(CurvatureOperator):
@@ -208,16 +231,16 @@ class HessianOperator(CurvatureOperator):
                 [-0.2500,  0.2500]], dtype=torch.float64)
     """
 
-    def _batch_product(self, inputs: Any, labels: Tensor) -> _Product:
+    def _derivatives(self, inputs: Any, labels: Tensor) -> tuple[_Product, Callable[[], Tensor]]:
         values = self.model.values
         loss = self.loss(self.model.logits(inputs), labels)
         check_mean_loss(loss)
-        slopes = gradient(loss, values, create_graph=True)
+        slope = torch.cat([piece.reshape(-1) for piece in gradient(loss, values, create_graph=True)])
 
         def product(vector: Tensor) -> Tensor:
-            return self._flat(gradient(slopes, values, along=self.model.split(vector)))
+            return self._flat(gradient((slope,), values, along=(vector.to(slope.dtype),)))
 
-        return product
+        return product, lambda: slope.detach().to(self.dtype)
 
 
 class GaussNewtonOperator(CurvatureOperator):
@@ -241,7 +264,7 @@ class GaussNewtonOperator(CurvatureOperator):
         tensor([ 0.2500, -0.2500], dtype=torch.float64)
     """
 
-    def _batch_product(self, inputs: Any, labels: Tensor) -> _Product:
+    def _derivatives(self, inputs: Any, labels: Tensor) -> tuple[_Product, Callable[[], Tensor]]:
         values = self.model.values
         logits = self.model.logits(inputs)
         place = logits.detach().requires_grad_()
@@ -252,12 +275,15 @@ class GaussNewtonOperator(CurvatureOperator):
         dual = torch.zeros_like(logits, requires_grad=True)
         pulled = gradient((logits,), values, along=(dual,), create_graph=True)
 
+        def pulled_back(vector: Tensor) -> Tensor:
+            return self._flat(gradient((logits,), values, along=(vector,)))
+
         def product(vector: Tensor) -> Tensor:
             (pushed,) = gradient(pulled, (dual,), along=self.model.split(vector))
             (bent,) = gradient((slope,), (place,), along=(pushed,))
-            return self._flat(gradient((logits,), values, along=(bent,)))
+            return pulled_back(bent)
 
-        return product
+        return product, lambda: pulled_back(slope.detach())
 
 
 def curvature_operator(

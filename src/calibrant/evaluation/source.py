@@ -87,7 +87,7 @@ class MemorySource(Source):
 
     def split(self) -> Split:
         split = split_in_memory(self.given, self.calibration, self.seed, fits=self.fits)
-        return split.judged(self.positive_class)
+        return split.judged(self.positive_class).ascending
 
     def read(
         self,

@@ -220,6 +220,7 @@ def judge(
         arm = arm_of(each, measured, first, names, procedure)
         arms.append(with_groups(arm, test.group_rows(reduced, procedure), procedure.level))
         first = first or measured
+        del reduced, measured  # of many samples, before the next arm needs as much memory
     if first is None:
         raise RuntimeError("the predictions as they are were not read")
     return Judged(

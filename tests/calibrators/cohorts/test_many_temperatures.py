@@ -1,7 +1,5 @@
 """Temperatures of many models at once: those found one by one, whatever is in the batch."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Multicalibration: within every group, overlapping or not, levels are as frequent as they say."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

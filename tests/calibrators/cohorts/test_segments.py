@@ -1,7 +1,5 @@
 """Boosted segments: a planted one is found, none is imagined."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Class frequencies of unlabelled data, and probabilities for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

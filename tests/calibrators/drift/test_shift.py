@@ -1,7 +1,5 @@
 """What a calibrator remembers of the data of its fit, and when new data count as different."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Compiled passes over rows of many classes: the same loss and derivatives as by tables."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Cross-validation: over-correction is noticed, and the exponent is used only where it pays."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The loss of events: that of two classes, finite where it saturates, with the right derivatives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """A small likeness of many samples."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Fits that read the scores in pieces."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Searches for the temperature."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

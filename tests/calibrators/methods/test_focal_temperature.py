@@ -1,7 +1,5 @@
 """Focal temperature scaling: never worse than temperature scaling, golden values, derivatives, searches."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import accumulate, repeat

@@ -1,7 +1,5 @@
 """Vector, matrix and structured matrix scaling: the likelihood's optimum, and where there is none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Platt scaling: the likelihood's optimum, and what it does where there is none."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

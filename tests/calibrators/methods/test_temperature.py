@@ -1,7 +1,5 @@
 """Temperature scaling: certificates, golden values, bounds, what the searches promise."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Venn-Abers calibration against its definition: isotonic regression, with the new sample in it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

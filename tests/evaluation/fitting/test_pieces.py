@@ -1,7 +1,5 @@
 """An evaluation of scores that stay in their file, and how much memory it and others take."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How an arm is chosen: by NLL cross-validated on calibration samples, the simpler where noise decides."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Which samples calibrators are fitted on, and which they are judged on."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -57,6 +55,23 @@ def test_large_files_without_a_split_are_halved_within_each_class(made, kind, mo
         for label in predictions.labels.unique():
             of_label = folds[(predictions.labels == label).numpy()]
             assert abs(2 * of_label.sum() - len(of_label)) <= 1
+
+
+@pytest.mark.parametrize("most", [500, 2000], ids=["halves", "folds"])
+def test_many_samples_of_one_event_are_sorted(made, most, monkeypatch) -> None:
+    """Test and calibration samples ascend, each with its own label and fold; others stay as they are."""
+    monkeypatch.setattr(split_module, "MOST_CROSS_FITTED", most)
+    given = made("binary", 1000, seed=3)
+    kept = choose_split(given, None, 0).judged(None)
+    assert kept.ascending.test is kept.test
+    monkeypatch.setattr(split_module, "MOST_UNITS", 400)
+    found = kept.ascending
+    for before, after in ((kept.test, found.test), (kept.calibration, found.calibration)):
+        order = before.scores.argsort()
+        assert torch.equal(after.scores, before.scores[order])
+        assert torch.equal(after.labels, before.labels[order])
+    if kept.folds is not None:
+        assert np.array_equal(found.folds, kept.folds[kept.test.scores.argsort()])
 
 
 def test_rare_labels_are_spread(made) -> None:

@@ -1,7 +1,5 @@
 """Limits held in every group."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The gate: what fails, what noise explains, and how often each happens."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The gate on the class-wise error, which draws labels of whole rows from a model at the limit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Samples that are too few for a gate: what would pass, and that it is said."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

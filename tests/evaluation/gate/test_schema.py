@@ -1,7 +1,5 @@
 """The documented JSON Schemas of ``calibrant check`` and of an evaluation."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Changes of calibration errors, from the intervals of both."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The table by group."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -64,14 +62,14 @@ def test_the_bad_group_is_found_and_the_small_one_is_flagged() -> None:
 
 
 def test_calibrated_groups_are_rarely_accused() -> None:
-    """Of 40 evaluations of 8 calibrated groups, about 5 % find any; 3 σ above is 6."""
+    """Of 24 evaluations of 8 calibrated groups, about 5 % find any; 3 σ above is 4."""
     accused = 0
     procedure = Procedure(kind="multiclass", num_bins=15, num_resamples=2, num_draws=50, level=0.95, seed=0)
-    for seed in range(40):
+    for seed in range(24):
         predictions = mixed(dict.fromkeys("abcdefgh", 60), set(), seed=seed)
         rows = group_rows(reduce_predictions(predictions, 15), predictions.groups, procedure)
         accused += any(row.adjusted_p < 0.05 for row in rows)
-    assert accused <= 6
+    assert accused <= 4
 
 
 def test_holms_adjustment_by_hand() -> None:

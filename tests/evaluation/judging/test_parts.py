@@ -1,7 +1,5 @@
 """The parts of the verdict: each is blamed for its own fault, and calibrated models rarely for any."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

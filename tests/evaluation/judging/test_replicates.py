@@ -1,7 +1,5 @@
 """The bootstrap engine: what it draws, and that it computes what the metrics do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -12,7 +10,13 @@ from calibrant import metrics
 from calibrant.evaluation.judging.measure import replicate
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.resampling.events import Events, width_bins
-from calibrant.evaluation.resampling.resamples import MOST_DELETIONS, Deletions, EventErrors, Resamples
+from calibrant.evaluation.resampling.resamples import (
+    MOST_DELETIONS,
+    Deletions,
+    EventErrors,
+    Means,
+    Resamples,
+)
 from calibrant.predictions import Kind, Predictions
 from evaluation_values import public_values
 
@@ -20,7 +24,7 @@ KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel")
 
 
 def all_counts(resamples: Resamples, size: int = 1 << 20) -> np.ndarray:
-    return np.concatenate(list(resamples.blocks(size)))
+    return resamples.by_row(np.concatenate(list(resamples.blocks(size))))
 
 
 def values_of(kind: Kind, predictions: Predictions, rows: np.ndarray, num_bins: int) -> dict[str, float]:
@@ -34,8 +38,12 @@ def values_of(kind: Kind, predictions: Predictions, rows: np.ndarray, num_bins: 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_replicate_is_the_metric_of_the_resampled_rows(made, rng, kind, ties, weighted) -> None:
-    """Every replicate equals the public metric function on the rows drawn, with ties and weights too."""
+@pytest.mark.parametrize("units", [1 << 16, 16])
+def test_a_replicate_is_the_metric_of_the_resampled_rows(
+    made, rng, kind, ties, weighted, units, monkeypatch
+) -> None:
+    """Every replicate equals the public metric on the rows drawn, with ties and weights, and in batches."""
+    monkeypatch.setattr("calibrant.evaluation.resampling.resamples.MOST_UNITS", units)
     weights = rng.choice([0.0, 0.5, 1.0, 1 / 3, 2.7], size=70) if weighted else None
     predictions = made(kind, 70, 5, ties=ties, sharpness=2, weights=weights)
     resamples = Resamples(70, 12, (3,))
@@ -102,6 +110,17 @@ def test_resamples_are_the_same_in_any_blocks_and_at_every_walk() -> None:
     assert np.array_equal(whole, by_numpy)
     means = all_counts(Resamples(20, 4000, (0,))).mean(axis=0)
     assert np.abs(means - 1).max() < 4 * np.sqrt(19 / 20 / 4000)
+
+
+def test_batches_of_rows_have_the_same_size_and_keep_the_variance_of_a_mean(rng, monkeypatch) -> None:
+    """The resampled mean of rows in random batches varies as that of single rows does; |z| < 4."""
+    monkeypatch.setattr("calibrant.evaluation.resampling.resamples.MOST_UNITS", 1000)
+    resamples = Resamples(5000, 1000, (0,))
+    assert (np.bincount(resamples.units) == 5).all()
+    values = np.sort(rng.exponential(size=5000))  # the order of rows does not matter
+    ratios = {"mean": (values, np.ones(5000))}
+    means = Means(ratios, resamples.units)(next(resamples.blocks()))["mean"]
+    assert abs(means.std() / (values.std() / np.sqrt(5000)) - 1) < 4 * np.sqrt(1 / 2000 + 1 / 2000)
 
 
 @pytest.mark.parametrize("num_samples", [1, 7, MOST_DELETIONS + 55])

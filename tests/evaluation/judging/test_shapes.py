@@ -1,7 +1,5 @@
 """Diagrams with bins and without: their numbers, their bands and intervals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

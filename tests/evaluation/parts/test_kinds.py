@@ -1,7 +1,5 @@
 """Tables of every kind, part by part: confidences, a positive class, and rows to fit on of another table."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tables as they come: a split by files, groups, few clusters, columns that differ from file to file."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables in many Parquet files: the numbers of the same rows in memory, whoever reads which part."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """What is made of the order of probabilities: of all samples, and of cells that take their place."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

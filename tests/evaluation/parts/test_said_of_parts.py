@@ -1,7 +1,5 @@
 """What is said of a table that is read part by part: the same as of the rows in memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow
 import pytest

@@ -1,7 +1,5 @@
 """Tables shared out by engines: the same bits, also where a worker dies."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The test that decides whether probabilities of an event are true."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -11,7 +9,7 @@ from calibrant.evaluation.resampling.calibration_test import calibration_test, f
 from calibrant.evaluation.resampling.events import Events, Vector
 
 Truth = Callable[[Vector], Vector]
-DRAWS, LEVEL = 200, 0.05
+DRAWS, LEVEL = 99, 0.05
 
 
 def sigmoid(log_odds: Vector) -> Vector:

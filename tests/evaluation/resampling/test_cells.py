@@ -1,7 +1,5 @@
 """Scores gathered in cells or fewer points: the smooth error is the same but for what noise hides."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

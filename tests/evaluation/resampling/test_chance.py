@@ -1,7 +1,5 @@
 """The null distribution of any metric, and the paired test."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

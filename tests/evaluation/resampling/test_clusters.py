@@ -1,7 +1,5 @@
 """Samples of one patient or image hang together: noise, intervals, resamples and folds of whole clusters."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -143,10 +141,11 @@ def test_no_cluster_is_on_both_sides_of_a_split() -> None:
     assert abs(int(folds.sum()) - 600) < 60
     # Each draw takes the rows of a cluster equally often, as many clusters as there are.
     codes = np.array([0, 0, 0, 1, 2, 2])
-    counts = next(Resamples(6, 50, (0,), codes).blocks())
+    resamples, deletions = Resamples(6, 50, (0,), codes), Deletions(6, (0,), codes)
+    counts = resamples.by_row(next(resamples.blocks()))
     assert (counts[:, 0] == counts[:, 2]).all()
     assert (counts[:, [0, 3, 4]].sum(axis=1) == 3).all()
-    left_out = next(Deletions(6, (0,), codes).blocks())
+    left_out = deletions.by_row(next(deletions.blocks()))
     assert sorted(left_out.sum(axis=1).tolist()) == [3, 4, 5]
 
 

@@ -1,7 +1,5 @@
 """Labels drawn from whole rows follow the probabilities, and the largest of many distances is judged."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Intervals: closed forms, coverage, and what they must contain."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Intervals of calibration errors: consistent with chance, and true to their level."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from statistics import NormalDist
 from typing import get_args

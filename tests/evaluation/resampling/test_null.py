@@ -1,7 +1,5 @@
 """What a calibrated model shows by chance: the draws, numbers of events, and noise where few are expected."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The AUROC and its standard error."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

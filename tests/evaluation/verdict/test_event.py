@@ -1,7 +1,5 @@
 """Two classes are judged by the probability of the positive one, overall and in each group."""
 
-from __future__ import annotations
-
 import json
 import re
 

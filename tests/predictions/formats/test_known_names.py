@@ -1,7 +1,5 @@
 """One table of names serves every format: each known name, walked through each of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from calibrant._math.errors import InputError
@@ -23,34 +21,55 @@ ARRAYS = ("npz", "npy", "pt", "safetensors", "json of arrays", "json of pandas")
 LABELLED, PROBS, WEIGHTS_GIVEN = [1, 0, 1], [0.75, 0.5, 0.25], [1.0, 2.0, 0.5]
 
 
-@pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
-@pytest.mark.parametrize("name", ["label", "labels", "Y_True", *LABELS])
-def test_every_name_of_true_classes(tmp_path, ending, name) -> None:
-    found = given_as(tmp_path, ending, {name: LABELLED, "prob": PROBS})
-    assert (found.kind, found.labels.tolist(), found.probs.tolist()) == ("binary", LABELLED, PROBS)
+@pytest.fixture
+def read(tmp_path_factory):
+    """Columns in a file of a format, each in a folder of its own, read."""
+    return lambda ending, columns: given_as(tmp_path_factory.mktemp("names"), ending, columns)
 
 
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
-@pytest.mark.parametrize("name", ["prob", "logit", *SINGLE, *DECISIONS])
-def test_every_name_of_a_single_score(tmp_path, ending, name) -> None:
-    found = given_as(tmp_path, ending, {"y": LABELLED, name: PROBS})
-    assert (found.kind, found.labels.tolist(), found.values.tolist()) == ("binary", LABELLED, PROBS)
-    assert found.space == ("logits" if name == "logit" else "probs")
+def test_every_name_of_true_classes(read, ending) -> None:
+    for name in ("label", "labels", "Y_True", *LABELS):
+        found = read(ending, {name: LABELLED, "prob": PROBS})
+        assert (name, found.kind, found.labels.tolist()) == (name, "binary", LABELLED)
+        assert found.probs.tolist() == PROBS
 
 
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
-@pytest.mark.parametrize("name", DECISIONS)
-def test_decisions_are_told_by_their_values(tmp_path, ending, name) -> None:
-    with pytest.raises(InputError, match=rf"it holds decisions \(`{name}`\), and no probabilities"):
-        given_as(tmp_path, ending, {"y": LABELLED, name: [1, 0, 0]})
+def test_every_name_of_a_single_score(read, ending) -> None:
+    for name in ("prob", "logit", *SINGLE, *DECISIONS):
+        found = read(ending, {"y": LABELLED, name: PROBS})
+        assert (name, found.kind, found.labels.tolist()) == (name, "binary", LABELLED)
+        assert found.values.tolist() == PROBS
+        assert found.space == ("logits" if name == "logit" else "probs")
 
 
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
-@pytest.mark.parametrize("name", ["weight", "weights", "Sample_Weight", *WEIGHTS])
-def test_every_name_of_weights(tmp_path, ending, name) -> None:
-    found = given_as(tmp_path, ending, {"y": LABELLED, "prob": PROBS, name: WEIGHTS_GIVEN})
-    assert found.weights.tolist() == WEIGHTS_GIVEN
-    assert name in {"weight", "weights"} or any(f"`{name}` as `weight" in note for note in found.notes)
+def test_decisions_are_told_by_their_values(read, ending) -> None:
+    for name in DECISIONS:
+        with pytest.raises(InputError, match=rf"it holds decisions \(`{name}`\), and no probabilities"):
+            read(ending, {"y": LABELLED, name: [1, 0, 0]})
+
+
+@pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
+def test_every_name_of_weights(read, ending) -> None:
+    for name in ("weight", "weights", "Sample_Weight", *WEIGHTS):
+        found = read(ending, {"y": LABELLED, "prob": PROBS, name: WEIGHTS_GIVEN})
+        assert (name, found.weights.tolist()) == (name, WEIGHTS_GIVEN)
+        assert name in {"weight", "weights"} or any(f"`{name}` as `weight" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
+def test_groups_are_called_alike_in_every_format(tmp_path, ending) -> None:
+    """A text file says True and 1; numbers with gaps are floats in a frame; none is a group of its own."""
+    table, wanted = {"y": LABELLED, "prob": PROBS}, ("True", "False", "True")
+    assert given_as(tmp_path, ending, table | {"group": [True, False, True]}).groups == wanted
+    if ending in TABLES:
+        (folder := tmp_path / "gaps").mkdir()
+        found = given_as(folder, ending, table | {"group": [1, None, 2]})
+        assert found.groups == ("1", "unknown", "2")
+        with pytest.raises(InputError, match=r"must hold a name in every row; (line [23]|row 1) is empty"):
+            given_as(folder, ending, table | {"cluster": ["a", None, "b"]})
 
 
 @pytest.mark.parametrize("ending", TABLES)
@@ -60,41 +79,44 @@ def test_weights_of_another_name_are_named(tmp_path, ending) -> None:
     with pytest.raises(InputError, match=rf"holds the weights, `exposure` or `w`\? .*{remedy}"):
         given_as(tmp_path, ending, columns)
     unread = given_as(tmp_path, ending, {"y": LABELLED, "prob": PROBS, "obs_weight": WEIGHTS_GIVEN})
-    assert any("`obs_weight`; if `obs_weight` holds weights, call it" in note for note in unread.notes)
+    said = next(
+        note for note in unread.notes if "`obs_weight`; if `obs_weight` holds weights, call it" in note
+    )
+    assert ("--weight-column" in said) == (ending not in {"pandas", "polars"})
     for name in ("exposure", "n"):
         found = given_as(tmp_path, ending, columns, columns=ColumnNames(weight=name))
         assert found.weights.tolist() == columns[name]
 
 
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
-@pytest.mark.parametrize("prefix", ["prob_", "logit_", *FAMILIES["prob"], *FAMILIES["logit"]])
-def test_every_name_of_scores_by_class(tmp_path, ending, prefix) -> None:
-    family = next(name for name, known in FAMILIES.items() if prefix in {f"{name}_", *known})
-    scores = {f"{prefix}{k}": [p if k else 1 - p for p in PROBS] for k in range(2)}
-    found = given_as(tmp_path, ending, {"y": LABELLED, **scores})
-    assert (found.kind, found.num_classes, found.labels.tolist()) == ("multiclass", 2, LABELLED)
-    assert (found.space, found.values[:, 1].tolist()) == ({"prob": "probs"}.get(family, "logits"), PROBS)
+def test_every_name_of_scores_by_class(read, ending) -> None:
+    for family, space in (("prob", "probs"), ("logit", "logits")):
+        for prefix in (f"{family}_", *FAMILIES[family]):
+            scores = {f"{prefix}{k}": [p if k else 1 - p for p in PROBS] for k in range(2)}
+            found = read(ending, {"y": LABELLED, **scores})
+            assert (prefix, found.kind, found.num_classes) == (prefix, "multiclass", 2)
+            assert found.labels.tolist() == LABELLED
+            assert (prefix, found.space, found.values[:, 1].tolist()) == (prefix, space, PROBS)
 
 
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
-@pytest.mark.parametrize("confidence", ["confidence", *CONFIDENCES])
-def test_every_name_of_confidences(tmp_path, ending, confidence) -> None:
-    for number, outcome in enumerate(["correct", *OUTCOMES]):
-        (folder := tmp_path / str(number)).mkdir()
-        found = given_as(folder, ending, {confidence: PROBS, outcome: LABELLED})
-        assert (found.kind, found.confidence.tolist()) == ("top_label", PROBS)
-        assert found.correct.tolist() == [True, False, True]
-    for number, predicted in enumerate(PREDICTED):
-        (folder := tmp_path / f"predicted{number}").mkdir()
-        found = given_as(folder, ending, {confidence: PROBS, "y_true": [1, 0, 2], predicted: [1, 1, 2]})
-        assert (found.kind, found.correct.tolist()) == ("top_label", [True, False, True])
+def test_every_name_of_confidences(read, ending) -> None:
+    for confidence in ("confidence", *CONFIDENCES):
+        for outcome in ("correct", *OUTCOMES):
+            found = read(ending, {confidence: PROBS, outcome: LABELLED})
+            assert (confidence, outcome, found.kind) == (confidence, outcome, "top_label")
+            assert (found.confidence.tolist(), found.correct.tolist()) == (PROBS, [True, False, True])
+        for predicted in PREDICTED:
+            found = read(ending, {confidence: PROBS, "y_true": [1, 0, 2], predicted: [1, 1, 2]})
+            assert (confidence, predicted, found.kind) == (confidence, predicted, "top_label")
+            assert found.correct.tolist() == [True, False, True]
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "json", "json of arrays", "parquet", "feather"])
-@pytest.mark.parametrize("name", ["probs", "prob", *SINGLE, *DECISIONS])
-def test_lists_in_cells_have_the_same_names(tmp_path, ending, name) -> None:
+def test_lists_in_cells_have_the_same_names(read, ending) -> None:
     """The probabilities of all classes in one cell, in every format whose cells can be lists."""
     lists = [[1 - p, p] for p in PROBS]
-    found = given_as(tmp_path, ending, {"target": LABELLED, name: lists, "sample_weight": WEIGHTS_GIVEN})
-    assert (found.kind, found.labels.tolist(), found.probs.tolist()) == ("multiclass", LABELLED, lists)
-    assert found.weights.tolist() == WEIGHTS_GIVEN
+    for name in ("probs", "prob", *SINGLE, *DECISIONS):
+        found = read(ending, {"target": LABELLED, name: lists, "sample_weight": WEIGHTS_GIVEN})
+        assert (name, found.kind, found.labels.tolist()) == (name, "multiclass", LABELLED)
+        assert (found.probs.tolist(), found.weights.tolist()) == (lists, WEIGHTS_GIVEN)

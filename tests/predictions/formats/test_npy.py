@@ -1,7 +1,5 @@
 """Arrays in ``.npy`` files of their own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Folders of Parquet files as one table: what the names of folders say is a column."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow
 import pytest

@@ -1,7 +1,5 @@
 """The confidence that an answer states in words: what is read, and what is found and not guessed."""
 
-from __future__ import annotations
-
 import pytest
 
 from calibrant.predictions.formats.spoken_confidence import spoken_confidence

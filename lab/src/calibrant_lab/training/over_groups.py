@@ -78,7 +78,7 @@ def label_rows(
         [
             [column.values(weights) for column in columns]
             for counts in resamples.blocks()
-            for weights in (row.astype(np.float64) for row in counts)
+            for weights in (row.astype(np.float64) for row in resamples.by_row(counts))
         ]
     )
     plain = np.ones(len(probs))

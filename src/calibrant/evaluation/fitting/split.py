@@ -14,7 +14,7 @@ from calibrant._math.top_k import joined
 from calibrant.evaluation.arguments import as_judged, no_labels
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.intervals import effective_number
-from calibrant.evaluation.resampling.resamples import Stream, generator
+from calibrant.evaluation.resampling.resamples import MOST_UNITS, Stream, generator
 from calibrant.evaluation.result import Kind
 from calibrant.evaluation.thresholds import WIDE
 from calibrant.predictions import DensePredictions, Predictions
@@ -72,6 +72,26 @@ class Split:
             return split
         held = test if given is self.test else as_judged(given, positive_class)
         return replace(split, calibration=to_repair(held))
+
+    @property
+    def ascending(self) -> Split:
+        """Many samples of one event in the order of their scores, which every later sort finds done."""
+        order, held = _order(self.test), self.calibration
+        if order is not None and held is not None and self.folds is not None:
+            folds = self.folds[order]
+            return replace(self, test=self.test.rows(order), calibration=held.rows(order), folds=folds)
+        held_order = None if held is None else _order(held)
+        test = self.test if order is None else self.test.rows(order)
+        return replace(
+            self, test=test, calibration=held if held_order is None or held is None else held.rows(held_order)
+        )
+
+
+def _order(predictions: Predictions) -> Indices | None:
+    few = predictions.num_samples <= MOST_UNITS
+    if few or predictions.streamed or predictions.kind not in {"binary", "top_label"}:
+        return None
+    return np.argsort(predictions.values.numpy(), kind="stable")
 
 
 def split_in_memory(

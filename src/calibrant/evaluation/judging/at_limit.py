@@ -15,8 +15,14 @@ from calibrant.evaluation.resampling.clustered_noise import clustered_sums
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, ResidualSums, bin_matrix
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.intervals import effective_number
-from calibrant.evaluation.resampling.null import ROUNDING, draw_null, noise_of
-from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Stream, block_bounds, stream_seed
+from calibrant.evaluation.resampling.null import ROUNDING, draw_null, grouped_draws, noise_of
+from calibrant.evaluation.resampling.resamples import (
+    MOST_UNITS,
+    SMALL_BLOCK,
+    Stream,
+    block_bounds,
+    stream_seed,
+)
 
 PLENTY = 1600  # samples per bin: noise gives an error of 0.4 / sqrt(samples per bin) at most, 0.01
 MOST_GAPS = 64.0  # times the gaps found: clipping at 0 and 1 can take from them
@@ -126,7 +132,11 @@ class ClusteredError(GapModels):
 
 
 class OutcomeErrors(GapModels):
-    """Models of independent samples, whose outcomes are drawn one by one; the errors of events average."""
+    """Models of independent samples, whose outcomes are drawn; the errors of events average.
+
+    Up to 65 536 outcomes are drawn one by one. For more, the numbers that occur in each bin are drawn,
+    except for the smooth error.
+    """
 
     def __init__(
         self, kernel: AtLimitKernel, events: Sequence[Events], found: float, procedure: Procedure
@@ -172,6 +182,14 @@ class OutcomeErrors(GapModels):
         drawn, probs = np.zeros(number), np.split(self.stated + gaps, self._ends)
         for place, (event, true) in enumerate(zip(self._events, probs, strict=True)):
             rng = np.random.default_rng(stream_seed(self._seed, Stream.NULL, place))
+            if self._kernel != "smooth" and len(true) > MOST_UNITS:
+                bins = self._bins[place]
+                _, size, draw = grouped_draws(event, bins.tocsc(), true, 1)
+                stated = (bins @ event.confidences)[:, None]
+                for start, stop in block_bounds(number, SMALL_BLOCK // size):
+                    sums = np.abs(draw(rng, stop - start) - stated).sum(axis=0)
+                    drawn[start:stop] += sums / event.mass.sum() / len(probs)
+                continue
             thresholds = true.astype(np.float32)[:, None]
             for start, stop in block_bounds(number, SMALL_BLOCK // len(true)):
                 happens = rng.random((len(true), stop - start), dtype=np.float32) < thresholds

@@ -36,6 +36,7 @@ from calibrant.evaluation.resampling.ranking import (
     standard_error,
 )
 from calibrant.evaluation.resampling.resamples import (
+    LARGE_BLOCK,
     MIDDLE_BLOCK,
     Counts,
     Deletions,
@@ -360,17 +361,21 @@ def replicate(
     Equal ``resamples`` draw equal rows for every arm. Quantities with influences (AUROC) are left out.
     """
     wanted = [each for each in (reduced.quantities if only is None else only) if each.key in reduced.values]
-    engine = _engine(reduced, num_bins, wanted)
+    engine = _engine(reduced, num_bins, wanted, resamples)
     classwise = None
     if any(isinstance(each.computed, ClassErrors) for each in wanted):
         classwise = reduced.classwise
+    by_row = any(isinstance(each.computed, EventError) for each in wanted)
     blocks: list[dict[str, Vector]] = []
     of_classes: list[Vector] = []
     done = 0
     for counts in resamples.blocks():
         if classwise is not None:
-            of_classes.append(classwise(counts))
-        bounds = block_bounds(len(counts), MIDDLE_BLOCK // resamples.num_samples)
+            for start, stop in block_bounds(len(counts), LARGE_BLOCK // resamples.num_samples):
+                of_classes.append(classwise(resamples.by_row(counts[start:stop])))
+        bounds = block_bounds(
+            len(counts), MIDDLE_BLOCK // (resamples.num_samples if by_row else counts.shape[1])
+        )
         parts = [counts[start:stop] for start, stop in bounds]
         with threads_for(MIDDLE_BLOCK):  # one for each part
             for part, block in zip(parts, in_threads(engine, parts), strict=True):
@@ -389,11 +394,11 @@ def replicate(
 
 
 def _engine(
-    reduced: ArmStatistics, num_bins: int, wanted: Sequence[Quantity]
+    reduced: ArmStatistics, num_bins: int, wanted: Sequence[Quantity], resamples: Resamples | Deletions
 ) -> Callable[[Counts], dict[str, Vector]]:
     """Return a function that computes the metrics of resamples, except errors of classes."""
     ratios = {each.key: reduced.ratios[each.key] for each in wanted if each.key in reduced.ratios}
-    means = Means(ratios) if ratios else None
+    means = Means(ratios, resamples.units) if ratios else None
     errors = [(each, each.computed) for each in wanted if isinstance(each.computed, EventError)]
     prefixes = {each.prefix for each, _ in errors}
     resampled = {
@@ -403,8 +408,8 @@ def _engine(
 
     def of_event(counts: Counts, event: Events) -> Counts:
         if not reduced.rows_are_clusters or event.clusters is None:
-            return counts
-        return np.ascontiguousarray(counts[:, event.clusters])
+            return resamples.by_row(counts)
+        return counts.take(event.clusters, axis=1)
 
     def recomputed(error: EventError, event: Events, counts: Counts) -> Vector:
         """An error that no kernel resamples; NaN if a resample has no weight."""

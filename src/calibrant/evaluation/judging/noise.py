@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from calibrant._math.threads import in_threads
+from calibrant._math.threads import at_once, in_threads
 from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantity import EVENT, ClassErrors, EventError, Quantity
@@ -148,9 +148,10 @@ def draw_noise(reduced: ArmStatistics, procedure: Procedure) -> Noise:
     def draw(pair: tuple[Events, int]) -> tuple[BinnedEvents, NullDraws]:
         cells = BinnedEvents(pair[0], procedure.num_bins)
         seed = stream_seed(procedure.seed, Stream.NULL, pair[1])
-        return cells, draw_null(cells, procedure.num_draws, seed, num_kept=num_kept)
+        draws = draw_null(cells, procedure.num_draws, seed, num_kept=num_kept)
+        return cells.summed(), draws
 
-    drawn = iter(in_threads(draw, pairs))
+    drawn = iter(in_threads(draw, pairs, most=at_once(reduced.num_samples)))
     parts = {prefix: tuple(itertools.islice(drawn, len(events))) for prefix, events in reduced.events.items()}
     classes = None
     null = reduced.class_null or (None if reduced.class_table is None else reduced.class_table.null)

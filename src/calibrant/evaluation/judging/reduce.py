@@ -382,7 +382,8 @@ def ratios_of(wanted: Sequence[Quantity], samples: Samples, weights: Vector | No
 
     def summed(values: Matrix) -> Vector:
         if id(values) not in sums:
-            sums[id(values)] = weighted(values if values.ndim == 1 else values.sum(axis=1), weights)
+            one = values.reshape(len(values), -1)
+            sums[id(values)] = weighted(one[:, 0] if one.shape[1] == 1 else one.sum(axis=1), weights)
         return sums[id(values)]
 
     return {key: (summed(above), summed(below)) for key, (above, below) in parts.items()}

@@ -186,7 +186,7 @@ def paired_test(
     def differences() -> Iterator[float]:
         draws = Resamples(len(a), num_resamples, stream_seed(seed, Stream.BOOTSTRAP))
         for counts in itertools.chain.from_iterable(draws.blocks()):
-            index = torch.from_numpy(np.repeat(np.arange(len(a)), counts)).to(a.device)
+            index = torch.from_numpy(np.repeat(np.arange(len(a)), draws.by_row(counts))).to(a.device)
             if mass is not None and not bool(mass[index].any()):
                 continue
             mine, theirs = values(a, b, index)

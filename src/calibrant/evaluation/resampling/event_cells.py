@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -210,27 +210,39 @@ class BinnedEvents:
     """The bins and cells of some events, and the matrix that sums samples in them."""
 
     def __init__(self, events: Events, num_bins: int) -> None:
-        from scipy.sparse import vstack
-
         self.events = events
         self.num_bins = num_bins
         self.scores = ScoreCells.of(events.confidences, events.weights)
-        self.weights = events.mass
-        self.total = float(self.weights.sum()) or 1.0
-        score = self.scores.matrix if events.weights is None else self.scores.matrix * events.weights
-        self.matrix: Any = vstack([bin_matrix(events, num_bins), score], format="csc")
+        self.total = float(events.mass.sum()) or 1.0
+
+    @cached_property
+    def matrix(self) -> Any:
         """Sparse ``(2B + K, N)``: weighted sums over bins of equal width, of equal mass, cells of score."""
+        from scipy.sparse import vstack
+
+        score = (
+            self.scores.matrix if self.events.weights is None else self.scores.matrix * self.events.weights
+        )
+        return vstack([bin_matrix(self.events, self.num_bins), score], format="csc")
+
+    def summed(self) -> Self:
+        """Keep the sums, and forget the matrices, which are the largest arrays of all."""
+        self._cells  # noqa: B018
+        for name in ("matrix", "entries", "_pairs"):
+            vars(self).pop(name, None)
+        return self
 
     def rows(self, place: BinKind) -> slice:
         starts = {"width": 0, "mass": self.num_bins, "score": 2 * self.num_bins}
-        stops = {"width": self.num_bins, "mass": 2 * self.num_bins, "score": self.matrix.shape[0]}
+        stops = {"width": self.num_bins, "mass": 2 * self.num_bins, "score": None}
         return slice(starts[place], stops[place])
 
     def squares(self, matrix: Any) -> Any:
         """Squared weights of the samples; a row may stand for many."""
         if self.events.squares is None:
             return matrix.power(2)
-        return matrix.multiply(self.events.squares / np.where(self.weights > 0, self.weights, 1.0)).tocsr()
+        weights = self.events.mass
+        return matrix.multiply(self.events.squares / np.where(weights > 0, weights, 1.0)).tocsr()
 
     def cells(self, kernel: Kernel) -> ResidualSums:
         return replace(
@@ -255,7 +267,7 @@ class BinnedEvents:
     def entries(self) -> dict[BinKind, Any]:
         """The samples' weights in each entry of `ResidualSums`, sparse ``(E, N)``."""
         pairs, entry = self._pairs
-        score = weights_by_place(entry, len(pairs), self.weights)
+        score = weights_by_place(entry, len(pairs), self.events.mass)
         return {
             "width": self.matrix[self.rows("width")],
             "mass": self.matrix[self.rows("mass")],

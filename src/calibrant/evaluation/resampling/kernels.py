@@ -57,8 +57,13 @@ def add_products(counts: Counts, columns: Matrix, sums: Matrix) -> None:
 def add_to_cells(counts: Counts, index: Places, residuals: Vector, sums: Matrix) -> None:
     """Add residuals ``(N,)`` to the sums ``(r, K)`` of their cells, as often as the resample drew them."""
     for r in range(counts.shape[0]):
+        cell, total = index[0], 0.0  # in ascending order, many neighbours share a cell
         for i in range(counts.shape[1]):
-            sums[r, index[i]] += counts[r, i] * residuals[i]
+            if index[i] != cell:
+                sums[r, cell] += total
+                cell, total = index[i], 0.0
+            total += counts[r, i] * residuals[i]
+        sums[r, cell] += total
 
 
 @njit

@@ -145,11 +145,23 @@ def _independent(cells: BinnedEvents) -> tuple[Matrix, int, Callable[[np.random.
         size = max(len(spread), 0 if codes is None else int(codes.max()))
         expected: Matrix = (cells.matrix @ stated)[:, None]
         return expected, size, lambda rng, number: spread * rng.standard_normal((len(spread), number))
-    order, starts = _alike(cells.events, cells.matrix)
-    counts = DrawnCounts(stated[order], starts)
-    matrix = cells.matrix[:, order[starts[:-1]]].tocsr()  # of the groups
-    expected = matrix @ np.add.reduceat(stated[order], starts[:-1])[:, None]
-    return expected, len(starts) - 1, lambda rng, number: matrix @ counts.draw(rng, number) - expected
+    expected, size, draw = grouped_draws(cells.events, cells.matrix, stated, 3)
+    return expected, size, lambda rng, number: draw(rng, number) - expected
+
+
+def grouped_draws(
+    events: Events, matrix: Any, probs: Vector, places: int
+) -> tuple[Matrix, int, Callable[[np.random.Generator, int], Matrix]]:
+    """Expected sums ``(M, 1)``, size of a draw, and a function that draws sums ``(M, r)`` of outcomes.
+
+    Outcomes occur with ``probs`` ``(N,)``. Most samples have entries at ``places`` rows of the sparse matrix
+    ``(M, N)``; the number that occur is drawn for samples with equal entries.
+    """
+    order, starts = _alike(events, matrix, places)
+    counts = DrawnCounts(probs[order], starts)
+    grouped = matrix[:, order[starts[:-1]]].tocsr()
+    expected = grouped @ np.add.reduceat(probs[order], starts[:-1])[:, None]
+    return expected, len(starts) - 1, lambda rng, number: grouped @ counts.draw(rng, number)
 
 
 def draw_values(
@@ -174,14 +186,14 @@ def draw_values(
     )
 
 
-def _alike(events: Events, matrix: Any) -> tuple[Indices, Indices]:
+def _alike(events: Events, matrix: Any, places: int) -> tuple[Indices, Indices]:
     """Order of the samples, and starts of equal ones."""
     order = np.argsort(events.confidences, kind="stable")
     lengths = np.diff(matrix.indptr)[order]
     # A bin of each kind and a cell; ties that bins share have more, those without weight have fewer.
-    simple = lengths == 3
+    simple = lengths == places
     same = simple[1:] & simple[:-1]
-    for place in range(3):
+    for place in range(places):
         entries = np.minimum(matrix.indptr[:-1][order] + place, matrix.nnz - 1)
         for part in (matrix.indices, matrix.data):
             values = part[entries]

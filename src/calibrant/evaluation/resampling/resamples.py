@@ -1,9 +1,9 @@
 """Bootstrap resamples and deletions as counts, and the calibration errors of all of them at once.
 
-A resample of N rows is a vector of N counts. So means are one product of the counts with the averaged values.
-Bins follow each other in the order of the confidences. So one compiled pass over the counts gives the errors
-over bins of equal width and of equal mass, and another the smooth calibration error. The bins of every class
-are sparse except for the lowest.
+A resample of N rows is a vector of N counts, or of one for each cluster or batch of rows. So means are one
+product of the counts with the averaged values. Bins follow each other in the order of the confidences. So one
+compiled pass over the counts gives the errors over bins of equal width and of equal mass, and another the
+smooth calibration error. The bins of every class are sparse except for the lowest.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from calibrant._math.binning import REACHED, mass_order
 from calibrant._math.drawing import num_units
+from calibrant.evaluation.resampling.clusters import cluster_totals
 from calibrant.evaluation.resampling.event_cells import Kernel, ScoreCells
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 
@@ -53,65 +54,96 @@ MIDDLE_BLOCK = 1 << 21  # elements of counts that one thread takes at once
 LARGE_BLOCK = 1 << 26  # elements of counts held at once: 64 MiB
 
 
+MOST_UNITS = 1 << 14  # rows that are drawn singly; 1000 resamples of so many units are held at once
+
+
 @dataclass(frozen=True)
-class Resamples:
-    """Rows, or whole ``clusters``, to draw; every walk over ``blocks`` is the same, so arms are paired."""
+class _Counted:
+    """Counts of units: rows, clusters, or batches of rows."""
 
     num_samples: int
+
+    @cached_property
+    def units(self) -> Indices | None:
+        """Unit of each row; ``None`` if each row is one."""
+        raise NotImplementedError
+
+    def by_row(self, counts: Counts) -> Counts:
+        """Counts ``(r, N)`` or ``(N,)`` of rows from those of units."""
+        return counts if self.units is None else counts.take(self.units, axis=-1)
+
+
+@dataclass(frozen=True)
+class Resamples(_Counted):
+    """Rows, or whole ``clusters``, to draw; every walk over ``blocks`` is the same, so arms are paired.
+
+    More than 65 536 independent rows are split at random into 65 536 batches, which are drawn instead. The
+    expected variance of a mean stays the same. The random split moves its standard error by about 0.3%, and
+    1000 resamples by 2.2%.
+    """
+
     num_resamples: int
     seed: tuple[int, ...]
     clusters: NDArray[np.int64] | None = field(default=None, compare=False)
 
+    @cached_property
+    def units(self) -> Indices | None:
+        if self.clusters is not None or self.num_samples <= MOST_UNITS:
+            return self.clusters
+        return np.random.default_rng((*self.seed, 1)).permutation(self.num_samples) % MOST_UNITS
+
     def blocks(self, size: int = LARGE_BLOCK) -> Iterator[Counts]:
-        """The resamples in blocks ``(r, N)`` of at most ``size`` elements, or of one resample."""
-        if self.num_samples * self.num_resamples <= size:
+        """The resamples in blocks ``(r, U)`` of at most ``size`` elements, or of one resample."""
+        if num_units(self.num_samples, self.units) * self.num_resamples <= size:
             yield self._all
         else:
             yield from self._drawn(size)
 
     @cached_property
     def _all(self) -> Counts:
-        return next(self._drawn(self.num_samples * self.num_resamples))
+        return next(self._drawn(num_units(self.num_samples, self.units) * self.num_resamples))
 
     def _drawn(self, size: int) -> Iterator[Counts]:
         from calibrant.evaluation.resampling.kernels import count_drawn  # compiled
 
         rng = np.random.default_rng(self.seed)
-        units = num_units(self.num_samples, self.clusters)
-        for start, stop in block_bounds(self.num_resamples, size // self.num_samples):
+        units = num_units(self.num_samples, self.units)
+        for start, stop in block_bounds(self.num_resamples, size // units):
             # A count above 255 is impossible up to N = 255, and beyond has a probability below 1e-500.
             counts = np.zeros((stop - start, units), dtype=np.uint8)
             for row in counts:
                 missing = units
                 while missing:
                     missing -= count_drawn(rng.integers(0, 1 << 32, size=missing, dtype=np.uint32), row)
-            yield counts if self.clusters is None else counts[:, self.clusters]
+            yield counts
 
 
 MOST_DELETIONS = 200
 
 
 @dataclass(frozen=True)
-class Deletions:
+class Deletions(_Counted):
     """The sample without each row or cluster; without each of 200 random groups if there are more.
 
     Groups are as good here: the variance and skewness of deletions add up over groups.
     """
 
-    num_samples: int
     seed: tuple[int, ...]
     clusters: NDArray[np.int64] | None = field(default=None, compare=False)
+
+    @cached_property
+    def units(self) -> Indices | None:
+        return self.clusters
 
     @property
     def num_resamples(self) -> int:
         return min(num_units(self.num_samples, self.clusters), MOST_DELETIONS)
 
     def blocks(self, size: int = LARGE_BLOCK) -> Iterator[Counts]:
-        """The counts in blocks ``(r, N)``: zero for the rows left out, else one."""
+        """The counts in blocks ``(r, U)``: zero for the rows or clusters left out, else one."""
         units = num_units(self.num_samples, self.clusters)
         groups = np.random.default_rng(self.seed).permutation(units) % self.num_resamples
-        groups = groups if self.clusters is None else groups[self.clusters]
-        for start, stop in block_bounds(self.num_resamples, size // self.num_samples):
+        for start, stop in block_bounds(self.num_resamples, size // units):
             yield (groups != np.arange(start, stop)[:, None]).astype(np.uint8)
 
 
@@ -235,7 +267,7 @@ class ClasswiseErrors:
 class Means:
     """Resampled ratios: ``ratios`` holds, by name, weighted numerators and denominators ``(N,)``."""
 
-    def __init__(self, ratios: Mapping[str, tuple[Vector, Vector]]) -> None:
+    def __init__(self, ratios: Mapping[str, tuple[Vector, Vector]], units: Indices | None) -> None:
         distinct: dict[bytes, int] = {}  # most ratios share their denominator
         rows: list[Vector] = []
         self._places: dict[str, list[int]] = {}
@@ -244,12 +276,12 @@ class Means:
             for values in pair:
                 place = distinct.setdefault(values.tobytes(), len(rows))
                 if place == len(rows):
-                    rows.append(values)
+                    rows.append(values if units is None else cluster_totals(values, units))
                 self._places[name].append(place)
         self._columns = np.stack(rows)
 
     def __call__(self, counts: Counts) -> dict[str, Vector]:
-        """Ratios ``(r,)`` for counts ``(r, N)``; NaN if a denominator is zero."""
+        """Ratios ``(r,)`` for counts ``(r, U)`` of units; NaN if a denominator is zero."""
         from calibrant.evaluation.resampling.kernels import add_products  # compiled
 
         sums = np.zeros((len(counts), len(self._columns)))
