@@ -223,10 +223,10 @@ def _name_axes(program: ONNXProgram) -> None:
 
 @contextmanager
 def _quiet_exporter() -> Generator[None]:
-    """Silence the warnings of torch's exporter about itself and optional packages."""
-    logger = logging.getLogger("torch.onnx")
+    """Silence the warnings and errors that torch logs besides raising them."""
+    logger = logging.getLogger("torch")
     level = logger.level
-    logger.setLevel(logging.ERROR)
+    logger.setLevel(logging.CRITICAL)  # what fails is raised as well
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
