@@ -195,7 +195,9 @@ check over.npz --min-accuracy 0,9 | --min-accuracy must be a number such as 0.03
 check over.npz --max-nll low | --max-nll must be a number such as 0.03; got 'low'.
 check top.npz --max-classwise-ece 1 | classwise_ece cannot be checked: needs the probabilities of all
 check over.npz --max-ece 0.1 --baseline-metric ece | give a --baseline with --baseline-metric
+check no-label.csv --label-column label --max-ece 0.1 | no-label.csv has no labels; fill the `labels` array
 check over.npz --baseline other.npz --baseline-metric f1 | there is no metric 'f1'
+check over.npz --baseline other.npz --baseline-metric accurcy | did you mean 'accuracy'?
 apply b.safetensors over.npz -o o.npz --label-shift bbse | --label-shift must be em; got 'bbse'
 apply b.safetensors over.npz -o o.npz --label-shift em --prior 1,0,0,0 | --label-shift em to estimate
 apply b.safetensors over.npz -o o.npz --prior 0.9,0.1 | --prior must have 4 entries
@@ -215,6 +217,7 @@ monitor yesterday.csv --time when | line 2 holds 'yesterday'
 monitor no-time.csv --time when | line 3 is empty
 monitor no-label.csv --time when | no sample has a label yet
 monitor no-label.csv --time when | give a --baseline
+monitor no-label.csv --time when --label-column label | no sample has a label yet
 monitor no-row.csv --time when | it holds no rows
 # Options that a command would not heed.
 evaluate over.npz --group-column site | --group-column works only with tables (CSV, Parquet), and

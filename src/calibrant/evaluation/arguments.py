@@ -27,7 +27,7 @@ def no_labels(predictions: Predictions) -> InputError:
         name = "correct" if top_label else "labels"
         return InputError(" ".join([f"`{name}` must be given to evaluate predictions; got none.", *unused]))
     lacks = "no `correct`" if top_label else "no labels"
-    remedy = "add a `labels` array (in a table, a `label` column), or name the column with --label-column"
+    remedy = "fill the `labels` array (in a table, a `label` column), or name the column with --label-column"
     if top_label or source.format == "npy":
         remedy = "add it, 0 or 1 per sample" if top_label else "save them as labels.npy in the same folder"
     return InputError(" ".join([f"{source.path or source.name} has {lacks}; {remedy}.", *unused]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
@@ -86,6 +86,8 @@ def load_timed(
         with lines_named(table.lines):
             times = _times(table, time)
             table, labelled = _filled(table.exchanged({time: {}}), columns, len(times))
+            if columns is not None and not labelled.any():
+                columns = replace(columns, label=None)
             fields = fields_of_table(table, columns)
             source = Source(name=path.name, sha256=sha256_of(path), format=ending[1:], path=str(path))
             found = Predictions(**fields, source=source)._named(in_words_of_file)  # pyright: ignore[reportPrivateUsage]
