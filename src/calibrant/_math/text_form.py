@@ -165,6 +165,8 @@ def suggesting(
         parameters = inspect.signature(function).parameters
         known = [name for name in parameters if name not in {"self", "cls"}]
         most = sum(each.kind is not each.KEYWORD_ONLY for each in parameters.values())
+        if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+            return function
 
         @functools.wraps(function)
         def checked(*args: Given.args, **kwargs: Given.kwargs) -> Result:
