@@ -177,14 +177,14 @@ def sums_of_powers(
     flat, step = table.reshape(-1), len(room) // width
     for start in range(0, num_samples, step):
         stop = min(start + step, num_samples)
-        _set_powers_of_two(flat[start * width : stop * width], scale, room)
+        set_powers_of_two(flat[start * width : stop * width], scale, room)
         for i in range(start, stop):
             at = (i - start) * width
             sums[0, i], sums[1, i], sums[2, i] = _sums_with(room[at : at + width], table[i])
 
 
 @njit(inner=True, fastmath={"contract"})
-def _set_powers_of_two(values: NDArray[np.float64], scale: float, powers: NDArray[np.float64]) -> None:
+def set_powers_of_two(values: NDArray[np.float64], scale: float, powers: NDArray[np.float64]) -> None:
     for k in range(len(values)):
         x = values[k] * scale
         x = x if x > -1023.0 else -1023.0  # whose power comes out as zero

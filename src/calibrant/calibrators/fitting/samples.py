@@ -28,7 +28,7 @@ from calibrant._math.threads import in_threads
 LOG_FLOOR = math.log(1e-12)  # replaces a probability of exactly zero
 LOG_ODDS_LIMIT = math.log1p(-1e-12) - LOG_FLOOR
 _KEPT_ENTRIES = 2**23  # 64 MiB; larger data are recomputed on every pass, block by block
-_LOG2_E = 1 / math.log(2)
+LOG2_E = 1 / math.log(2)
 _PIECE = 2**12  # entries that stay in a processor's cache
 
 T = TypeVar("T")
@@ -189,11 +189,6 @@ class Samples:
         return self._block(slice(None))
 
     @cached_property
-    def room(self) -> Float[Tensor, "n K"]:
-        """Reusable working memory for the entries of a block."""
-        return torch.empty_like(next(self.blocks()).below)
-
-    @cached_property
     def _kept(self) -> list[Block]:
         return [self._block(rows) for rows in row_slices(self.scores)]
 
@@ -288,7 +283,7 @@ def _all_sums_below(samples: Samples, inverse_temperature: float) -> _SumsBelow:
         below = block.below.numpy()
         found = np.empty((3, len(below)))
         room = np.empty(max(_PIECE, below.shape[1]))
-        sums_of_powers(below, inverse_temperature * _LOG2_E, room, found)
+        sums_of_powers(below, inverse_temperature * LOG2_E, room, found)
         return _SumsBelow(*torch.from_numpy(found), block.second[:, 0])
 
     if samples.scores.numel() <= _KEPT_ENTRIES:
@@ -301,24 +296,11 @@ def _all_sums_below(samples: Samples, inverse_temperature: float) -> _SumsBelow:
 
 
 def _sums_below(block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"]) -> _SumsBelow:
-    ones = torch.ones_like(block.below[..., 0, :])  # products with it are faster than short sums
-    ratios = ratios_below(block, inverse_temperature, None)
-    total = _times(ratios, ones)
-    first = _times(ratios.mul_(block.below), ones)
-    return _SumsBelow(total, first, _times(ratios.mul_(block.below), ones), block.second[..., 0])
-
-
-def _times(table: Float[Tensor, "*M n K"], ones: Float[Tensor, "*#M K"]) -> Float[Tensor, "*M n"]:
-    return torch.mv(table, ones) if table.ndim == 2 else (table @ ones[..., None])[..., 0]
-
-
-def ratios_below(
-    block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"], room: Tensor | None
-) -> Float[Tensor, "*M n K"]:
-    """Odds of the others against the second class, in ``room`` if given."""
     # By powers of two: torch's exp is several times slower if it underflows.
-    out = None if room is None else room[: len(block.below)]
-    return torch.mul(block.below, inverse_temperature * _LOG2_E, out=out).exp2_()
+    ratios = (block.below * (inverse_temperature * LOG2_E)).exp2_()
+    ones = ratios.new_ones(ratios.shape[-1])  # products with it are faster than short sums
+    total, first = ratios @ ones, ratios.mul_(block.below) @ ones
+    return _SumsBelow(total, first, ratios.mul_(block.below) @ ones, block.second[..., 0])
 
 
 def _likelihood_of_top(
