@@ -284,7 +284,8 @@ def _all_sums_below(samples: Samples, inverse_temperature: float) -> _SumsBelow:
         found = np.empty((3, len(below)))
         room = np.empty(max(_PIECE, below.shape[1]))
         sums_of_powers(below, inverse_temperature * LOG2_E, room, found)
-        return _SumsBelow(*torch.from_numpy(found), block.second[:, 0])
+        total, first, second = torch.from_numpy(found)
+        return _SumsBelow(total, first, second, block.second[:, 0])
 
     if samples.scores.numel() <= _KEPT_ENTRIES:
         parts = in_threads(sums, samples.blocks(), most=torch.get_num_threads())
