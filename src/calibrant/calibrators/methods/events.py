@@ -355,11 +355,13 @@ class Ordered:
         return torch.unique_consecutive(bins, return_inverse=True)[1]
 
     def ends(self, bins: Int[Tensor, " G"]) -> Float[Tensor, " M"]:
-        """Half-way between a bin's last point and the next one; the last bin ends at its last point.
+        """Half-way between a bin's last point and the next one; the last bin ends at its last point."""
+        last = torch.cat([bins[1:] != bins[:-1], bins.new_ones(1).bool()])
+        return self._half_ways[last]
 
-        A bin ends at its last point also where rounding leaves no gap.
-        """
-        first = (bins[1:] != bins[:-1]).nonzero()[:, 0] + 1  # of each bin but the first
-        last, following = self.points[first - 1], self.points[first]
-        half_way = last / 2 + following / 2  # halved first: the sum of two huge numbers is infinite
-        return torch.cat([torch.where(half_way < following, half_way, last), self.points[-1:]])
+    @cached_property
+    def _half_ways(self) -> Float[Tensor, " G"]:
+        """Mid-points between neighbours; the point itself if rounding leaves no gap."""
+        following = torch.cat([self.points[1:], self.points[-1:]])
+        half_way = self.points / 2 + following / 2  # halved first: the sum of two huge numbers is infinite
+        return torch.where(half_way < following, half_way, self.points)
