@@ -169,10 +169,7 @@ def width_sums_of_columns(
 def sums_of_powers(
     table: NDArray[np.float64], scale: float, room: NDArray[np.float64], sums: NDArray[np.float64]
 ) -> None:
-    """Fill in each row's sums ``(3, N)`` of r = 2^(scale b), r b and r b squared; no b is above zero.
-
-    ``room`` holds the powers of as many rows as fit, at least one.
-    """
+    """Fill in each row's sums ``(3, N)`` of r = 2^(scale b), r b and r b squared; ``room`` holds a row."""
     num_samples, width = table.shape
     flat, step = table.reshape(-1), len(room) // width
     for start in range(0, num_samples, step):
@@ -180,7 +177,7 @@ def sums_of_powers(
         set_powers_of_two(flat[start * width : stop * width], scale, room)
         for i in range(start, stop):
             at = (i - start) * width
-            sums[0, i], sums[1, i], sums[2, i] = _sums_with(room[at : at + width], table[i])
+            sums[0, i], sums[1, i], sums[2, i] = moments(table[i], room[at : at + width], 1.0, 0.0)
 
 
 @njit(inner=True, fastmath={"contract"})
@@ -195,14 +192,18 @@ def set_powers_of_two(values: NDArray[np.float64], scale: float, powers: NDArray
         powers[k] = power * np.int64((np.int64(np.int32(whole)) + 1023) << 52).view(np.float64)
 
 
-@njit(inner=True, fastmath={"reassoc", "contract", "nsz"})
-def _sums_with(ratios: NDArray[np.float64], values: NDArray[np.float64]) -> tuple[float, float, float]:
-    total, first, second = 0.0, 0.0, 0.0
-    for k in range(len(values)):
+@njit(inner=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def moments(
+    below: NDArray[np.float64], ratios: NDArray[np.float64], beta: float, largest: float
+) -> tuple[float, float, float]:
+    """Sums of ratios, and of these times ``below beta + largest`` and its square."""
+    total, first, square = 0.0, 0.0, 0.0
+    for k in range(len(ratios)):
+        gap = below[k] * beta + largest
         total += ratios[k]
-        first += ratios[k] * values[k]
-        second += ratios[k] * values[k] * values[k]
-    return total, first, second
+        first += ratios[k] * gap
+        square += ratios[k] * gap * gap
+    return total, first, square
 
 
 @njit

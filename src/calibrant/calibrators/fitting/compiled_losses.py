@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
-from calibrant._math.table_kernels import set_powers_of_two
+from calibrant._math.table_kernels import moments, set_powers_of_two
 from calibrant.calibrators.fitting.samples import LOG2_E, Block
 
 _SMALL, _SMALL_POWER = 1 / 64, 1 / 8  # the series are exact up to so large a q, and q times the exponent
@@ -56,7 +56,7 @@ def _sums_of_rows(
     for i in range(len(second)):
         set_powers_of_two(below[i], beta * LOG2_E, ratios)  # odds of the others against the second class
         largest = second[i] * beta
-        total, first, square = _moments(below[i], ratios, beta, largest)
+        total, first, square = moments(below[i], ratios, beta, largest)
         log_odds = largest + math.log(total)  # against the top class
         odds = math.exp(log_odds)
         log_total = math.log1p(odds)
@@ -194,20 +194,6 @@ def _add_square(prob: _Six, share: float, sums: NDArray[np.float64]) -> None:
     sums[3] += 2 * share * (prob[1] * prob[1] + prob[0] * prob[3])
     sums[4] += 2 * share * (prob[1] * prob[2] + prob[0] * prob[4])
     sums[5] += 2 * share * (prob[2] * prob[2] + prob[0] * prob[5])
-
-
-@njit(inner=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _moments(
-    below: NDArray[np.float64], ratios: NDArray[np.float64], beta: float, largest: float
-) -> tuple[float, float, float]:
-    """Sums of the odds against the second class, and of these times gaps to the top class and squared."""
-    total, first, square = 0.0, 0.0, 0.0
-    for k in range(len(ratios)):
-        gap = below[k] * beta + largest
-        total += ratios[k]
-        first += ratios[k] * gap
-        square += ratios[k] * gap * gap
-    return total, first, square
 
 
 @njit(inner=True, error_model="numpy", fastmath={"contract"})

@@ -248,12 +248,6 @@ def likelihood_slopes(samples: Samples, inverse_temperature: float) -> Slopes:
     return Slopes(first - gap, second, value - inverse_temperature * gap)
 
 
-def likelihood(samples: Samples, inverse_temperature: float) -> float:
-    sums = _all_sums_below(samples, inverse_temperature)
-    value = (sums.gap * inverse_temperature).exp_().mul_(sums.total).log1p_() @ samples.shares
-    return float(value) - inverse_temperature * samples.mean_gap
-
-
 def likelihood_terms(
     block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"]
 ) -> Float[Tensor, "*M n 3"]:

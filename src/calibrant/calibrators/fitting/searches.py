@@ -32,7 +32,7 @@ from calibrant.calibrators.fitting.objectives import (
     smooth_objective,
 )
 from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA, Solution, on_bounds
-from calibrant.calibrators.fitting.samples import Samples, likelihood, likelihood_slopes
+from calibrant.calibrators.fitting.samples import Samples, likelihood_slopes
 
 TemperatureSearch: TypeAlias = Literal["continuous", "grid"]
 PAPER_GRID: tuple[float, ...] = tuple(accumulate(repeat(0.1, 100)))
@@ -83,7 +83,7 @@ def _most_likely(samples: Samples) -> Solution:
 def _search_most_likely(samples: Samples) -> Solution:
     start = first_temperature(samples)
     root = best_temperature(lambda beta: likelihood_slopes(samples, beta), start, bracket=True)
-    return solution_of(root, root.at_start if start == 1 else likelihood(samples, 1.0), start)
+    return solution_of(root, root.at_start if start == 1 else likelihood_slopes(samples, 1.0).value, start)
 
 
 def first_temperature(samples: Samples) -> float:
