@@ -417,8 +417,8 @@ def exponent_of(samples: Samples) -> int:
     Size is the median distance between a row's largest and smallest logit, or of log-odds from 0, so that
     outliers are ignored.
     """
-    rows = samples.scores[:: -(-samples.num_samples // _ROWS)].to(torch.float64)
-    sizes = rows.abs() if samples.is_event else rows.amax(dim=1) - rows.amin(dim=1)
+    rows = samples.scores[:: -(-samples.num_samples // _ROWS)]
+    sizes = rows.double().abs() if samples.is_event else rows.amax(dim=1).double() - rows.amin(dim=1).double()
     sizes = sizes[sizes > 0]
     if not len(sizes):
         return 0
