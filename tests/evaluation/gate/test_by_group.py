@@ -42,7 +42,8 @@ def test_a_bad_group_fails_what_all_samples_pass() -> None:
     failed = {
         each.group: each.sentence for each in check(predictions, {"ece": 0.05}).checks if not each.passed
     }
-    assert [*failed] == ["unknown"] and failed["unknown"].startswith("Group unknown: ")
+    assert [*failed] == ["unknown"]
+    assert failed["unknown"].startswith("Group unknown: ")
 
 
 def test_calibrated_groups_rarely_fail() -> None:
