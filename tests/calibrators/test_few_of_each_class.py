@@ -67,7 +67,7 @@ def test_no_worse_than_uncalibrated(
 def test_share_of_the_original_is_found_and_said(name: str) -> None:
     """All of it where logits are right; less where they are not, and then log loss falls."""
     logits, labels = planted(20, 400)
-    with pytest.warns(CalibrantWarning, match="samples of the rarest class .* nothing was changed"):
+    with pytest.warns(CalibrantWarning, match="the rarest class has .* nothing was changed"):
         right = build(name).fit(logits[:400], labels[:400])
     assert right.fit_result_.parameters["original"] == 1
     logits = 2.5 * logits
@@ -81,7 +81,7 @@ def test_share_of_the_original_is_found_and_said(name: str) -> None:
 def test_kept_ties_are_kept() -> None:
     """Who asks that no share be mixed in gets none, and is told of the noise."""
     logits, labels = planted(20, 400, stated=2.5)
-    with pytest.warns(CalibrantWarning, match="samples of the rarest class .* follows noise"):
+    with pytest.warns(CalibrantWarning, match="the rarest class has .* follows noise"):
         calibrator = build('isotonic(ties="kept")').fit(logits[:400], labels[:400])
     assert calibrator.fit_result_.parameters["original"] == 0
 
@@ -100,7 +100,7 @@ def test_enough_of_each_class_is_left_alone(name: str) -> None:
 def test_rare_classes_among_many_samples(name: str, seed: int) -> None:
     """Each class counts by itself: 40 samples a class on average leave too few of the rare ones."""
     logits, labels = planted(20, 800, stated=1.3, falling=1.5, seed=seed)
-    with pytest.warns(CalibrantWarning, match="samples of the rarest class are few"):
+    with pytest.warns(CalibrantWarning, match="of the samples, few for a function of its own"):
         calibrator = build(name).fit(logits[:800], labels[:800])
     rise, error = rise_and_error(calibrator, logits, labels)
     assert rise < 2 * error

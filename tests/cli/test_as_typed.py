@@ -294,8 +294,12 @@ def test_defaults_from_pyproject(run, asked, file, tmp_path) -> None:
     )
     run("evaluate", file.name, "--bins", "9")
     run("evaluate", file.name)
+    one = "[tool.calibrant]\nbootstrap = 20\n[tool.calibrant.evaluate]\nmethod = 'temperature'\nbins = 7\n"
+    (tmp_path / "pyproject.toml").write_text(one)
+    run("evaluate", file.name)
     assert [(each["num_bins"], each["bootstrap"], each["calibrators"]) for each in asked] == [
         (9, 20, ["temperature"]),
+        (7, 20, ["temperature"]),
         (7, 20, ["temperature"]),
     ]
 

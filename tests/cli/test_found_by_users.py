@@ -19,6 +19,27 @@ def test_three_samples_get_a_calibrator_and_a_warning(tmp_path) -> None:
     assert "3 samples are too few to choose a calibrator by (at least 20): temperature" in done.stdout
     assert "--method takes another" in done.stdout
     assert calibrant.load_calibrator(tmp_path / "c.safetensors").name == "temperature"
+    np.savez(tmp_path / "w.npz", probs=[0.25, 0.75] * 50, labels=[0, 1] * 50, weights=[1] * 3 + [0] * 97)
+    done = call("fit", "w.npz", "--all", "-o", "w.safetensors", folder=tmp_path, code=0)
+    assert "3 samples are too few to choose a calibrator by" in done.stdout
+
+
+def test_labels_as_words_with_one_score_are_fitted_and_repaired(tmp_path) -> None:
+    """The option that the refusal names is there; a calibrator knows its own word."""
+    rows = "".join(f"{'spam' if k % 3 else 'eggs'},{0.25 + k / 200}\n" for k in range(90))
+    (tmp_path / "p.csv").write_text(f"label,prob\n{rows}")
+    refused = call("fit p.csv --all -o c.safetensors", folder=tmp_path, code=2)
+    assert "Pass the word for class 1 as --positive-class" in refused.stderr
+    call("fit p.csv --all --method platt --positive-class spam -o c.safetensors", folder=tmp_path, code=0)
+    call("apply c.safetensors p.csv -o q.csv", folder=tmp_path, code=0)
+    loaded = calibrant.load_predictions(tmp_path / "p.csv", positive_class="spam")
+    found = calibrant.apply(tmp_path / "c.safetensors", tmp_path / "p.csv")
+    assert found.probs.tolist() == calibrant.apply(tmp_path / "c.safetensors", loaded).probs.tolist()
+    written = (tmp_path / "q.csv").read_text().splitlines()[1].split(",")
+    assert (written[0], float(written[1])) == ("eggs", found.probs[0].item())
+    (tmp_path / "n.csv").write_text("label,prob\n" + "1,0.75\n0,0.25\n" * 20)
+    refused = call("fit n.csv --all --positive-class 0 -o d.safetensors", folder=tmp_path, code=2)
+    assert "--positive-class must be the class whose score is given" in refused.stderr
 
 
 def model(seed: int, *, sharpness: float, accurate: float) -> Predictions:

@@ -33,6 +33,8 @@ ARRAYS: dict[str, dict[str, object]] = {
 TABLES = {
     "empty.csv": "",
     "words.csv": "label,prob\nill,0.5\nwell,0.25\n",
+    "codes.csv": "label,prob\n1,0.5\n2,0.25\n",
+    "emptied.csv": "died,prob\n,0.5\n,0.25\n",
     "header.csv": "prob\n",
     "judge.csv": "score,correct\n" + "1,0\n5,1\n" * 20,
     "other-judge.csv": "score,correct\n" + "1,0\n5,1\n" * 20,
@@ -116,6 +118,8 @@ evaluate truncated.npz | truncated.npz
 evaluate p.parquet | p.parquet: it cannot be read as a .parquet file, perhaps
 evaluate empty.csv | empty
 evaluate words.csv | Pass the word for class 1
+evaluate codes.csv | If they start at 1, subtract one, or give the code of class 1 as --positive-class.
+evaluate emptied.csv --label-column died | `died` is empty in every row.
 evaluate complex.npz | `probs` must hold numbers; got dtype complex128.
 evaluate nan.npz | row 1 holds nan; leave that row out
 evaluate stacked.npz | for samples that are not images, `probs` must have shape (N, C).
@@ -191,7 +195,9 @@ check over.npz --min-accuracy 0,9 | --min-accuracy must be a number such as 0.03
 check over.npz --max-nll low | --max-nll must be a number such as 0.03; got 'low'.
 check top.npz --max-classwise-ece 1 | classwise_ece cannot be checked: needs the probabilities of all
 check over.npz --max-ece 0.1 --baseline-metric ece | --baseline-metric go with a --baseline
+check no-label.csv --label-column label --max-ece 0.1 | no-label.csv has no labels; fill the `labels` array
 check over.npz --baseline other.npz --baseline-metric f1 | there is no metric 'f1'
+check over.npz --baseline other.npz --baseline-metric accurcy | did you mean 'accuracy'?
 apply b.safetensors over.npz -o o.npz --label-shift bbse | --label-shift must be em; got 'bbse'
 apply b.safetensors over.npz -o o.npz --label-shift em --prior 1,0,0,0 | --label-shift em to estimate
 apply b.safetensors over.npz -o o.npz --prior 0.9,0.1 | --prior must have 4 entries
@@ -211,6 +217,7 @@ monitor yesterday.csv --time when | line 2 holds 'yesterday'
 monitor no-time.csv --time when | line 3 is empty
 monitor no-label.csv --time when | no sample has a label yet
 monitor no-label.csv --time when | give a --baseline
+monitor no-label.csv --time when --label-column label | no sample has a label yet
 monitor no-row.csv --time when | it holds no rows
 # Options that a command would not heed.
 evaluate over.npz --group-column site | --group-column works only with tables (CSV, Parquet), and
@@ -236,6 +243,7 @@ check judge.csv --max-ece 0.1 --score-columns score --label-column correct | no 
 compare judge.csv other-judge.csv --score-columns score --label-column correct | no probabilities until a cali
 figure reliability judge.csv -o o.svg --score-columns score --label-column correct | no probabilities until a
 fit judge.csv --score-columns score --prob-columns score -o o.safetensors | excludes --prob-columns
+evaluate judge.csv --prob-columns score --label-column correct | --scale 1:5 if all are on a scale from 1 to 5
 # Figures.
 figure | NAME is missing
 figure nosuch | there is no figure 'nosuch'.\nChoose 'reliability', 'confidence', 'roc',
@@ -245,7 +253,7 @@ figure classes over.npz other.npz -o o.svg | the figure classes takes one file; 
 figure reliability over.npz top.npz -o o.svg | be of one kind; over is multiclass and top is top_label
 figure reliability over.npz --label b -o o.svg | --label is for multilabel files; over is multiclass
 figure reliability several.npz --label x -o o.svg | several has no label 'x'
-figure roc over.npz -o o.svg | the figure roc needs an event
+figure roc over.npz -o o.svg | the figure roc needs an event (of two classes, or several labels) that occurs
 figure roc binary.npz --bins 5 -o o.svg | does not take --bins; of such options it takes --positive-cl
 figure classes top.npz -o o.svg | the figure classes needs the scores of all classes
 figure reliability unlabelled.npz -o o.svg | labels

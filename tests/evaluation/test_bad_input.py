@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from calibrant import InputError, fit, load_predictions, metrics
 from calibrant.calibrators import PlattScaling
@@ -162,6 +163,14 @@ UNTYPED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] =
     (evaluate, (CLASSES.scores.tolist(), CLASSES.labels.numpy()), {}, WRAP),
     (evaluate, (pd.DataFrame(CLASSES.scores), pd.Series(CLASSES.labels)), {}, f"got 2; .*{WRAP}"),
     (evaluate, (pd.DataFrame(CLASSES.scores),), {"labels": [0]}, "name the scores, as in .*; got DataFrame"),
+    (evaluate, (LogisticRegression(), TWO, [0]), {}, r"got 3; .* `calibrant.Predictions.from_estimator\("),
+    (
+        compare,
+        ({"a": LogisticRegression(), "b": EVENT},),
+        {},
+        r"for a classifier use `calibrant.Predictions.from_est",
+    ),
+    (Predictions.from_estimator, (), {"weights": [0]}, "did you mean 'sample_weight'?"),
     (evaluate, (CLASSES, CLASSES), {}, r"takes one set of predictions; got 2; samples to fit on go as `cal"),
     (evaluate, (), {"probs": TWO, "label": [0]}, "keyword argument 'label'; did you mean 'labels'?"),
     (evaluate, (), {"probs": TWO, "sample_weight": [0]}, "did you mean 'weights'?"),

@@ -94,7 +94,10 @@ def test_a_group_that_is_off_is_told_what_is_known() -> None:
     predictions = two_channels()
     found = evaluate(predictions, bootstrap=50)
     assert [row.name for row in bad_groups(found.arms[0].groups, 0.95)] == ["reseller"]
-    untried = "One calibrator for all samples doesn't fix group reseller: test one per group with --by-group."
+    untried = (
+        "One calibrator for all samples doesn't fix group reseller: test one per group with --by-group "
+        "(Python: `fit(..., by_group=True)`)."
+    )
     assert found.verdict.line.splitlines()[-1] == found.verdict.sentences[-1] == untried
     answer, repairs = with_repairs_by_group(found, predictions, level=0.95, seed=0)
     assert repairs.rows[0].behind[0].low < 0  # no clear gain

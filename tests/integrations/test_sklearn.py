@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit
 from sklearn.naive_bayes import GaussianNB
@@ -242,6 +242,12 @@ def test_platt_is_not_for_ten_classes(digits: Any) -> None:
     for method in ("platt", "beta", "quadratic"):
         with pytest.raises(InputError, match=f"Only binary .* `method` {method}, and there are 10 classes"):
             CalibratedClassifier(_NeverFitted(), method=method, cv=3).fit(X, y)
+    with pytest.raises(InputError, match="there is no calibrator 'None'; choose 'temperature'"):
+        CalibratedClassifier(_NeverFitted(), method=None).fit(X, y)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(
+        InputError, match="must be a fitted classifier, with `classes_`; got LinearRegression"
+    ):
+        CalibratedClassifier(LinearRegression(), cv=3).fit(X, y)
 
 
 def test_prefit_must_know_the_classes(events: Any) -> None:

@@ -40,6 +40,7 @@ READS_COLUMNS = (
     "or `confidence` and `correct`; "
     "use `columns` (--label-column, --prob-columns) for other names."
 )
+IF_LOGITS = "if they are logits, name them `logits` (--logit-columns)"
 
 
 def exactly(text: str) -> str:
@@ -226,7 +227,7 @@ ARRAYS = {
         {"probs": changed(PROBS, (1, 0), 0.127)},
         (
             "`probs` must have rows summing to 1; row 1 sums to 0.877; "
-            "if they are logits, name them `logits`; if rounded, divide each row by its sum; "
+            f"{IF_LOGITS}; if rounded, divide each row by its sum; "
             "for several labels, use the kind multilabel."
         ),
     ),
@@ -234,20 +235,20 @@ ARRAYS = {
         {"probs": changed(PROBS, (2, 0), 0.0011)},
         (
             "`probs` must have rows summing to 1; row 2 sums to 1.0011; "
-            "if they are logits, name them `logits`; if rounded, divide each row by its sum; "
+            f"{IF_LOGITS}; if rounded, divide each row by its sum; "
             "for several labels, use the kind multilabel."
         ),
     ),
     "logits called probs": (
         {"probs": LOGITS},
         (
-            "`probs` must be between 0 and 1; row 0 holds 2; if they are logits, name them `logits`; "
+            f"`probs` must be between 0 and 1; row 0 holds 2; {IF_LOGITS}; "
             "pass `percent=True` (--percent) if all are percentages."
         ),
     ),
     "negative": (
         {"probs": changed(PROBS, (2, 0), -0.2)},
-        "`probs` must be between 0 and 1; row 2 holds -0.2; if they are logits, name them `logits`.",
+        f"`probs` must be between 0 and 1; row 2 holds -0.2; {IF_LOGITS}.",
     ),
     "negative by round-off": (
         {"probs": changed(PROBS, (2, 0), -1e-9)},
@@ -255,7 +256,7 @@ ARRAYS = {
     ),
     "event beyond one": (
         {"probs": [0.5, 1.002]},
-        "`probs` must be between 0 and 1; row 1 holds 1.002; if they are logits, name them `logits`.",
+        f"`probs` must be between 0 and 1; row 1 holds 1.002; {IF_LOGITS}.",
     ),
     "texts for scores": (
         {"logits": [["a", "b"], ["c", "d"]]},
@@ -304,7 +305,7 @@ ARRAYS = {
     ),
     "class names in a table": (
         {"logits": LOGITS, "class_names": [["a"], ["b"]]},
-        "`class_names` must hold texts or whole numbers; row 0 holds a list.",
+        "`class_names` must hold texts or whole numbers; row 0 holds list.",
     ),
     "too few groups": (
         {"logits": LOGITS, "groups": ["a"]},
@@ -312,7 +313,10 @@ ARRAYS = {
     ),
     "fractional groups": (
         {"logits": LOGITS, "groups": [0.5, 1, 2]},
-        "`groups` must hold texts or whole numbers; row 0 holds 0.5.",
+        (
+            "`groups` must hold texts or whole numbers; row 0 holds 0.5; make texts of bands, as "
+            "`pandas.cut(values, 4).astype(str)`."
+        ),
     ),
     "unknown kind": (
         {"logits": LOGITS, "kind": "ternary"},
@@ -427,6 +431,10 @@ TABLES = {
     "a label missing": (
         "prob,label\n0.5,1\n0.5,\n",
         f"`label` is missing in 1 of 2 rows; line 3 holds ''; {LEAVE_OUT}",
+    ),
+    "a row of units": (
+        "prob,label\n%,-\n50,1\n",
+        "`prob` must hold a number in every row; line 2 holds '%'.",
     ),
     "a label not whole": (
         "prob,label\n0.5,1\n0.5,0.5\n",
@@ -829,6 +837,6 @@ def test_bad_arguments(fields, error, words) -> None:
 @pytest.mark.parametrize(("labels", "prob"), [([1, 2, 1], [0.5] * 3), ([1, 2, 3], [[0.5, 0.25, 0.25]] * 3)])
 def test_labels_that_start_at_one_are_recognised(labels, prob) -> None:
     """None is 0 and the largest is the number of classes: one subtracted makes them good."""
-    with pytest.raises(InputError, match=r"if they start at 1, subtract one\."):
+    with pytest.raises(InputError, match=r"if they start at 1, subtract one(\.|, or give)"):
         Predictions(probs=prob, labels=labels)
     Predictions(probs=prob, labels=[label - 1 for label in labels])

@@ -6,6 +6,7 @@ import numpy as np
 import pandas
 import polars
 import pytest
+import torch
 
 from calibrant import InputError, Predictions
 from calibrant.predictions import predictions_from_frame, predictions_to_frame
@@ -49,6 +50,21 @@ def test_names_and_categories_are_labels(library: Any) -> None:
     assert read.class_names == ("cat", "dog")
     assert read.labels is not None
     assert read.labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, torch.tensor])
+def test_cells_may_hold_the_scores_of_all_classes(kind: Any) -> None:
+    rows = [[0.875, 0.125], [0.25, 0.75]]
+    assert predictions_from_frame(pandas.DataFrame({"probs": [*map(kind, rows)]})).probs.tolist() == rows
+    array = polars.DataFrame({"probs": rows}, schema={"probs": polars.Array(polars.Float64, 2)})
+    assert predictions_from_frame(array).probs.tolist() == rows
+
+
+def test_the_positive_class_is_the_word_of_a_single_score() -> None:
+    frame = pandas.DataFrame({"label": ["spam", "eggs"], "prob": [0.75, 0.5]})
+    found = predictions_from_frame(frame, positive_class="spam")
+    assert found.labels is not None
+    assert (found.class_names, found.labels.tolist()) == (("eggs", "spam"), [1, 0])
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

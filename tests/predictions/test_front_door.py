@@ -11,6 +11,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -308,6 +309,7 @@ def test_classes_that_are_numbers_are_names() -> None:
         (GaussianNB().fit(X, Y), np.where(Y == "ant", "gnu", Y), r"fitted on, 'gnu'; choose 'ant', 'bee'"),
         (SVC(decision_function_shape="ovo").fit(X, (X > 0).sum(1)), (X > 0).sum(1), "one score per class"),
         (KNeighborsClassifier().fit(X, X > 0), X > 0, "one label per sample; for several use"),
+        (OneVsRestClassifier(GaussianNB()).fit(X, X > 0), None, "one label per sample; for several use"),
     ],
 )
 def test_other_estimators_have_one_sentence(estimator: Any, y: Any, said: str) -> None:

@@ -68,7 +68,7 @@ def predictions(draw: st.DrawFn, kind: str) -> Predictions:
         fields["weights"] = rng.random(num_samples) + 1e-300
     if draw(st.booleans()):
         fields["groups"] = draw(st.lists(NAMES, min_size=num_samples, max_size=num_samples))
-        fields["clusters"] = fields["groups"][::-1]
+        fields["clusters"] = [each.strip() or "x" for each in fields["groups"][::-1]]
     return Predictions(**fields)
 
 

@@ -134,6 +134,8 @@ def _as_native_array(values: Any, *, name: str) -> np.ndarray[Any, np.dtype[Any]
     if isinstance(values, (Set, Mapping, Iterator)):
         got = type(values).__name__
         raise TypeError(f"`{name}` must be an array or a list, in the order of the samples; got a {got}.")
+    if hasattr(values, "toarray"):
+        raise TypeError(f"`{name}` must be a dense array; got a sparse one: call `.toarray()` first.")
     try:
         array = np.asarray(values)
     except ValueError as error:  # a ragged list

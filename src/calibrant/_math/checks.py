@@ -258,7 +258,8 @@ def _other_codes(labels: Tensor, num_classes: int) -> str:
     if labels.ndim == 2 and low >= 0 and bool((labels.sum(dim=1) > 1).all()):  # counts of votes
         return VOTES_AS_LABELS
     if low == 1 and high == num_classes:
-        return "; if they start at 1, subtract one"
+        or_name = ", or give the code of class 1 as --positive-class" if num_classes == 2 else ""
+        return f"; if they start at 1, subtract one{or_name}"
     if low == -1 and num_classes == 2 and bool((labels.abs() == 1).all()):
         return "; if -1 means 0, write 0"
     outside = labels[(labels < 0) | (labels >= num_classes)]

@@ -25,6 +25,7 @@ def apply(
     file: Annotated[Path, typer.Argument(help="Predictions; labels aren't needed.")],
     reading: Reading,
     out: Annotated[Path, typer.Option("--out", "-o", help="Write the calibrated predictions to this file.")],
+    positive_class: terminal.PositiveWord = None,  # noqa: ARG001 (reading has it)
     label_shift: Annotated[
         str | None,
         typer.Option(
@@ -78,6 +79,7 @@ def apply(
             _refuse_unused(reading, by_group=not isinstance(loaded, Calibrator))
             if is_pipe(file) or not (holds_images(file) or detection_results(file)):
                 given, columns = _loaded(pooled(loaded, str(calibrator)), reading, file)
+        reading.refuse_other_class(given)
         tell(f"applying {calibrator.name}", 0.5)
         apply_to(
             calibrator,
@@ -108,7 +110,10 @@ def _refuse_unused(reading: Reading, *, by_group: bool) -> None:
 
 def _loaded(fitted: Calibrator, reading: Reading, file: Path) -> tuple[Predictions, ColumnNames | None]:
     """Return new predictions and the columns used; the label column may be missing."""
+    from calibrant.repair.applying import event_name
+
     reading = replace(reading, kind="multilabel") if fitted.kind_ == "multilabel" else reading
+    reading = replace(reading, positive_class=reading.positive_class or event_name(fitted))
     if reading.label_column is None or is_pipe(file):
         return reading.load(file), reading.columns
     try:

@@ -45,6 +45,7 @@ def fit(
             "--by-group", help="Fit one calibrator per group; small groups are pooled with the rest."
         ),
     ] = False,
+    positive_class: terminal.PositiveWord = None,  # noqa: ARG001 (reading has it)
     ignore_index: terminal.IgnoreIndex = None,
     engine: terminal.Engine = None,
     jobs: terminal.Jobs = None,
@@ -79,6 +80,7 @@ def fit(
         else:
             large = opened_large(file, reading, engine=engine, ignore_index=ignore_index, whole=whole)
             given = large or reading.open(file)
+        reading.refuse_other_class(given)
         found = fit_and_tell(
             given,
             path=file,

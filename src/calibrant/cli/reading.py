@@ -97,6 +97,14 @@ class Reading(ReadOptions):
             found = by_frequency(found)
         return self._in_clusters(found, path)
 
+    def refuse_other_class(self, found: object) -> None:
+        """Refuse a positive class other than the one whose score was read."""
+        if self.positive_class not in {None, *(getattr(found, "class_names", None) or ())[1:]}:
+            raise InputError(
+                f"--positive-class must be the class whose score is given, where labels are words; got "
+                f"{self.positive_class!r}; leave it out."
+            )
+
     def _refuse_columns(self) -> None:
         """Refuse columns for boxes: images are clusters, classes or bands are groups."""
         plain = replace(self, logit_columns=self.logit_columns or self.score_columns)

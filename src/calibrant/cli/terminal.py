@@ -60,6 +60,12 @@ PositiveClass = Annotated[
     str | None,
     typer.Option(metavar="CLASS", help="The positive one of two classes, by number or name (default: 1)."),
 ]
+PositiveWord = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CLASS", help="The class whose score is given, if labels are two words with one score."
+    ),
+]
 Bins = Annotated[int, typer.Option(min=1, max=MOST_BINS, help="Number of bins.")]
 Bootstrap = Annotated[int, typer.Option(min=2, max=1_000_000, help="Bootstrap resamples.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")]

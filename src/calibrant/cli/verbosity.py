@@ -138,7 +138,8 @@ def in_options(message: str, options: dict[str, str]) -> str:
             return match[0]
         return re.sub("`(.*?)`", lambda name: found[name[1]] or "", match[0])
 
-    said = re.sub("`[^`\n]+`(?:(?:, | and )`[^`\n]+`)*", typed, message)
+    said = re.sub(r"`\w+=[^`\n]+` \((--[^)]+)\)", r"\1", message)
+    said = re.sub("`[^`\n]+`(?:(?:, | and )`[^`\n]+`)*", typed, said)
     said = re.sub(r"the limit of ([a-z0-9_]+)", lambda match: options.get(match[1], match[0]), said)
     said = re.sub(r"`[a-z_]+` \((--[a-z-]+), (--[a-z-]+)\)", r"\1 and \2", said)
     said = re.sub(r"`\{[^`]*\}`, or (?=--)", "", said)  # a dictionary in place of options

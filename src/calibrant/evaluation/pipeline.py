@@ -43,7 +43,8 @@ from calibrant.predictions.partitioned import PartitionedPredictions
 
 @suggesting(
     unnamed="one set of predictions; got {}; samples to fit on go as `calibration=`, and `calibrant.compare` "
-    f"compares several models; {NAME_ARRAYS}"
+    "compares several models; for a classifier use `calibrant.Predictions.from_estimator(classifier, X, y)`; "
+    f"{NAME_ARRAYS}"
 )
 def evaluate(
     predictions: Judgeable | None = None,

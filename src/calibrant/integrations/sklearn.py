@@ -249,10 +249,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         def one(train: NDArray[np.int64], test: NDArray[np.int64]) -> Scores:
             inside = None if weights is None else weights[train]
             fitted = _fitted(clone(estimator), _rows(X, train), labels[train], inside)
-            if len(fitted.classes_) != len(self.classes_):
+            if (found := len(classes_of(fitted))) != len(self.classes_):
                 raise InputError(
                     f"`cv` must leave samples of every class to fit on; one fold has "
-                    f"{len(fitted.classes_)} of {len(self.classes_)} classes."
+                    f"{found} of {len(self.classes_)} classes."
                 )
             return self._scores(fitted, _rows(X, test))
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
 from calibrant._math.checks import NO_NUMBER, ROW_SUM_TOLERANCE, first_outside, row_sum_tolerance
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import kind_of
 
 Kind: TypeAlias = Literal["binary", "multiclass", "multilabel", "top_label"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -24,6 +25,9 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 # its copy in another format the same: text has no dtype.
 ROUNDING_TOLERANCE = 1e-5
 SPLIT_CODES = {"0": 0, "calibration": 0, "val": 0, "validation": 0, "1": 1, "test": 1}
+UNKNOWN = "unknown"
+"""The group of samples without one."""
+_IF_LOGITS = "if they are logits, name them `logits` (--logit-columns)"
 _PERCENT = "pass `percent=True` (--percent) if all are percentages"
 
 _least_samples: ContextVar[int] = ContextVar("least_samples", default=2)
@@ -90,7 +94,7 @@ def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
             row = first_row(miss > slack)
             raise InputError(
                 f"`probs` must have rows summing to 1; row {rows.start + row} sums to "
-                f"{sums[row].item():.6g}; if they are logits, name them `logits`; if rounded, "
+                f"{sums[row].item():.6g}; {_IF_LOGITS}; if rounded, "
                 "divide each row by its sum; for several labels, use the kind multilabel."
             )
         bad = (miss > ROUNDING_TOLERANCE) | (chunk > 1).any(dim=1)
@@ -161,7 +165,12 @@ def as_groups(values: ArrayLike | None, num_samples: int, *, name: str = "groups
     groups = as_names(values, name=name)
     if len(groups) != num_samples:
         raise InputError(f"`{name}` must hold {num_samples} names, one per sample; got {len(groups)}.")
-    return groups
+    if "" not in groups or name != "clusters":
+        return tuple(group or UNKNOWN for group in groups)
+    raise InputError(
+        f"`clusters` must hold a name in every row; row {groups.index('')} is empty; leave that row out, or "
+        "call it by a name of its own."
+    )
 
 
 def as_rows(index: slice | ArrayLike, num_samples: int) -> slice | Tensor:
@@ -240,13 +249,15 @@ def _name(item: Any, what: str, row: int) -> str:
     """Return a name in the form that every file format preserves."""
     if isinstance(item, bytes):
         item = item.decode(errors="surrogateescape")
-    if isinstance(item, int | np.integer | np.bool):  # bool is an int
-        item = str(int(item))
+    if isinstance(item, int | np.integer | np.bool):  # a group True stays True, as in text files
+        item = str(int(item) if what == "`class_names`" else item)
     if isinstance(item, float) and item.is_integer():  # numpy can give class numbers as floats
         item = str(int(item))
     if not isinstance(item, str):
-        got = repr(item) if item is None or isinstance(item, float) else f"a {type(item).__name__}"
-        remedy = "; leave that row out, or call it 'unknown'" if is_missing(item) else ""
+        got = repr(item) if item is None or isinstance(item, float) else kind_of(item)
+        banded = isinstance(item, float) or hasattr(item, "left")  # as an interval of pandas
+        remedy = "; make texts of bands, as `pandas.cut(values, 4).astype(str)`" if banded else ""
+        remedy = f"; leave that row out, or call it '{UNKNOWN}'" if is_missing(item) else remedy
         raise TypeError(f"{what} must hold texts or whole numbers; row {row} holds {got}{remedy}.")
     name = " ".join(item.split())
     if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
@@ -267,7 +278,7 @@ def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
     if float(low) >= 0 and float(high) <= 1 + slack:
         return
     row, value = first_outside(probs, 1 + slack)
-    remedy = "if they are logits, name them `logits`"
+    remedy = _IF_LOGITS
     if name == "confidence":
         remedy = "it is the probability of the predicted class"
     if float(low) >= 0 and 2 < float(high) <= 100:

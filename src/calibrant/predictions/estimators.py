@@ -13,6 +13,10 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import kind_of, nearest
 
 Response: TypeAlias = Literal["auto", "decision_function", "predict_proba"]
+_ONE_LABEL = (
+    "`estimator` must predict one label per sample; for several use "
+    "`Predictions(probs=probs, labels=labels)` with both arrays of shape (N, C)."
+)
 
 
 def scores_of(
@@ -43,11 +47,8 @@ def classes_of(estimator: Any) -> NDArray[Any]:
         raise InputError(
             f"`estimator` must be a fitted classifier, with `classes_`; got {kind_of(estimator)}."
         )
-    if isinstance(classes, list) or np.ndim(classes) != 1:
-        raise InputError(
-            "`estimator` must predict one label per sample; for several use "
-            "`Predictions(probs=probs, labels=labels)` with both arrays of shape (N, C)."
-        )
+    if isinstance(classes, list) or np.ndim(classes) != 1 or getattr(estimator, "multilabel_", False):
+        raise InputError(_ONE_LABEL)
     return np.asarray(classes)
 
 
@@ -56,6 +57,8 @@ def class_numbers(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
     number = {name: place for place, name in enumerate(classes.tolist())}
     labels = np.asarray(y)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if labels.ndim > 1:
+        raise InputError(_ONE_LABEL)
     if unknown := {each for each in labels.tolist() if each not in number}:
         first = min(map(str, unknown))
         end = nearest(first, map(str, classes.tolist()))
@@ -63,15 +66,16 @@ def class_numbers(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
     return np.array([number[name] for name in labels.tolist()], dtype=np.int64)
 
 
-def _innermost(estimator: Any) -> Any:
+def innermost(estimator: Any) -> Any:
+    """The classifier inside searches and pipelines."""
     if hasattr(estimator, "best_estimator_"):
-        return _innermost(estimator.best_estimator_)
-    return _innermost(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
+        return innermost(estimator.best_estimator_)
+    return innermost(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
 
 
 def _check_scores(name: str, given: NDArray[np.float64], estimator: Any, num_classes: int) -> None:
     """Refuse NaN, and anything but one score per class."""
-    by_pairs = getattr(_innermost(estimator), "decision_function_shape", "ovr") == "ovo"
+    by_pairs = getattr(innermost(estimator), "decision_function_shape", "ovr") == "ovo"
     if name == "decision_function" and num_classes > 2 and by_pairs:
         raise InputError(
             f"`estimator` must return one score per class; {type(estimator).__name__} has one per pair of "

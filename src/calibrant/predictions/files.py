@@ -223,7 +223,7 @@ def open_predictions(
         if ending not in {".jsonl", ".ndjson", ".json", ".eval"}:
             raise InputError(f"`lm_score` (--lm-score) is for logs of language models; {path} is none.")
         further["lm_score"] = lm_score
-    in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names(path))
+    in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names_in(path, columns))
     try:
         contents = _reader(form, path, stream, columns)(path, **further)
         with lines_named(contents.lines):

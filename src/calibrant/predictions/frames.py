@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,12 @@ _OPTION = re.compile(r" \(--[^)]*\)")
 
 
 def predictions_from_frame(
-    frame: Any, *, columns: ColumnNames | None = None, kind: Kind | None = None, scale: Scale | None = None
+    frame: Any,
+    *,
+    columns: ColumnNames | None = None,
+    kind: Kind | None = None,
+    scale: Scale | None = None,
+    positive_class: str | None = None,
 ) -> Predictions:
     """Read predictions from a pandas or polars data frame with one row per sample.
 
@@ -33,6 +37,7 @@ def predictions_from_frame(
         columns: Names of columns that differ from these.
         kind: See :func:`load_predictions`.
         scale: See :func:`load_predictions`.
+        positive_class: See :func:`load_predictions`.
 
     Returns:
         Predictions of the same values.
@@ -50,16 +55,20 @@ def predictions_from_frame(
     if not is_frame(frame):
         raise TypeError(f"`frame` must be a pandas or polars DataFrame; got {type(frame).__name__}.")
     given = frame_columns(frame)
-    in_words_of_frame = partial(as_named, columns=columns, names=lambda: list(given))
+
+    def in_words_of_frame(said: str) -> str:  # options of the command line are of another door
+        return _OPTION.sub("", as_named(said, columns, lambda: list(given)))
+
     try:
         fields = fields_of_table(
             table_of_columns({name: _cells(each) for name, each in given.items()}), columns
         )
         fields = as_shares(fields, scale)
-        stated = fields.pop("kind", None)
-        return Predictions(**fields, kind=kind or stated)._named(in_words_of_frame)  # pyright: ignore[reportPrivateUsage]
-    except InputError as error:  # options of the command line are of another door
-        raise InputError(_OPTION.sub("", in_words_of_frame(str(error)))) from error
+        kind = kind or fields.pop("kind", None)
+        found = Predictions(**fields, kind=kind, positive_class=positive_class)
+        return found._named(in_words_of_frame)  # pyright: ignore[reportPrivateUsage]
+    except (InputError, TypeError) as error:
+        raise InputError(in_words_of_frame(str(error))) from error
 
 
 def predictions_to_frame(predictions: Predictions, *, library: Library | None = None) -> Any:
@@ -109,8 +118,10 @@ def frame_columns(frame: Any) -> dict[str, np.ndarray[Any, np.dtype[Any]] | list
 
 def _column(series: Any) -> np.ndarray[Any, np.dtype[Any]] | list[Any]:
     values = series.to_numpy()
-    if values.dtype.kind in "biuf":
+    if values.dtype.kind in "biuf" and values.ndim == 1:
         return values
-    rows = [None if each is None or each != each else each for each in series.to_list()]
+    rows = [each.tolist() if hasattr(each, "tolist") else each for each in series.to_list()]
+    rows = [list(each) if isinstance(each, tuple) else each for each in rows]
+    rows = [None if each is None or each != each else each for each in rows]
     numeric = all(isinstance(each, bool | int | float | np.number) for each in rows)
     return np.asarray(rows) if rows and numeric else rows

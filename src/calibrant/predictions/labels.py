@@ -114,8 +114,10 @@ def event_names(labels: ArrayLike, positive: int | str | None) -> tuple[str, str
     words = list(dict.fromkeys(as_texts(labels) or ()))
     if not isinstance(positive, str) or len(words) > 2 or (positive not in words and len(words) < 2):
         return None
+    if positive in {"0", "1"}:  # numbers, whose score is that of 1
+        return None
     if positive not in words:
-        if any(whole_number(word) is not None for word in words) or positive in {"0", "1"}:
+        if any(whole_number(word) is not None for word in words):
             return None
         raise InputError(
             f"`positive_class` (--positive-class) must be one of the labels, {words[0]} or {words[1]}; got "
@@ -241,7 +243,7 @@ def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
 def _remedy_for(texts: list[str], remedy: str) -> str:
     """Return the remedy for words; among numbers a word is a total or a missing value."""
     words = sum(whole_number(text) is None for text in texts)
-    return "; if that row is no sample, leave it out" if 10 * words <= len(texts) else remedy
+    return "; if that row is no sample, leave it out" if 4 * words <= len(texts) else remedy
 
 
 def _all_numbers(class_names: tuple[str, ...]) -> bool:
@@ -293,10 +295,10 @@ def _indices(texts: list[str], class_names: tuple[str, ...]) -> list[int]:
         texts = [text if each is None else str(each) for text, each in zip(texts, plain, strict=True)]
     strangers = [row for row, text in enumerate(texts) if text not in index]
     if not strangers:
-        repeated = [name for name in class_names if index[name] != class_names.index(name)]
-        if repeated:
+        if len(index) < len(class_names):
+            repeated = next(name for name in class_names if class_names.count(name) > 1)
             raise InputError(
-                f"`labels` must be numbers where two classes have one name; {repeated[0]!r} has two."
+                f"`labels` must be numbers where two classes have one name; {repeated!r} has two."
             )
         return [index[text] for text in texts]
     no_names = len(strangers) == len(texts) and not any(name.isdigit() for name in class_names)

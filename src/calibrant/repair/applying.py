@@ -242,7 +242,13 @@ def _opened(
     if (detected := detection_results(file, annotations=of_classes)) is not None:
         return detected
     several = "multilabel" if fitted is not None and fitted.kind_ == "multilabel" else None
-    return load_predictions(file, kind=several, columns=columns, format=format)
+    named = None if fitted is None else event_name(fitted)
+    return load_predictions(file, kind=several, columns=columns, positive_class=named, format=format)
+
+
+def event_name(fitted: Calibrator) -> str | None:
+    """Return the word for class 1 of a calibrator of an event, if it has one."""
+    return fitted.class_names_[1] if fitted.class_names_ and fitted.kind_ == "binary" else None
 
 
 def refuse_calibrated(name: str | Path, notes: Sequence[str], *, force: bool) -> None:

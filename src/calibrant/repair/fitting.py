@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, get_args
 
+import numpy as np
+
 from calibrant._math.decimals import plural
 from calibrant._math.errors import CalibrantWarning, InputError, without_warnings
 from calibrant._math.text_form import WRAP_ARRAYS, kind_of, suggesting
@@ -35,6 +37,7 @@ from calibrant.evaluation.group_repairs import usual_by_group
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.source import Positions, fit_in_passes, fits_in_passes, rows_to_fit
 from calibrant.evaluation.procedure import Progress
+from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.dense import marks_in
@@ -305,9 +308,10 @@ def _fitted(calibrator: Calibrator, rows: Predictions) -> Calibrator:
 def _chosen(rows: Predictions) -> tuple[Calibrator, tuple[str, ...]]:
     """Choose by cross-validation, or take temperature scaling if none is clearly better; explain."""
     data = Labelled.of(rows)
-    if len(data.labels) < LEAST_TO_CHOOSE:
+    count = len(data.labels) if data.weights is None else effective_number(np.asarray(data.weights))
+    if count < LEAST_TO_CHOOSE:
         few = (
-            f"note: {len(data.labels)} samples are too few to choose a calibrator by (at least "
+            f"note: {count:.0f} samples are too few to choose a calibrator by (at least "
             f"{LEAST_TO_CHOOSE}): temperature scaling was fitted; --method takes another."
         )
         return _fitted(build("temperature"), rows), (few,)

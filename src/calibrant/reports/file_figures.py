@@ -124,7 +124,9 @@ def draw_roc(request: FigureRequest) -> DrawnFigure:
     from calibrant.evaluation.quantities import AUROC
 
     found = _judged(request)
-    needs = "the figure roc needs an event, as of two classes or several labels"
+    needs = (
+        "the figure roc needs an event (of two classes, or several labels) that occurs in some samples only"
+    )
     curves = {
         f"{name} (AUROC {number(found[name].arm.metrics[AUROC.key].value)})": curve
         for name, curve in _shapes(found, lambda shapes: shapes.roc, needs).items()

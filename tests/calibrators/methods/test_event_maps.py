@@ -150,7 +150,7 @@ def test_useless_bins_change_nothing_and_say_so() -> None:
 
 @pytest.mark.parametrize("text", STEPS)
 def test_few_samples_are_said(text: str) -> None:
-    with pytest.warns(CalibrantWarning, match="5 samples are few"):
+    with pytest.warns(CalibrantWarning, match="has only 5 samples"):
         build(text).fit(torch.tensor([-2.0, -1.0, 0.0, 1.0, 2.0]), torch.tensor([0, 1, 0, 1, 1]))
 
 

@@ -212,7 +212,7 @@ def test_a_prior_shift_is_no_matter_of_temperature(made, kind) -> None:
     assert "Not fully repaired: " in only.verdict.line
     assert re.search(r"still too high on average \(\d\d\.\d%, actual \d\d\.\d%\)", only.verdict.line)
     assert " Apply the fix: it removes " in only.verdict.line
-    assert only.verdict.line.endswith(" To accept what remains, set --tolerance.")
+    assert only.verdict.line.endswith(" To accept what remains, set a tolerance.")
     assert "Fitted on 1,500 calibration samples, measured on 1,500 others." in only.verdict.line
     assert "Not fully repaired: " in " ".join(only.verdict.sentences)
 

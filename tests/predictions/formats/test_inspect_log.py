@@ -14,6 +14,7 @@ import pytest
 from calibrant._math.errors import InputError
 from calibrant.predictions import ColumnNames, load_predictions
 from calibrant.predictions.formats.inspect_log import log_in
+from calibrant.predictions.over_time import load_timed
 from calibrant.predictions.save_like import save_in_form_of
 
 QUIZ = Path(__file__).parent / "quiz.eval"
@@ -132,6 +133,22 @@ def test_forms_of_a_log_are_one(tmp_path, form) -> None:
     for options in ({}, {"lm_score": "stated"}, {"columns": columns}):
         assert fields(path, **options) == fields(QUIZ, **options)
     assert load_predictions(path, columns=columns).groups == ("law", "art") * 3
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_answers_have_times(tmp_path, form) -> None:
+    """A stream for ``monitor`` has the answers that are evaluated, each with the time of its own sample."""
+    log = quiz()
+    log["samples"][0]["scores"] = {}
+    path, columns = form(log, tmp_path / "log"), ColumnNames(label="graded:0.5")
+    found = load_timed(path, time="completed_at", columns=columns)
+    read = load_predictions(path, columns=columns)
+    assert found.predictions.confidence.tolist() == read.confidence.tolist()
+    said = [each["completed_at"][:19] for each in log["samples"][1:]]
+    assert found.labelled.tolist() == [True] * len(said)
+    assert found.times.astype(str).tolist() == said
+    with pytest.raises(InputError, match=r"log.*: it holds no field `when`; it holds `task`"):
+        load_timed(path, time="when", columns=columns)
 
 
 def test_options_are_classes() -> None:

@@ -59,6 +59,19 @@ def test_every_name_of_weights(read, ending) -> None:
         assert name in {"weight", "weights"} or any(f"`{name}` as `weight" in note for note in found.notes)
 
 
+@pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
+def test_groups_are_called_alike_in_every_format(tmp_path, ending) -> None:
+    """A text file says True and 1; numbers with gaps are floats in a frame; none is a group of its own."""
+    table, wanted = {"y": LABELLED, "prob": PROBS}, ("True", "False", "True")
+    assert given_as(tmp_path, ending, table | {"group": [True, False, True]}).groups == wanted
+    if ending in TABLES:
+        (folder := tmp_path / "gaps").mkdir()
+        found = given_as(folder, ending, table | {"group": [1, None, 2]})
+        assert found.groups == ("1", "unknown", "2")
+        with pytest.raises(InputError, match=r"must hold a name in every row; (line [23]|row 1) is empty"):
+            given_as(folder, ending, table | {"cluster": ["a", None, "b"]})
+
+
 @pytest.mark.parametrize("ending", TABLES)
 def test_weights_of_another_name_are_named(tmp_path, ending) -> None:
     columns = {"y": LABELLED, "prob": PROBS, "w": [1, 1, 1], "exposure": WEIGHTS_GIVEN, "n": [3, 2, 1]}
@@ -66,7 +79,10 @@ def test_weights_of_another_name_are_named(tmp_path, ending) -> None:
     with pytest.raises(InputError, match=rf"holds the weights, `exposure` or `w`\? .*{remedy}"):
         given_as(tmp_path, ending, columns)
     unread = given_as(tmp_path, ending, {"y": LABELLED, "prob": PROBS, "obs_weight": WEIGHTS_GIVEN})
-    assert any("`obs_weight`; if `obs_weight` holds weights, call it" in note for note in unread.notes)
+    said = next(
+        note for note in unread.notes if "`obs_weight`; if `obs_weight` holds weights, call it" in note
+    )
+    assert ("--weight-column" in said) == (ending not in {"pandas", "polars"})
     for name in ("exposure", "n"):
         found = given_as(tmp_path, ending, columns, columns=ColumnNames(weight=name))
         assert found.weights.tolist() == columns[name]

@@ -204,6 +204,8 @@ def test_arrays_that_hugging_face_evaluate_takes(tmp_path) -> None:
 def test_bad_json_is_one_sentence(tmp_path, text, words) -> None:
     with pytest.raises(InputError, match=words):
         read(tmp_path, "a.jsonl", text)
+    with pytest.raises(InputError, match=r"not JSON \(extra data\); if each line is a record, call the file"):
+        read(tmp_path, "a.json", "{}\n{}\n")
 
 
 def choice(doc: int, likelihoods: list[float], target: str, **marks: float) -> dict[str, Any]:
@@ -613,6 +615,7 @@ def test_classes_are_called_as_the_labels_are(tmp_path, ending) -> None:
         (("neg", "neutral", "never"), ("neutral", "never"), [1, 2]),
         (("Level 10", "Level 20"), ("Level 10", "Level 20"), [0, 1]),
         (("Level 10", "Level 20"), ("10", "20"), [0, 1]),
+        (("prob_01", "prob_02", "prob_10"), ("02", "10"), [1, 2]),
         (("Class1", "Class2"), (1, 2), [0, 1]),
         (("Class1", "Class2"), (1, 1), [0, 0]),
         (("score_cat", "score_dog"), ("dog", "cat"), [1, 0]),
@@ -628,12 +631,18 @@ def test_classes_are_called_as_the_labels_are(tmp_path, ending) -> None:
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "npz"])
 def test_the_positive_class_names_the_word_of_a_single_score(tmp_path, ending) -> None:
-    """``--positive-class spam``: the score is that of spam; without it the option is told."""
+    """``--positive-class spam``: the score is that of spam; without it the option is told.
+
+    Of numbers it is that of 1, whichever is the event.
+    """
     rows = [{"label": "spam", "prob": 0.75}, {"label": "eggs", "prob": 0.5}]
     found = given_as(tmp_path, ending, rows, positive_class="spam")
     assert (found.class_names, found.labels.tolist()) == (("eggs", "spam"), [1, 0])
     with pytest.raises(InputError, match=r"word for class 1 as `positive_class` \(--positive-class\)"):
         load_predictions(tmp_path / f"p.{ending}")
+    numbered = [{"label": 1, "prob": 0.75}, {"label": 0, "prob": 0.5}]
+    event = given_as(tmp_path, ending, numbered, positive_class="0").as_binary("0")
+    assert (event.labels.tolist(), event.probs.tolist()) == ([0, 1], [0.25, 0.5])
 
 
 @pytest.mark.parametrize(("column", "word"), [("p_yes", "no"), ("p_spam", "ham")])
@@ -647,10 +656,10 @@ def test_a_day_without_positives_is_read(tmp_path, column, word) -> None:
 
 def test_a_word_among_numbers_is_no_class(tmp_path) -> None:
     """A last row of totals, as spreadsheets have it, or a sign for what is not known."""
-    rows = "".join(f"{k % 2},0.25\n" for k in range(20))
-    for word in ("Total", "-", "unknown"):
-        with pytest.raises(InputError, match=f"line 22 holds '{word}'; if that row is no sample, leave it"):
-            read(tmp_path, "p.csv", f"label,prob\n{rows}{word},0.5\n")
+    for word, count in (("Total", 20), ("-", 4), ("#DIV/0!", 3)):
+        said = f"line {count + 2} holds '{word}'; if that row is no sample, leave it"
+        with pytest.raises(InputError, match=said):
+            read(tmp_path, "p.csv", "label,prob\n" + "1,0.25\n" * count + f"{word},0.5\n")
 
 
 def test_columns_that_were_named_are_called_so_in_messages(tmp_path) -> None:

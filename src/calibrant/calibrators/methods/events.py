@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from calibrant._math.decimals import plural
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant.calibrators.base import Calibrator
@@ -140,10 +141,11 @@ class EventCalibrator(Calibrator):
         after = _brier(_probs_of(mapped), outcomes, masses)
         warnings = list(fitted.warnings)
         if sparse:
-            told = f"{rarest:g} samples of the rarest class are few for a function of its own"
+            told = f"the rarest class has {rarest:g} of the samples, few for a function of its own"
             warnings.append(f"{told}, {_told_of_share(share)}")
         elif samples.num_samples < _FEW:
-            warnings.append(f"{samples.num_samples} samples are few for a calibrator of free form")
+            told = plural(samples.num_samples, "sample")
+            warnings.append(f"a calibrator of free form has only {told}")
         if after > before:
             share, after = 1.0, before
             warnings.append("the calibrated probabilities had a worse Brier score, so nothing was changed")

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.checks import Task, check_choice
+from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_softmax
@@ -217,7 +218,7 @@ def cross_validated(data: Standardised) -> tuple[Fitted, str]:
         if gain <= best:
             break
         chosen, best, error = strength, gain, noise
-    told = f"{number} parameters are many for {data.samples.num_samples} samples, so"
+    told = f"{number} parameters are many for {plural(data.samples.num_samples, 'sample')}, so"
     if best <= error:
         fitted = Fitted(whole.centre, whole.value(whole.centre), 0.0, 1, unbounded=False)
         return fitted, f"{told} by cross-validation this is temperature scaling"

@@ -171,7 +171,7 @@ def _left_over(case: Case) -> str | None:
     bad = bad_groups(arm.groups, case.level) if case.kind != "multilabel" and len(arm.groups) > 1 else []
     samples = "samples" if case.cross_fitted else "calibration samples"
     better = f"For less error, collect more {samples} or try another method."
-    better += " To accept what remains, set --tolerance."
+    better += " To accept what remains, set a tolerance."
     before, after = (each.metrics[case.about].value for each in (case.first, arm))
     gain = "the log loss falls"
     if before and after is not None and clearly(arm.change[case.about]) < 0:

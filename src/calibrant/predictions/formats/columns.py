@@ -197,7 +197,10 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     taken = {*BINARY_NAMES, *several_groups}
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in taken}
     fields = fields_of(arrays, layout.unused)
-    return fields | {"notes": (*layout.notes, *fields["notes"])}
+    empty = (
+        (f"`{layout.truth}` is empty in every row.",) if len(labels) == 1 and "labels" not in arrays else ()
+    )
+    return fields | {"notes": (*layout.notes, *empty, *fields["notes"])}
 
 
 def fields_of_cells(layout: Layout, column: Callable[[str], Column], scores: Any = None) -> dict[str, Any]:
@@ -256,8 +259,15 @@ def as_column(cells: Column, name: str) -> Column:
         if isinstance(cell, list | dict):
             raise InputError(f"`{name}` must hold a text or a number in every row; row {row} does not.")
     if all(isinstance(each, int) for each in cells):  # bool is one
-        return np.array([int(each) for each in cells])
-    return ["" if each is None else str(each) for each in cells]
+        return np.array(cells)
+    return ["" if each is None else _text(each) for each in cells]
+
+
+def _text(cell: Any) -> str:
+    """Return a cell as a text file has it: whole numbers without decimals, though gaps made them floats."""
+    if isinstance(cell, bytes):
+        return cell.decode(errors="surrogateescape")
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def lists_as_rows(cells: Column, name: str, width: int | None = None) -> np.ndarray[Any, np.dtype[Any]]:
@@ -501,7 +511,7 @@ def numbers_in(
                 found[name][row] = _number(cell)
             except (TypeError, ValueError, OverflowError):
                 text = "" if cell is None or cell != cell else str(cell).strip()
-                if name in scores and text.endswith("%"):
+                if name in scores and text.endswith("%") and text != "%":
                     signs.setdefault(name, set()).add(row)
                     text = text.removesuffix("%").strip()
                 if "," in text:

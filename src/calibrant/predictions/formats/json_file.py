@@ -120,7 +120,9 @@ def _parsed(text: str, what: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise InputError(f"{what} is not JSON ({str(error).split(':')[0].lower()}).") from error
+        said = str(error).split(":")[0].lower()
+        remedy = "; if each line is a record, call the file .jsonl" if said == "extra data" else ""
+        raise InputError(f"{what} is not JSON ({said}){remedy}.") from error
     except RecursionError as error:
         raise InputError(f"{what} nests its brackets too deeply.") from error
 
