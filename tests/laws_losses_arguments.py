@@ -1,6 +1,7 @@
 """The laws of losses: shapes and types, soft targets, modules."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -195,7 +196,13 @@ def takes_settings_by_name_only(loss: Loss) -> None:
         TypeError, match=r"must be given its settings by name, as \w+=\.\.\.; got 2\.0 without"
     ):
         loss.module(2.0)
-    with pytest.raises(
-        TypeError, match=r"has no setting 'gama'; it has .*weight, ignore_index, reduction\.$"
-    ):
-        loss.module(gama=2.0)
+    logits, labels = problem(loss)
+    for call in (loss.module, partial(loss, logits, labels)):
+        with pytest.raises(TypeError, match=r"'reductoin'; did you mean 'reduction'\?$"):
+            call(reductoin="sum")
+        with pytest.raises(TypeError, match=r"'weights'; did you mean 'weight'\?$"):
+            call(weights=None)
+    with pytest.raises(TypeError, match=r"has no setting 'odd'; it has .*weight, ignore_index, reduction\.$"):
+        loss.module(odd=2.0)
+    with pytest.raises(TypeError, match=r"'target'; did you mean 'labels'\?$"):
+        loss.module()(logits, target=labels)

@@ -9,6 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from calibrant import InputError, Predictions, compare, evaluate, plots
 from calibrant.evaluation import Evaluation, monitor
@@ -106,6 +108,9 @@ def test_classes_are_drawn_by_name_or_number(ax) -> None:
     assert ax.get_xlabel() == "predicted probability of fox"
     numbered = ReliabilityDisplay.from_predictions(TABLE, CLASSES, class_=2)
     assert numbered.ax_.get_xlabel() == "predicted probability of class 2"
+    for place in (0, 1):  # of two classes without names, each says which it is
+        two = ReliabilityDisplay.from_predictions(np.stack([1 - PROBS, PROBS], 1), LABELS, class_=place)
+        assert two.ax_.get_xlabel() == f"predicted probability of class {place}"
     for display in (named, numbered):
         (curve,) = display.curves.values()
         assert (curve.confidence, curve.accuracy) == (fox.confidence, fox.accuracy)
@@ -118,6 +123,9 @@ def test_classes_are_drawn_by_name_or_number(ax) -> None:
     assert negative.curves[""].accuracy[0] == pytest.approx(1 - (positive.accuracy[-1] or 0), abs=0.02)
     with pytest.raises(InputError, match=r"no class 'foxx'.*'fox'"):
         ReliabilityDisplay.from_predictions(given, class_="foxx")
+    two = np.stack([1 - PROBS, PROBS], axis=1)
+    with pytest.raises(InputError, match=r"positive class must be 0, 1, ill or well; .*did you mean 'ill'"):
+        ReliabilityDisplay.from_predictions(two, LABELS, class_names=["ill", "well"], class_="il")
 
 
 def test_all_labels_are_drawn_together() -> None:
@@ -128,7 +136,7 @@ def test_all_labels_are_drawn_together() -> None:
 def test_an_estimator_is_drawn_with_its_own_words(ax) -> None:
     """Labels that are words are matched by its classes; the legend has its name as a title."""
     animals = NAMES[CLASSES]
-    model = GaussianNB().fit(TABLE[:, :2], animals)
+    model = make_pipeline(StandardScaler(), GaussianNB()).fit(TABLE[:, :2], animals)
     display = ReliabilityDisplay.from_estimator(model, TABLE[:, :2], animals, class_="dog", ax=ax)
     stated = model.predict_proba(TABLE[:, :2])[:, 1]
     expected = ReliabilityDisplay.from_predictions(stated, animals == "dog").curves[""]

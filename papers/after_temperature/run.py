@@ -20,12 +20,12 @@ from torch import Tensor
 from calibrant.losses import focal_loss
 from calibrant.reports.figures.drawing import series
 from calibrant_lab.theory import LogisticWorld, fit_linear
-from papers.analysis import Frames, Tables, content, flat_runs, means_only, pivot
+from papers.analysis import Frames, Tables, content, difference, flat_runs, means_only, pivot, pm
 from papers.loss_rows import TITLES
 from papers.many_classes.measure import LOSSES
 
 SIGNALS = (2.0, 4.0, 8.0)
-COSINES = (0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.99, 1.0)
+COSINES = (0.4, 0.8, 0.9, 0.99, 1.0)
 WORLD, SAMPLES = 2.0, 1000
 LOADS = (0.05, 0.2, 0.3)
 GAMMAS = (0, 3, 5)
@@ -36,8 +36,12 @@ NETWORKS = {
 }
 """Settings of other studies, by imbalance, by what the loss does over a batch, by epochs."""
 BY = {"losses": "data.imbalance", "cifar10": "reduction", "texts": "training.epochs"}
+USUAL = {"optimiser.learning_rate": (0.1, 0.001), "training.class_weights": ("none",)}
+DECAY = {"losses": 0.0005, "cifar10": 0.0005, "texts": 0.0}
+"""Runs of other settings than these ask something else of a loss."""
 CE, FLSD = "cross-entropy", "FLSD-53"
-MEASURES = {"error": "error", "nll": "NLL", "ece": "ECE"}
+MEASURES = {"error": ("error, %", 100, 2), "nll": ("NLL", 1, 3), "ece": ("ECE, %", 100, 2)}
+"""Title, scale and digits."""
 
 
 def recalibrated(signal: float, along: float, across: float) -> dict[str, float]:
@@ -88,31 +92,34 @@ def _trained(load: float, gamma: float, seed: int) -> dict[str, float]:
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
-    """``curve``; ``pairs``, a model less cross-entropy's; ``networks``, means over seeds."""
+    """``curve``; ``pairs``, a model less cross-entropy's; ``networks``, one row per run."""
     trained = pd.DataFrame(results["trained"]).set_index(["load", "seed", "gamma"])
     base = trained.xs(0, level="gamma")
     pairs = pd.concat(
         {gamma: trained.xs(gamma, level="gamma") - base for gamma in GAMMAS[1:]}, names=["gamma"]
     )
-    runs = pd.DataFrame(_networks())
     return {
         "curve": pd.DataFrame(results["curve"]),
         "pairs": pairs.assign(
             nearer_is_better=pairs.nll * pairs.cosine < 0, opposite=pairs.nll * pairs.ece < 0
         ).reset_index(),
-        "networks": runs.groupby(["setting", "loss"], sort=False)[list(MEASURES)].mean(),
+        "networks": pd.DataFrame(_networks()),
     }
 
 
 def _networks() -> Iterator[dict[str, Any]]:
     for study, settings in NETWORKS.items():
         for run in flat_runs(content(study)):
-            loss = TITLES.get(run["loss"], run["loss"])
-            yield {"setting": settings[run[BY[study]]], "loss": loss, **run["stages"]["temperature"]}
+            usual = all(run[name] in values for name, values in USUAL.items())
+            if usual and run["optimiser.weight_decay"] == DECAY[study]:
+                yield _row(run, settings[run[BY[study]]], TITLES.get(run["loss"], run["loss"]), "temperature")
     for run in content("many_classes")["runs"]:
         if run["loss"] in LOSSES:
-            setting = f"Tiny-ImageNet, {run['epochs']} epochs"
-            yield {"setting": setting, "loss": LOSSES[run["loss"]], **run["stages"]["with T"]}
+            yield _row(run, f"Tiny-ImageNet, {run['epochs']} epochs", LOSSES[run["loss"]], "with T")
+
+
+def _row(run: Mapping[str, Any], setting: str, loss: str, stage: str) -> dict[str, Any]:
+    return {"setting": setting, "loss": loss, "seed": run["seed"], **run["stages"][stage]}
 
 
 def tables(found: Frames) -> Tables:
@@ -132,18 +139,21 @@ def tables(found: Frames) -> Tables:
     return {
         "curve": (100 * at).map("{:.3f}".format),
         "trained": means_only(trained, "ECE, %"),
-        "networks": networks,
+        "networks": means_only(networks, "ECE, %"),
     }
 
 
 def _compared(of: pd.DataFrame) -> dict[str, str]:
-    ranks, of = of.rank().corr()["error"], of.droplevel("setting")
-    less = of.loc[FLSD] - of.loc[CE] if FLSD in of.index else of.loc[CE] * np.nan
+    means = of.groupby("loss")[list(MEASURES)].mean()
+    ranks = means.rank().corr()["error"]
     return {
-        "losses": str(len(of)),
+        "losses": str(len(means)),
         "NLL with error": f"{ranks.nll:.2f}",
         "ECE with error": f"{ranks.ece:.2f}",
-        **{title: "–" if np.isnan(less[name]) else f"{less[name]:+.4f}" for name, title in MEASURES.items()},
+        **{
+            title: pm(difference(of, name, "loss", FLSD, CE)[name], scale=scale, digits=digits)
+            for name, (title, scale, digits) in MEASURES.items()
+        },
     }
 
 

@@ -27,6 +27,7 @@ from calibrant.evaluation.quantities import ECE
 from calibrant.evaluation.result import Arm, ComparedModel, Comparison, Curve, Evaluation
 from calibrant.metrics import RiskCoverageCurve, selective_risk_curve
 from calibrant.predictions import Predictions
+from calibrant.predictions.estimators import innermost
 from calibrant.predictions.two_classes import POSITIVE_CLASS
 from calibrant.reports import figures, tables
 
@@ -130,10 +131,11 @@ class ReliabilityDisplay:
     ) -> ReliabilityDisplay:
         """Draw a fitted scikit-learn classifier on samples ``X`` with its classes ``y``.
 
-        ``name`` is that of its class by default; all else is as in :meth:`from_predictions`.
+        ``name`` is that of its class by default, in a pipeline the last step's; all else is as in
+        :meth:`from_predictions`.
         """
         given = Predictions.from_estimator(estimator, X, y)
-        name = type(estimator).__name__ if name is None else name
+        name = type(innermost(estimator)).__name__ if name is None else name
         return cls.from_predictions(
             given, class_=class_, bins=bins, binning=binning, log=log, interval=interval, ax=ax, name=name
         )

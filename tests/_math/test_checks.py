@@ -86,7 +86,7 @@ def test_logits_must_be_finite() -> None:
     remedies = {
         np.nan: "leave that row out",
         np.inf: "in float32 or float64",
-        -np.inf: "as `probs`, which may be 0",
+        -np.inf: "pass `probs`, which can be 0",
     }
     for bad, remedy in remedies.items():
         with pytest.raises(InputError, match=f"`logits` must be finite; row 1 holds {bad}; .*{remedy}"):

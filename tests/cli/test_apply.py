@@ -104,10 +104,7 @@ def test_a_shift_that_cannot_be_seen_is_said() -> None:
     assert notes_on_shift(fitted, torch.tensor([4.0] * 10)) == ()
     fitted.fit_result_ = dataclasses.replace(fitted.fit_result_, profile=None)
     (note,) = notes_on_shift(fitted, torch.tensor([4.0]))
-    assert (
-        note
-        == "The calibrator does not tell what it was fitted on, so whether these data differ is not known."
-    )
+    assert note == "The calibrator has no record of the data it was fitted on, so drift can't be tested."
 
 
 def test_samples_of_the_fit_are_noted(run, over_confident) -> None:

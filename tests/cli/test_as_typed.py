@@ -91,7 +91,7 @@ def test_repairs_by_group_are_shown(run, asked, tmp_path) -> None:
     lines = done.stdout.partition("Repairs by group")[2].splitlines()
     firsts = [line.partition(" ")[0] for line in lines]  # the name, and the count below it
     assert [firsts[firsts.index(name) + 1] for name in ("all", "c")] == ["100", "100"]
-    told = "Groups whose average probability is off on these 100 samples, of 3"
+    told = "Groups off on average, out of 3, on these 100 samples"
     assert told in one_line(done.stdout)
     assert "Repairs by group: Platt scaling" in (tmp_path / "g.html").read_text()
 
@@ -294,8 +294,12 @@ def test_defaults_from_pyproject(run, asked, file, tmp_path) -> None:
     )
     run("evaluate", file.name, "--bins", "9")
     run("evaluate", file.name)
+    one = "[tool.calibrant]\nbootstrap = 20\n[tool.calibrant.evaluate]\nmethod = 'temperature'\nbins = 7\n"
+    (tmp_path / "pyproject.toml").write_text(one)
+    run("evaluate", file.name)
     assert [(each["num_bins"], each["bootstrap"], each["calibrators"]) for each in asked] == [
         (9, 20, ["temperature"]),
+        (7, 20, ["temperature"]),
         (7, 20, ["temperature"]),
     ]
 

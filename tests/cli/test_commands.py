@@ -36,14 +36,14 @@ def test_evaluate_says_over_confident_and_writes_report_and_numbers(run, over_co
 
 
 def test_fit_makes_a_calibrator_even_where_none_is_needed(run, tmp_path) -> None:
-    """Of calibrated predictions the choice is to leave them; temperature scaling is fitted all the same."""
+    """Of calibrated predictions the choice is to leave them; temperature scaling is fitted anyway."""
     rng = np.random.default_rng(0)
     logits = rng.normal(size=2000)
     labels = (rng.random(2000) < 1 / (1 + np.exp(-logits))).astype(int)
     np.savez(tmp_path / "true.npz", logits=logits, labels=labels)
     done = run("fit", "true.npz", "--all", "-o", "c.safetensors")
     assert "Choice: no calibrator." in done.stdout
-    assert "note: temperature scaling was fitted all the same" in done.stdout
+    assert "note: temperature scaling was fitted anyway" in done.stdout
     assert calibrant.load_calibrator(tmp_path / "c.safetensors").fit_result_.parameters[
         "temperature"
     ] == pytest.approx(1, abs=0.1)

@@ -17,7 +17,7 @@ def test_three_samples_get_a_calibrator_and_a_warning(tmp_path) -> None:
     np.savez(tmp_path / "p.npz", logits=[[1.0, 2, 0], [2, 0, 0], [0, 1, 4]], labels=[0, 0, 1])
     done = call("fit", "p.npz", "--all", "-o", "c.safetensors", folder=tmp_path, code=0)
     assert "3 samples are too few to choose a calibrator by (at least 20): temperature" in done.stdout
-    assert "--method takes another" in done.stdout
+    assert "choose another with --method" in done.stdout
     assert calibrant.load_calibrator(tmp_path / "c.safetensors").name == "temperature"
     np.savez(tmp_path / "w.npz", probs=[0.25, 0.75] * 50, labels=[0, 1] * 50, weights=[1] * 3 + [0] * 97)
     done = call("fit", "w.npz", "--all", "-o", "w.safetensors", folder=tmp_path, code=0)
@@ -128,7 +128,7 @@ def test_a_store_is_no_folder_of_other_things(tmp_path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
     done = call("sweep", "digits-losses", "--store", "mine", folder=tmp_path, code=2)
-    assert "mine is no store of runs and holds other things, such as thesis.tex" in one_line(done.stderr)
+    assert "mine is not a store of runs: it holds other files, such as thesis.tex" in one_line(done.stderr)
     assert [each.name for each in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
     for names in (
         (".DS_Store", "runs"),

@@ -43,7 +43,7 @@ def test_an_alarm_is_exit_code_1(stream, tmp_path) -> None:
     given = ["--time", "when", "--bootstrap", "10", "--json", str(out), "--prometheus", str(metrics)]
     code, said = run(tmp_path, str(stream), *given)
     assert code == 1
-    assert "ALARM: Outcomes do not match the predicted probabilities: alarm on 2026-11-0" in said
+    assert "ALARM: Outcomes do not match the predicted probabilities, most likely since 2026-11-0" in said
     assert "75 of 1,800 samples have no label yet." in said
     assert "75/150" in said
     content = json.loads(out.read_text(encoding="utf-8"))

@@ -33,6 +33,8 @@ ARRAYS: dict[str, dict[str, object]] = {
 TABLES = {
     "empty.csv": "",
     "words.csv": "label,prob\nill,0.5\nwell,0.25\n",
+    "codes.csv": "label,prob\n1,0.5\n2,0.25\n",
+    "emptied.csv": "died,prob\n,0.5\n,0.25\n",
     "header.csv": "prob\n",
     "judge.csv": "score,correct\n" + "1,0\n5,1\n" * 20,
     "other-judge.csv": "score,correct\n" + "1,0\n5,1\n" * 20,
@@ -113,18 +115,20 @@ evaluate my dir/my preds.csv | my, dir/my, preds.csv: no such files; put quotes 
 fit my preds.csv -o c | ; put quotes
 check over.npz --baseline absent.npz | absent.npz: no such file
 evaluate truncated.npz | truncated.npz
-evaluate p.parquet | p.parquet: it cannot be read as a .parquet file, perhaps
+evaluate p.parquet | p.parquet: it cannot be read as a .parquet file; perhaps
 evaluate empty.csv | empty
 evaluate words.csv | Pass the word for class 1
+evaluate codes.csv | If they start at 1, subtract one, or give the code of class 1 as --positive-class.
+evaluate emptied.csv --label-column died | `died` is empty in every row.
 evaluate complex.npz | `probs` must hold numbers; got dtype complex128.
 evaluate nan.npz | row 1 holds nan; leave that row out
 evaluate stacked.npz | for samples that are not images, `probs` must have shape (N, C).
 evaluate minus.npz | If -1 means 0, write 0.
-evaluate unlabelled-row.npz | If that means no label, leave such rows out.
+evaluate unlabelled-row.npz | If that means no label, drop such rows.
 evaluate heavy.npz | divide all of them by the same number.
 evaluate light.npz | divide all of them by the same number.
 evaluate minus-infinity.npz | row 1 holds -inf
-evaluate minus-infinity.npz | give probabilities as `probs`, which may be 0
+evaluate minus-infinity.npz | pass `probs`, which can be 0
 evaluate infinity.npz | float64
 evaluate no-logit.npz | row 1 holds nan; leave that row out
 evaluate sparse.pt | got a sparse one: call `.to_dense()` first.
@@ -139,7 +143,7 @@ apply platt.safetensors header.csv -o o.csv | must hold at least one sample; got
 apply over.npz over.npz -o o.npz | not a safetensors file
 apply c.safetensors five.npz -o o.npz | 5
 apply c.safetensors onehot.npz -o o.npz | multilabel
-apply c.safetensors images.npz -o o | images.npz must be a folder to be repaired image by image
+apply c.safetensors images.npz -o o | images.npz must be a folder
 apply named.safetensors turned.npz -o o.npz | b, a, d, c
 apply over.npz c.safetensors -o o.npz | the calibrator comes first, and over.npz is not one
 apply by.safetensors binary.npz -o o.npz | binary.npz must have `groups`
@@ -151,8 +155,8 @@ compare over.npz binary.npz | binary
 compare over.npz over.npz | a file is given twice; name each model once.
 check three.npz --baseline four.npz | must have the same number of classes; got 4 and 3; `calibrant
 train empty.toml | empty.toml sets nothing; a recipe must at least say what to train on, such as
-predict mlp digits -o o.npz | mlp would predict with random weights; give a file of trained ones
-sweep digits-losses --store mine | mine is no store of runs and holds other things, such as thesis.tex
+predict mlp digits -o o.npz | mlp would predict with random weights; pass trained ones
+sweep digits-losses --store mine | mine is not a store of runs: it holds other files, such as thesis.tex
 # Outputs.
 evaluate over.npz --report r.pdf | must end in .html
 evaluate over.npz --report nowhere/r.html | does not exist
@@ -171,7 +175,7 @@ evalute over.npz | there is no command 'evalute'.\nDid you mean evaluate?\n
 help inptu | Did you mean 'input'?
 evaluate over.npz --reprot x.html | there is no option --reprot.\nDid you mean --report?\n
 evaluate over.npz --report --quiet | --report must have a value; got --quiet, which is an option.\n
-evaluate over.npz --prob-columns cat dog | dog: no such file; columns have commas between, as --prob-
+evaluate over.npz --prob-columns cat dog | dog: no such file; separate columns with commas, as in --prob-
 evaluate over.npz --bins 0 | --bins must be at least 1; got 0.\n
 evaluate over.npz --bins x | --bins must be a whole number; got 'x'.\n
 evaluate over.npz --level 5 | --level must be between 0.5 and 0.9999
@@ -179,7 +183,7 @@ evaluate over.npz --kind foo | --kind must be binary, multiclass, multilabel or 
 evaluate over.npz --method temprature | 'temprature'.\nDid you mean 'temperature'?
 fit over.npz --method focal-temprature -o o.safetensors | focal-temperature
 evaluate over.npz --positive-class cat | --positive-class needs two classes, and there are 4 classes.\nLea
-evaluate binary.npz --positive-class 7 | --positive-class must be 0 or 1; got '7'.
+evaluate binary.npz --positive-class 7 | the positive class must be 0 or 1; got '7'.
 evaluate over.npz --metric smoothece | got 'smoothece'; there are smooth_ece, debiased_ece, debiased_l2
 evaluate over.npz --metric ece | --metric must name quantities that can be added; got 'ece'; ece is alwa
 compare over.npz other.npz --metric ece | got 'ece'; ece is always shown; there are
@@ -190,8 +194,10 @@ check over.npz --max-ece 5% | --max-ece must be a number such as 0.03; got '5%';
 check over.npz --min-accuracy 0,9 | --min-accuracy must be a number such as 0.03; got '0,9'; write 0.9.
 check over.npz --max-nll low | --max-nll must be a number such as 0.03; got 'low'.
 check top.npz --max-classwise-ece 1 | classwise_ece cannot be checked: needs the probabilities of all
-check over.npz --max-ece 0.1 --baseline-metric ece | --baseline-metric go with a --baseline
+check over.npz --max-ece 0.1 --baseline-metric ece | give a --baseline with --baseline-metric
+check no-label.csv --label-column label --max-ece 0.1 | no-label.csv has no labels; fill the `labels` array
 check over.npz --baseline other.npz --baseline-metric f1 | there is no metric 'f1'
+check over.npz --baseline other.npz --baseline-metric accurcy | did you mean 'accuracy'?
 apply b.safetensors over.npz -o o.npz --label-shift bbse | --label-shift must be em; got 'bbse'
 apply b.safetensors over.npz -o o.npz --label-shift em --prior 1,0,0,0 | --label-shift em to estimate
 apply b.safetensors over.npz -o o.npz --prior 0.9,0.1 | --prior must have 4 entries
@@ -203,7 +209,7 @@ evaluate t.csv --cluster groups | --cluster groups needs groups in t.csv
 monitor t.csv --time then | it holds no column `then` (--time); it holds `label`, `prob`
 monitor t.csv --time prob | found no predictions
 monitor t.csv --time day --window 1 | must be a span such as '1d'
-monitor t.csv --time day --alarm-on baseline | goes with
+monitor t.csv --time day --alarm-on baseline | needs a
 monitor over.npz --time when | must be a table, such as .csv or .parquet
 monitor odd-time.csv --time when | line 4 holds 'soon'
 monitor yesterday.csv --time when | `when` must hold a date
@@ -211,6 +217,7 @@ monitor yesterday.csv --time when | line 2 holds 'yesterday'
 monitor no-time.csv --time when | line 3 is empty
 monitor no-label.csv --time when | no sample has a label yet
 monitor no-label.csv --time when | give a --baseline
+monitor no-label.csv --time when --label-column label | no sample has a label yet
 monitor no-row.csv --time when | it holds no rows
 # Options that a command would not heed.
 evaluate over.npz --group-column site | --group-column works only with tables (CSV, Parquet), and
@@ -231,10 +238,10 @@ evaluate images.npz --cluster patient | each image is a cluster; leave out --clu
 evaluate images.npz --label-file over.npz | each image is a cluster; leave out --label-file over.npz.
 evaluate images.npz --percent | each image is a cluster; leave out --percent.
 fit images.npz -o o.safetensors --label-column y | leave out --label-column y.
-evaluate judge.csv --score-columns score --label-column correct | no probabilities until a calibrator is fit
-check judge.csv --max-ece 0.1 --score-columns score --label-column correct | no probabilities until a calibrat
-compare judge.csv other-judge.csv --score-columns score --label-column correct | no probabilities until a cali
-figure reliability judge.csv -o o.svg --score-columns score --label-column correct | no probabilities until a
+evaluate judge.csv --score-columns score --label-column correct | aren't probabilities until
+check judge.csv --max-ece 0.1 --score-columns score --label-column correct | aren't probabilities until
+compare judge.csv other-judge.csv --score-columns score --label-column correct | aren't probabilities until
+figure reliability judge.csv -o o.svg --score-columns score --label-column correct | aren't probabilities
 fit judge.csv --score-columns score --prob-columns score -o o.safetensors | excludes --prob-columns
 evaluate judge.csv --prob-columns score --label-column correct | --scale 1:5 if all are on a scale from 1 to 5
 # Figures.
@@ -255,8 +262,8 @@ figure focal-arrows --label b --all -o o.svg | does not take --label, --all; of 
 figure focal-arrows --label-column ill | leave out --label-column ill
 figure focal-arrows --names a | shows theory and takes no --names
 figure confidence over.npz over.npz -o o.svg | once each
-figure confidence over.npz other.npz --names before -o o.svg | a name for each of the 2 files, no two
-figure confidence over.npz other.npz --names a,a -o o.svg | a name for each of the 2 files, no two
+figure confidence over.npz other.npz --names before -o o.svg | 2 different names, separated by commas
+figure confidence over.npz other.npz --names a,a -o o.svg | 2 different names, separated by commas
 """
 """What is typed, and what is said; the backslash of a next line is written out."""
 SENTENCES = [line.replace("\\n", "\n").split(" | ") for line in TABLE.strip().splitlines() if line[0] != "#"]

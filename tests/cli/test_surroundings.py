@@ -38,7 +38,7 @@ def test_a_closed_standard_input_is_one_sentence(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     found = call("check -", folder=tmp_path, code=2)
     assert found.stderr.count("\n") == 1
-    assert "from a pipe, and there is none" in found.stderr
+    assert "from a pipe, but there is none" in found.stderr
 
 
 def test_a_folder_that_is_gone_is_one_sentence(tmp_path) -> None:
@@ -46,7 +46,7 @@ def test_a_folder_that_is_gone_is_one_sentence(tmp_path) -> None:
     (tmp_path / "gone").mkdir()
     found = run("cd gone && rmdir ../gone && calibrant check ../p.csv", tmp_path)
     assert found.returncode == 2
-    assert b"the working folder is no longer there" in found.stderr
+    assert b"the working folder no longer exists" in found.stderr
     assert b"Traceback" not in found.stderr
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from calibrant import InputError, fit, load_predictions, metrics
 from calibrant.calibrators import PlattScaling
@@ -57,7 +58,7 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
         (evaluate, (EVENT,), {"tolerance": t}, "`tolerance` must be a fraction in 0..1; got")
         for t in (-0.1, 1, math.nan)
     ),
-    (evaluate, (SURE,), {"calibrators": ["vector"]}, "got top_label ones; for confidences take platt"),
+    (evaluate, (SURE,), {"calibrators": ["vector"]}, "got top_label ones; for confidences use platt"),
     (evaluate, (CLASSES,), {"metrics": ["smoth_ece"]}, "got 'smoth_ece'; there are smooth_ece, debia"),
     (evaluate, (CLASSES,), {"metrics": "smoth_ece"}, "did you mean 'smooth_ece'?"),
     (evaluate, (EVENT,), {"calibrators": ["vector"]}, "one event, so use platt"),
@@ -69,9 +70,9 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     # Foreign samples.
     (evaluate, (CLASSES,), FEW | {"ood": EVENT}, "must be multiclass as the predictions are; got bi"),
     (evaluate, (CLASSES,), FEW | {"ood": NARROW}, "the 4 classes of the predictions; got 3"),
-    (evaluate, (CLASSES,), {"ood_score": "energy"}, "`ood_score` goes with `ood`"),
+    (evaluate, (CLASSES,), {"ood_score": "energy"}, "`ood_score` needs `ood`"),
     (evaluate, (PROBS,), FEW | {"ood": CLASSES, "ood_score": "energy"}, 'for `probs`; got "energy"'),
-    (evaluate, (SURE,), FEW | {"ood": SURE, "ood_score": "entropy"}, "where only confidences are known"),
+    (evaluate, (SURE,), FEW | {"ood": SURE, "ood_score": "entropy"}, "if only confidences are known"),
     # Samples to fit on.
     (
         choose_split,
@@ -139,8 +140,8 @@ MIXED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     (monitor, (EVENT,), TIMES | {"times": ["a"] * 60}, "`times` must be dates"),
     (monitor, (EVENT,), TIMES | {"labelled": [True]}, "`labelled` must be booleans of shape"),
     (monitor, (EVENT,), TIMES | {"labelled": np.zeros(60, dtype=bool)}, "no sample has a label yet"),
-    (monitor, (EVENT,), TIMES | {"against": "baseline"}, '`against="baseline"` goes with a `baseline`'),
-    (monitor, (EVENT,), TIMES | {"against": "drift"}, '`against="drift"` goes with a `baseline`'),
+    (monitor, (EVENT,), TIMES | {"against": "baseline"}, '`against="baseline"` needs a `baseline`'),
+    (monitor, (EVENT,), TIMES | {"against": "drift"}, '`against="drift"` needs a `baseline`'),
     (monitor, (EVENT,), TIMES | {"false_alarms": 0}, "`false_alarms` must be between 0 and 1"),
     (monitor, (EVENT,), TIMES | {"baseline": SURE}, "`baseline` must be binary"),
     (monitor, (EVENT,), TIMES | {"label_delay": 99}, "leaves no labelled sample"),
@@ -162,6 +163,14 @@ UNTYPED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] =
     (evaluate, (CLASSES.scores.tolist(), CLASSES.labels.numpy()), {}, WRAP),
     (evaluate, (pd.DataFrame(CLASSES.scores), pd.Series(CLASSES.labels)), {}, f"got 2; .*{WRAP}"),
     (evaluate, (pd.DataFrame(CLASSES.scores),), {"labels": [0]}, "name the scores, as in .*; got DataFrame"),
+    (evaluate, (LogisticRegression(), TWO, [0]), {}, r"got 3; .* `calibrant.Predictions.from_estimator\("),
+    (
+        compare,
+        ({"a": LogisticRegression(), "b": EVENT},),
+        {},
+        r"for a classifier use `calibrant.Predictions.from_est",
+    ),
+    (Predictions.from_estimator, (), {"weights": [0]}, "did you mean 'sample_weight'?"),
     (evaluate, (CLASSES, CLASSES), {}, r"takes one set of predictions; got 2; samples to fit on go as `cal"),
     (evaluate, (), {"probs": TWO, "label": [0]}, "keyword argument 'label'; did you mean 'labels'?"),
     (evaluate, (), {"probs": TWO, "sample_weight": [0]}, "did you mean 'weights'?"),

@@ -10,6 +10,7 @@ from calibrant.reports.terminal import as_text
 
 RNG = np.random.default_rng(0)
 PROBS = RNG.beta(1, 6, size=800)
+PATIENTS = np.arange(800) // 2
 LABELS = (RNG.uniform(size=800) < 2 * PROBS).astype(int)
 
 
@@ -19,8 +20,9 @@ def predictions(names: list[str] | None) -> Predictions:
 
 
 def judged(names: list[str] | None) -> Evaluation:
+    thresholds = [f"net_benefit_0.{tenths}" for tenths in (1, 2, 3)]
     return evaluate(
-        predictions(names), calibrators=(), bootstrap=20, null_draws=50, metrics=["net_benefit_0.1"]
+        predictions(names), calibrators=(), bootstrap=20, null_draws=50, metrics=thresholds, cluster=PATIENTS
     )
 
 
@@ -37,9 +39,13 @@ def test_an_event_is_called_by_its_own_name(names: list[str] | None, called: str
     assert found.verdict.headline.startswith(headline)
     assert found.arms[0].curves[0].name == found.arms[0].shapes[0].name == called
     assert headline in as_text(found)
+    curve = found.arms[0].curves[0]
+    assert all(0 <= each <= 1 for each in (*curve.expected_low, *curve.expected_high) if each is not None)
     page = report_text(found)
     assert f"ECE, {called}" in page
-    assert f"{LABELS.sum()} events ({called})" in page
+    assert f"800 test samples of 400 clusters, {LABELS.sum()} events ({called})" in page
+    assert f"; Actual rate {LABELS.mean():.1%} [" in page
+    assert page.index("Net benefit at 30%, treat all") < page.index("metrics, with their changes")
     assert ("positive class" in page) == (called == "positive class")
 
 

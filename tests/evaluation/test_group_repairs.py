@@ -56,12 +56,10 @@ def repaired() -> tuple[Evaluation, Evaluation, ByGroup]:
 @drawing_no_diagrams()
 def test_the_sentence_counts_groups_that_are_clearly_off(repaired) -> None:
     found, answer, repairs = repaired
-    start = (
-        "Groups whose average probability is off on these 1,500 samples, of 3: uncalibrated 2, one for all 2"
-    )
+    start = "Groups off on average, out of 3, on these 1,500 samples: 2 (uncalibrated), 2 (one for all)"
     text = said_of(repairs, found)
     assert text.startswith(start)
-    assert f", {ARMS[-1]} 0." in text
+    assert f", 0 ({ARMS[-1]})." in text
     assert ("The verdict finds" in text) is (len(bad_groups(found.arms[0].groups, 0.95)) != 2)
     said = "Repairs by group: Platt scaling, fitted on 1,500 samples and tested on 1,500 others."
     assert title_of(repairs).startswith(said)
@@ -94,7 +92,10 @@ def test_a_group_that_is_off_is_told_what_is_known() -> None:
     predictions = two_channels()
     found = evaluate(predictions, bootstrap=50)
     assert [row.name for row in bad_groups(found.arms[0].groups, 0.95)] == ["reseller"]
-    untried = "One calibrator for all samples doesn't fix group reseller: test one per group with --by-group."
+    untried = (
+        "One calibrator for all samples doesn't fix group reseller: test one per group with --by-group "
+        "(Python: `fit(..., by_group=True)`)."
+    )
     assert found.verdict.line.splitlines()[-1] == found.verdict.sentences[-1] == untried
     answer, repairs = with_repairs_by_group(found, predictions, level=0.95, seed=0)
     assert repairs.rows[0].behind[0].low < 0  # no clear gain
@@ -105,7 +106,7 @@ def test_a_group_that_is_off_is_told_what_is_known() -> None:
     *others, last = repairs.rows
     within = replace(last, gaps=(replace(last.gaps[0], low=-1.0), *last.gaps[1:]))
     said = said_of(replace(repairs, rows=(*others, within)), found)
-    assert "uncalibrated 0" in said
+    assert "0 (uncalibrated)" in said
     assert "The verdict finds 1 off before any repair: it tests all 3,450 samples, not only these." in said
     assert found.verdict.repair is answer.verdict.repair is None
 

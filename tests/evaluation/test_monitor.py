@@ -124,7 +124,7 @@ def test_clusters_are_those_of_the_baseline_too(rng) -> None:
     assert named.tests == monitor(stream, when, baseline=ready, cluster=stream.groups, **given).tests
     ungrouped = Predictions(probs=[0.2, 0.7], labels=[0, 1])
     for cluster, other in ((stream.groups, baseline), ("groups", ungrouped)):
-        with pytest.raises(InputError, match="`baseline` must have clusters where"):
+        with pytest.raises(InputError, match="`baseline` must have clusters if"):
             monitor(stream, when, baseline=other, cluster=cluster, **given)
 
 

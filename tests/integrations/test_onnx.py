@@ -159,6 +159,8 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         export_onnx(model, path)
     with pytest.raises(InputError, match="at least two samples"):
         export_onnx(model, path, example=torch.zeros(1, 3))
+    with pytest.raises(TypeError, match="`example` must be a torch"):
+        export_onnx(model, path, example=np.zeros((2, 3)))  # pyright: ignore[reportArgumentType]
     with pytest.raises(InputError, match="`output` must be one of"):
         export_onnx(calibrator, path, output="logits")
     with pytest.raises(InputError, match=r"must be torch\.float32 or torch\.float64; got torch\.float16"):

@@ -23,7 +23,22 @@ LABELS = torch.tensor([0, 1, 2, 0])
         (
             lambda: losses.focal_loss(LOGITS, LABELS[:, None]),
             InputError,
-            r"`labels` must have shape \(4,\) to go with `logits` of shape \(4, 3\); got \(4, 1\)",
+            r"shape \(4,\) to go with `logits` of shape \(4, 3\); got \(4, 1\); pass `labels.squeeze",
+        ),
+        (
+            lambda: losses.focal_loss(LOGITS, torch.eye(3)[LABELS].long()),
+            InputError,
+            r"got \(4, 3\); pass classes as `labels.argmax\(1\)`, or `targets=labels.float\(\)`",
+        ),
+        (
+            lambda: losses.AdaFocalLoss().update(torch.full((4,), 0.5), LABELS),
+            InputError,
+            "`correct` booleans or 0 and 1",
+        ),
+        (
+            lambda: losses.AdaFocalLoss().update(torch.full((4,), 2.0), LABELS > 0),
+            InputError,
+            "`confidences` must be probabilities",
         ),
         (
             lambda: losses.brier_loss(torch.zeros(4), LABELS),
@@ -38,7 +53,7 @@ LABELS = torch.tensor([0, 1, 2, 0])
         (
             lambda: losses.focal_loss(LOGITS, LABELS.float()),
             TypeError,
-            "`labels` must be integers.*`targets`",
+            "`labels` must be integers.*`labels.long.*`targets`",
         ),
         (
             lambda: losses.focal_loss(LOGITS, LABELS.tolist()),

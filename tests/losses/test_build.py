@@ -41,6 +41,8 @@ def test_settings_are_passed_on() -> None:
 def test_mistakes_name_the_nearest(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         losses.build(text)
+    with pytest.raises(TypeError, match=r"'gamma'; write settings in the text, as in build"):
+        losses.build("focal", gamma=2)  # pyright: ignore[reportCallIssue]
 
 
 def test_public_names_resolve() -> None:

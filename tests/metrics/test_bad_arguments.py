@@ -110,6 +110,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         lambda: m.canonical_calibration_error([0.2, 0.3], [0, 1], weights=[1.0, 0.0]),
         "no sample has a neighbour",
     ),
+    (lambda: m.CalibrationError(n_bins=9), "has no setting 'n_bins'; did you mean 'num_bins'"),  # pyright: ignore[reportCallIssue]
     (lambda: m.risk_at_coverage([0.9, 0.6], [1, 0], coverage=80), "`coverage` must"),
 ]
 

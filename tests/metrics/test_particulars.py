@@ -133,7 +133,7 @@ def test_auroc_of_absent_classes() -> None:
     """A class without positives is left out of the mean with a warning, and ``None`` in its place."""
     probs = [[0.5, 0.3, 0.2], [0.6, 0.3, 0.1], [0.3, 0.6, 0.1], [0.55, 0.35, 0.1]]
     labels = [0, 0, 1, 1]
-    with pytest.warns(CalibrantWarning, match=r"leaves out 1 of 3 classes that never or always occur \(2\)"):
+    with pytest.warns(CalibrantWarning, match=r"omits 1 of 3 classes that never or always occur \(2\)"):
         macro = metrics.auroc(probs, labels)
     apart = metrics.auroc(probs, labels, average="none")
     assert apart[2] is None

@@ -34,12 +34,13 @@ WHICH_IS_CLASS_1 = (
     "pass the word for class 1 as `positive_class` (--positive-class), both as `class_names`, or "
     "write 1 and 0."
 )
-LEAVE_OUT = "leave such rows out (pandas: `frame.dropna(subset=['label'])`)."
+LEAVE_OUT = "drop such rows (pandas: `frame.dropna(subset=['label'])`)."
 READS_COLUMNS = (
     "name columns `label` and `prob_0`, `prob_1`, ... or `logit_0`, `logit_1`, ... (two classes: `prob`), "
     "or `confidence` and `correct`; "
     "use `columns` (--label-column, --prob-columns) for other names."
 )
+IF_LOGITS = "if they are logits, name them `logits` (--logit-columns)"
 
 
 def exactly(text: str) -> str:
@@ -105,10 +106,7 @@ ARRAYS = {
     ),
     "no outcome": (
         {"confidence": [0.5, 0.5], "pred_label": [1, 2]},
-        (
-            "`confidence` needs `correct`, or `true_label` and `pred_label`, beside it; it holds "
-            "`confidence`, `pred_label`."
-        ),
+        ("`confidence` needs `correct`, or `true_label` and `pred_label`; found `confidence`, `pred_label`."),
     ),
     "outcomes of two lengths": (
         {"confidence": [0.5, 0.5], "pred_label": [1, 2], "true_label": [1]},
@@ -164,31 +162,22 @@ ARRAYS = {
     ),
     "NaN": (
         {"logits": changed(LOGITS, (1, 0), np.nan)},
-        (
-            "`logits` must be finite; row 1 holds nan; leave that row out, or look at what the model "
-            "was given there."
-        ),
+        ("`logits` must be finite; row 1 holds nan; leave that row out, or check the model's input."),
     ),
     "infinite": (
         {"logits": changed(LOGITS, (2, 0), np.inf)},
-        (
-            "`logits` must be finite; row 2 holds inf; the model's numbers overflow: compute them in "
-            "float32 or float64."
-        ),
+        ("`logits` must be finite; row 2 holds inf; the model overflows: compute in float32 or float64."),
     ),
     "minus infinite": (
         {"logits": changed(LOGITS, (2, 0), -np.inf)},
         (
-            "`logits` must be finite; row 2 holds -inf; where a class is ruled out, give probabilities as "
-            "`probs`, which may be 0."
+            "`logits` must be finite; row 2 holds -inf; "
+            "if a class is impossible, pass `probs`, which can be 0."
         ),
     ),
     "NaN among probs": (
         {"probs": changed(PROBS, (1, 0), np.nan)},
-        (
-            "`probs` must be between 0 and 1; row 1 holds nan; "
-            "leave that row out, or look at what the model was given there."
-        ),
+        ("`probs` must be between 0 and 1; row 1 holds nan; leave that row out, or check the model's input."),
     ),
     "label too large": (
         {"logits": np.zeros((3, 3)), "labels": [0, 3, 1]},
@@ -196,7 +185,7 @@ ARRAYS = {
     ),
     "label below zero": (
         {"logits": LOGITS, "labels": [0, 1, -1]},
-        "`labels` must be 0 or 1; row 2 holds -1; if that means no label, leave such rows out.",
+        "`labels` must be 0 or 1; row 2 holds -1; if that means no label, drop such rows.",
     ),
     "fractional label": (
         {"logits": LOGITS, "labels": [0, 0.5, 1]},
@@ -216,7 +205,7 @@ ARRAYS = {
     ),
     "names that two classes have": (
         {"logits": LOGITS, "labels": ["crane"] * 3, "class_names": ["crane", "crane"]},
-        "`labels` must be numbers where two classes have one name; 'crane' has two.",
+        "`labels` must be numbers if two classes share a name, such as 'crane'.",
     ),
     "multilabel beyond one": (
         {"logits": LOGITS, "labels": [[0, 1], [2, 0], [0, 0]]},
@@ -226,7 +215,7 @@ ARRAYS = {
         {"probs": changed(PROBS, (1, 0), 0.127)},
         (
             "`probs` must have rows summing to 1; row 1 sums to 0.877; "
-            "if they are logits, name them `logits`; if rounded, divide each row by its sum; "
+            f"{IF_LOGITS}; if rounded, divide each row by its sum; "
             "for several labels, use the kind multilabel."
         ),
     ),
@@ -234,28 +223,28 @@ ARRAYS = {
         {"probs": changed(PROBS, (2, 0), 0.0011)},
         (
             "`probs` must have rows summing to 1; row 2 sums to 1.0011; "
-            "if they are logits, name them `logits`; if rounded, divide each row by its sum; "
+            f"{IF_LOGITS}; if rounded, divide each row by its sum; "
             "for several labels, use the kind multilabel."
         ),
     ),
     "logits called probs": (
         {"probs": LOGITS},
         (
-            "`probs` must be between 0 and 1; row 0 holds 2; if they are logits, name them `logits`; "
+            f"`probs` must be between 0 and 1; row 0 holds 2; {IF_LOGITS}; "
             "pass `percent=True` (--percent) if all are percentages."
         ),
     ),
     "negative": (
         {"probs": changed(PROBS, (2, 0), -0.2)},
-        "`probs` must be between 0 and 1; row 2 holds -0.2; if they are logits, name them `logits`.",
+        f"`probs` must be between 0 and 1; row 2 holds -0.2; {IF_LOGITS}.",
     ),
     "negative by round-off": (
         {"probs": changed(PROBS, (2, 0), -1e-9)},
-        "`probs` must be between 0 and 1; row 2 holds -1e-09; set it to 0 if it is round-off.",
+        "`probs` must be between 0 and 1; row 2 holds -1e-09; set it to 0 if it is a rounding error.",
     ),
     "event beyond one": (
         {"probs": [0.5, 1.002]},
-        "`probs` must be between 0 and 1; row 1 holds 1.002; if they are logits, name them `logits`.",
+        f"`probs` must be between 0 and 1; row 1 holds 1.002; {IF_LOGITS}.",
     ),
     "texts for scores": (
         {"logits": [["a", "b"], ["c", "d"]]},
@@ -264,11 +253,11 @@ ARRAYS = {
     "complex scores": ({"logits": LOGITS * 1j}, "`logits` must hold numbers; got dtype complex128."),
     "unknown split": (
         {"logits": LOGITS, "split": ["val", "test", "train"]},
-        "`split` must be 0, calibration or val, or else 1 or test; row 2 holds 'train'.",
+        "`split` must be 0 (calibration, val) or 1 (test); row 2 holds 'train'.",
     ),
     "split 2": (
         {"logits": LOGITS, "split": [0, 2, 1]},
-        "`split` must be 0, calibration or val, or else 1 or test; row 1 holds 2.",
+        "`split` must be 0 (calibration, val) or 1 (test); row 1 holds 2.",
     ),
     "split too short": (
         {"logits": LOGITS, "split": [0, 1]},
@@ -304,7 +293,7 @@ ARRAYS = {
     ),
     "class names in a table": (
         {"logits": LOGITS, "class_names": [["a"], ["b"]]},
-        "`class_names` must hold texts or whole numbers; row 0 holds a list.",
+        "`class_names` must hold text or whole numbers; row 0 holds list.",
     ),
     "too few groups": (
         {"logits": LOGITS, "groups": ["a"]},
@@ -312,7 +301,10 @@ ARRAYS = {
     ),
     "fractional groups": (
         {"logits": LOGITS, "groups": [0.5, 1, 2]},
-        "`groups` must hold texts or whole numbers; row 0 holds 0.5.",
+        (
+            "`groups` must hold text or whole numbers; row 0 holds 0.5; turn bands into text, as in "
+            "`pandas.cut(values, 4).astype(str)`."
+        ),
     ),
     "unknown kind": (
         {"logits": LOGITS, "kind": "ternary"},
@@ -332,13 +324,13 @@ ARRAYS = {
     ),
     "kind binary with confidence": (
         {"confidence": [0.5, 0.5], "correct": [0, 1], "kind": "binary"},
-        "`confidence` goes with `correct`, without `class_names` or other `kind`.",
+        "`confidence` takes `correct`, but no `class_names` or other `kind`.",
     ),
     "Python objects": (
         {"logits": LOGITS, "class_names": np.array(["a", "b"], dtype=object)},
         (
-            "`class_names` holds Python objects, which are not loaded because they could run code; write "
-            "numbers, or texts as `class_names`.astype(str)."
+            "`class_names` holds Python objects, which are not loaded because they could run code; "
+            "write numbers, or text as `class_names.astype(str)`."
         ),
     ),
 }
@@ -380,18 +372,15 @@ TABLES = {
             "are numbered."
         ),
     ),
-    "twice": ("prob_0,prob_1,label,label\n1,0,1,1\n", "it holds the column `label` more than once."),
-    "a class twice": ("prob_0,prob_1,prob_1\n1,0,1\n", "it holds the column `prob_1` more than once."),
+    "twice": ("prob_0,prob_1,label,label\n1,0,1,1\n", "the column `label` appears more than once."),
+    "a class twice": ("prob_0,prob_1,prob_1\n1,0,1\n", "the column `prob_1` appears more than once."),
     "a label column missing": (
         "prob_0,prob_1,label_1\n1,0,1\n0,1,1\n",
         "it holds no `label_0` to go with `prob_0`.",
     ),
     "no outcome": (
         "confidence,true_label\n0.5,1\n0.25,1\n",
-        (
-            "`confidence` needs `correct`, or `true_label` and `pred_label`, beside it; it holds "
-            "`confidence`, `true_label`."
-        ),
+        ("`confidence` needs `correct`, or `true_label` and `pred_label`; found `confidence`, `true_label`."),
     ),
     "ragged": ("prob,label\n0.5,1\n\n0.5\n", "line 4 has 1 cell; the header has 2."),
     "decimal comma": ("prob,label\n0,5,1\n", "line 2 has 3 cells; the header has 2."),
@@ -455,8 +444,8 @@ TABLES = {
     "NaN": (
         "logit_0,logit_1\n1,0\nnan,0\n",
         (
-            "`logit_0` must hold a number in every row; line 3 holds 'nan'; leave that row out, or look at "
-            "what the model was given there."
+            "`logit_0` must hold a number in every row; line 3 holds 'nan'; "
+            "leave that row out, or check the model's input."
         ),
     ),
     "only a header": ("prob,label\n", "`prob` must hold at least one sample; got 0."),
@@ -468,7 +457,7 @@ TABLES = {
     "only blank lines": ("\n\n", f"found no predictions in an empty file; {READS_COLUMNS}"),
     "bad split": (
         "prob,split\n0.5,val\n0.5,\n",
-        "`split` must be 0, calibration or val, or else 1 or test; line 3 holds ''.",
+        "`split` must be 0 (calibration, val) or 1 (test); line 3 holds ''.",
     ),
 }
 
@@ -536,21 +525,21 @@ def test_nothing_is_unpickled(holder, tmp_path, monkeypatch) -> None:
         torch.save({"logits": torch.zeros(2, 2), "labels": Bomb()}, path)
         expected = (
             "it holds pickled objects other than tensors, which are not loaded because they could run code, "
-            "or it is damaged; write it by torch.save({'logits': logits, 'labels': labels}, path)."
+            "or it is damaged; write it with torch.save({'logits': logits, 'labels': labels}, path)."
         )
     elif holder == "pickle as npz":
         path = tmp_path / "p.npz"
         path.write_bytes(pickle.dumps(Bomb()))
         expected = (
             "it is not a .npz archive, and pickled objects are not loaded because they could run code; "
-            "write it by numpy.savez(path, logits=..., labels=...)."
+            "write it with numpy.savez(path, logits=..., labels=...)."
         )
     else:
         path = tmp_path / "p.npz"
         np.savez(path, logits=np.array([Bomb(), Bomb()], dtype=object))
         expected = (
             "`logits` holds Python objects, which are not loaded because they could run code; "
-            "write numbers, or texts as `logits`.astype(str)."
+            "write numbers, or text as `logits.astype(str)`."
         )
     assert message(path) == expected
     assert not (tmp_path / "planted").exists()
@@ -561,7 +550,7 @@ def test_nothing_is_unpickled(holder, tmp_path, monkeypatch) -> None:
     [
         (
             torch.zeros(3, 2),
-            "it holds a Tensor; write it by torch.save({'logits': logits, 'labels': labels}, path).",
+            "it holds a Tensor; write it with torch.save({'logits': logits, 'labels': labels}, path).",
         ),
         ({"labels": torch.zeros(2)}, f"found no predictions in `labels`; {READS}"),
         (
@@ -587,14 +576,14 @@ def test_an_array_twice(tmp_path) -> None:
     np.savez(tmp_path / "p.npz", logits=LOGITS, labels=[0, 1, 0])
     with zipfile.ZipFile(tmp_path / "p.npz", "a") as archive, archive.open("labels.npy", "w") as file:
         np.save(file, np.array([1, 1, 1]))
-    said = "it holds `labels` twice; write it by numpy.savez(path, logits=..., labels=...)."
+    said = "it holds `labels` twice; write it with numpy.savez(path, logits=..., labels=...)."
     assert message(tmp_path / "p.npz") == said
 
 
 def test_one_bare_array(tmp_path) -> None:
     with (tmp_path / "p.npz").open("wb") as file:
         np.save(file, LOGITS)
-    expected = "it holds one bare array; write it by numpy.savez(path, logits=..., labels=...)."
+    expected = "it holds one bare array; write it with numpy.savez(path, logits=..., labels=...)."
     assert message(tmp_path / "p.npz") == expected
 
 
@@ -677,7 +666,7 @@ def test_a_damaged_packed_table(tmp_path) -> None:
     for content in (whole[: len(whole) // 2], b"label,prob\n0,0.5\n1,0.5\n"):
         path.write_bytes(content)
         with pytest.raises(
-            InputError, match=r"^\S+p\.csv\.gz: it cannot be read as a \.csv\.gz file, perhaps"
+            InputError, match=r"^\S+p\.csv\.gz: it cannot be read as a \.csv\.gz file; perhaps"
         ):
             load_predictions(path)
 
@@ -700,7 +689,7 @@ def test_damaged_pages_behind_a_whole_footer(columns, tmp_path) -> None:
     pages = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     content[4:pages] = b"\xff" * (pages - 4)
     path.write_bytes(content)
-    assert "it cannot be read as a .parquet file, perhaps it was cut off" in message(path)
+    assert "it cannot be read as a .parquet file; perhaps it was cut off" in message(path)
 
 
 def test_a_name_that_is_too_long(tmp_path) -> None:
@@ -787,7 +776,7 @@ def test_failed_writing_leaves_nothing(ending, tmp_path, monkeypatch) -> None:
         (
             {"confidence": [0.5, 0.5], "class_names": ["a", "b"]},
             InputError,
-            "`confidence` goes with `correct`, without `class_names` or other `kind`.",
+            "`confidence` takes `correct`, but no `class_names` or other `kind`.",
         ),
         (
             {"logits": LOGITS, "correct": [1, 1, 1]},
@@ -809,7 +798,7 @@ def test_failed_writing_leaves_nothing(ending, tmp_path, monkeypatch) -> None:
             {"logits": LOGITS, "groups": [None] * 3},
             TypeError,
             (
-                "`groups` must hold texts or whole numbers; row 0 holds None; leave that row out, or call it "
+                "`groups` must hold text or whole numbers; row 0 holds None; leave that row out, or call it "
                 "'unknown'."
             ),
         ),
@@ -833,6 +822,6 @@ def test_bad_arguments(fields, error, words) -> None:
 @pytest.mark.parametrize(("labels", "prob"), [([1, 2, 1], [0.5] * 3), ([1, 2, 3], [[0.5, 0.25, 0.25]] * 3)])
 def test_labels_that_start_at_one_are_recognised(labels, prob) -> None:
     """None is 0 and the largest is the number of classes: one subtracted makes them good."""
-    with pytest.raises(InputError, match=r"if they start at 1, subtract one\."):
+    with pytest.raises(InputError, match=r"if they start at 1, subtract one(\.|, or give)"):
         Predictions(probs=prob, labels=labels)
     Predictions(probs=prob, labels=[label - 1 for label in labels])

@@ -65,4 +65,4 @@ def test_command_line(tmp_path) -> None:
         "c.safetensors", folder=tmp_path,
     )  # fmt: skip
     assert vague.returncode == 2
-    assert "must say where bands begin" in vague.stderr
+    assert "must give the starts of bands" in vague.stderr

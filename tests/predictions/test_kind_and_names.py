@@ -50,7 +50,7 @@ def test_unlabelled_events_are_read_by_kind(space, ending, tmp_path) -> None:
         (
             {"confidence": [0.5, 0.75], "correct": [0, 1]},
             "binary",
-            "`confidence` goes with `correct`, without `class_names` or other `kind`.",
+            "`confidence` takes `correct`, but no `class_names` or other `kind`.",
         ),
         (
             {"logits": EVENTS["logits"]},

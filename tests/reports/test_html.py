@@ -407,6 +407,18 @@ def test_the_main_rows_are_open_and_all_are_folded(report_on) -> None:
     assert sum("data-metric" in row.attributes for row in folded) > 12
 
 
+def test_items_of_a_clinical_checklist(report_on) -> None:
+    """TRIPOD+AI items in order, each with an answer; what only the authors know is named."""
+    (fold,) = (
+        each for each in report_on("binary").page.all("details", class_="more") if "TRIPOD" in each.text
+    )
+    rows = [[cell.text for cell in row.all("th") + row.all("td")] for row in fold.all("tbody")[0].all("tr")]
+    items = [item for item, _, _ in rows]
+    assert items == ["10", "11", "12a", "12e", "12f", "14", "21", "23a", "23a", "23b", "24"]
+    assert all(answer.strip() for _, _, answer in rows)
+    assert [item for item, _, answer in rows if "; add " in answer] == ["10", "14", "23b"]
+
+
 @pytest.fixture(scope="module")
 def shared(evaluation_of: Callable[..., Evaluation]) -> str:
     """The page of an evaluation of a file far away, with a title, a choice and the date 2 January 1970."""
@@ -615,7 +627,7 @@ def test_a_report_that_fails_leaves_what_was_there(tmp_path, evaluation_of) -> N
     path.write_text("old", encoding="utf-8")
     broken = dataclasses.replace(found, verdict=dataclasses.replace(found.verdict, recommended="nonsense"))
     for given, place, said in (
-        (broken, "report.html", "no arm called 'nonsense'"),
+        (broken, "report.html", "no arm 'nonsense'; choose 'uncalibrated'"),
         (found, "report.pdf", r"`path` must end in \.html; got 'report"),
         (found, "report", r"`path` must end in \.html; got 'report"),
         (found, "report.html.gz", r"`path` must end in \.html; got 'report"),

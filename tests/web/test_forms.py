@@ -9,7 +9,7 @@ import pytest
 from calibrant import InputError
 from calibrant.web import app
 from calibrant.web.app import create_app
-from calibrant.web.forms import OPTIONS, EvaluateForm
+from calibrant.web.forms import EXAMPLE_CSV, OPTIONS, EvaluateForm
 from calibrant.web.limits import Limits
 from calibrant.web.uploads import Upload
 from calibrant.web.work import Answer, predictions_of
@@ -58,10 +58,16 @@ def test_every_field_arrives(monkeypatch) -> None:
         "prob_columns": ("x", "y"),
         "logit_columns": ("z",),
         "group_column": ("g",),
+        "thresholds": (".05", "20%"),
     }
     texts = {name: f"my {name}" for name in OPTIONS if name not in {*numbers, *lists}}
     sent = {**texts, **{name: str(value) for name, value in numbers.items()}, "prob_columns": "x, y,"}
-    sent |= {"logit_columns": "z", "group_column": "g", "method": ["a, b", "c"]}  # a method may hold commas
+    sent |= {
+        "logit_columns": "z",
+        "group_column": "g",
+        "thresholds": ".05, 20%",
+        "method": ["a, b", "c"],
+    }  # a method may hold commas
     file = ("file", ("a.csv", TABLE))
     assert asked.post("/evaluate", files=[file], data=sent).status_code == 200
     assert seen == [EvaluateForm(**numbers, **lists, **texts)]
@@ -102,3 +108,13 @@ def test_errors_speak_of_fields_and_list_the_columns(client, tmp_path, ending) -
     lines = {"accept": "application/x-ndjson"}
     found = client.post("/evaluate", files=file, data=names, headers=lines)
     assert json.loads(found.text.splitlines()[-1])["columns"] == ["died", "risk", "age"]
+
+
+def test_net_benefit_at_thresholds(client) -> None:
+    """As ``evaluate --thresholds``; wrong ones are refused by the name of the field."""
+    given = {"file": ("a.csv", EXAMPLE_CSV)}
+    found = client.post("/evaluate", files=given, data={"bootstrap": "20", "thresholds": ".05, 20%"}).json()
+    assert {"net_benefit_0.05", "net_benefit_0.2"} <= set(found["arms"][0]["metrics"])
+    for wrong, words in (("2", "`thresholds` must be numbers"), (",".join(["0.1"] * 21), "20 times; got 21")):
+        refused = client.post("/evaluate", files=given, data={"thresholds": wrong})
+        assert (refused.status_code, words in refused.json()["error"]) == (422, True)

@@ -34,7 +34,7 @@ _FEWEST = 10  # numbers needed to take logits for probabilities
 _LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-60, 1e60
 """Fourth powers, and sums of them, stay finite."""
 FROM_LOGITS = "pass `from_logits=True`"
-NO_NUMBER = "leave that row out, or look at what the model was given there"
+NO_NUMBER = "leave that row out, or check the model's input"
 """Remedy for NaN."""
 
 
@@ -221,8 +221,8 @@ def _as_classes(name: str, scores: Tensor, labels: Tensor) -> Tensor:
     if not sum_to_one(scores, logarithms=name == "logits"):
         return labels
     warnings.warn(
-        "`labels` are one-hot beside rows that sum to one and are read as classes; for several labels per "
-        f"sample pass one column at a time, `{name}[:, k]` with `labels[:, k]`.",
+        "`labels` are one-hot and probabilities sum to one, so labels are read as classes; for several "
+        f"labels per sample pass one column at a time, `{name}[:, k]` with `labels[:, k]`.",
         CalibrantWarning,
         stacklevel=4,
     )
@@ -258,12 +258,13 @@ def _other_codes(labels: Tensor, num_classes: int) -> str:
     if labels.ndim == 2 and low >= 0 and bool((labels.sum(dim=1) > 1).all()):  # counts of votes
         return VOTES_AS_LABELS
     if low == 1 and high == num_classes:
-        return "; if they start at 1, subtract one"
+        or_name = ", or give the code of class 1 as --positive-class" if num_classes == 2 else ""
+        return f"; if they start at 1, subtract one{or_name}"
     if low == -1 and num_classes == 2 and bool((labels.abs() == 1).all()):
         return "; if -1 means 0, write 0"
     outside = labels[(labels < 0) | (labels >= num_classes)]
     one_code = int(outside.max()) > num_classes and bool((outside == outside[0]).all())  # such as 255
-    return "; if that means no label, leave such rows out" if low < 0 or one_code else ""
+    return "; if that means no label, drop such rows" if low < 0 or one_code else ""
 
 
 def _check_logit_values(logits: Tensor, task: Task, *, allow_minus_inf: bool) -> None:
@@ -287,11 +288,11 @@ def _check_logit_values(logits: Tensor, task: Task, *, allow_minus_inf: bool) ->
 
 def not_finite(row: int, value: float, *, rule: str = "finite") -> InputError:
     if value == -math.inf:
-        remedy = "where a class is ruled out, give probabilities as `probs`, which may be 0"
+        remedy = "if a class is impossible, pass `probs`, which can be 0"
     elif math.isnan(value):
         remedy = NO_NUMBER
     else:
-        remedy = "the model's numbers overflow: compute them in float32 or float64"
+        remedy = "the model overflows: compute in float32 or float64"
     return InputError(f"`logits` must be {rule}; row {row} holds {value}; {remedy}.")
 
 

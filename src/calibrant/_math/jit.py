@@ -46,7 +46,7 @@ def njit(function: Any = None, /, *, inner: bool = False, **options: Any) -> Any
 def _tell_once() -> None:
     warnings.warn(
         "compiled code cannot be kept, because neither the package's folder nor your cache is writable. "
-        "Each process compiles it anew, which takes seconds; set NUMBA_CACHE_DIR to a writable folder.",
+        "Each process recompiles it, which takes seconds; set NUMBA_CACHE_DIR to a writable folder.",
         CalibrantWarning,
         stacklevel=2,
     )

@@ -92,9 +92,13 @@ def log_softmax(logits: Float[Tensor, "*N C"]) -> Float[Tensor, "*N C"]:
 
 def log_one_minus_softmax(logits: Float[Tensor, "*N C"]) -> Float[Tensor, "*N C"]:
     """Logarithm of ``1 - softmax(logits)`` for every class, from the other classes."""
-    split = split_top(logits.to(working_dtype(logits.dtype)))
+    return back_to(log_one_minus(split_top(logits.to(working_dtype(logits.dtype)))), logits.dtype)
+
+
+def log_one_minus(split: TopSplit) -> Float[Tensor, "*N C"]:
+    """:func:`log_one_minus_softmax` of rows seen from their largest entry."""
     others = (-split.probs_of_others()).log1p()
-    return back_to(others.scatter(-1, split.top, split.log_odds - split.odds.log1p()), logits.dtype)
+    return others.scatter(-1, split.top, split.log_odds - split.odds.log1p())
 
 
 def log_sigmoid(log_odds: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:

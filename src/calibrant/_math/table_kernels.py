@@ -12,6 +12,8 @@ from calibrant._math.arrays import MAY_BE_SHARED, NEAR_EDGE
 from calibrant._math.jit import njit
 from calibrant._math.newton import Expansion
 
+_LN2 = [math.log(2) ** k / math.factorial(k) for k in range(13)]  # of 2^x, exact for half a step of x
+_C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12 = _LN2[1:]
 _BLOCK = 12  # binary logarithm of the number of samples per partial sum
 
 
@@ -161,6 +163,47 @@ def width_sums_of_columns(
             true = labels[i, 0]
             sums[2, true, width_bin(float(probs[i, true]), num_bins)] += weight
     return sums
+
+
+@njit
+def sums_of_powers(
+    table: NDArray[np.float64], scale: float, room: NDArray[np.float64], sums: NDArray[np.float64]
+) -> None:
+    """Fill in each row's sums ``(3, N)`` of r = 2^(scale b), r b and r b squared; ``room`` holds a row."""
+    num_samples, width = table.shape
+    flat, step = table.reshape(-1), len(room) // width
+    for start in range(0, num_samples, step):
+        stop = min(start + step, num_samples)
+        set_powers_of_two(flat[start * width : stop * width], scale, room)
+        for i in range(start, stop):
+            at = (i - start) * width
+            sums[0, i], sums[1, i], sums[2, i] = moments(table[i], room[at : at + width], 1.0, 0.0)
+
+
+@njit(inner=True, fastmath={"contract"})
+def set_powers_of_two(values: NDArray[np.float64], scale: float, powers: NDArray[np.float64]) -> None:
+    for k in range(len(values)):
+        x = values[k] * scale
+        x = x if x > -1023.0 else -1023.0  # whose power comes out as zero
+        whole = np.floor(x + 0.5)
+        x -= whole
+        high = _C6 + x * (_C7 + x * (_C8 + x * (_C9 + x * (_C10 + x * (_C11 + x * _C12)))))
+        power = 1.0 + x * (_C1 + x * (_C2 + x * (_C3 + x * (_C4 + x * (_C5 + x * high)))))
+        powers[k] = power * np.int64((np.int64(np.int32(whole)) + 1023) << 52).view(np.float64)
+
+
+@njit(inner=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def moments(
+    below: NDArray[np.float64], ratios: NDArray[np.float64], beta: float, largest: float
+) -> tuple[float, float, float]:
+    """Sums of ratios, and of these times ``below beta + largest`` and its square."""
+    total, first, square = 0.0, 0.0, 0.0
+    for k in range(len(ratios)):
+        gap = below[k] * beta + largest
+        total += ratios[k]
+        first += ratios[k] * gap
+        square += ratios[k] * gap * gap
+    return total, first, square
 
 
 @njit

@@ -128,22 +128,28 @@ _OF_OTHERS = {
     "y": "labels",
     "y_true": "labels",
     "target": "labels",
+    "input": "logits",
     "y_prob": "probs",
     "y_proba": "probs",
     "y_score": "probs",
     "sample_weight": "weights",
     "random_state": "seed",
+    "strategy": "binning",
     "pos_label": "positive_class",
 }
 """Names of arguments in other libraries."""
 _ARRAYS = {"probs", "logits", "labels", "weights"}
+IN_THE_TEXT = '; write settings in the text, as in build("{}").'
 WRAP_ARRAYS = "; wrap arrays as `calibrant.Predictions(probs=probs, labels=labels)`."
 
 
-def suggesting(*, unnamed: str = "") -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
+def suggesting(
+    *, unnamed: str = "", instead: str = ""
+) -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
     """Let a function propose the argument that was probably meant by an unknown one.
 
-    ``unnamed`` describes the accepted arguments and the remedy for too many positional ones (``{}`` of them).
+    ``unnamed`` describes the accepted arguments and the remedy for too many positional ones (``{}`` of them),
+    ``instead`` the remedy for keywords where there are none.
 
     Example:
         >>> @suggesting()
@@ -159,11 +165,13 @@ def suggesting(*, unnamed: str = "") -> Callable[[Callable[Given, Result]], Call
         parameters = inspect.signature(function).parameters
         known = [name for name in parameters if name not in {"self", "cls"}]
         most = sum(each.kind is not each.KEYWORD_ONLY for each in parameters.values())
+        if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+            return function
 
         @functools.wraps(function)
         def checked(*args: Given.args, **kwargs: Given.kwargs) -> Result:
             if strangers := [name for name in kwargs if name not in parameters]:
-                end = _remedy(strangers[0], known)
+                end = instead or _remedy(strangers[0], known)
                 raise TypeError(f"{called}() got an unexpected keyword argument {strangers[0]!r}{end}")
             if unnamed and len(args) > most:
                 raise TypeError(f"`{called}` takes {unnamed.format(len(args))}")
@@ -175,9 +183,11 @@ def suggesting(*, unnamed: str = "") -> Callable[[Callable[Given, Result]], Call
 
 
 def _remedy(name: str, known: list[str]) -> str:
+    theirs = [other for other, ours in _OF_OTHERS.items() if ours == name]
     name = _OF_OTHERS.get(name, name)
-    if name in known:
-        return f"; did you mean {name!r}?"
+    for same in (name, name.removesuffix("s"), *theirs):
+        if same in known:
+            return f"; did you mean {same!r}?"
     return WRAP_ARRAYS if name in _ARRAYS else nearest(name, known)
 
 

@@ -356,20 +356,20 @@ class Shift:
         told: list[str] = []
         if self.distance - self.noise > LARGE_DISTANCE:
             told.append(
-                f"the model's confidences differ from those in the fit: {self.distance:.0%} of the samples "
-                f"moved to other bins; noise explains at most {self.noise:.0%}"
+                f"The model's confidences differ from those in the fit: {self.distance:.0%} of the samples "
+                f"moved to other bins; noise explains at most {self.noise:.0%}."
             )
         if self.class_distance - self.class_noise > LARGE_CHANGE:
             told.append(
-                f"the mean class probabilities differ from those in the fit: {self.class_distance:.0%} "
-                f"moved to other classes; noise explains at most {self.class_noise:.0%}"
+                f"The mean class probabilities differ from those in the fit: {self.class_distance:.0%} "
+                f"moved to other classes; noise explains at most {self.class_noise:.0%}."
             )
         if self.changes:
             most = self.changes[0]
             others = len(self.changes) - 1
             told.append(
-                f"the mean probability of {most.name} is {most.after:.3g}, in the fit {most.before:.3g}"
-                + (f"; {others} more class{'es' if others > 1 else ''} changed" if others else "")
+                f"The mean probability of {most.name} is {most.after:.3g} (in the fit: {most.before:.3g})"
+                + (f"; {others} more class{'es' if others > 1 else ''} changed." if others else ".")
             )
         return tuple(told)
 
@@ -379,7 +379,7 @@ class Shift:
                 f"{self.num_samples} samples resemble those of the fit (distance {self.distance:.3f}, "
                 f"noise {self.noise:.3f})."
             )
-        return "\n".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in self.sentences)
+        return "\n".join(self.sentences)
 
 
 def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | None = None) -> Shift:
@@ -432,7 +432,7 @@ def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | 
         >>> shift_of(calibrator, torch.randn(2000, generator=generator)).found
         False
         >>> print(shift_of(calibrator, torch.randn(2000, generator=generator) - 2).sentences[-1])
-        the mean probability of class 1 is 0.159, in the fit 0.502
+        The mean probability of class 1 is 0.159 (in the fit: 0.502).
     """
     profile = calibrator.fit_result_.profile
     if profile is None:

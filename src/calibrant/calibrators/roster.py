@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant._math.text_form import build_from
+from calibrant._math.text_form import IN_THE_TEXT, build_from, suggesting
 from calibrant.calibrators import methods
 from calibrant.calibrators.base import Calibrator
 
@@ -26,6 +26,7 @@ def available() -> tuple[str, ...]:
     return tuple(CALIBRATORS)
 
 
+@suggesting(instead=IN_THE_TEXT.format("temperature(objective='ece')"))
 def build(text: str) -> Calibrator:
     """Make an unfitted calibrator from its name, followed by settings in brackets if need be.
 

@@ -310,7 +310,7 @@ def _missing(checked: Checked) -> int:
     if bool((labels == labels[:1]).all()):
         raise InputError(
             "`labels` must hold more than one class to choose a calibrator by: samples of one alone do not "
-            "tell how often it is wrong; name the calibrator to fit it all the same."
+            "tell how often it is wrong; name the calibrator to fit it anyway."
         )
     return checked.num_classes - len(checked.target.unique()) if checked.task == "multiclass" else 0
 

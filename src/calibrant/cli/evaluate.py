@@ -229,9 +229,7 @@ def _check_report(report: Path | None, inputs: list[Path], *, in_folder: bool, f
         terminal.check_output(report, endings=(".html",), option="--report", inputs=inputs)
         terminal.refuse_to_replace_report(report, inputs[:1], force=force)
     elif report.suffix or report.is_file():
-        raise InputError(
-            f"--report must be a folder for several files, each of which gets a page; got {report}."
-        )
+        raise InputError(f"--report must be a folder for several files, one page per file; got {report}.")
     else:
         terminal.check_output(report / "page.html" if report.is_dir() else report, option="--report")
 

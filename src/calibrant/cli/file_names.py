@@ -68,10 +68,7 @@ def called(paths: list[Path], names: str | None) -> list[str]:
         return short_names(paths)
     found = [name.strip() for name in names.split(",")]
     if len(found) != len(paths) or len(set(found)) < len(found) or not all(found):
-        raise InputError(
-            f"--names must hold a name for each of the {len(paths)} files, no two alike, with commas "
-            f"between; got {names!r}."
-        )
+        raise InputError(f"--names must be {len(paths)} different names, separated by commas; got {names!r}.")
     return found
 
 

@@ -98,10 +98,10 @@ def fit(
 def _refuse_unused(reading: Reading, *, of_groups: bool, to_choose: bool) -> None:
     """Refuse groups for one calibrator of all samples, and clusters for a chosen method."""
     if not of_groups:
-        reading.refuse("group_column", "bands", remedy="one calibrator is for all; give --by-group.")
+        reading.refuse("group_column", "bands", remedy="one calibrator serves all; add --by-group.")
     elif any(":" not in each for each in reading.bands):
         raise InputError(
-            "--bands must say where bands begin, as in position:0:128:512, so that they are the same in "
+            "--bands must give the starts of bands, as in position:0:128:512, so that they are the same in "
             f"every file; got {','.join(reading.bands)}."
         )
     if not to_choose:

@@ -41,8 +41,8 @@ FAULT = 3  # the exit code; 1 is that of a failed gate, 2 that of wrong input
 _VERSIONS_OF = ("torch", "numpy", "numba", "scipy")
 EPILOG = (
     "`calibrant COMMAND --help` explains a command; every command takes --quiet and --verbose.\n\n"
-    "Exit codes: 0 success, 1 a check or a run failed, 2 wrong input, 3 a bug in calibrant. "
-    "Set defaults in [tool.calibrant] of pyproject.toml."
+    "Exit codes: 0 success, 1 a check or a run failed or there is an alarm, 2 wrong input, 3 a bug "
+    "in calibrant. Set defaults in [tool.calibrant] of pyproject.toml."
 )
 
 app = typer.Typer(
@@ -108,7 +108,7 @@ def run(program: typer.Typer = app, name: str = "calibrant") -> None:
     try:
         here = str(Path.cwd())
     except FileNotFoundError:
-        errors().print("calibrant: the working folder is no longer there; change into one that is.")
+        errors().print("calibrant: the working folder no longer exists; change to another.")
         sys.exit(2)
     # where `module:factory` is looked for; last, so that it hides nothing
     sys.path += [] if here in sys.path else [here]
@@ -148,15 +148,19 @@ def _defaults(folder: Path) -> dict[str, Any]:
                     file, "tool.calibrant", key, {each for taken in options.values() for each in taken}
                 )
             for name in takers:
-                found[name][options[name][key].name] = value
+                found[name] |= _default(options[name][key], value)
             continue
         if key not in commands:
             raise _unknown(file, "tool.calibrant", key, set(commands))
         for option, own in value.items():
             if option not in options[key]:
                 raise _unknown(file, f"tool.calibrant.{key}", option, set(options[key]))
-            found[key][options[key][option].name] = own
+            found[key] |= _default(options[key][option], own)
     return {name: values for name, values in found.items() if values}
+
+
+def _default(option: Any, value: Any) -> dict[str, Any]:
+    return {option.name: [value] if option.multiple and isinstance(value, str) else value}
 
 
 def _settings(folder: Path) -> tuple[Path | None, dict[str, Any]]:

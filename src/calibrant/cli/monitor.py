@@ -41,7 +41,7 @@ def monitor(
     ] = None,
     label_delay: Annotated[
         str | None,
-        typer.Option(metavar="SPAN", help="Time until all labels of a window are known; younger ones wait."),
+        typer.Option(metavar="SPAN", help="Time until all labels of a window are known; later windows wait."),
     ] = None,
     false_alarms: Annotated[
         float,
@@ -65,7 +65,7 @@ def monitor(
     """Alert (exit 1) when a deployed model loses calibration.
 
     Run it whenever new predictions arrive: the chance of ever raising a false alarm stays below
-    --false-alarms. Labels that aren't known yet can be empty; without any, only a drift away from
+    --false-alarms. Labels that aren't known yet can be empty; without labels, only drift away from
     --baseline is tested.
 
     Examples:
@@ -107,7 +107,7 @@ def monitor(
         if prometheus is not None:
             write_text(prometheus, prometheus_text(found, model=title))
     if not terminal.to_stdout(json):
-        _show(found, quiet=quiet)
+        _show(found, quiet=quiet, waits=label_delay is not None)
     if not found.passed:
         raise typer.Exit(1)
 
@@ -119,7 +119,7 @@ def _length(text: str) -> str | float:
         return text
 
 
-def _show(found: Monitoring, *, quiet: bool) -> None:
+def _show(found: Monitoring, *, quiet: bool, waits: bool) -> None:
     """Print the tests, the decisive one first, and the last windows."""
     from rich.console import Console
 
@@ -135,7 +135,8 @@ def _show(found: Monitoring, *, quiet: bool) -> None:
     missing = found.num_samples - found.num_labelled
     if missing:
         have = "has" if missing == 1 else "have"
-        typer.echo(f"{missing:,} of {plural(found.num_samples, 'sample')} {have} no label yet.")
+        rest = " or wait (--label-delay)" if waits else ""
+        typer.echo(f"{missing:,} of {plural(found.num_samples, 'sample')} {have} no label yet{rest}.")
     for note in found.notes:
         typer.echo(f"note: {note}")
 

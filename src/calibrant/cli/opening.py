@@ -69,9 +69,9 @@ def _needs_whole(path: Path, reading: Reading) -> str:
     if reading.format is not None and reading.format.lower().removeprefix(".") != "parquet":
         raise InputError(f"{path} holds Parquet; leave out --format {reading.format}.")
     if reading.lm_score != Reading.lm_score:
-        raise InputError(f"--lm-score is for logs of language models; {path} is none.")
+        raise InputError(f"--lm-score is for logs of language models; {path} isn't one.")
     if reading.sheet is not None:
-        raise InputError(f"--sheet is for workbooks; {path} is none.")
+        raise InputError(f"--sheet is for workbooks; {path} isn't one.")
     if reading.iou != Reading.iou and reading.annotations is None:
         raise InputError("--iou is for COCO detections; leave it out, or name their --annotations.")
     if FREQUENCY in reading.bands:
@@ -147,7 +147,7 @@ def opened_large(
         if engine is not None and not found.in_any_order:
             raise InputError(
                 f"--engine shares out images of which any can be read; those in {path} are packed, and read "
-                "in order; leave out --engine, or write them by `numpy.savez`."
+                "in order; leave out --engine, or write them with `numpy.savez`."
             )
         return found
     if not others:

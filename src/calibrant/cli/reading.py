@@ -31,7 +31,7 @@ FREQUENCY = "predicted-frequency"
 STDIN = frozenset({"-", "/dev/stdin", "/proc/self/fd/0", "/dev/fd/0"})
 AnyKind = Literal["binary", "multiclass", "multilabel", "top_label"]
 
-COMMAS = "; columns have commas between, as --prob-columns cat,dog, and options that need a value have one"
+COMMAS = "; separate columns with commas, as in --prob-columns cat,dog, and give each option its value"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # addresses for fsspec
 
 
@@ -143,7 +143,7 @@ class Reading(ReadOptions):
 
         if self.score_columns:
             raise InputError(
-                "--score-columns names scores without a scale, which are no probabilities until a calibrator "
+                "--score-columns names scores without a scale, which aren't probabilities until a calibrator "
                 f"is fitted: calibrant fit FILE --score-columns {','.join(self.score_columns)}, then "
                 "calibrant apply, and use the calibrated file."
             )
@@ -162,7 +162,7 @@ class Reading(ReadOptions):
     def of_scores(self) -> Reading:
         """Return the options for fitting and applying; scores without a scale are logits."""
         if self.score_columns and (self.prob_columns or self.logit_columns):
-            raise InputError("--score-columns excludes --prob-columns and --logit-columns; name one kind.")
+            raise InputError("--score-columns excludes --prob-columns and --logit-columns; pass one of them.")
         return replace(self, logit_columns=self.logit_columns or self.score_columns, score_columns=())
 
     def of_fit(self, *, groups: bool) -> Reading:
@@ -291,7 +291,7 @@ def _kept_of(path: Path, form: str | None) -> tuple[Path, str, str]:
         if str(path) in STDIN:
             if sys.stdin is None or sys.stdin.isatty():
                 raise InputError(
-                    "- reads predictions from a pipe, and there is none: cat FILE | calibrant ..."
+                    "- reads predictions from a pipe, but there is none: cat FILE | calibrant ..."
                 )
             shutil.copyfileobj(sys.stdin.buffer, kept)
         else:
@@ -309,5 +309,5 @@ def _guessed(file: Path) -> str:
     stripped = start.lstrip(b"\xef\xbb\xbf \r\n")
     found = next((form for mark, form in marks.items() if stripped.startswith(mark)), None)
     if found is None and b"\0" in start:
-        raise InputError("which format comes through the pipe? Say it by --format.")
+        raise InputError("name the format of the pipe with --format.")
     return found or "csv"

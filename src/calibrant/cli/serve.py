@@ -111,4 +111,4 @@ def _numbers(text: str | None, option: str) -> tuple[float, ...] | None:
     try:
         return None if text is None else tuple(float(each) for each in text.split(","))
     except ValueError:
-        raise InputError(f"{option} must be numbers with commas between them; got {text!r}.") from None
+        raise InputError(f"{option} must be numbers separated by commas; got {text!r}.") from None

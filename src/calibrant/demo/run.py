@@ -97,7 +97,7 @@ def repair_sentences(before: Arm, after: Arm, num_test: int) -> str:
     done = "lowered" if errors[1] < errors[0] else "raised"
     return (
         f"{after.title} {done} the calibration error (ECE) of one small network from {errors[0]:.3f} to "
-        f"{errors[1]:.3f}.\nNoise alone gives a perfectly calibrated network {floor:.3f} "
+        f"{errors[1]:.3f}.\nA perfectly calibrated network would average {floor:.3f} "
         f"on {num_test} test images."
     )
 

@@ -19,14 +19,15 @@ from calibrant.predictions.partitioned import PartitionedPredictions
 
 
 def no_labels(predictions: Predictions) -> InputError:
-    """Error for predictions without labels; it names the unused columns of the file."""
-    unused = [note for note in predictions.notes if note.startswith("Not used:")]
+    """Error for predictions without labels; it names the unused and the empty columns of the file."""
+    ends, starts = "is empty in every row.", "Not used:"
+    unused = [note for note in predictions.notes if note.startswith(starts) or note.endswith(ends)]
     source, top_label = predictions.source, predictions.kind == "top_label"
     if source is None:
         name = "correct" if top_label else "labels"
         return InputError(" ".join([f"`{name}` must be given to evaluate predictions; got none.", *unused]))
     lacks = "no `correct`" if top_label else "no labels"
-    remedy = "add a `labels` array (in a table, a `label` column), or name the column with --label-column"
+    remedy = "fill the `labels` array (in a table, a `label` column), or name the column with --label-column"
     if top_label or source.format == "npy":
         remedy = "add it, 0 or 1 per sample" if top_label else "save them as labels.npy in the same folder"
     return InputError(" ".join([f"{source.path or source.name} has {lacks}; {remedy}.", *unused]))
@@ -115,6 +116,8 @@ def check_predictions(value: object, name: str, wrapping: str = NAME_ARRAYS) -> 
     if isinstance(value, Predictions):
         return
     remedy = wrapping if _are_samples(value) else "to read a file use `calibrant.load_predictions(path)`."
+    if hasattr(value, "predict"):
+        remedy = "for a classifier use `calibrant.Predictions.from_estimator(classifier, X, y)`."
     raise TypeError(f"`{name}` must be Predictions; got {kind_of(value)}; {remedy}")
 
 

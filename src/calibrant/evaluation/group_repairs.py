@@ -87,7 +87,7 @@ def group_repairs(
         InputError: If there are no groups or labels, or they are several labels for each sample.
     """
     if predictions.groups is None:
-        raise InputError("`groups` must be given, one text per sample; got none.")
+        raise InputError("`groups` must be given, one name per sample; got none.")
     if predictions.kind == "multilabel":
         raise InputError("repairs by group need one label per sample; got several.")
     fit, test = _parts(predictions, seed)
@@ -179,9 +179,9 @@ def said_of(repairs: ByGroup, evaluation: Evaluation) -> str:
     """Sentences: how many groups are off under each repair, and why the verdict counts others."""
     groups = [row for row in repairs.rows if row.name != EVERYONE]
     off = [sum(clearly(row.gaps[k]) != 0 for row in groups) for k in range(len(ARMS))]
-    counts = ", ".join(f"{arm} {count}" for count, arm in zip(off, ARMS, strict=True))
+    counts = ", ".join(f"{count} ({arm})" for count, arm in zip(off, ARMS, strict=True))
     tested = repairs.rows[0].count
-    told = f"Groups whose average probability is off on these {tested:,} samples, of {len(groups)}: {counts}."
+    told = f"Groups off on average, out of {len(groups)}, on these {tested:,} samples: {counts}."
     judged = len(bad_groups(evaluation.arms[0].groups, evaluation.settings.level))
     if judged == off[0]:
         return told

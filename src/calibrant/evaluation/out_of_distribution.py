@@ -106,7 +106,7 @@ def _scores(
     if predictions.kind == "top_label":
         if score != "max_probability":
             raise InputError(
-                f'`ood_score` must be "max_probability" where only confidences are known; got "{score}".'
+                f'`ood_score` must be "max_probability" if only confidences are known; got "{score}".'
             )
         if calibrator is not None:
             return 1 - calibrator.predict_proba(to_repair(predictions).scores).numpy()

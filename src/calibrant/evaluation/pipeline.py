@@ -43,7 +43,8 @@ from calibrant.predictions.partitioned import PartitionedPredictions
 
 @suggesting(
     unnamed="one set of predictions; got {}; samples to fit on go as `calibration=`, and `calibrant.compare` "
-    f"compares several models; {NAME_ARRAYS}"
+    "compares several models; for a classifier use `calibrant.Predictions.from_estimator(classifier, X, y)`; "
+    f"{NAME_ARRAYS}"
 )
 def evaluate(
     predictions: Judgeable | None = None,
@@ -309,7 +310,7 @@ def _check(
         check_predictions(ood, "ood")
         refuse_too_few(len(ood), "`ood`")
     elif ood_score is not None:
-        raise InputError("`ood_score` goes with `ood`, the samples of another kind; there are none.")
+        raise InputError("`ood_score` needs `ood`, out-of-distribution samples; got none.")
     if tolerance is None:
         return
     check_is_number("tolerance", tolerance)

@@ -116,8 +116,8 @@ _certainty = partial(Quantity, section="Certainty")
 ECE = _error(
     key="ece",
     title="ECE",
-    meaning="Expected calibration error: how far the stated probability is from how often it comes true, "
-    "on average over bins of equal width. 0 is perfect.",
+    meaning="Expected calibration error: mean absolute difference between predicted probability and actual "
+    "rate, over bins of equal width. 0 is perfect.",
     computed=EventError(binned("width", "l1"), kernel="width l1", null=True),
     shown=Shown(terminal=True, comparison=2, drawn=True),
     event=Shown(terminal=True, comparison=1, drawn=True),
@@ -127,7 +127,7 @@ ECE = _error(
 ADAPTIVE_ECE = _error(
     key="adaptive_ece",
     title="Adaptive ECE",
-    meaning="The same distance, over bins that hold equally many samples.",
+    meaning="The ECE over bins with equal numbers of samples.",
     computed=EventError(binned("mass", "l1"), kernel="mass l1", null=True),
     shown=Shown(comparison=6),
     event=Shown(),
@@ -147,22 +147,22 @@ SMCE = _error(
 L2_ECE = _error(
     key="l2_ece",
     title="L2 ECE",
-    meaning="Root of the mean squared distance over the bins: large errors weigh more than many small ones.",
+    meaning="Root mean squared error over the bins: large errors weigh more than many small ones.",
     computed=EventError(binned("width", "l2"), kernel="width l2"),
 )
 
 MCE = _error(
     key="mce",
     title="Maximum CE",
-    meaning="The largest distance of any bin that holds samples; noisy where it holds few. "
-    "What an empty bin may hide is not in its interval.",
+    meaning="Largest error of any non-empty bin; noisy if that bin has few samples. "
+    "The interval ignores empty bins.",
     computed=EventError(binned("width", "max"), kernel="width max"),
 )
 
 CLASSWISE_ECE = _error(
     key="classwise_ece",
     title="Classwise ECE",
-    meaning="Calibration error of every class's probability, not only the winner's, averaged over the "
+    meaning="Calibration error of every class's probability, not only the top class's, averaged over "
     "classes.",
     computed=ClassErrors(),
     needs_all_classes=True,
@@ -173,8 +173,8 @@ CLASSWISE_ECE = _error(
 SMOOTH_ECE = _optional(
     key="smooth_ece",
     title="smECE",
-    meaning="Kernel-smoothed calibration error: the distance between what is stated and what happens after "
-    "both are smoothed, at the bandwidth that equals the error; no bins. Another quantity than smCE.",
+    meaning="Kernel-smoothed calibration error: the difference between predictions and outcomes after "
+    "smoothing both, at the bandwidth that equals the error; no bins. It differs from smCE.",
     computed=EventError(of_metrics("smooth_ece", bins=False), kernel="kernel", null=True),
     gate=Gate("kernel-smoothed calibration error (smECE)"),
 )
@@ -190,7 +190,7 @@ DEBIASED_ECE = _optional(
 DEBIASED_L2_ECE = _optional(
     key="debiased_l2_ece",
     title="Debiased L2 ECE",
-    meaning="The L2 ECE from an unbiased estimate of its square; 0 where that is negative.",
+    meaning="The L2 ECE from an unbiased estimate of its square; 0 if that is negative.",
     computed=EventError(
         of_metrics("expected_calibration_error", norm="l2", debias=True), estimates="width l2"
     ),
@@ -200,7 +200,7 @@ DEBIASED_L2_ECE = _optional(
 KOLMOGOROV_SMIRNOV = _optional(
     key="kolmogorov_smirnov",
     title="Kolmogorov-Smirnov",
-    meaning="Largest cumulative difference between what is stated and what happens, from the lowest "
+    meaning="Largest cumulative difference between predictions and outcomes, from the lowest "
     "probability up; no bins. 0 is perfect.",
     computed=EventError(largest_cumulative_difference, kernel="cumulative", null=True),
     gate=Gate("Kolmogorov-Smirnov calibration error"),
@@ -209,7 +209,7 @@ KOLMOGOROV_SMIRNOV = _optional(
 OVER_CONFIDENCE_ERROR = _optional(
     key="over_confidence_error",
     title="Over-confidence",
-    meaning="The part of the ECE from bins where the stated probability exceeds what comes true.",
+    meaning="The part of the ECE from bins whose predicted probability exceeds the actual rate.",
     computed=EventError(of_metrics("over_confidence_error"), kernel="width over", null=True),
     gate=Gate("over-confidence error"),
 )
@@ -217,7 +217,7 @@ OVER_CONFIDENCE_ERROR = _optional(
 UNDER_CONFIDENCE_ERROR = _optional(
     key="under_confidence_error",
     title="Under-confidence",
-    meaning="The part of the ECE from bins where the stated probability falls short of what comes true.",
+    meaning="The part of the ECE from bins whose predicted probability is below the actual rate.",
     computed=EventError(of_metrics("under_confidence_error"), kernel="width under", null=True),
     gate=Gate("under-confidence error"),
 )
@@ -225,7 +225,7 @@ UNDER_CONFIDENCE_ERROR = _optional(
 GAP = _line(
     key="gap",
     title="Gap",
-    meaning="Mean confidence minus accuracy: above 0 the model claims too much, below 0 too little.",
+    meaning="Mean confidence minus accuracy: above 0 is overconfident, below 0 underconfident.",
     better="near zero",
     bounds=(-1.0, 1.0),
     computed=Ratio(lambda samples: (samples.confidence - samples.correct, samples.every), column=2),
@@ -234,8 +234,8 @@ GAP = _line(
 SLOPE = _line(
     key="slope",
     title="Calibration slope",
-    meaning="Slope of what happens on what is stated, in log-odds: below 1 the probabilities are too "
-    "extreme, above 1 too timid.",
+    meaning="Slope of outcomes on predicted log-odds: below 1, probabilities are too extreme; "
+    "above 1, they are too timid.",
     better="near one",
     bounds=ANYTHING,
     computed=EventInfluence(line("slope")),
@@ -245,8 +245,8 @@ SLOPE = _line(
 INTERCEPT = _line(
     key="intercept",
     title="Calibration intercept",
-    meaning="Shift of the log-odds that would make the mean right: below 0 the probabilities are too high on "
-    "the whole, above 0 too low.",
+    meaning="Shift of the log-odds that would make the mean right: below 0, probabilities are too high "
+    "overall; above 0, they are too low.",
     better="near zero",
     bounds=ANYTHING,
     computed=EventInfluence(line("intercept")),
@@ -280,8 +280,8 @@ BRIER = _score(
 BRIER_SKILL = _score(
     key="brier_skill",
     title="Brier skill",
-    meaning="How much of the Brier score of always predicting the base rate the model saves: 1 is perfect, "
-    "0 no better than the base rate, below 0 worse.",
+    meaning="Improvement in Brier score over always predicting the base rate: 1 is perfect, "
+    "0 no better, below 0 worse.",
     better="higher",
     bounds=(-inf, 1.0),
     computed=OneEventInfluence(brier_skill),
@@ -316,7 +316,7 @@ AUROC = _share(
 MEAN_CONFIDENCE = _share(
     key="mean_confidence",
     title="Average confidence",
-    meaning="Mean probability of the most probable answer; equals the accuracy if honest.",
+    meaning="Mean probability of the most probable answer; equals the accuracy if calibrated.",
     computed=Ratio(lambda samples: (samples.confidence, samples.every), column=1),
 )
 
@@ -359,8 +359,7 @@ ENTROPY_CORRECT = _certainty(
 ENTROPY_INCORRECT = _certainty(
     key="entropy_incorrect",
     title="Entropy if wrong",
-    meaning="The mean entropy of the samples that the model got wrong; it should be high: unsure where "
-    "wrong.",
+    meaning="The mean entropy of the samples that the model got wrong; it should be high.",
     bounds=(0.0, inf),
     computed=Ratio(lambda samples: (samples.entropy * (1 - samples.correct), 1 - samples.correct), column=7),
     needs_all_classes=True,
@@ -378,7 +377,7 @@ HIGH_CONFIDENCE_SHARE = _certainty(
 HIGH_CONFIDENCE_ACCURACY = _certainty(
     key="high_confidence_accuracy",
     title=f"Accuracy at confidence ≥ {HIGH_CONFIDENCE}",
-    meaning=f"How often those samples are right; {HIGH_CONFIDENCE} or more if honest.",
+    meaning=f"How often those samples are right; {HIGH_CONFIDENCE} or more if calibrated.",
     share=True,
     computed=Ratio(lambda samples: (samples.confident * samples.correct, samples.confident), column=4),
     undefined=f"undefined: no confidence reaches {HIGH_CONFIDENCE}",
@@ -413,8 +412,8 @@ def at_threshold(key: str) -> tuple[Quantity, ...]:
         of_threshold(
             key=name,
             title=title,
-            meaning="True positives per sample, less false positives times the odds of the threshold "
-            f"({odds}), if everyone is treated whose probability reaches it. Treating no one has 0.",
+            meaning="True positives per sample, minus false positives times the odds of the threshold "
+            f"({odds}), if all who reach it are treated. Treating no one scores 0.",
             computed=OneEventInfluence(partial(net_benefit, threshold)),
         ),
         of_threshold(

@@ -35,7 +35,7 @@ class ReadOptions:
     weight_column: str | None = told("Column of sample weights.", metavar="NAME")
     group_column: tuple[str, ...] = told("Column of groups, or several: sex,site.", (), "NAMES")
     cluster: str | None = told(
-        "Column of clusters, such as patients; samples of one count as dependent.",
+        "Column of clusters, such as patients; rows in one are dependent.",
         metavar="COLUMN",
     )
     format: str | None = told(

@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import named
 from calibrant.calibrators import Calibrator
 from calibrant.metrics import CorpReliabilityCurve, RiskCoverageCurve, RocCurve
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
@@ -310,7 +311,7 @@ class Arm:
         """
         if self.fit is not None and self.fitted is None:
             raise InputError(
-                "the calibrator is not in the file that this evaluation was read from; fit it anew, as "
+                "the calibrator is not in the file that this evaluation was read from; refit it, as "
                 f"`calibrant.fit(predictions, method={self.name!r})`."
             )
         return self.fitted
@@ -435,12 +436,9 @@ class Evaluation(AsRows, AsJson):
         """The arm called ``name``.
 
         Raises:
-            InputError: If there is none; the message lists those there are.
+            InputError: If there is none.
         """
-        for arm in self.arms:
-            if arm.name == name:
-                return arm
-        raise InputError(f"no arm called {name!r}; there are {', '.join(arm.name for arm in self.arms)}.")
+        return named(name, {arm.name: arm for arm in self.arms}, "arm")
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat dictionary per arm and metric, ready for a data frame or a CSV file."""

@@ -100,7 +100,7 @@ def _pool(*, jobs: int | None = None) -> Generator[Spread]:
                 submit, result = partial(pool.submit, task), methodcaller("result")
                 yield from in_order(submit, items, ahead=AHEAD * workers, get=result)
             except BrokenProcessPool as error:
-                raise InputError("a process of the pool died; perhaps memory ran out.") from error
+                raise InputError("a worker process died; perhaps memory ran out.") from error
 
         try:
             yield spread

@@ -130,9 +130,11 @@ def export_onnx(
         difference = _difference(temporary, graph, inputs, names)
         allowed = TOLERANCE if isinstance(calibrator_or_model, Calibrator) else 100 * TOLERANCE
         if difference is not None and not difference <= allowed:
+            half = any(each.dtype in {torch.float16, torch.bfloat16} for each in inputs)
+            remedy = "; export a float32 copy, `model.float()`" if half else ""
             raise ConvergenceError(
                 f"{os.fspath(path)} was not written: onnxruntime's output differs from ours by "
-                f"{difference:.1e}."
+                f"{difference:.1e}{remedy}."
             )
     return Exported(path=Path(path), inputs=names, output=out, largest_difference=difference)
 
@@ -172,6 +174,10 @@ def _inputs(
         example = 4 * torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         example = example.to(dtype)
     inputs = (example,) if isinstance(example, Tensor) else tuple(example)
+    if not all(isinstance(each, Tensor) for each in inputs):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"`example` must be a torch.Tensor, or a tuple of them; got {type(example).__name__}."
+        )
     if any(each.ndim == 0 or len(each) < 2 for each in inputs):
         raise InputError("`example` must hold at least two samples, in the first dimension of every tensor.")
     return inputs
@@ -217,10 +223,10 @@ def _name_axes(program: ONNXProgram) -> None:
 
 @contextmanager
 def _quiet_exporter() -> Generator[None]:
-    """Silence the warnings of torch's exporter about itself and optional packages."""
-    logger = logging.getLogger("torch.onnx")
+    """Silence the warnings and errors that torch logs besides raising them."""
+    logger = logging.getLogger("torch")
     level = logger.level
-    logger.setLevel(logging.ERROR)
+    logger.setLevel(logging.CRITICAL)  # what fails is raised as well
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -9,7 +9,7 @@ from torch import nn
 
 from calibrant._math.errors import InputError
 from calibrant._math.rosters import public_names, subclasses
-from calibrant._math.text_form import build_from, parse_call
+from calibrant._math.text_form import IN_THE_TEXT, build_from, parse_call, suggesting
 from calibrant.losses.cross_entropy import *
 from calibrant.losses.focal import *
 from calibrant.losses.scheduled_focal import *
@@ -42,6 +42,7 @@ def available() -> tuple[str, ...]:
     return tuple(_LOSSES)
 
 
+@suggesting(instead=IN_THE_TEXT.format("focal(gamma=2)"))
 def build(text: str) -> nn.Module:
     """Loss from its text in recipes or on the command line.
 

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import Parameter, Signature, get_annotations, signature
-from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Literal, ParamSpec, TypeVar, dataclass_transform
 
 from torch import Tensor, nn
 
+from calibrant._math.text_form import meant, suggesting
 from calibrant.losses._rows import Reduction, check_mean, check_reduction
 
-Function = TypeVar("Function", bound=Callable[..., Tensor])
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 _COMMON = ("weight", "ignore_index", "reduction")
 
 
-def properness(statement: str) -> Callable[[Function], Function]:
+def properness(statement: str) -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
     """State whether a loss is proper, and why; :func:`calibrant.theory.properness` reports it."""
 
-    def state(function: Function) -> Function:
+    def state(function: Callable[Given, Result]) -> Callable[Given, Result]:
         vars(function)["properness"] = statement
-        return function
+        return suggesting()(function)
 
     return state
 
@@ -83,7 +85,8 @@ class _Bound(nn.Module):
                     f"got {unnamed[0]!r} without a name."
                 )
             for name in given.keys() - settings.keys():
-                raise TypeError(f"{cls.__name__} has no setting {name!r}; it has {', '.join(settings)}.")
+                end = meant(name, settings) or f"; it has {', '.join(settings)}."
+                raise TypeError(f"{cls.__name__} has no setting {name!r}{end}")
             nn.Module.__init__(self)
             values = {name: given.get(name, each.default) for name, each in settings.items()}
             check_reduction(values["reduction"])
@@ -101,6 +104,7 @@ class _Bound(nn.Module):
     def _start(self) -> None:
         """Derive attributes from the checked settings."""
 
+    @suggesting()
     def forward(
         self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
     ) -> Tensor:

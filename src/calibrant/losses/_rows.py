@@ -178,20 +178,24 @@ def _check_labels(labels: object, logits: Tensor, shape: tuple[int, ...]) -> Ten
     if labels.is_floating_point() or labels.is_complex():
         raise TypeError(
             f"`labels` must be integers, one class per sample; got {labels.dtype}. "
-            "Soft targets are passed as `targets`."
+            "Pass classes as `labels.long()`, soft targets as `targets`."
         )
     if labels.shape != shape:
         raise InputError(
             f"`labels` must have shape {_shown(shape)} to go with `logits` of shape "
-            f"{_shown(logits.shape)}; got {_shown(labels.shape)}{_of_one_logit(logits, labels)}."
+            f"{_shown(logits.shape)}; got {_shown(labels.shape)}{_remedy(logits, labels, shape)}."
         )
     return labels
 
 
-def _of_one_logit(logits: Tensor, labels: Tensor) -> str:
-    """Remedy for one logit per sample, which would be read as one sample of many classes."""
-    if logits.ndim != 1 or labels.shape != logits.shape:
+def _remedy(logits: Tensor, labels: Tensor, shape: tuple[int, ...]) -> str:
+    if labels.shape == (*shape, 1):
+        return "; pass `labels.squeeze(-1)`"
+    if labels.shape != logits.shape:
         return ""
+    if logits.ndim > 1:
+        return "; pass classes as `labels.argmax(1)`, or `targets=labels.float()`"
+    # One logit per sample, which would be read as one sample of many classes.
     return (
         "; for one log-odds per sample pass two columns, "
         "`torch.stack([torch.zeros_like(logits), logits], dim=1)`, or take a multilabel loss, such as "

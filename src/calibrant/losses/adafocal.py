@@ -179,7 +179,7 @@ class AdaFocalLoss(_Bins, LossModule, function=adafocal_loss, check=_check):
             correct: Correctness of the predictions, shape ``(N,)``, booleans or 0 and 1.
 
         Raises:
-            InputError: If the shapes disagree or there are no samples.
+            InputError: If the shapes disagree, there are no samples, or a value is out of range.
 
         Note:
             Edges are the interpolated quantiles of the reference's code (``binning="mukhoti"``), which lose
@@ -190,6 +190,8 @@ class AdaFocalLoss(_Bins, LossModule, function=adafocal_loss, check=_check):
                 "`confidences` and `correct` must have the same shape (N,) with N >= 1; "
                 f"got {tuple(confidences.shape)} and {tuple(correct.shape)}."
             )
+        if ((confidences < 0) | (confidences > 1 + 1e-3)).any() or ((correct != 0) & (correct != 1)).any():
+            raise InputError("`confidences` must be probabilities, and `correct` booleans or 0 and 1.")
         bins = mukhoti_bin_sums(confidences.double(), correct.double(), self.num_bins)
         gaps = (bins.confidences - bins.outcomes) / bins.counts.clamp(min=1)
         settings = {name: getattr(self, name) for name in ("rate", "switch", "lowest", "highest")}

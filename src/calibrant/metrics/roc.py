@@ -95,7 +95,7 @@ def auroc(
         missing = [str(k) for k, value in enumerate(each) if value is None]
         listed = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
         warnings.warn(
-            f"AUROC leaves out {len(missing)} of {len(each)} classes that never or always occur ({listed}).",
+            f"AUROC omits {len(missing)} of {len(each)} classes that never or always occur ({listed}).",
             CalibrantWarning,
             stacklevel=2,
         )

@@ -16,6 +16,7 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
 from calibrant._math.checks import NO_NUMBER, ROW_SUM_TOLERANCE, first_outside, row_sum_tolerance
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import kind_of
 
 Kind: TypeAlias = Literal["binary", "multiclass", "multilabel", "top_label"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -26,6 +27,7 @@ ROUNDING_TOLERANCE = 1e-5
 SPLIT_CODES = {"0": 0, "calibration": 0, "val": 0, "validation": 0, "1": 1, "test": 1}
 UNKNOWN = "unknown"
 """The group of samples without one."""
+_IF_LOGITS = "if they are logits, name them `logits` (--logit-columns)"
 _PERCENT = "pass `percent=True` (--percent) if all are percentages"
 
 _least_samples: ContextVar[int] = ContextVar("least_samples", default=2)
@@ -92,7 +94,7 @@ def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
             row = first_row(miss > slack)
             raise InputError(
                 f"`probs` must have rows summing to 1; row {rows.start + row} sums to "
-                f"{sums[row].item():.6g}; if they are logits, name them `logits`; if rounded, "
+                f"{sums[row].item():.6g}; {_IF_LOGITS}; if rounded, "
                 "divide each row by its sum; for several labels, use the kind multilabel."
             )
         bad = (miss > ROUNDING_TOLERANCE) | (chunk > 1).any(dim=1)
@@ -115,7 +117,7 @@ def rows_divided(count: int, num_rows: int, largest: float) -> str:
 
 def as_split(values: ArrayLike, num_samples: int) -> Tensor:
     """Return each sample's split as uint8: 0 calibration, 1 test."""
-    rule = "`split` must be 0, calibration or val, or else 1 or test"
+    rule = "`split` must be 0 (calibration, val) or 1 (test)"
     texts = as_texts(values)
     if texts is not None:
         codes = [SPLIT_CODES.get(text.lower(), -1) for text in texts]
@@ -252,9 +254,11 @@ def _name(item: Any, what: str, row: int) -> str:
     if isinstance(item, float) and item.is_integer():  # numpy can give class numbers as floats
         item = str(int(item))
     if not isinstance(item, str):
-        got = repr(item) if item is None or isinstance(item, float) else f"a {type(item).__name__}"
-        remedy = f"; leave that row out, or call it '{UNKNOWN}'" if is_missing(item) else ""
-        raise TypeError(f"{what} must hold texts or whole numbers; row {row} holds {got}{remedy}.")
+        got = repr(item) if item is None or isinstance(item, float) else kind_of(item)
+        banded = isinstance(item, float) or hasattr(item, "left")  # as an interval of pandas
+        remedy = "; turn bands into text, as in `pandas.cut(values, 4).astype(str)`" if banded else ""
+        remedy = f"; leave that row out, or call it '{UNKNOWN}'" if is_missing(item) else remedy
+        raise TypeError(f"{what} must hold text or whole numbers; row {row} holds {got}{remedy}.")
     name = " ".join(item.split())
     if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
         raise InputError(f"{what} must be UTF-8 without NUL; row {row} holds {shown(item)}.")
@@ -274,7 +278,7 @@ def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
     if float(low) >= 0 and float(high) <= 1 + slack:
         return
     row, value = first_outside(probs, 1 + slack)
-    remedy = "if they are logits, name them `logits`"
+    remedy = _IF_LOGITS
     if name == "confidence":
         remedy = "it is the probability of the predicted class"
     if float(low) >= 0 and 2 < float(high) <= 100:
@@ -288,7 +292,7 @@ def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
                 f"`scale=(1, 5)` (--scale 1:5) if all are on a scale from 1 to 5{other}"
             )
     if -ROW_SUM_TOLERANCE <= value < 0:
-        remedy = "set it to 0 if it is round-off"
+        remedy = "set it to 0 if it is a rounding error"
     if math.isnan(value):
         remedy = NO_NUMBER
     raise InputError(f"`{name}` must be between 0 and 1; row {row} holds {value:g}; {remedy}.")

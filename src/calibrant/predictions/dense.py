@@ -508,10 +508,7 @@ def repair_images(folder: Path, out: Path, repair: Repair, *, num_classes: int |
         InputError: If ``folder`` is none, ``out`` exists, or an image is damaged or of another shape.
     """
     if not folder.is_dir():
-        raise InputError(
-            f"{folder} must be a folder to be repaired image by image; save its images as `logits.npy` (or "
-            "`probs.npy`) in a folder."
-        )
+        raise InputError(f"{folder} must be a folder that holds `logits.npy` or `probs.npy`.")
     if out.exists():
         raise InputError(f"--out {out} exists, and folders are not replaced; give another name.")
     parent = out.absolute().parent

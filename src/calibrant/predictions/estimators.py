@@ -66,15 +66,16 @@ def class_numbers(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
     return np.array([number[name] for name in labels.tolist()], dtype=np.int64)
 
 
-def _innermost(estimator: Any) -> Any:
+def innermost(estimator: Any) -> Any:
+    """The classifier inside searches and pipelines."""
     if hasattr(estimator, "best_estimator_"):
-        return _innermost(estimator.best_estimator_)
-    return _innermost(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
+        return innermost(estimator.best_estimator_)
+    return innermost(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
 
 
 def _check_scores(name: str, given: NDArray[np.float64], estimator: Any, num_classes: int) -> None:
     """Refuse NaN, and anything but one score per class."""
-    by_pairs = getattr(_innermost(estimator), "decision_function_shape", "ovr") == "ovo"
+    by_pairs = getattr(innermost(estimator), "decision_function_shape", "ovr") == "ovo"
     if name == "decision_function" and num_classes > 2 and by_pairs:
         raise InputError(
             f"`estimator` must return one score per class; {type(estimator).__name__} has one per pair of "

@@ -211,7 +211,7 @@ def open_predictions(
             "name the arrays `labels`, `probs`, `logits`, `groups` or `clusters`."
         )
     if columns and columns.sheet is not None and ending not in WORKBOOKS:
-        raise InputError(f"`sheet` (--sheet) is for workbooks ({', '.join(WORKBOOKS)}); {path} is none.")
+        raise InputError(f"`sheet` (--sheet) is for workbooks ({', '.join(WORKBOOKS)}); {path} isn't one.")
     if labels is not None:
         if ending != ".npy":
             raise InputError(f"`labels` go with scores in a .npy file; {path} holds its own.")
@@ -221,9 +221,9 @@ def open_predictions(
     further: dict[str, Any] = {"columns": columns} if columns else {}
     if lm_score != "acc":
         if ending not in {".jsonl", ".ndjson", ".json", ".eval"}:
-            raise InputError(f"`lm_score` (--lm-score) is for logs of language models; {path} is none.")
+            raise InputError(f"`lm_score` (--lm-score) is for logs of language models; {path} isn't one.")
         further["lm_score"] = lm_score
-    in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names(path))
+    in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names_in(path, columns))
     try:
         contents = _reader(form, path, stream, columns)(path, **further)
         with lines_named(contents.lines):

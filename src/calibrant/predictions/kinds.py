@@ -42,7 +42,7 @@ def check(
     if space == "confidence":
         if class_names is not None or kind not in {None, "top_label"}:
             _ = checks.as_scores(values, name="confidence")
-            raise InputError("`confidence` goes with `correct`, without `class_names` or other `kind`.")
+            raise InputError("`confidence` takes `correct`, but no `class_names` or other `kind`.")
         return fields | _confidences(values, correct, labels, weights)
     if correct is not None or kind == "top_label":
         raise InputError(f"`correct` and the kind top_label go with `confidence`, not with `{space}`.")

@@ -183,7 +183,7 @@ def refuse_missing(texts: Sequence[str], name: str, classes: Sequence[str] = ())
         row, held = missing[0], len(missing)
         raise InputError(
             f"`{name}` is missing in {held} of {len(texts)} rows; row {row} holds {shown(texts[row])}; "
-            f"leave such rows out (pandas: `frame.dropna(subset=[{name!r}])`)."
+            f"drop such rows (pandas: `frame.dropna(subset=[{name!r}])`)."
         )
 
 
@@ -297,9 +297,7 @@ def _indices(texts: list[str], class_names: tuple[str, ...]) -> list[int]:
     if not strangers:
         if len(index) < len(class_names):
             repeated = next(name for name in class_names if class_names.count(name) > 1)
-            raise InputError(
-                f"`labels` must be numbers where two classes have one name; {repeated!r} has two."
-            )
+            raise InputError(f"`labels` must be numbers if two classes share a name, such as {repeated!r}.")
         return [index[text] for text in texts]
     no_names = len(strangers) == len(texts) and not any(name.isdigit() for name in class_names)
     if no_names and all(whole_number(text) is not None for text in texts):

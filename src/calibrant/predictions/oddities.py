@@ -16,7 +16,7 @@ ONE_LABEL_EACH = (
     "Every row has exactly one label; if exactly one class applies to each sample, give class numbers (N,)."
 )
 ONE_HOT = (
-    "Labels are one-hot beside probabilities that sum to one, and were read as classes. Choose the kind "
+    "Labels are one-hot and probabilities sum to one, so labels were read as classes. Choose the kind "
     "multilabel (--kind multilabel) if several labels can hold at once."
 )
 LIKE_PROBABILITIES = (

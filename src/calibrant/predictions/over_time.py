@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
@@ -14,11 +14,18 @@ from numpy.typing import NDArray
 
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import listing, shown
-from calibrant.predictions.files import found_ending, sha256_of
+from calibrant.predictions.files import found_ending, load_predictions, sha256_of
+from calibrant.predictions.formats import inspect_log, json_file
 from calibrant.predictions.formats.aliases import ColumnNames, as_named
 from calibrant.predictions.formats.contents import lines_named
 from calibrant.predictions.formats.roster import format_at
-from calibrant.predictions.formats.tables import Table, fields_of_table, layout_of_table, with_lists_spread
+from calibrant.predictions.formats.tables import (
+    Table,
+    fields_of_table,
+    layout_of_table,
+    values_in,
+    with_lists_spread,
+)
 from calibrant.predictions.labels import missing_rows
 from calibrant.predictions.source import Source
 from calibrant.predictions.table import Predictions
@@ -47,7 +54,8 @@ def load_timed(
     Args:
         path: A table as for :func:`calibrant.load_predictions`; empty cells of the label (or of ``correct``),
             and NA, NaN, null etc., are labels that are not known yet. The column can be absent.
-        time: The column of times: ISO 8601 dates (converted to UTC if they have an offset), or numbers.
+        time: The column of times: ISO 8601 dates (converted to UTC if they have an offset), or numbers. Logs
+            of inspect-ai have ``completed_at`` for each answer.
         columns: Other names of columns; see :func:`calibrant.load_predictions`.
         format: See :func:`calibrant.load_predictions`.
 
@@ -70,12 +78,16 @@ def load_timed(
     form = format_at(path, ending)
     if form.table is None:
         raise InputError(f"{path} must be a table, such as .csv or .parquet, with a column of times.")
-    in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names(path))
+    in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names_in(path, columns))
     try:
+        if ending in {".eval", ".json"} and inspect_log.is_log(log := json_file.contents(path, whole=True)):
+            return _of_log(log, load_predictions(path, columns=columns, format=ending[1:]), time, columns)
         table = form.table(path, columns)
         with lines_named(table.lines):
             times = _times(table, time)
             table, labelled = _filled(table.exchanged({time: {}}), columns, len(times))
+            if columns is not None and not labelled.any():
+                columns = replace(columns, label=None)
             fields = fields_of_table(table, columns)
             source = Source(name=path.name, sha256=sha256_of(path), format=ending[1:], path=str(path))
             found = Predictions(**fields, source=source)._named(in_words_of_file)  # pyright: ignore[reportPrivateUsage]
@@ -83,6 +95,14 @@ def load_timed(
     except (InputError, TypeError) as error:
         said = in_words_of_file(" ".join(str(error).split()))
         raise InputError(f"{path}: {said}") from error
+
+
+def _of_log(log: Any, found: Predictions, time: str, columns: ColumnNames | None) -> TimedPredictions:
+    samples = inspect_log.samples_read(log, found.notes, columns)
+    table = Table(names=[time], column=lambda name: values_in(samples, name, "metadata"))
+    return TimedPredictions(
+        predictions=found, times=_times(table, time), labelled=np.full(len(samples), fill_value=True)
+    )
 
 
 def _times(table: Table, name: str) -> NDArray[Any]:

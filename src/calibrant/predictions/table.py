@@ -374,7 +374,8 @@ class Predictions:
 
     def _part(self, code: int, name: str) -> Predictions:
         if self.split is None:
-            raise InputError(f"there is no {name} split; give `split` (0 for calibration, 1 for test).")
+            remedy = "give `split` (0 for calibration, 1 for test), or use all rows without it"
+            raise InputError(f"there is no {name} split; {remedy}.")
         chosen = torch.nonzero(self.split == code)[:, 0]
         contiguous = len(chosen) > 0 and int(chosen[-1] - chosen[0]) + 1 == len(chosen)
         where = slice(int(chosen[0]), int(chosen[-1]) + 1) if contiguous else chosen  # a slice copies nothing

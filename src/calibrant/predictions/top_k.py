@@ -95,7 +95,7 @@ def predicted_classes(predictions: Predictions) -> torch.Tensor:
         return predictions.top_k.predicted
     if predictions.kind != "multiclass":
         raise InputError(
-            "which class is predicted must be known; these predictions say only how sure of it they are; "
+            "which class is predicted must be known; these predictions hold only its confidence; "
             "give the scores of all classes, or `top_logprobs` with `top_k_indices`."
         )
     step = max(1, PIECE // (predictions.num_classes or 1))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import meant
 from calibrant.predictions.checks import Kind, shown
 from calibrant.predictions.labels import OPPOSITE_NAMES
 
@@ -33,7 +34,8 @@ def positive_number(
     if str(positive_class) in {"0", "1"}:
         return int(positive_class)
     there = "0 or 1" if names is None else f"0, 1, {names[0]} or {names[1]}"
-    raise InputError(f"`positive_class` must be {there}; got {shown(str(positive_class))}.")
+    end = meant(str(positive_class), names or ()) or "."
+    raise InputError(f"the positive class must be {there}; got {shown(str(positive_class))}{end}")
 
 
 def event_title(names: Sequence[str] | None) -> str:

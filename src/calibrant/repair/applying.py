@@ -363,9 +363,7 @@ def _notes_on_seen(fitted: Calibrator, predictions: Predictions) -> Sequence[str
 def notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:
     """Return notes if the file differs much from the data of the fit."""
     if fitted.fit_result_.profile is None:  # for very many classes, or from a file of an older version
-        return (
-            "The calibrator does not tell what it was fitted on, so whether these data differ is not known.",
-        )
+        return ("The calibrator has no record of the data it was fitted on, so drift can't be tested.",)
     return shift_of(fitted, scores).sentences
 
 
@@ -437,7 +435,7 @@ def _of_top_k(
     if fitted is None or given.top_k is None or not has_row_temperature(fitted.text, given):
         raise InputError(
             f"{name} holds only the largest logits of each sample, to which a temperature is applied, or a "
-            "calibrator that was fitted on such a file; beside them it must hold `num_classes`."
+            "calibrator that was fitted on such a file; it must also hold `num_classes`."
         )
     _refuse_other_classes(given.top_k.num_classes, fitted, calibrator, name)
     temperature = float(fitted.get_buffer("temperature"))

@@ -262,13 +262,13 @@ def _of_samples(
     if calibrator is None and usual is not None:
         calibrator = build(usual)
         choice = (
-            f"note: {calibrator.title} is the default for groups of two classes; --method takes another.",
+            f"note: {calibrator.title} is the default for groups of two classes; --method picks another.",
         )
     elif calibrator is None:
-        tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
+        tell(f"choosing a calibrator on {rows.num_samples:,} samples", 0.2)
         calibrator, choice = _chosen(rows)
     elif not by_group:
-        tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
+        tell(f"fitting {calibrator.name} on {rows.num_samples:,} samples", 0.3)
         calibrator = _fitted(calibrator, rows)
     if by_group:
         tell(f"fitting {calibrator.name} by group", 0.5)
@@ -312,7 +312,7 @@ def _chosen(rows: Predictions) -> tuple[Calibrator, tuple[str, ...]]:
     if count < LEAST_TO_CHOOSE:
         few = (
             f"note: {count:.0f} samples are too few to choose a calibrator by (at least "
-            f"{LEAST_TO_CHOOSE}): temperature scaling was fitted; --method takes another."
+            f"{LEAST_TO_CHOOSE}): temperature scaling was fitted; choose another with --method."
         )
         return _fitted(build("temperature"), rows), (few,)
     others = {"temperature": held_out(rows, 0)} if has_row_temperature("temperature", rows) else None
@@ -320,7 +320,7 @@ def _chosen(rows: Predictions) -> tuple[Calibrator, tuple[str, ...]]:
     choice = (f"{selection}\n",)
     if selection.calibrator is not None:
         return selection.calibrator, choice
-    none = "note: temperature scaling was fitted all the same."
+    none = "note: temperature scaling was fitted anyway."
     return _fitted(build("temperature"), rows), (*choice, none)
 
 

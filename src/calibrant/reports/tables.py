@@ -76,13 +76,14 @@ class MetricTable:
         return tuple(row for rows in self.groups.values() for row in rows)
 
     def main(self, about: str | None = None, *, most: int | None = MAIN_ROWS) -> tuple[MetricRow, ...]:
-        """The most important rows: the verdict's metric, then the terminal's order."""
+        """The most important rows: the verdict's metric, then the terminal's order; all named thresholds."""
         order = sorted(
             (row.key != about, row.words.rank is None, row.words.rank or 0, place)
             for place, row in enumerate(self.rows)
             if row.in_short
         )
-        return tuple(self.rows[place] for *_, place in order[:most])
+        thresholds = sum(row.key.startswith(quantities.NET_BENEFIT) for row in self.rows)
+        return tuple(self.rows[place] for *_, place in order[: most and most + thresholds])
 
     def numbers(self, found: result.Evaluation | result.Comparison) -> list[MetricRow]:
         """The rows of the first screen: the verdict's metric, then the default ones that are known."""
@@ -385,10 +386,10 @@ def floor_sentence(found: result.Evaluation | result.Comparison) -> str:
     if isinstance(found, result.Comparison):
         return (
             f"Noise floor ({brief_models(found)[0][0]}): a perfectly calibrated model stays below it in "
-            f"{level} of samples of this size."
+            f"{level} of test sets this size."
         )
     off = {row.key in _SLOPES for row in brief_rows(found) if any("✗" in cell.value for cell in row.cells)}
-    said = f"Noise floor: a perfectly calibrated model stays below it in {level} of samples of this size."
+    said = f"Noise floor: a perfectly calibrated model stays below it in {level} of test sets this size."
     marks = [means for slope, means in ((False, "above it"), (True, "a slope beyond noise")) if slope in off]
     said += f" ✗: {' or '.join(marks)}." if marks else ""
     said += f" [ ]: {level} intervals."

@@ -144,7 +144,7 @@ def _metrics_down(evaluation: result.Evaluation, width: int, *, verbose: bool) -
     yield grid
     yield from _dim([tables.floor_sentence(evaluation)])
     if any(row.key == quantities.BRIER_SKILL.key for row in rows):
-        yield from _dim(["Brier skill: 0 is no better than always stating the actual rate, 1 is perfect."])
+        yield from _dim(["Brier skill: 0 is no better than always predicting the actual rate; 1 is perfect."])
 
 
 def _labels_down(evaluation: result.Evaluation) -> list[Table | Text]:
@@ -183,7 +183,7 @@ def _groups_down(evaluation: result.Evaluation, repairs: ByGroup | None = None) 
     for pair in pairs[:MOST_GROUPS]:
         row = pair.before
         grid.add_row(
-            Text(words.shortened(row.name, most=20), style="bold" if pair.real else ""),
+            Text(_folded(row.name), style="bold" if pair.real else ""),
             words.count(row.count),
             words.brief(row.predicted, quantities.ACCURACY.key)[0],
             Text("\n").join(map(Text, words.brief(row.actual, quantities.ACCURACY.key))),
@@ -197,6 +197,11 @@ def _groups_down(evaluation: result.Evaluation, repairs: ByGroup | None = None) 
     return [Text(), grid, *_below(pairs), *told, *repaired]
 
 
+def _folded(group: str) -> str:
+    """A line for each column that names the group, ``sex=f; site=north``."""
+    return "\n".join(words.shortened(part, most=20) for part in group.split("; "))
+
+
 def _repairs_down(repairs: ByGroup, evaluation: result.Evaluation) -> list[Table | Text]:
     """Effects on each group of one repair for all, one per group, and multicalibration."""
     grid = plain_table("Group", [arm.capitalize() for arm in ARMS])
@@ -207,9 +212,7 @@ def _repairs_down(repairs: ByGroup, evaluation: result.Evaluation) -> list[Table
             .append(f"\nlog loss {words.brief(loss)[0]}")
             for gap, loss in zip(row.gaps, row.losses, strict=True)
         ]
-        name = Text(words.shortened(row.name or "all", most=20)).append(
-            f"\n{words.count(row.count)}", style="dim"
-        )
+        name = Text(_folded(row.name or "all")).append(f"\n{words.count(row.count)}", style="dim")
         grid.add_row(name, *cells)
     return [Text(title_of(repairs)), grid, *_dim([said_of(repairs, evaluation)])]
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from calibrant.evaluation.quantities import thresholds_of
 from calibrant.evaluation.read_options import HELP, ReadOptions
 from calibrant.web.limits import Refusal
 from calibrant.web.uploads import Form
@@ -25,6 +26,8 @@ class EvaluateForm(ReadOptions):
     """With two classes: the one that is judged."""
     bins: Annotated[int, Field(ge=1, le=200)] = 15
     """Bins of the calibration errors."""
+    thresholds: Annotated[tuple[str, ...], Field(max_length=20)] = ()
+    """With an event: probabilities at which net benefit is measured, such as .05,20%."""
     bootstrap: Annotated[int, Field(ge=2, le=5000)] = 1000
     """Resamples behind the intervals."""
     level: Annotated[float, Field(ge=0.5, le=0.9999)] = 0.95
@@ -40,6 +43,7 @@ class EvaluateForm(ReadOptions):
         return {
             "positive_class": self.positive_class or None,
             "num_bins": self.bins,
+            "metrics": thresholds_of(",".join(self.thresholds)) if self.thresholds else (),
             "bootstrap": self.bootstrap,
             "level": self.level,
             "seed": self.seed,
@@ -59,7 +63,7 @@ OF_COMPARISONS = {name: {"type": "string", "description": said} for name, said i
 OPTIONS = {"method": _OWN["method"]} | OF_COMPARISONS
 """All fields of ``/evaluate`` beside its files, by the names of the command's options, and their schemas."""
 OF_APPLYING = {name: OPTIONS[name] for name in HELP if name not in {"label_column", "weight_column"}}
-_WITH_COMMAS = {each.name for each in fields(ReadOptions) if each.default == ()}
+_WITH_COMMAS = {"thresholds"} | {each.name for each in fields(ReadOptions) if each.default == ()}
 
 
 def evaluate_form(form: Form, *, report: bool, known: Collection[str] = tuple(OPTIONS)) -> EvaluateForm:

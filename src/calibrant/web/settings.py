@@ -15,9 +15,9 @@ class ModelSettings:
     model: str
     """``module:factory``, a name such as ``densenet(depth=121)``, or the folder of a run."""
     weights: Path | None = told("Weights to load: .safetensors, or a state dictionary.")
-    calibrator: Path | None = told("Its calibrator, saved by `calibrant fit`.")
+    calibrator: Path | None = told("The model's calibrator, from `calibrant fit`.")
     predictions: Path | None = told(
-        "Its predictions with labels, for intervals and, without --calibrator, for a fit."
+        "Its labelled predictions, for intervals and, without --calibrator, a fit."
     )
     method: str | None = told(
         "Calibrator to fit on --predictions; see `calibrant methods`.", metavar="METHOD"

@@ -73,7 +73,7 @@ def test_zero_probabilities_are_floored() -> None:
     scores, labels, groups = drawn("multiclass")
     scores = scores.log_softmax(dim=1)
     scores[::9, 0] = -torch.inf
-    with pytest.warns(CalibrantWarning, match="group 'sharp': 47 probabilities of exactly zero"):
+    with pytest.warns(CalibrantWarning, match="all groups: 47 probabilities of exactly zero"):
         fitted = fit_groups("temperature", scores, labels, groups=groups, borrowed=30)
     for name, expected in one_by_one(scores, labels, groups, None, 30).items():
         assert fitted.by_group[name].fit_result_ == expected
@@ -82,7 +82,7 @@ def test_zero_probabilities_are_floored() -> None:
 def test_probabilities_are_noticed_in_every_group() -> None:
     scores, labels, groups = drawn("multiclass")
     probs = scores.softmax(dim=1)
-    with pytest.warns(CalibrantWarning, match="group 'sharp': every row of `logits` sums to one"):
+    with pytest.warns(CalibrantWarning, match="all groups: every row of `logits` sums to one"):
         fitted = fit_groups("temperature", probs, labels, groups=groups, borrowed=30)
     for name, expected in one_by_one(probs, labels, groups, None, 30).items():
         assert fitted.by_group[name].fit_result_ == expected

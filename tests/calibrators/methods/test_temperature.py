@@ -20,7 +20,7 @@ from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
 from calibrant.calibrators.fitting.data import with_doubts_of_temperature
 from calibrant.calibrators.fitting.objectives import objective_value
 from calibrant.calibrators.fitting.results import Solution
-from calibrant.calibrators.fitting.samples import Samples, likelihood, likelihood_slopes
+from calibrant.calibrators.fitting.samples import Samples, likelihood_slopes
 
 SETS = ("over_K10", "under_K10", "K2")
 PAPER_GRID = list(accumulate(repeat(0.1, 100)))
@@ -154,15 +154,15 @@ def test_separable_data_reach_the_bound_from_afar(calibrated: Callable[..., Any]
     assert root.steps < 20
 
 
-def test_likelihood_agrees_with_its_expansion(calibrated: Callable[..., Any]) -> None:
-    """The value that is computed without derivatives is that with them, for events and classes."""
+def test_likelihood_is_torchs(calibrated: Callable[..., Any]) -> None:
+    weights = torch.rand(300, dtype=torch.float64)
     for kind in ("binary", "multiclass"):
         scores, labels = calibrated(kind, 300)
-        samples = Samples(3 * scores, labels, torch.rand(300, dtype=torch.float64))
+        table = scores if scores.ndim == 2 else torch.stack([torch.zeros_like(scores), scores], dim=1)
         for beta in (1e-12, 0.4, 1.0, 50.0):
-            assert likelihood(samples, beta) == pytest.approx(
-                likelihood_slopes(samples, beta).value, rel=1e-13
-            )
+            losses = torch.nn.functional.cross_entropy(beta * table, labels, reduction="none")
+            found = likelihood_slopes(Samples(scores, labels, weights), beta).value
+            assert found == pytest.approx(float(losses @ weights / weights.sum()), rel=1e-12)
 
 
 @pytest.mark.parametrize("gap", [1e-1, 1e-3, 1e-6])

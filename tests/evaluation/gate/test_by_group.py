@@ -38,10 +38,12 @@ def test_a_bad_group_fails_what_all_samples_pass() -> None:
     assert check(predictions, {"ece": 0.05}, groups="none").passed
     assert check(predictions, {"ece": 0.05}, groups=["direct"]).passed
     assert 'name="ece at most 0.05 in group reseller"' in junit_text(found)
-    # An empty cell names a group like any other.
     predictions = table(gap=0.14, sizes={"direct": 1000, "": 500}, bad="")
-    failed = [each.group for each in check(predictions, {"ece": 0.05}).checks if not each.passed]
-    assert "" in failed
+    failed = {
+        each.group: each.sentence for each in check(predictions, {"ece": 0.05}).checks if not each.passed
+    }
+    assert [*failed] == ["unknown"]
+    assert failed["unknown"].startswith("Group unknown: ")
 
 
 def test_calibrated_groups_rarely_fail() -> None:

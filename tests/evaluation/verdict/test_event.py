@@ -69,7 +69,7 @@ def test_a_rare_event_that_is_off_in_places_is_found() -> None:
     assert found.verdict.direction not in {"calibrated", "undecided"}
     where = found.arms[0].parts[0].where
     assert 0 < where.low < where.high < 0.5
-    assert any(re.match(r"Furthest off between .* actual\.$", each) for each in found.verdict.sentences)
+    assert any(re.match(r"Furthest off between .* actual\)\.$", each) for each in found.verdict.sentences)
 
 
 def test_too_high_and_too_low_are_told_apart() -> None:
@@ -100,7 +100,7 @@ def test_a_group_with_too_few_samples_is_called_untested() -> None:
     given = channels()
     names = np.where(np.arange(3450) < 50, "web", given.groups)
     verdict = evaluate(Predictions(probs=given.probs, labels=given.labels, groups=names), **FEW).verdict
-    assert re.match(r"1 of 3 are off: reseller: .*; too few samples to test web$", verdict.checks[1].text)
+    assert re.match(r"1 of 3 are off \(reseller: .*\); too few samples to test web$", verdict.checks[1].text)
 
 
 def test_an_evaluation_of_schema_version_2_is_read(found) -> None:

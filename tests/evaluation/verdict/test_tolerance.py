@@ -1,5 +1,7 @@
 """An error that is beyond chance, and too small to matter; the table by group in one sentence."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from calibrant import Predictions, evaluate
@@ -111,3 +113,8 @@ def test_one_group_is_not_adjusted_for() -> None:
     )
     off = group_sentence([row("a", 0.7, 0.001)], 1, LEVEL)
     assert off == "The only group is miscalibrated beyond noise (a: 80.0% predicted, 70.0% actual)."
+    even = replace(
+        row("a", 0.8, 0.001), gap=Estimate(value=0.0, low=-0.1, high=0.1), ece=Estimate(value=0.12)
+    )
+    off = group_sentence([even], 1, LEVEL)
+    assert off == "The only group is miscalibrated beyond noise (a: right on average, ECE 0.120)."

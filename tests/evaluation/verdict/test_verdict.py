@@ -192,7 +192,7 @@ def test_errors_that_cancel_are_miscalibration(made) -> None:
     assert found.verdict.short == "Partly miscalibrated: confidence is right on average, but too extreme."
     found_there = found.verdict.checks[0].text
     assert "right on average, but too extreme (calibration slope 0." in found_there
-    assert re.search(r"below 1: overconfident\); between .* predicted, \d\d\.\d% actual$", found_there)
+    assert re.search(r"below 1: overconfident\); between .* predicted, \d\d\.\d% actual\)$", found_there)
     in_short(found.verdict)
 
 
@@ -212,7 +212,7 @@ def test_a_prior_shift_is_no_matter_of_temperature(made, kind) -> None:
     assert "Not fully repaired: " in only.verdict.line
     assert re.search(r"still too high on average \(\d\d\.\d%, actual \d\d\.\d%\)", only.verdict.line)
     assert " Apply the fix: it removes " in only.verdict.line
-    assert only.verdict.line.endswith(" To accept what remains, set --tolerance.")
+    assert only.verdict.line.endswith(" To accept the rest, set a tolerance.")
     assert "Fitted on 1,500 calibration samples, measured on 1,500 others." in only.verdict.line
     assert "Not fully repaired: " in " ".join(only.verdict.sentences)
 

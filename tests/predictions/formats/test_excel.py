@@ -74,7 +74,12 @@ def test_one_of_several_sheets_must_be_named(workbook: Path) -> None:
         load_predictions(several)
     with pytest.raises(InputError, match="there is no sheet 'test'"):
         load_predictions(several, columns=ColumnNames(sheet="test"))
-    assert len(load_predictions(several, columns=ColumnNames(sheet="test set"))) == 2
+    read = load_predictions(several, columns=ColumnNames(sheet="test set"))
+    assert (len(read), read.notes) == (2, ("Not used: `patient`.",))
+    words = [*SHEET[:2], ["7", "ill", 0.25], ["7b", "well", 1.0], ["8", "odd", 1.0]]
+    write_workbook(several, {"notes": [["old"]], "test set": words})
+    with pytest.raises(InputError, match="`label` must be whole numbers; line 3 holds 'ill'"):
+        load_predictions(several, columns=ColumnNames(sheet="test set"))
     table = several.with_suffix(".csv")
     table.write_text("label,prob\n0,0.5\n1,0.5\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"`sheet` \(--sheet\) is for workbooks"):

@@ -14,6 +14,7 @@ import pytest
 from calibrant._math.errors import InputError
 from calibrant.predictions import ColumnNames, load_predictions
 from calibrant.predictions.formats.inspect_log import log_in
+from calibrant.predictions.over_time import load_timed
 from calibrant.predictions.save_like import save_in_form_of
 
 QUIZ = Path(__file__).parent / "quiz.eval"
@@ -134,6 +135,22 @@ def test_forms_of_a_log_are_one(tmp_path, form) -> None:
     assert load_predictions(path, columns=columns).groups == ("law", "art") * 3
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_answers_have_times(tmp_path, form) -> None:
+    """A stream for ``monitor`` has the answers that are evaluated, each with the time of its own sample."""
+    log = quiz()
+    log["samples"][0]["scores"] = {}
+    path, columns = form(log, tmp_path / "log"), ColumnNames(label="graded:0.5")
+    found = load_timed(path, time="completed_at", columns=columns)
+    read = load_predictions(path, columns=columns)
+    assert found.predictions.confidence.tolist() == read.confidence.tolist()
+    said = [each["completed_at"][:19] for each in log["samples"][1:]]
+    assert found.labelled.tolist() == [True] * len(said)
+    assert found.times.astype(str).tolist() == said
+    with pytest.raises(InputError, match=r"log.*: it holds no field `when`; it holds `task`"):
+        load_timed(path, time="when", columns=columns)
+
+
 def test_options_are_classes() -> None:
     """If all answers list all options: the logarithm of what is spread over spellings of a letter."""
     found = load_predictions(QUIZ)
@@ -219,7 +236,7 @@ def test_tasks_and_models_are_groups(tmp_path) -> None:
     assert "It holds 2 models; --group-column model tells them apart." in load_predictions(tmp_path).notes
     (tmp_path / "log2.eval").write_bytes(QUIZ.read_bytes()[:9000])
     with pytest.raises(
-        InputError, match=r"log2.eval: it cannot be read as a log of inspect-ai, perhaps it was cut"
+        InputError, match=r"log2.eval: it cannot be read as a log of inspect-ai; perhaps it was cut"
     ):
         load_predictions(tmp_path)
 
@@ -255,7 +272,7 @@ PLAIN = log_with(sample(0, "yes", match="C"), sample(1, "no", match="I"))
             {"columns": ColumnNames(label="judge")},
             r"no scorer `judge` \(--label-column\); it holds `match`",
         ),
-        (PLAIN, {"columns": ColumnNames(logits=("a",))}, r"one confidence an answer; name its field"),
+        (PLAIN, {"columns": ColumnNames(logits=("a",))}, r"one confidence per answer; name its field"),
         (SURE, {"columns": ColumnNames(group="topic")}, r"it holds no field `topic`"),
         (
             log_with(sample(0, "90% sure", match="P"), sample(1, "80% sure", match=7.5)),
@@ -284,5 +301,5 @@ def test_damage_is_one_sentence(tmp_path) -> None:
             load_predictions(tmp_path / name)
     with zipfile.ZipFile(tmp_path / "zip.eval", "w") as archive:
         archive.writestr("a.txt", "a")
-    with pytest.raises(InputError, match=r"a zip archive and no log of inspect-ai; give the \.eval file"):
+    with pytest.raises(InputError, match=r"a zip archive, not a log of inspect-ai; pass the \.eval file"):
         load_predictions(tmp_path / "zip.eval")

@@ -395,7 +395,7 @@ def test_labels_are_compared_as_they_are_written(tmp_path, ending, true, predict
 def test_nothing_is_no_right_prediction(tmp_path, nothing) -> None:
     """Where neither the truth nor the prediction is known nothing was right; the line is told."""
     text = f"confidence,true_label,pred_label\n0.5,1,1\n0.5,{nothing},{nothing}\n"
-    with pytest.raises(InputError, match=r"`true_label` is missing in 1 of 2 rows; line 3 holds .*; leave"):
+    with pytest.raises(InputError, match=r"`true_label` is missing in 1 of 2 rows; line 3 holds .*; drop"):
         read(tmp_path, "p.csv", text)
     words = text.replace("1,1", "some,some")
     if nothing in {"NA", "None", "?", "N/A"}:  # as good a name as any
@@ -549,7 +549,7 @@ def test_words_of_any_column_are_matched_by_name(kind) -> None:
         ({"labels": [0, 2.0**63, 1]}, r"row 1 holds 9.223372036854776e\+18"),
         ({"labels": [0, None, 1]}, "row 1 holds 'None'; leave out rows where it is not known"),
         ({"labels": [0, "x", 1]}, "row 1 holds 'x'"),
-        ({"labels": ["x", "y", None]}, "missing in 1 of 3 rows; row 2 holds 'nan'; leave such rows out"),
+        ({"labels": ["x", "y", None]}, "missing in 1 of 3 rows; row 2 holds 'nan'; drop such rows"),
         ({"labels": [0.0, np.nan, 1.0]}, "row 1 holds nan; leave out rows where it is not known"),
         ({"weights": [1, None, 1]}, "`weights` must hold numbers; row 1 holds 'None'; leave out"),
     ],

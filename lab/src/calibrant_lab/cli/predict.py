@@ -165,4 +165,4 @@ def _numbers(text: str, option: str) -> list[float]:
     try:
         return [float(each) for each in text.split(",")]
     except ValueError:
-        raise InputError(f"{option} must be numbers with commas between them; got {text!r}.") from None
+        raise InputError(f"{option} must be numbers separated by commas; got {text!r}.") from None

@@ -60,7 +60,7 @@ def sweep(
     ] = None,
     retry: Annotated[
         Literal["failed", "diverged", "all"] | None,
-        typer.Option("--retry", metavar="WHICH", help="Run again what failed, diverged or all."),
+        typer.Option("--retry", metavar="WHICH", help="Rerun runs: failed, diverged or all."),
     ] = None,
     engine: Annotated[
         str,

@@ -70,7 +70,7 @@ def table(
         str | None,
         typer.Option(
             metavar="NETWORK",
-            help='With --x: draw the papers\' numbers of this network: "CIFAR-10, ResNet-50".',
+            help='With --x: draw the papers\' numbers for this network: "CIFAR-10, ResNet-50".',
         ),
     ] = None,
     boxes: Annotated[

@@ -111,9 +111,7 @@ def build_trained(
     if weights is not None:
         load_weights(model, weights)
     elif not ELSEWHERE.fullmatch(text):
-        raise InputError(
-            f"{text} would predict with random weights; give a file of trained ones (--weights)."
-        )
+        raise InputError(f"{text} would predict with random weights; pass trained ones (--weights).")
     return model
 
 

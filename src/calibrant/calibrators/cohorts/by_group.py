@@ -226,7 +226,12 @@ def fit_groups(
         if float(own[inside].sum()) < borrowed:
             small.append(name)
     named = {"all groups": pooled, **{f"group {name!r}": each for name, each in by_group.items()}}
-    notes = [f"{what}: {warning}" for what, each in named.items() for warning in each.fit_result_.warnings]
+    notes = [
+        f"{what}: {warning}"
+        for what, each in named.items()
+        for warning in each.fit_result_.warnings
+        if each is pooled or warning not in pooled.fit_result_.warnings
+    ]
     if small:
         notes.insert(0, _said_of_small(small, borrowed))
     if notes:

@@ -18,22 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
-from calibrant.calibrators.fitting.samples import Block
+from calibrant._math.table_kernels import moments, set_powers_of_two
+from calibrant.calibrators.fitting.samples import LOG2_E, Block
 
 _SMALL, _SMALL_POWER = 1 / 64, 1 / 8  # the series are exact up to so large a q, and q times the exponent
 _Six: TypeAlias = tuple[float, float, float, float, float, float]
 
 
-def class_expansion(
-    block: Block, ratios: NDArray[np.float64], temperature: float, gamma: float, brier: bool
-) -> NDArray[np.float64]:
-    """Loss, derivatives by log T and gamma, and second ones (by log T, mixed, by gamma), ``(6,)``.
-
-    ``ratios`` ``(n, K)`` are the other classes' odds against the second one at this temperature.
-    """
+def class_expansion(block: Block, temperature: float, gamma: float, brier: bool) -> NDArray[np.float64]:
+    """Loss, derivatives by log T and gamma, and second ones (by log T, mixed, by gamma), ``(6,)``."""
     return _sums_of_rows(
         block.below.numpy(),
-        ratios,
         block.second[:, 0].contiguous().numpy(),
         block.wrong[:, 0].contiguous().numpy(),
         block.truth[:, 0].contiguous().numpy(),
@@ -47,7 +42,6 @@ def class_expansion(
 @njit
 def _sums_of_rows(
     below: NDArray[np.float64],
-    ratios: NDArray[np.float64],
     second: NDArray[np.float64],
     wrong: NDArray[np.bool_],
     truth: NDArray[np.int64],
@@ -57,10 +51,12 @@ def _sums_of_rows(
     brier: bool,
 ) -> NDArray[np.float64]:
     sums = np.zeros(6)
-    log_miss, power = np.empty(ratios.shape[1]), np.empty(ratios.shape[1])
+    width = below.shape[1]
+    ratios, log_miss, power = np.empty(width), np.empty(width), np.empty(width)
     for i in range(len(second)):
+        set_powers_of_two(below[i], beta * LOG2_E, ratios)  # odds of the others against the second class
         largest = second[i] * beta
-        total, first, square = _moments(below[i], ratios[i], beta, largest)
+        total, first, square = moments(below[i], ratios, beta, largest)
         log_odds = largest + math.log(total)  # against the top class
         odds = math.exp(log_odds)
         log_total = math.log1p(odds)
@@ -69,9 +65,9 @@ def _sums_of_rows(
         miss = odds / (1 + odds)
         mean = miss * first
         centre, variance = mean - log_total, miss * square - mean * mean
-        _set_powers(ratios[i], math.exp(base), gamma, log_miss, power)
+        _set_powers(ratios, math.exp(base), gamma, log_miss, power)
         top = _top(log_odds, odds, log_total, gamma, first, square)
-        others = _weighted(below[i], ratios[i], log_miss, power, beta, base, gamma, centre, variance, top)
+        others = _weighted(below[i], ratios, log_miss, power, beta, base, gamma, centre, variance, top)
         against = base + math.log(others[0]) - top[0]  # log-odds against the top class, after the map
         hit, share = 1 / (1 + math.exp(against)), 1 / (1 + math.exp(-against)) / others[0]
         # Derivatives minus those of the top class keep the digits of confident rows.
@@ -88,10 +84,10 @@ def _sums_of_rows(
         if brier:
             label = _prob(hit, label, of_all)
             _add_square(label, shares[i], sums)
-            for k in range(ratios.shape[1]):
+            for k in range(width):
                 log_q = below[i, k] * beta + base
-                other = _other(log_q, ratios[i, k] * math.exp(base), log_miss[k], gamma, centre, variance)
-                prob = power[k] * ratios[i, k] / (1 + gamma * other[0]) * share
+                other = _other(log_q, ratios[k] * math.exp(base), log_miss[k], gamma, centre, variance)
+                prob = power[k] * ratios[k] / (1 + gamma * other[0]) * share
                 expanded = _prob(prob, _less(other, top), of_all)
                 _add_square(expanded, shares[i], sums)
                 if wrong[i] and k == truth[i]:
@@ -198,20 +194,6 @@ def _add_square(prob: _Six, share: float, sums: NDArray[np.float64]) -> None:
     sums[3] += 2 * share * (prob[1] * prob[1] + prob[0] * prob[3])
     sums[4] += 2 * share * (prob[1] * prob[2] + prob[0] * prob[4])
     sums[5] += 2 * share * (prob[2] * prob[2] + prob[0] * prob[5])
-
-
-@njit(inner=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _moments(
-    below: NDArray[np.float64], ratios: NDArray[np.float64], beta: float, largest: float
-) -> tuple[float, float, float]:
-    """Sums of the odds against the second class, and of these times gaps to the top class and squared."""
-    total, first, square = 0.0, 0.0, 0.0
-    for k in range(len(ratios)):
-        gap = below[k] * beta + largest
-        total += ratios[k]
-        first += ratios[k] * gap
-        square += ratios[k] * gap * gap
-    return total, first, square
 
 
 @njit(inner=True, error_model="numpy", fastmath={"contract"})

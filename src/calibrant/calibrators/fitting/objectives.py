@@ -23,7 +23,7 @@ from calibrant._math.binning import binned, width_bin_index
 from calibrant._math.focal_map import entropy_ratio_of_top
 from calibrant._math.newton import Expansion, Vector
 from calibrant._math.shapes import Float
-from calibrant.calibrators.fitting.samples import Block, Samples, ratios_below
+from calibrant.calibrators.fitting.samples import Block, Samples
 
 Objective: TypeAlias = Literal["nll", "ece", "adaptive_ece", "brier", "smce", "classwise"]
 OBJECTIVES: tuple[str, ...] = get_args(Objective)
@@ -94,7 +94,7 @@ def smooth_objective(samples: Samples, objective: Objective, temperature: float,
         return of_six(np.sum([event_expansion(block, *given) for block in samples.blocks()], axis=0))
     totals = torch.zeros(6, dtype=torch.float64, device=samples.scores.device)
     for block in samples.blocks():
-        totals += _expansion(samples, block, objective, temperature, gamma)
+        totals += _expansion(block, objective, temperature, gamma)
     return of_six((totals * _scale(samples, objective)).cpu().numpy())
 
 
@@ -104,15 +104,12 @@ def of_six(numbers: Vector) -> Expansion:
     return Expansion(value, np.array([first, second]), np.array([[bend, mixed], [mixed, bend_second]]))
 
 
-def _expansion(
-    samples: Samples, block: Block, objective: Objective, temperature: float, gamma: float
-) -> Float[Tensor, " D"]:
+def _expansion(block: Block, objective: Objective, temperature: float, gamma: float) -> Float[Tensor, " D"]:
     """Sums over a block: loss, and derivatives by log T and gamma up to second order."""
     if block.below.device.type == "cpu":
         from calibrant.calibrators.fitting.compiled_losses import class_expansion  # compiled
 
-        ratios = ratios_below(block, 1 / temperature, samples.room).numpy()
-        return torch.from_numpy(class_expansion(block, ratios, temperature, gamma, objective == "brier"))
+        return torch.from_numpy(class_expansion(block, temperature, gamma, objective == "brier"))
     return expansion_by_tables(block, objective, temperature, gamma)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -33,6 +33,7 @@ _DAMPING = 1e-11  # of the mean curvature: flat directions stay unchanged
 _FALLS = 0.3  # reduction of the gradient that lets second derivatives serve again
 _SETTLED = 1e-2  # largest change of a logit by Newton's last step
 _MAX_PRODUCTS = 500
+_ROUGH = 1e-4  # residual's and penalty's least share for which float32 is enough
 _FLAT = 1e-6  # of the mean curvature; conjugate gradients avoid flatter directions
 _TINY = 1e-300
 
@@ -56,13 +57,19 @@ class Regression:
     @cached_property
     def happened(self) -> Float[Tensor, "C F"]:
         table = self.shares.new_zeros(len(self.labels), len(self.ridge))
-        return self.gather(table.scatter_(1, self.labels[:, None], 1))
+        return self.gather(table.scatter_(1, self.labels[:, None], self.shares[:, None]))
 
     @cached_property
     def products(self) -> Float[Tensor, "N P"]:
         """Products of two features, once for each pair."""
         first, second = _pairs(self.features.shape[1])[0]
         return self.features[:, first] * self.features[:, second]
+
+    @cached_property
+    def axes(self) -> tuple[Float[Tensor, " F"], Float[Tensor, "F F"]]:
+        """Second moments of common features along their axes, and the axes as columns."""
+        moments, axes = torch.linalg.eigh(self.features.T @ (self.shares[:, None] * self.features))
+        return moments.clamp(min=0), axes
 
     def logits(self, theta: Float[Tensor, "C F"]) -> Float[Tensor, "N C"]:
         if self.features.ndim == 2:
@@ -88,6 +95,11 @@ class Regression:
         total = logits.exp_().sum(dim=1, keepdim=True)
         return logits.div_(total), (total.log() - gap)[:, 0]
 
+    def moves_little(self, gradient: Float[Tensor, "C F"]) -> bool:
+        """Return True if the penalty alone keeps Newton's step from changing any logit noticeably."""
+        most = float(self.features.abs().max()) * math.sqrt(self.ridge.shape[1])
+        return most * float(gradient.norm()) <= _SETTLED / 2 * float(self.ridge.min())
+
     def part(self, rows: Bool[Tensor, " N"], strength: float) -> Regression:
         features = self.features[rows] if self.features.ndim == 2 else self.features[:, rows]
         shares = self.shares[rows]
@@ -95,12 +107,12 @@ class Regression:
             features, self.labels[rows], shares / shares.sum(), strength * self.ridge, self.centre, self.tied
         )
 
-    def gather(self, table: Float[Tensor, "N C"]) -> Float[Tensor, "C F"]:
-        """Mean of the table times each feature."""
+    def gather(self, residuals: Float[Tensor, "N C"]) -> Float[Tensor, "C F"]:
         if self.features.ndim == 2:
-            return table.T @ (self.shares[:, None] * self.features)
-        means = [(table * feature).T @ self.shares for feature in self.features]
-        return self.shared_out(torch.stack(means, dim=1))
+            return residuals.T @ self.features
+        return self.shared_out(
+            torch.stack([(residuals * feature).sum(dim=0) for feature in self.features], dim=1)
+        )
 
     def shared_out(self, table: Float[Tensor, "C F"]) -> Float[Tensor, "C F"]:
         """The table; if classes share a factor, with its first column replaced by its mean."""
@@ -140,6 +152,8 @@ def regress(
         before, largest = largest, float(gradient.abs().max())
         if largest <= tolerance > TOLERANCE:
             break
+        if largest <= problem.tolerance and curvature is None and problem.moves_little(gradient):
+            break  # without the step, which may take long
         if curvature is not None and (largest > _FALLS * before or not curvature.add(theta, gradient)):
             curvature = None
         if kept := curvature is not None:
@@ -213,7 +227,8 @@ def _along(
 
 
 def _gradient(problem: Regression, theta: Tensor, probs: Tensor) -> Float[Tensor, "C F"]:
-    return problem.gather(probs) - problem.happened + problem.ridge * (theta - problem.centre)
+    expected = problem.gather(probs * problem.shares[:, None])
+    return expected - problem.happened + problem.ridge * (theta - problem.centre)
 
 
 def _newton_step(
@@ -246,11 +261,11 @@ def _cholesky(hessian: Float[Tensor, "P P"], scale: float) -> Float[Tensor, "P P
 def _hessian(problem: Regression, probs: Float[Tensor, "N C"]) -> Float[Tensor, "P P"]:
     r"""Second derivatives: a term per class, minus the outer product of the mean features."""
     num_classes, width = problem.ridge.shape
+    weighted = problem.shares[:, None] * probs
     features = problem.features
     if features.ndim == 2:  # every pair of classes with every pair of features, once
         (first, second), pair = _pairs(num_classes)
-        rows = probs.T.contiguous()  # (C, N)
-        shares = problem.shares * rows
+        shares, rows = weighted.T.contiguous(), probs.T.contiguous()  # (C, N)
         curvatures = shares[first] * rows[second]
         curvatures[first == second] -= shares
         sums = -(curvatures @ problem.products)
@@ -260,7 +275,7 @@ def _hessian(problem: Regression, probs: Float[Tensor, "N C"]) -> Float[Tensor, 
         rows = (probs * features * problem.shares.sqrt()[:, None]).permute(1, 2, 0).flatten(1)
         hessian = -(rows.T @ rows)
         index = torch.arange(num_classes, device=probs.device)
-        own = torch.stack([problem.gather(probs * feature) for feature in features], dim=1)
+        own = torch.stack([problem.gather(weighted * feature) for feature in features], dim=1)
         hessian.view(num_classes, width, num_classes, width)[index, :, index] += own
     hessian.diagonal().add_(problem.ridge.flatten())
     return hessian
@@ -280,14 +295,19 @@ def _by_conjugate_gradients(
     """Step with a residual small enough for Newton's method to keep its speed."""
     weighted = problem.shares[:, None] * probs
     condition = _preconditioner(problem, weighted * (1 - probs))
-
-    def product(vector: Tensor) -> Tensor:
-        moved = problem.logits(vector)
-        centred = moved - (probs * moved).sum(dim=1, keepdim=True)
-        return problem.gather(probs * centred) + problem.ridge * vector
-
     size, flat = float(gradient.norm()), _DAMPING * float(weighted.mean())
     wanted = max(min(0.1, math.sqrt(size)) * size, problem.tolerance / 10)
+    rough = wanted > _ROUGH * size and float(problem.ridge.min()) * len(problem.ridge) > _ROUGH
+    inside = problem
+    if rough:
+        inside = replace(problem, features=problem.features.float())
+        probs, weighted = probs.float(), weighted.float()
+
+    def product(vector: Tensor) -> Tensor:
+        moved = inside.logits(vector.to(probs.dtype))
+        centred = moved.sub_((probs * moved).sum(dim=1, keepdim=True)).mul_(weighted)
+        return inside.gather(centred).to(vector.dtype) + problem.ridge * vector
+
     step, residual = torch.zeros_like(gradient), gradient.clone()
     conditioned = condition(residual)
     direction, energy = conditioned, float((residual * conditioned).sum())
@@ -316,7 +336,7 @@ def _preconditioner(problem: Regression, spread: Float[Tensor, "N C"]) -> Callab
         diagonal += _FLAT * diagonal.mean() + _TINY
         return lambda vector: vector / diagonal
     # The features' second moments have the same axes for all classes, and another size for each.
-    moments, axes = torch.linalg.eigh(features.T @ (problem.shares[:, None] * features))
-    sizes = spread.sum(dim=0)[:, None] * moments.clamp(min=0) + ridge.mean(dim=1, keepdim=True)
+    moments, axes = problem.axes
+    sizes = spread.sum(dim=0)[:, None] * moments + ridge.mean(dim=1, keepdim=True)
     sizes += _FLAT * sizes.mean() + _TINY
     return lambda vector: ((vector @ axes) / sizes) @ axes.T

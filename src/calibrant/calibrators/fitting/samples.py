@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,11 +22,14 @@ from calibrant._math.checks import Task
 from calibrant._math.convex_minimum import Slopes
 from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.simplex import LOG_OF_ZERO, top_class
+from calibrant._math.table_kernels import sums_of_powers
+from calibrant._math.threads import in_threads
 
 LOG_FLOOR = math.log(1e-12)  # replaces a probability of exactly zero
 LOG_ODDS_LIMIT = math.log1p(-1e-12) - LOG_FLOOR
 _KEPT_ENTRIES = 2**23  # 64 MiB; larger data are recomputed on every pass, block by block
-_LOG2_E = 1 / math.log(2)
+LOG2_E = 1 / math.log(2)
+_PIECE = 2**12  # entries that stay in a processor's cache
 
 T = TypeVar("T")
 
@@ -185,11 +189,6 @@ class Samples:
         return self._block(slice(None))
 
     @cached_property
-    def room(self) -> Float[Tensor, "n K"]:
-        """Reusable working memory for the entries of a block."""
-        return torch.empty_like(next(self.blocks()).below)
-
-    @cached_property
     def _kept(self) -> list[Block]:
         return [self._block(rows) for rows in row_slices(self.scores)]
 
@@ -243,23 +242,10 @@ def floored(scores: Tensor, kind: Task) -> Tensor:
 
 def likelihood_slopes(samples: Samples, inverse_temperature: float) -> Slopes:
     """Mean negative log-likelihood without focal map: convex in the inverse temperature."""
-    # Only passes over the table go block by block: operations on few rows are mostly overhead.
-    parts = [_sums_below(block, inverse_temperature, samples.room) for block in samples.blocks()]
-    sums = [column[0] if len(column) == 1 else torch.cat(column) for column in zip(*parts, strict=True)]
-    terms = _likelihood_of_top(_SumsBelow(*sums), inverse_temperature)
+    terms = _likelihood_of_top(_all_sums_below(samples, inverse_temperature), inverse_temperature)
     value, first, second = (torch.dot(term, samples.shares).item() for term in terms)
     gap = samples.mean_gap
     return Slopes(first - gap, second, value - inverse_temperature * gap)
-
-
-def likelihood(samples: Samples, inverse_temperature: float) -> float:
-    odds = [
-        (block.second * inverse_temperature).exp_()
-        * ratios_below(block, inverse_temperature, samples.room).sum(1, keepdim=True)
-        for block in samples.blocks()
-    ]
-    value = torch.cat(odds)[:, 0].log1p_() @ samples.shares
-    return float(value) - inverse_temperature * samples.mean_gap
 
 
 def likelihood_terms(
@@ -283,27 +269,33 @@ class _SumsBelow(NamedTuple):
     gap: Float[Tensor, "*#M n"]  # of the second class to the top one, at most 0
 
 
-def _sums_below(
-    block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"], room: Tensor | None = None
-) -> _SumsBelow:
-    ones = torch.ones_like(block.below[..., 0, :])  # products with it are faster than short sums
-    ratios = ratios_below(block, inverse_temperature, room)
-    total = _times(ratios, ones)
-    first = _times(ratios.mul_(block.below), ones)
-    return _SumsBelow(total, first, _times(ratios.mul_(block.below), ones), block.second[..., 0])
+def _all_sums_below(samples: Samples, inverse_temperature: float) -> _SumsBelow:
+    # Only passes over the table go block by block: operations on few rows are mostly overhead.
+    def sums(block: Block) -> _SumsBelow:
+        if block.below.device.type != "cpu":
+            return _sums_below(block, inverse_temperature)
+        below = block.below.numpy()
+        found = np.empty((3, len(below)))
+        room = np.empty(max(_PIECE, below.shape[1]))
+        sums_of_powers(below, inverse_temperature * LOG2_E, room, found)
+        total, first, second = torch.from_numpy(found)
+        return _SumsBelow(total, first, second, block.second[:, 0])
+
+    if samples.scores.numel() <= _KEPT_ENTRIES:
+        parts = in_threads(sums, samples.blocks(), most=torch.get_num_threads())
+    else:
+        parts = map(sums, samples.blocks())
+    return _SumsBelow(
+        *(column[0] if len(column) == 1 else torch.cat(column) for column in zip(*parts, strict=True))
+    )
 
 
-def _times(table: Float[Tensor, "*M n K"], ones: Float[Tensor, "*#M K"]) -> Float[Tensor, "*M n"]:
-    return torch.mv(table, ones) if table.ndim == 2 else (table @ ones[..., None])[..., 0]
-
-
-def ratios_below(
-    block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"], room: Tensor | None
-) -> Float[Tensor, "*M n K"]:
-    """Odds of the others against the second class, in ``room`` if given."""
+def _sums_below(block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"]) -> _SumsBelow:
     # By powers of two: torch's exp is several times slower if it underflows.
-    out = None if room is None else room[: len(block.below)]
-    return torch.mul(block.below, inverse_temperature * _LOG2_E, out=out).exp2_()
+    ratios = (block.below * (inverse_temperature * LOG2_E)).exp2_()
+    ones = ratios.new_ones(ratios.shape[-1])  # products with it are faster than short sums
+    total, first = ratios @ ones, ratios.mul_(block.below) @ ones
+    return _SumsBelow(total, first, ratios.mul_(block.below) @ ones, block.second[..., 0])
 
 
 def _likelihood_of_top(

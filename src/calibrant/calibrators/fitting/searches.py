@@ -32,7 +32,7 @@ from calibrant.calibrators.fitting.objectives import (
     smooth_objective,
 )
 from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA, Solution, on_bounds
-from calibrant.calibrators.fitting.samples import Samples, likelihood, likelihood_slopes
+from calibrant.calibrators.fitting.samples import Samples, likelihood_slopes
 
 TemperatureSearch: TypeAlias = Literal["continuous", "grid"]
 PAPER_GRID: tuple[float, ...] = tuple(accumulate(repeat(0.1, 100)))
@@ -83,7 +83,7 @@ def _most_likely(samples: Samples) -> Solution:
 def _search_most_likely(samples: Samples) -> Solution:
     start = first_temperature(samples)
     root = best_temperature(lambda beta: likelihood_slopes(samples, beta), start, bracket=True)
-    return solution_of(root, root.at_start if start == 1 else likelihood(samples, 1.0), start)
+    return solution_of(root, root.at_start if start == 1 else likelihood_slopes(samples, 1.0).value, start)
 
 
 def first_temperature(samples: Samples) -> float:
@@ -417,8 +417,8 @@ def exponent_of(samples: Samples) -> int:
     Size is the median distance between a row's largest and smallest logit, or of log-odds from 0, so that
     outliers are ignored.
     """
-    rows = samples.scores[:: -(-samples.num_samples // _ROWS)].to(torch.float64)
-    sizes = rows.abs() if samples.is_event else rows.amax(dim=1) - rows.amin(dim=1)
+    rows = samples.scores[:: -(-samples.num_samples // _ROWS)]
+    sizes = rows.double().abs() if samples.is_event else rows.amax(dim=1).double() - rows.amin(dim=1).double()
     sizes = sizes[sizes > 0]
     if not len(sizes):
         return 0

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from calibrant._math.decimals import plural
 from calibrant._math.shapes import Bool, Float, Int
-from calibrant._math.simplex import log_one_minus_softmax, log_softmax
+from calibrant._math.simplex import log_one_minus, log_softmax, normalise_gaps, split_top
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.data import folds_of_alike, mean_and_error
 from calibrant.calibrators.fitting.results import Solution, stack_tables
@@ -125,8 +125,8 @@ class EventCalibrator(Calibrator):
 
     def _solve(self, samples: Samples) -> Solution:
         wide, masses = samples.scores.to(torch.float64), samples.masses
-        plain = wide if samples.is_event else log_softmax(wide)
-        log_odds, outcomes = _events(wide, plain, samples.labels)
+        plain, log_odds = (wide, wide[:, None]) if samples.is_event else _stated(wide)
+        outcomes = _outcomes(wide, samples.labels)
         ranked = Ranked.of(log_odds, outcomes, masses)
         fitted = self._fitted(ranked)
         share = self._share_of_original(float(masses.sum()))
@@ -164,8 +164,10 @@ class EventCalibrator(Calibrator):
 
     def _fitted(self, ranked: Ranked) -> EventTables:
         rows = (each.reshape(1, -1) if self._shared() else each for each in ranked.rows)
-        counted = ((problem[-1] > 0, problem) for problem in zip(*rows, strict=True))
-        functions = [self._fit_event(*(part[kept] for part in problem)) for kept, problem in counted]
+        problems = zip(*rows, strict=True)
+        if not bool((ranked.weights > 0).all()):
+            problems = ([part[problem[-1] > 0] for part in problem] for problem in problems)
+        functions = [self._fit_event(*problem) for problem in problems]
         named = [{"places": each.places, "values": each.values, **each.further} for each in functions]
         tables = {
             name: stack_tables([each[name] for each in named]).reshape(len(named), -1) for name in named[0]
@@ -217,10 +219,9 @@ class EventCalibrator(Calibrator):
         self, scores: Tensor, places: Tensor, values: Tensor, original: Tensor, *, unchanged: bool
     ) -> Tensor:
         """Log-probabilities of logits ``(N, C)``, or log-odds of log-odds ``(N,)``."""
-        plain = scores if scores.ndim == 1 else log_softmax(scores)
         if unchanged:
-            return plain
-        log_odds = plain if scores.ndim == 1 else plain - log_one_minus_softmax(scores)
+            return scores if scores.ndim == 1 else log_softmax(scores)
+        plain, log_odds = (scores, scores) if scores.ndim == 1 else _stated(scores)
         events = log_odds[:, None] if plain.ndim == 1 else log_odds
         return _mixed(plain, self._one_against_rest(events, places, values), original)
 
@@ -255,19 +256,21 @@ def _probs_of(calibrated: Tensor) -> Float[Tensor, "N K"]:
     return calibrated.sigmoid()[:, None] if calibrated.ndim == 1 else calibrated.exp()
 
 
-def _events(
-    scores: Tensor, plain: Tensor, labels: Tensor
-) -> tuple[Float[Tensor, "N K"], Float[Tensor, "N K"]]:
-    """Log-odds and outcomes of events, from logits and their log-probabilities or two equal log-odds."""
-    if scores.ndim == 1:
-        return scores[:, None], labels[:, None].to(torch.float64)
-    outcomes = torch.nn.functional.one_hot(labels, scores.shape[1]).to(torch.float64)
-    return plain - log_one_minus_softmax(scores), outcomes
+def _outcomes(scores: Tensor, labels: Tensor) -> Float[Tensor, "N K"]:
+    events = labels[:, None] if scores.ndim == 1 else torch.nn.functional.one_hot(labels, scores.shape[1])
+    return events.to(torch.float64)
+
+
+def _stated(logits: Float[Tensor, "N C"]) -> tuple[Float[Tensor, "N C"], Float[Tensor, "N C"]]:
+    """Log-probabilities, and log-odds of every class against the others."""
+    split = split_top(logits)
+    plain = normalise_gaps(split.top, split.gaps)
+    return plain, plain - log_one_minus(split)
 
 
 def log_odds_of_events(logits: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
     """Log-odds of every class against the others."""
-    return log_softmax(logits) - log_one_minus_softmax(logits)
+    return _stated(logits)[1]
 
 
 def _log_of_normalised(table: Float[Tensor, "N C"], otherwise: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
@@ -325,7 +328,7 @@ class Ordered:
 
     @cached_property
     def _groups(self) -> tuple[Float[Tensor, " G"], Int[Tensor, " N"]]:
-        return torch.unique(self.log_odds, return_inverse=True)
+        return torch.unique_consecutive(self.log_odds, return_inverse=True)
 
     @property
     def points(self) -> Float[Tensor, " G"]:
@@ -348,6 +351,8 @@ class Ordered:
 
     def total(self, amounts: Float[Tensor, " N"]) -> Float[Tensor, " G"]:
         """Sums of amounts at each point."""
+        if len(self.points) == len(amounts):
+            return amounts
         return amounts.new_zeros(len(self.points)).index_add_(0, self._groups[1], amounts)
 
     def equal_mass(self, num_bins: int) -> Int[Tensor, " G"]:

@@ -107,7 +107,7 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
         if task not in calibrator.kinds:
             events = {
                 "binary": "; two columns are one event, so use platt",
-                "top_label": "; for confidences take platt",
+                "top_label": "; for confidences use platt",
             }
             suited = " and ".join(calibrator.kinds)
             raise InputError(

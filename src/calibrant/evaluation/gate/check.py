@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from calibrant._math.errors import InputError
-from calibrant._math.text_form import suggesting
+from calibrant._math.text_form import meant, suggesting
 from calibrant.evaluation.arguments import Cluster, refuse_other_classes
 from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples, GatedQuantity
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, Check, GateResult
@@ -120,9 +120,10 @@ def check(
     held = [metric for metric in known if metric in (baseline_metrics or ())]
     unknown = sorted({*wanted, *(baseline_metrics or ())} - set(known))
     if unknown:
-        raise InputError(f"there is no metric {unknown[0]!r} to check; there are {', '.join(known)}.")
+        near = meant(unknown[0], known) or f"; there are {', '.join(known)}."
+        raise InputError(f"there is no metric {unknown[0]!r} to check{near}")
     if baseline_metrics and baseline is None:
-        raise InputError("`baseline_metrics` go with a `baseline`; there is none.")
+        raise InputError("give a `baseline` with `baseline_metrics`.")
     if not wanted and baseline is None:
         raise InputError(
             'there is nothing to check; give a limit (`{"ece": 0.03}`, or --max-ece 0.03) or a baseline.'
@@ -231,8 +232,10 @@ def _check_groups(
         for metric, limit in wanted.items():
             check = checked.limit(metric, limit)
             facts = "" if check.passed else _rates(checked.main_events)
-            checks.append(replace(check, group=name, sentence=f"Group {name}: {check.sentence}{facts}"))
-    return checks, (*notes, *(f"Group {name} was not checked: it holds one sample." for name in alone))
+            said = f"Group {name or '(empty)'}: {check.sentence}{facts}"
+            checks.append(replace(check, group=name, sentence=said))
+    left_out = [f"Group {name or '(empty)'} was not checked: it holds one sample." for name in alone]
+    return checks, (*notes, *left_out)
 
 
 def summed_up(checks: Sequence[Check], most: int) -> tuple[list[Check], str | None]:

@@ -42,7 +42,7 @@ from calibrant.metrics import (
 )
 from calibrant.metrics.out_of_distribution import Detection, Ranking
 from calibrant.predictions import Predictions
-from calibrant.predictions.two_classes import event_title
+from calibrant.predictions.two_classes import POSITIVE_CLASS, event_title
 
 MOST_IN_ONE = 0.8  # of the mass, in one bin of equal width
 LEAST = 1e-9  # probability that the histogram tells from zero
@@ -86,7 +86,7 @@ def reliability_curve(
             bins.append(EMPTY)
             continue
         share = min(1.0, outcome[b] / mass[b])
-        expected = np.quantile(null_outcomes[b] / mass[b], tails).tolist()
+        expected = np.quantile(null_outcomes[b] / mass[b], tails).clip(0, 1).tolist()
         number = mass[b] ** 2 / squares[b]
         if events.clusters is not None:
             part = events.part(np.sort(matrix[[b]].indices))
@@ -127,7 +127,10 @@ def event_of(predictions: Predictions, class_: int | str | None = None) -> tuple
         return Events(stated.double().numpy(), happened.double().numpy(), weights, clusters)
 
     if test.kind == "binary":
-        return event_title(test.class_names), events(test.probs, test.labels)
+        title = event_title(test.class_names)
+        if class_ is not None and title == POSITIVE_CLASS:
+            title = str(test.class_names[1] if test.class_names else class_)
+        return title, events(test.probs, test.labels)
     if class_ is None and test.kind != "multilabel":
         return "top label", events(test.confidence, test.correct)
     probs, labels = test.probs, test.labels

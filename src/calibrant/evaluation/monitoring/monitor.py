@@ -225,7 +225,7 @@ def _known(stream: Predictions, labelled: ArrayLike | None) -> NDArray[np.bool_]
 def _check_against(against: Against, baseline: Predictions | None, *, are_known: bool) -> None:
     check_choice("against", against, get_args(Against))
     if against != "stated" and baseline is None:
-        raise InputError(f'`against="{against}"` goes with a `baseline`; there is none.')
+        raise InputError(f'`against="{against}"` needs a `baseline`; got none.')
     if against != "drift" and not are_known:
         raise InputError(
             "no sample has a label yet; to watch the stated probabilities without labels, give a `baseline` "
@@ -250,7 +250,7 @@ def _in_clusters_too(baseline: Predictions, cluster: Cluster) -> Predictions:
     if cluster is None or baseline.clusters is not None:
         return baseline
     raise InputError(
-        "`baseline` must have clusters where `cluster` names those of the stream; got none; name them by "
+        "`baseline` must have clusters if the stream has them (`cluster`); got none; name them with "
         "`baseline.with_clusters(names)`."
     )
 

@@ -206,7 +206,7 @@ def _answer(
     alarm = int(reached[0]) if len(reached) else None
     since = about = None
     ended, needed = float(evidence[-1]) / math.log(10), threshold / math.log(10)
-    sentence = f"{quiet} (evidence {said_times(ended)}; an alarm needs {said_times(needed)})."
+    sentence = f"{quiet} (evidence {said_times(ended)}; threshold {said_times(needed)})."
     if alarm is not None:
         since = most_likely_start(together, alarm)
         loudest = max(kept, key=lambda each: float(each.evidence[since, alarm]) + math.log(each.share))
@@ -215,9 +215,8 @@ def _answer(
         reached_by = said_times(float(evidence[alarm]) / math.log(10))
         clearest = f", clearest for {about}" if about else ""
         sentence = (
-            f"{found}: alarm {when(end)} "
-            f"(evidence {reached_by}; an alarm needs {said_times(needed)}), "
-            f"most likely since {start}{clearest}."
+            f"{found}, most likely since {start}{clearest} "
+            f"(alarm {when(end)}: evidence {reached_by}, threshold {said_times(needed)})."
         )
     return SequentialTest(
         key=key,

@@ -149,8 +149,8 @@ def few_note(number: int) -> str:
 
     Example:
         >>> few_note(4), few_note(20)
-        (' 4 are few: below about 20, intervals are too short all the same.', '')
+        (' 4 are few: below about 20, intervals are still too short.', '')
     """
     if number >= FEW_CLUSTERS:
         return ""
-    return f" {number} are few: below about {FEW_CLUSTERS}, intervals are too short all the same."
+    return f" {number} are few: below about {FEW_CLUSTERS}, intervals are still too short."

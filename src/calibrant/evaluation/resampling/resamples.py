@@ -54,7 +54,7 @@ MIDDLE_BLOCK = 1 << 21  # elements of counts that one thread takes at once
 LARGE_BLOCK = 1 << 26  # elements of counts held at once: 64 MiB
 
 
-MOST_UNITS = 1 << 16  # rows that are drawn singly; 1000 resamples of so many units are held at once
+MOST_UNITS = 1 << 14  # rows that are drawn singly; 1000 resamples of so many units are held at once
 
 
 @dataclass(frozen=True)

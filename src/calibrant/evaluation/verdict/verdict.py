@@ -134,7 +134,7 @@ def _averages(case: Case) -> str:
 def _off_classes(case: Case) -> str:
     worst = case.furthest_off
     if not is_shifted(worst, case.level):
-        return "off together, no single class stands out"
+        return "off together; no single class stands out"
     off = sum(case.num_shifted)
     return (
         f"{off} of {len(case.first.classes)} {'is off:' if off == 1 else 'are off, most of all'} "
@@ -147,7 +147,7 @@ def _of_groups(case: Case) -> str:
     rows = case.first.groups
     bad, untested = bad_groups(rows, case.level), untested_groups(rows, case.level)
     if bad:
-        said = f"{len(bad)} of {len(rows)} are off: {named(bad)}"
+        said = f"{len(bad)} of {len(rows)} are off ({named(bad)})"
         return f"{said}; too few samples to test {names_of(untested)}" if untested else said
     if untested:
         return f"none of {len(rows)} are off; too few samples to test {named(untested)}"
@@ -171,7 +171,7 @@ def _left_over(case: Case) -> str | None:
     bad = bad_groups(arm.groups, case.level) if case.kind != "multilabel" and len(arm.groups) > 1 else []
     samples = "samples" if case.cross_fitted else "calibration samples"
     better = f"For less error, collect more {samples} or try another method."
-    better += " To accept what remains, set --tolerance."
+    better += " To accept the rest, set a tolerance."
     before, after = (each.metrics[case.about].value for each in (case.first, arm))
     gain = "the log loss falls"
     if before and after is not None and clearly(arm.change[case.about]) < 0:

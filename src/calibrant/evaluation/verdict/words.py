@@ -89,13 +89,18 @@ def worst_bin(curves: Sequence[Curve], *, extreme: bool) -> Range | None:
 
 
 def range_of(where: Range) -> str:
-    """``between 40% and 70%: 52.3% predicted, 41.0% actual``."""
-    place = f"at {percent(where.low)}"
-    if where.low != where.high:
-        place = f"between {percent(where.low)} and {percent(where.high)}"
-        if where.high == 1 or where.low == 0:
-            place = f"above {percent(where.low)}" if where.high == 1 else f"below {percent(where.high)}"
-    return f"{place}: {percent(where.predicted)} predicted, {percent(where.actual)} actual"
+    """``between 40% and 70% (52.3% predicted, 41.0% actual)``; of a single level without its place.
+
+    Example:
+        >>> range_of(Range(low=0.0, high=0.0, predicted=0.0, actual=0.012))
+        'at 0% predicted, 1.2% actual'
+    """
+    if where.low == where.high:
+        return f"at {percent(where.predicted)} predicted, {percent(where.actual)} actual"
+    place = f"between {percent(where.low)} and {percent(where.high)}"
+    if where.high == 1 or where.low == 0:
+        place = f"above {percent(where.low)}" if where.high == 1 else f"below {percent(where.high)}"
+    return f"{place} ({percent(where.predicted)} predicted, {percent(where.actual)} actual)"
 
 
 def bad_groups(rows: Sequence[GroupRow], level: float) -> list[GroupRow]:
@@ -114,12 +119,17 @@ def _by_gap(rows: Iterable[GroupRow]) -> list[GroupRow]:
 
 def named(bad: Sequence[GroupRow]) -> str:
     """``reseller: 44.0% predicted, 33.0% actual``; only the first of many groups."""
-    shares = (
-        (row.name, *(percent(each.value or 0.0) for each in (row.predicted, row.actual))) for row in bad
-    )
-    told = [f"{name}: {predicted} predicted, {actual} actual" for name, predicted, actual in shares]
+    told = [f"{row.name}: {_off_by(row)}" for row in bad]
     more = len(bad) - MOST_NAMED
     return "; ".join([*told[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _off_by(row: GroupRow) -> str:
+    predicted, actual = (percent(each.value or 0.0) for each in (row.predicted, row.actual))
+    low, high = row.gap.low, row.gap.high
+    if not row.vague and low is not None and high is not None and low <= 0 <= high:
+        return f"right on average, ECE {number(row.ece.value or 0.0)}"
+    return f"{predicted} predicted, {actual} actual"
 
 
 def names_of(rows: Sequence[GroupRow | ClassRow]) -> str:
@@ -135,7 +145,8 @@ def _groups(bad: Sequence[GroupRow]) -> str:
 
 def not_for_all(bad: Sequence[GroupRow]) -> str:
     """Sentence on miscalibrated groups that no calibrator for all samples fixes."""
-    return f"One calibrator for all samples doesn't fix {_groups(bad)}: test one per group with --by-group."
+    how = "test one per group with --by-group (Python: `fit(..., by_group=True)`)"
+    return f"One calibrator for all samples doesn't fix {_groups(bad)}: {how}."
 
 
 def no_fix(bad: Sequence[GroupRow]) -> str:

@@ -27,6 +27,7 @@ from calibrant._math.checks import (
 )
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.shapes import Float
+from calibrant._math.text_form import nearest
 from calibrant.metrics._common import Average, columns
 from calibrant.metrics.streaming.rows import as_event
 
@@ -74,6 +75,10 @@ class StreamingMetric(Metric, ABC):
         from_logits: bool = False,
         **options: Unpack[SyncOptions],
     ) -> None:
+        if strangers := sorted(options.keys() - SyncOptions.__annotations__.keys()):
+            known = [*inspect.signature(type(self).__init__).parameters][1:-1]  # without `self` and `options`
+            near = nearest(strangers[0], known)
+            raise TypeError(f"{type(self).__name__} has no setting {strangers[0]!r}{near}")
         super().__init__(**options)
         check_choice("task", task, ("binary", "multiclass", "multilabel"))
         check_choice("average", average, ("macro", "none"))
@@ -159,7 +164,7 @@ class StreamingMetric(Metric, ABC):
                 raise InputError(f"{type(self).__name__} has seen no sample; call `update` first.")
             where = "" if values.numel() == 1 else f" in {int(undefined.sum())} of {values.numel()} columns"
             warnings.warn(
-                f"{type(self).__name__} is undefined{where}: the samples that it needs have not occurred.",
+                f"{type(self).__name__} is undefined{where}: no sample that it needs has occurred.",
                 CalibrantWarning,
                 stacklevel=3,  # above torchmetrics' wrapper
             )

@@ -184,7 +184,8 @@ def canonical(given: Sequence[str], columns: ColumnNames | None = None) -> Heade
             raise InputError(f"it holds {times} `{column.found}`; it holds {listing(given)}.")
         roles = list(dict.fromkeys(each.family for each in stated if each.found == column.found))
         if len(roles) > 1:
-            raise InputError(f"the column `{column.found}` is named as {' and as '.join(roles)}; name two.")
+            said = f"the column `{column.found}` is named as {' and as '.join(roles)}"
+            raise InputError(f"{said}; name two, such as a copy of it.")
     names = [f"{OTHER}{each}" if any(_rivals(each, column) for column in stated) else each for each in given]
     for column in stated:
         names[given.index(column.found)] = column.name
@@ -192,7 +193,7 @@ def canonical(given: Sequence[str], columns: ColumnNames | None = None) -> Heade
     read: dict[str, str] = {}
     for column in _recognised(names):
         if names.count(column.found) != 1:
-            raise InputError(f"it holds the column `{column.found}` more than once.")
+            raise InputError(f"the column `{column.found}` appears more than once.")
         names[names.index(column.found)] = column.name
         positive = positive or column.positive
         if column.found != ARRAYS.get(column.name):

@@ -90,7 +90,7 @@ def _fields_of_columns(found: Sequence[str], read: Callable[[str], Any], header:
     except InputError:
         raise
     except ValueError as error:
-        raise InputError("arrays of single classes must be of one length.") from error
+        raise InputError("arrays of single classes must have the same length.") from error
 
 
 def _column(values: Any, name: str) -> Any:
@@ -109,14 +109,14 @@ def read_npz(path: Path) -> FileContents:
             if "pickle" in str(error):
                 raise InputError(
                     "it is not a .npz archive, and pickled objects are not loaded because they could run "
-                    f"code; write it by {_BY_NUMPY}."
+                    f"code; write it with {_BY_NUMPY}."
                 ) from error
             raise InputError(damaged("a .npz archive", error)) from error
         if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise InputError(f"it holds one bare array; write it by {_BY_NUMPY}.")
+            raise InputError(f"it holds one bare array; write it with {_BY_NUMPY}.")
         twice = [name for name, number in Counter(archive.files).items() if number > 1]
         if twice:
-            raise InputError(f"it holds `{twice[0]}` twice; write it by {_BY_NUMPY}.")
+            raise InputError(f"it holds `{twice[0]}` twice; write it with {_BY_NUMPY}.")
         return FileContents(fields=fields_of_arrays(archive.files, lambda name: _member(archive, name)))
 
 
@@ -143,7 +143,7 @@ def _member(archive: np.lib.npyio.NpzFile, name: str) -> Any:
     except DAMAGE as error:
         if "allow_pickle" in str(error):
             raise InputError(
-                f"`{name}` holds Python objects, {UNSAFE}; write numbers, or texts as `{name}`.astype(str)."
+                f"`{name}` holds Python objects, {UNSAFE}; write numbers, or text as `{name}.astype(str)`."
             ) from error
         raise InputError(damaged(f"`{name}`", error)) from error
 
@@ -200,13 +200,13 @@ def read_pt(path: Path) -> FileContents:
             loaded = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise InputError(
-            f"it holds pickled objects other than tensors, {UNSAFE}, or it is damaged; write it by "
+            f"it holds pickled objects other than tensors, {UNSAFE}, or it is damaged; write it with "
             f"{_BY_TORCH}."
         ) from error
     except DAMAGE as error:
         raise InputError(damaged("a .pt file", error)) from error
     if not isinstance(loaded, dict):
-        raise InputError(f"it holds a {type(loaded).__name__}; write it by {_BY_TORCH}.")
+        raise InputError(f"it holds a {type(loaded).__name__}; write it with {_BY_TORCH}.")
     arrays = {str(name): values for name, values in loaded.items()}
     return FileContents(fields=fields_of_arrays(list(arrays), arrays.__getitem__))
 
@@ -295,7 +295,7 @@ def stream_npy(path: Path, labels: Path | None = None) -> FileContents:
     if holds_two_sets(files):
         raise InputError(
             "two sets in one folder are not read in pieces; "
-            "evaluate the file of the one with `--calibration` for the file of the other."
+            "evaluate one file and pass the other as `--calibration`."
         )
     used, unused = choose(files)
     arrays = {name: NpyRows(files[name]) if name == used[0] else _loaded(files[name]) for name in used}

@@ -161,7 +161,7 @@ def _layout(header: Sequence[str]) -> Layout:
     used = {*scores, *labels, *singles}
     repeated = [name for name, count in Counter(header).items() if count > 1 and name in used]
     if repeated:
-        raise InputError(f"it holds the column `{repeated[0]}` more than once.")
+        raise InputError(f"the column `{repeated[0]}` appears more than once.")
     unused = tuple(name for name in header if name not in used)
     return Layout(
         space=space, scores=scores, class_names=names, labels=labels, singles=tuple(singles), unused=unused
@@ -197,7 +197,10 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     taken = {*BINARY_NAMES, *several_groups}
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in taken}
     fields = fields_of(arrays, layout.unused)
-    return fields | {"notes": (*layout.notes, *fields["notes"])}
+    empty = (
+        (f"`{layout.truth}` is empty in every row.",) if len(labels) == 1 and "labels" not in arrays else ()
+    )
+    return fields | {"notes": (*layout.notes, *empty, *fields["notes"])}
 
 
 def fields_of_cells(layout: Layout, column: Callable[[str], Column], scores: Any = None) -> dict[str, Any]:

@@ -53,8 +53,8 @@ def damaged(what: str, error: BaseException) -> str:
     said = re.split(r"\n|\. ", str(error).strip())[0].rstrip(".") or type(error).__name__
     said = f"{said[:MOST_SAID]}…" if len(said) > MOST_SAID else said  # some libraries quote the bytes
     if isinstance(error, MemoryError):
-        return f"it needs more memory than there is, unless it is damaged ({said})."
-    return f"it cannot be read as {what}, perhaps it was cut off or has the wrong ending ({said})."
+        return f"it needs more memory than there is, or is damaged ({said})."
+    return f"it cannot be read as {what}; perhaps it was cut off or has the wrong ending ({said})."
 
 
 @contextmanager

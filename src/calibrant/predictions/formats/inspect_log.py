@@ -178,7 +178,9 @@ def _answers(log: Record, score: str, columns: ColumnNames) -> tuple[list[_Answe
     """Return the marked answers with a confidence from its first source, and notes."""
     check_choice("lm_score", score, ("acc", *_SOURCES))
     if columns.logits or len(columns.probs) > 1:
-        raise InputError("a log of inspect-ai has one confidence an answer; name its field (--prob-columns).")
+        raise InputError(
+            "a log of inspect-ai has one confidence per answer; name its field (--prob-columns)."
+        )
     scorer, marked, notes = _marked(samples := _samples(log), columns.label)
     if stopped := {str(each["status"]) for each in samples} - {"success"}:
         notes += (f"A run ended with status {min(stopped)}, so samples may be missing.",)
@@ -239,7 +241,7 @@ def _marked(samples: Sequence[Record], wanted: str | None) -> tuple[str, list[_A
         name, _, mark = between[0]
         raise InputError(
             f"{len(between)} of {len(found)} marks are neither right nor wrong (as {mark:g} by `{name}`; "
-            f"P is 0.5); name the least that counts as right: --label-column {name}:1 or {name}:0.5."
+            f"P is 0.5); name the lowest right score: --label-column {name}:1 or {name}:0.5."
         )
     used, notes = list(dict.fromkeys(scorers.values())), tuple[str, ...]()
     if others := wanted is None and [each for each in names if each not in used]:
@@ -330,7 +332,7 @@ def _unpacked(file: BinaryIO) -> Record:
         raise InputError(damaged("a log of inspect-ai", error)) from error
     if not is_log(log):
         raise InputError(
-            "it is a zip archive and no log of inspect-ai; give the .eval file as it was written."
+            "it is a zip archive, not a log of inspect-ai; pass the .eval file as it was written."
         )
     return log | {"samples": samples}
 

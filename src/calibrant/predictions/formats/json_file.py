@@ -105,7 +105,7 @@ def contents(path: Path, *, whole: bool) -> Record | tuple[list[Record], list[in
             columns = _records_of_columns(found)
             return found if columns is None else (columns, [])
         if not isinstance(found, list):
-            raise InputError("it holds neither records nor arrays by name.")
+            raise InputError("it holds neither records nor named arrays.")
         records, lines = [_record(each, f"row {row}") for row, each in enumerate(found)], []
     else:
         numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]

@@ -124,8 +124,7 @@ def outcome_of(found: Collection[str]) -> tuple[str, ...]:
     there = sum(name in found for name in pair)
     if there == 1:
         raise InputError(
-            "`confidence` needs `correct`, or `true_label` and `pred_label`, beside it; "
-            f"it holds {listing(found)}."
+            f"`confidence` needs `correct`, or `true_label` and `pred_label`; found {listing(found)}."
         )
     return pair if there else ()
 

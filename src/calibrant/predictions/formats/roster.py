@@ -32,6 +32,11 @@ class Format:
     names: Callable[[Path], Sequence[str]] = lambda _: ()
     """The names of its columns, if it has such."""
 
+    def names_in(self, path: Path, columns: ColumnNames | None) -> Sequence[str]:
+        """Return the names of the file's columns, or of those of the named sheet."""
+        table = self.table if columns and columns.sheet else None
+        return table(path, columns).names if table else self.names(path)
+
 
 def npy_format(labels: Path | None = None) -> Format:
     """Return the format of ``.npy`` files, with labels at the given path."""

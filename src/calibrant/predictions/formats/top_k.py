@@ -246,7 +246,7 @@ def _numbered(indices: Any, labels: Any) -> tuple[Any, torch.Tensor | None]:
         return indices, None if labels is None else as_labels(labels, None)
     true = None if labels is None else as_texts(labels)
     if labels is not None and true is None:
-        raise InputError("`labels` must be texts where `top_tokens` are; got numbers.")
+        raise InputError("`labels` must be text if `top_tokens` are; got numbers.")
     number = {name: k for k, name in enumerate(sorted({*flat, *(true or ())}))}
     classes = np.array([number[each] for each in flat]).reshape(indices.shape)
     return classes, None if true is None else torch.tensor([number[each] for each in true])

@@ -54,7 +54,8 @@ def refuse_strangers(path: Path) -> None:
     stranger = min((name for name in names if name not in own and not name.startswith(".")), default=None)
     if stranger is not None:
         raise InputError(
-            f"{path} is no store of runs and holds other things, such as {stranger}; choose another --store."
+            f"{path} is not a store of runs: it holds other files, such as {stranger}; "
+            "choose another --store."
         )
 
 
