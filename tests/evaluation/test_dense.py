@@ -93,7 +93,7 @@ def test_images_without_a_position_that_counts_are_not_counted(tmp_path) -> None
     given["labels"][2] = 255
     found = evaluate(DensePredictions(**given, ignore_index=255), calibrators=[], bootstrap=20, null_draws=20)
     assert found.settings.clusters == 5
-    assert any("5 images were read" in note and "In 1 more no position" in note for note in found.notes)
+    assert any("5 images were read" in note and "1 more had no position" in note for note in found.notes)
     pair = {name: values[2:4] for name, values in given.items()}
     with pytest.raises(InputError, match=r"positions that count.* got 1"):
         evaluate(DensePredictions(**pair, ignore_index=255), calibrators=[])

@@ -168,7 +168,7 @@ def test_another_index_says_nothing() -> None:
     [
         (
             {"labels": [None, *WORDS[1:]], "class_names": NAMES},
-            "missing in 1 of 40 rows; row 0 holds 'nan'; le",
+            "missing in 1 of 40 rows; row 0 holds 'nan'; drop",
         ),
         ({"labels": pd.Series([np.nan, *WORDS[1:]]), "class_names": NAMES}, "missing in 1 of 40 rows; row 0"),
         ({"labels": np.char.upper(WORDS), "class_names": NAMES}, r"holds '[A-Z]*'; did you mean '[a-z]*'\?"),

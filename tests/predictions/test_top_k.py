@@ -169,7 +169,7 @@ def test_commands(tmp_path) -> None:
     assert call("apply", "p.safetensors", file, "-o", "v.jsonl", folder=tmp_path).returncode == 0
     wrong = call("apply", "c.safetensors", as_records(tmp_path), "-o", "w.npz", folder=tmp_path)
     assert wrong.returncode == 2
-    assert "it must hold `num_classes`" in wrong.stderr
+    assert "it must also hold `num_classes`" in wrong.stderr
 
 
 def test_evaluation_scales_the_logits(tmp_path) -> None:
@@ -204,7 +204,7 @@ def test_bands_and_clusters_of_tokens(tmp_path) -> None:
             {"top_logprobs": TOP, "top_k_indices": INDICES, "labels": LABELS[:9]},
             "one per sample",
         ),
-        ({"top_logprobs": TOP, "top_tokens": INDICES.astype(str), "labels": LABELS}, "must be texts"),
+        ({"top_logprobs": TOP, "top_tokens": INDICES.astype(str), "labels": LABELS}, "must be text if"),
     ],
 )
 def test_what_is_missing_is_said(arrays, said, tmp_path) -> None:

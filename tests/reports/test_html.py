@@ -467,7 +467,7 @@ def test_a_page_that_is_shared_shows_no_folders(shared, comparison_of) -> None:
 def test_pages_are_titled_and_dated(shared, page_of, monkeypatch) -> None:
     """A title of one's own stands at the top and in the tab; the day is that of SOURCE_DATE_EPOCH."""
     page = page_of(shared)
-    assert page.all("title")[0].text == "Calibration of <Model> 7: over-confident"
+    assert page.all("title")[0].text == "Calibration of <Model> 7: overconfident"
     about = page.all("p", class_="about")[0]
     assert about.text.startswith("<Model> 7 · Calibration report · model.npz")
     assert about.all("time")[0].text == "2 January 1970"

@@ -90,7 +90,7 @@ def _note(number: int, empty: int) -> str:
             f"there must be two images or more with positions that count, as positions of one image are not "
             f"independent; got {number}."
         )
-    others = f" {empty:,} more have no position that counts." if empty else ""
+    others = f" {empty:,} more had no position that counts." if empty else ""
     few = (
         f" With fewer than {FEW_CLUSTERS} images, intervals are too narrow." if number < FEW_CLUSTERS else ""
     )
