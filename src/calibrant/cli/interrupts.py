@@ -55,12 +55,11 @@ class _Hold:
         main = threading.main_thread().ident or 0
         frames = sys._current_frames  # pyright: ignore[reportPrivateUsage]
         while held in self._held:
-            if _is_importing(frames().get(main)):
-                pass
-            elif sys.platform == "win32":
-                _thread.interrupt_main()
-            else:
-                signal.pthread_kill(main, signal.SIGINT)
+            if not _is_importing(frames().get(main)):
+                if sys.platform == "win32":
+                    _thread.interrupt_main()
+                else:
+                    signal.pthread_kill(main, signal.SIGINT)
             time.sleep(_PAUSE)
 
 

@@ -134,7 +134,7 @@ class ClusteredError(GapModels):
 class OutcomeErrors(GapModels):
     """Models of independent samples, whose outcomes are drawn; the errors of events average.
 
-    Up to 65 536 outcomes are drawn one by one. For more, the numbers that occur in each bin are drawn,
+    Up to ``MOST_UNITS`` outcomes are drawn one by one. For more, the numbers that occur in each bin are drawn,
     except for the smooth error.
     """
 
