@@ -134,8 +134,8 @@ class ClusteredError(GapModels):
 class OutcomeErrors(GapModels):
     """Models of independent samples, whose outcomes are drawn; the errors of events average.
 
-    Up to ``MOST_UNITS`` outcomes are drawn one by one. For more, the numbers that occur in each bin are drawn,
-    except for the smooth error.
+    Up to ``MOST_UNITS`` outcomes are drawn one by one. For more, the numbers that occur in each bin are
+    drawn, except for the smooth error.
     """
 
     def __init__(
