@@ -8,8 +8,7 @@ from calibrant import metrics
 from calibrant._math.errors import InputError
 from calibrant_lab.data.table import Part, RawData
 from calibrant_lab.training import Recipe, train
-from calibrant_lab.training.over_groups import _Column, label_rows
-from calibrant_lab.training.run_report import label_section, label_table
+from calibrant_lab.training.run_report import _Column, label_rows, label_section, label_table
 
 pytestmark = pytest.mark.usefixtures("short_reports")
 

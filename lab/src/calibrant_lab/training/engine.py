@@ -122,13 +122,16 @@ class Engine:
             torch.save(checkpoint, temporary)
 
     def fit(self) -> bool:
-        """Train to the end; return False on Ctrl-C. Both save everything."""
+        """Train to the end, and take the weights to keep; return False on Ctrl-C. Both save everything."""
         with Interruption() as interruption:
             while not self.finished:
                 if not self._epoch(interruption):
                     self.save()
                     return False
                 self._close_epoch()
+        best = self.state.best
+        if self.recipe.training.keep == "best" and best is not None:
+            self.learner.model.load_state_dict(best["model"])
         return True
 
     @property
@@ -271,11 +274,6 @@ class Engine:
         if not bool(torch.isfinite(logits).all()):
             raise _diverged(f"by its last epoch, as the {name} samples show")
         return logits
-
-    def use_kept_weights(self) -> None:
-        best = self.state.best
-        if self.recipe.training.keep == "best" and best is not None:
-            self.learner.model.load_state_dict(best["model"])
 
 
 def _diverged(when: str) -> ConvergenceError:

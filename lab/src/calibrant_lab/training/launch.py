@@ -240,7 +240,6 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     finished = engine.fit()
     last_written = job.folder.evaluation if job.report else job.folder.predictions
     if finished and not last_written.is_file():
-        engine.use_kept_weights()
         wanted = ("calibration", "test") if job.foreign is None else ("calibration", "test", "foreign")
         logits = {name: engine.final_logits(name) for name in wanted}
         shifted = shifted_logits(job, engine.samples, engine.inference)
