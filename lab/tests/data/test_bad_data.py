@@ -55,7 +55,7 @@ def written(folder: Path, **files: bytes | str) -> Path:
         ({"y_train": np.array([None] * 6)}, r"\(it holds Python objects\)"),
         ({"y_train": None}, "no labels 'y_train'"),
         ({"x_train": None}, "must hold 'x_train'"),
-        ({"y_train": LABELS[:5]}, "6 samples"),
+        ({"y_train": LABELS[:5]}, "as many labels as samples; got 5 and 6"),
         ({"y_train": LABELS / 2}, "whole number"),
         ({"x_train": np.zeros(6)}, "must be images"),
         ({"x_train": np.full((6, 2), np.nan)}, "row 0"),

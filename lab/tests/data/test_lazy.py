@@ -93,7 +93,7 @@ def test_what_cannot_be_decoded_is_named(folder) -> None:
 
 def test_many_images_are_decoded_by_threads(monkeypatch, rng) -> None:
     pixels = torch.from_numpy(rng.integers(0, 256, (50, 1, 5, 5), dtype=np.uint8))
-    monkeypatch.setattr("calibrant_lab.data.lazy.num_threads", lambda: 3)
+    monkeypatch.setattr("calibrant_lab.data.lazy.available_cores", lambda: 3)
     assert torch.equal(StoredImages(pixels)[:], pixels)
 
 

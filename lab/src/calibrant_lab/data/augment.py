@@ -47,7 +47,8 @@ class Crop(Augmentation):
     """
 
     def __init__(self, padding: int = 4) -> None:
-        check_padding(padding)
+        if isinstance(padding, bool) or not isinstance(padding, int) or padding < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InputError(f"`padding` must be an integer of 1 or more; got {padding!r}.")
         self.padding = padding
 
     def draw(self, num_samples: int, generator: torch.Generator) -> Int[Tensor, "N K"]:
@@ -64,11 +65,6 @@ class Crop(Augmentation):
         sample = torch.arange(num_samples, device=images.device)[:, None, None, None]
         channel = torch.arange(channels, device=images.device)[None, :, None, None]
         return padded[sample, channel, rows, columns]
-
-
-def check_padding(padding: object) -> None:
-    if isinstance(padding, bool) or not isinstance(padding, int) or padding < 1:
-        raise InputError(f"`padding` must be an integer of 1 or more; got {padding!r}.")
 
 
 class Flip(Augmentation):

@@ -56,11 +56,6 @@ def offline(wanted: bool = True) -> Generator[None]:
         _NO_NETWORK.reset(token)
 
 
-def is_offline() -> bool:
-    said = os.environ.get("CALIBRANT_OFFLINE", "").lower()
-    return _NO_NETWORK.get() or said not in {"", "0", "false", "no"}
-
-
 def cache_folder() -> Path:
     """Return the download folder: ``CALIBRANT_CACHE``, or the platform's cache folder."""
     import pooch
@@ -97,7 +92,8 @@ def located(name: str, folder: Folder, *, files: Sequence[str] = (), extra: bool
         raise InputError(f"{remedy}, or give the path of a file.")
     kept = cache_folder() / name
     missing = [remote for remote in needed if not (kept / remote.file).is_file()]
-    if missing and is_offline():
+    no_network = os.environ.get("CALIBRANT_OFFLINE", "").lower() not in {"", "0", "false", "no"}
+    if missing and (no_network or _NO_NETWORK.get()):
         raise InputError(f"{remedy}. It can be downloaded from {missing[0].url}, but not while offline.")
     for remote in missing:
         download(remote, kept)

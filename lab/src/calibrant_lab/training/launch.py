@@ -39,7 +39,7 @@ from calibrant_lab.training.run import Run, RunFolder, load_run
 from calibrant_lab.training.run_report import run_facts, write_results
 from calibrant_lab.training.samples import check_batches, network_shape
 from calibrant_lab.training.schedule import build_optimiser
-from calibrant_lab.training.shift import check_shift, shifted_logits
+from calibrant_lab.training.shift import shifted, shifted_logits, shifts
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -112,9 +112,9 @@ def train(
     warn_of_dying_gradients(recipe.loss)
     data = data or read_training_data(recipe)
     dataset = data.dataset
-    if not dataset.multilabel:
-        check_shift(recipe, dataset)
     # These are built here once so that their errors come before anything is written.
+    for shift in [] if dataset.multilabel else shifts(recipe)[:1]:
+        shifted(recipe, dataset, shift)
     preparation(recipe.data, dataset)
     build_augmentation(recipe.data.augment, dataset.input_shape, side=recipe.data.crop)
     input_shape = network_shape(recipe, dataset)
