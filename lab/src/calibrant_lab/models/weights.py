@@ -53,7 +53,9 @@ def load_weights(
         >>> network(torch.tensor([[1.0, 2.0]])).tolist()
         [[3.0, 3.0, 3.0]]
     """
-    found = _without_wrapper(read_weights(path))
+    found = read_weights(path)
+    if all(name.startswith("module.") for name in found):
+        found = {name.removeprefix("module."): value for name, value in found.items()}
     own = model.state_dict()
     names = {name: _name(name, model, rename, own) for name in found}
     given = {ours: found[theirs] for theirs, ours in names.items() if not _skipped(ours, skip)}
@@ -113,12 +115,6 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
         raise InputError(f"{path} must hold tensors by name, as model.state_dict() gives them.")
     return dict(found)
-
-
-def _without_wrapper(found: dict[str, Tensor]) -> dict[str, Tensor]:
-    if found and all(name.startswith("module.") for name in found):
-        return {name.removeprefix("module."): value for name, value in found.items()}
-    return found
 
 
 def _name(

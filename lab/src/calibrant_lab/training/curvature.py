@@ -53,7 +53,12 @@ def subject_of_run(path: str | os.PathLike[str], dataset: Dataset | None = None)
         loss.load_state_dict(state["loss"])
         if isinstance(loss, FollowsEpochs):
             loss.step(max(int(state["epoch"]) - 1, 0))
-    made = {"title": str(run.folder.path), "recipe": run.recipe, "dataset": dataset, "run": run}
+    made: dict[str, Any] = {
+        "title": str(run.folder.path),
+        "recipe": run.recipe,
+        "dataset": dataset,
+        "run": run,
+    }
     return Subject(model=run.model(), loss=loss.eval(), **made)
 
 

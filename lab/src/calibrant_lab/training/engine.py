@@ -67,7 +67,8 @@ class Engine:
         self._recorded = "train"  # the training samples that dynamics are recorded of
         if 0 < self.recipe.record.samples < len(job.dataset.train):
             self._recorded = "recorded"
-            self.samples.add_some("recorded", "train", self.recipe.record.samples)
+            rows = torch.linspace(0, len(job.dataset.train) - 1, self.recipe.record.samples).long()
+            self.samples.add("recorded", job.dataset.train.rows(rows, memory=0))
         torch.manual_seed(seeds.derived(self.recipe.seed, seeds.PROCESS, self.processes.rank))
 
     def restore(self) -> None:
@@ -199,7 +200,9 @@ class Engine:
         row |= {f"calibration_{name}": value for name, value in found.items()}
         row["last_layer_norm"] = self._last_layer_norm()
         if recipe.training.keep_by == "loss":
-            row["calibration_loss"] = self._loss_of(logits, labels)
+            with torch.no_grad():
+                given = (each.to(self.processes.device) for each in (logits, labels))
+                row["calibration_loss"] = _ratio(float(self.learner.loss(*given)), 1)
         if recipe.record.dynamics:
             row |= self._dynamics()
         if isinstance(self.learner.loss, FollowsConfidences):
@@ -223,12 +226,6 @@ class Engine:
         gammas = getattr(loss, "gammas", None)
         if isinstance(gammas, Tensor):
             row["gammas"] = gammas.tolist()
-
-    @torch.no_grad()
-    def _loss_of(self, logits: Float[Tensor, "N C"], labels: Tensor) -> float | None:
-        device = self.processes.device
-        value = float(self.learner.loss(logits.to(device), labels.to(device)))
-        return value if math.isfinite(value) else None
 
     def _last_layer_norm(self) -> float | None:
         layer = last_linear(self.learner.model)

@@ -77,9 +77,6 @@ class BalancedLabels(nn.Module):
         return (weights * self.loss(logits, labels)).mean()
 
 
-DYING_GRADIENTS = 7.0
-
-
 @runtime_checkable
 class FollowsEpochs(Protocol):
     """A loss that changes with the epoch."""
@@ -135,7 +132,7 @@ def warn_of_dying_gradients(loss: str) -> None:
     given = [settings.get("gamma"), settings.get("initial_gamma")]
     given += several if isinstance(several, tuple | list) else []
     gammas = [gamma for gamma in given if isinstance(gamma, int | float)]
-    if "focal" in name and max(gammas, default=0) >= DYING_GRADIENTS:
+    if "focal" in name and max(gammas, default=0) >= 7:
         warnings.warn(
             f"{loss}: with gamma of 7 or more gradients die around a probability of one half "
             "(their factor is .046 at gamma 7, .008 at 10).",

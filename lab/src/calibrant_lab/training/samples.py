@@ -51,17 +51,10 @@ def ten_crops(images: Float[Tensor, "N C H W"], side: int) -> Iterator[Float[Ten
         >>> [int(view[0, 0, 0, 0]) for view in ten_crops(image, 1)]
         [0, 2, 6, 8, 4, 0, 2, 6, 8, 4]
     """
-    for mirrored in (False, True):
-        for vertical, horizontal in (
-            (slice(None, side), slice(None, side)),
-            (slice(None, side), slice(-side, None)),
-            (slice(-side, None), slice(None, side)),
-            (slice(-side, None), slice(-side, None)),
-        ):
-            view = images[:, :, vertical, horizontal]
-            yield view.flip(3) if mirrored else view
-        view = middle(images, side)
-        yield view.flip(3) if mirrored else view
+    ends = (slice(None, side), slice(-side, None))
+    views = [*(images[:, :, rows, columns] for rows in ends for columns in ends), middle(images, side)]
+    yield from views
+    yield from (view.flip(3) for view in views)
 
 
 def averaged(views: Sequence[Float[Tensor, "N C"]], *, multilabel: bool) -> Float[Tensor, "N C"]:
@@ -75,10 +68,14 @@ def averaged(views: Sequence[Float[Tensor, "N C"]], *, multilabel: bool) -> Floa
         tensor([[0.5000, 0.5000]])
     """
     stacked = torch.stack([each.double() for each in views])
+
+    def log_mean(logarithms: Float[Tensor, "V N C"]) -> Float[Tensor, "N C"]:
+        return logarithms.logsumexp(dim=0) - math.log(len(views))
+
     if multilabel:
-        made = _log_mean(logsigmoid(stacked)) - _log_mean(logsigmoid(-stacked))
+        made = log_mean(logsigmoid(stacked)) - log_mean(logsigmoid(-stacked))
     else:
-        made = _log_mean(stacked.log_softmax(dim=2))
+        made = log_mean(stacked.log_softmax(dim=2))
     return made.to(views[0].dtype)
 
 
@@ -95,10 +92,6 @@ class AsJudged(nn.Module):
             return self.network(middle(images, self._side))
         views = [self.network(view) for view in ten_crops(images, self._side)]
         return averaged(views, multilabel=self._multilabel)
-
-
-def _log_mean(logarithms: Float[Tensor, "V N C"]) -> Float[Tensor, "N C"]:
-    return logarithms.logsumexp(dim=0) - math.log(len(logarithms))
 
 
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -163,12 +156,6 @@ class Samples:
     def add(self, name: str, part: Part) -> None:
         self._parts[name] = part if isinstance(part.inputs, LazyImages) else part.to(self._place)
         self._plans.pop(name, None)
-
-    def add_some(self, name: str, of: str, count: int) -> None:
-        """Add ``count`` evenly spaced samples of a split, under another name."""
-        part = self._parts[of]
-        rows = torch.linspace(0, len(part) - 1, count).long()
-        self.add(name, part.rows(rows, memory=0))
 
     def plan(self, name: str, batches: Sequence[Int[Tensor, " n"]]) -> None:
         """Announce the next batches, so that images are decoded in advance."""

@@ -66,7 +66,7 @@ def _class_names(files: Files, meta: str, width: int) -> tuple[str, ...]:
 
 
 def _batch(files: Files, file: str, width: int) -> tuple[Array, Array]:
-    """Return rows of 3072 bytes and their labels: from a pickle, or the last of ``width`` bytes before each."""
+    """Return rows of 3072 bytes and labels: from a pickle, or from the last of ``width`` bytes before."""
     content, source = files.content(file, what="a batch of images"), f"{files.path}: {file}"
     if width:
         if not content or len(content) % (width + _PIXELS):
