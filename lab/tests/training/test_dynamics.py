@@ -10,13 +10,13 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import nn
 
 import calibrant
-from calibrant._math.errors import InputError
 from calibrant_lab.data.table import to_unit
 from calibrant_lab.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant_lab.reports.run_panel import chosen, panel
 from calibrant_lab.training import load_run, train
 from calibrant_lab.training.data import preparation, read_data
 from calibrant_lab.training.run_report import comparison_sections
+from refusals import refused
 
 
 @pytest.fixture(scope="module")
@@ -244,8 +244,7 @@ def test_foreign_samples_of_another_shape_are_refused(recipe, tmp_path, rng) -> 
     path = tmp_path / "wide.npz"
     np.savez(path, x_train=rng.integers(0, 255, (20, 9, 9), dtype=np.uint8), y_train=np.arange(20) % 2)
     mine = recipe.with_settings([f"evaluation.out_of_distribution={path}"])
-    with pytest.raises(InputError, match=r"must name samples of shape \(1, 8, 8\)"):
-        train(mine, tmp_path / "run")
+    refused(r"must name samples of shape \(1, 8, 8\)", train, mine, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

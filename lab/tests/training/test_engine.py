@@ -7,12 +7,12 @@ import torch
 from lightning_fabric import Fabric
 from torch import nn
 
-from calibrant._math.errors import InputError
 from calibrant.losses import CrossEntropyLoss, MMCELoss
 from calibrant_lab.data import Crop
 from calibrant_lab.training import Recipe, train
 from calibrant_lab.training.learner import Learner
 from calibrant_lab.training.samples import batch_facts, batches_in, check_batches, least_batch
+from refusals import refused
 
 pytestmark = pytest.mark.usefixtures("short_reports")
 
@@ -72,6 +72,7 @@ def test_lengths_of_gradients_are_recorded_where_they_are_clipped(recipe, tmp_pa
 
     def noting(self: Fabric, module: Any, optimizer: Any, **settings: Any) -> Any:
         length = clip(self, module, optimizer, **settings)
+        assert settings["max_norm"] == 0.5
         lengths.append(float(length))
         return length
 
@@ -141,6 +142,11 @@ def test_what_is_left_out_or_shared_is_said() -> None:
 
 def test_batches_that_processes_cannot_share_are_refused() -> None:
     settings = {"training": {"batch_size": 2}, "hardware": {"devices": 2}}
-    with pytest.raises(InputError, match=r"must be at least 4, .* needs 2 of every batch; got 2 and 60"):
-        check_batches(Recipe.read(settings), 60, NORMALISED)
+    refused(
+        r"must be at least 4, .* needs 2 of every batch; got 2 and 60",
+        check_batches,
+        Recipe.read(settings),
+        60,
+        NORMALISED,
+    )
     check_batches(Recipe.read(settings), 60, PLAIN)

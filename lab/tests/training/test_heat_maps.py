@@ -10,7 +10,6 @@ import torch
 from PIL import Image
 from torch import nn
 
-from calibrant._math.errors import InputError
 from calibrant_lab import models
 from calibrant_lab.training import Recipe, load_run, train
 from calibrant_lab.training.heat_maps import (
@@ -23,6 +22,7 @@ from calibrant_lab.training.heat_maps import (
     write_heat_maps,
 )
 from command_line import call
+from refusals import refused
 
 
 @pytest.fixture
@@ -58,8 +58,7 @@ def test_the_last_maps_before_they_are_pooled_are_chosen(tiny) -> None:
     padded = nn.Conv2d(1, 2, 3)
     padded.padding_layer = nn.Identity()  # as networks made for TensorFlow's padding have it
     assert last_maps(nn.Sequential(padded, nn.Flatten()), torch.zeros(1, 1, 4, 4)) == "0"
-    with pytest.raises(InputError, match="networks with convolutions"):
-        last_maps(nn.Flatten(), torch.zeros(1, 1, 4, 4))
+    refused("networks with convolutions", last_maps, nn.Flatten(), torch.zeros(1, 1, 4, 4))
 
 
 @pytest.fixture
@@ -105,8 +104,7 @@ def test_heat_maps_of_a_run_are_files(tmp_path, xrays) -> None:
         ({"label": "nodule"}, "there is no class 'nodule'"),
         ({"layer": "nowhere"}, "has no layer 'nowhere'"),
     ):
-        with pytest.raises(InputError, match=message):
-            heat_maps(load_run(tmp_path / "run"), samples=2, **settings)
+        refused(message, heat_maps, load_run(tmp_path / "run"), samples=2, **settings)
 
 
 def test_heat_maps_that_were_stopped_leave_their_mark(tmp_path) -> None:

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from calibrant import metrics
-from calibrant._math.errors import InputError
 from calibrant_lab.data.table import Part, RawData
 from calibrant_lab.training import Recipe, train
 from calibrant_lab.training.run_report import _Column, label_rows, label_section, label_table
+from refusals import refused
 
 pytestmark = pytest.mark.usefixtures("short_reports")
 
@@ -112,5 +112,4 @@ def test_a_label_with_one_answer_has_no_auroc(told) -> None:
     assert rows[1].auroc.reason is not None
     assert rows[1].gap.value == pytest.approx(probs[:, 1].mean())
     assert rows[0].auroc.low < rows[0].auroc.value < rows[0].auroc.high
-    with pytest.raises(InputError, match="at least two groups"):
-        label_rows(probs, outcomes, ["a"] * 120, "abc")
+    refused("at least two groups", label_rows, probs, outcomes, ["a"] * 120, "abc")

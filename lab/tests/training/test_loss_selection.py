@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from calibrant._math.errors import InputError
 from calibrant_lab.training import alternatives, select
+from refusals import refused
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,7 @@ def test_alternatives_are_spelled_out(text, expected) -> None:
 
 @pytest.mark.parametrize("text", ["focal(gamma=1)", "a|a", "", "f(a=1"])
 def test_a_choice_needs_two(text) -> None:
-    with pytest.raises(InputError, match="--select must"):
-        alternatives(text)
+    refused("--select must", alternatives, text)
 
 
 @pytest.fixture(scope="module")

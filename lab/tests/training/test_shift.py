@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant._math.errors import InputError
 from calibrant.predictions import load_predictions
 from calibrant_lab.training import Recipe, train
 from calibrant_lab.training.data import read_data
 from calibrant_lab.training.shift import shift_section, shifted, shifts
+from refusals import refused
 
 
 def test_a_run_is_judged_under_shift(recipe, tmp_path, monkeypatch, short_reports) -> None:
@@ -50,10 +50,8 @@ def test_shifts_are_those_that_the_recipe_names() -> None:
     assert shifts(one) == [("fog", 3)]
     assert len(shifts(Recipe.read({"shift": {"corruption": "all"}}))) == 75
     assert shifts(Recipe()) == []
-    with pytest.raises(InputError, match="got 'frog'; did you mean 'fog'"):
-        shifts(Recipe.read({"shift": {"corruption": ["frog"]}}))
-    with pytest.raises(InputError, match=r"shift\.severities"):
-        Recipe.read({"shift": {"severities": [6]}})
+    refused("got 'frog'; did you mean 'fog'", shifts, Recipe.read({"shift": {"corruption": ["frog"]}}))
+    refused(r"shift\.severities", Recipe.read, {"shift": {"severities": [6]}})
 
 
 def test_published_corruptions_are_read(tmp_path, monkeypatch, rng) -> None:
@@ -71,15 +69,19 @@ def test_published_corruptions_are_read(tmp_path, monkeypatch, rng) -> None:
     part = shifted(wanted, read_data(wanted.data), shifts(wanted)[0])
     np.testing.assert_array_equal(part.inputs[:].numpy(), images[4:8].transpose(0, 3, 1, 2))
     digits = Recipe.read(asked)
-    with pytest.raises(InputError, match=r"must name images of shape \(1, 8, 8\) and 10 classes"):
-        shifted(digits, read_data(digits.data), shifts(digits)[0])
+    refused(
+        r"must name images of shape \(1, 8, 8\) and 10 classes",
+        shifted,
+        digits,
+        read_data(digits.data),
+        shifts(digits)[0],
+    )
 
 
 def test_one_foreign_set_is_named_once() -> None:
     old = Recipe.read({"evaluation": {"out_of_distribution": "mnist"}})
     assert old.foreign_name == Recipe.read({"foreign": {"name": "mnist"}}).foreign_name == "mnist"
-    with pytest.raises(InputError, match="must agree; got 'svhn' and 'mnist'"):
-        old.with_settings(["foreign.name=svhn"])
+    refused("must agree; got 'svhn' and 'mnist'", old.with_settings, ["foreign.name=svhn"])
     assert not old.differences(Recipe.read({"shift": {"corruption": "fog"}}))
 
 

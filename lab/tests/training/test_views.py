@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from calibrant._math.errors import InputError
 from calibrant_lab.data import build_augmentation
 from calibrant_lab.training import Recipe, train
 from calibrant_lab.training.samples import averaged, middle, ten_crops
+from refusals import refused
 
 pytestmark = pytest.mark.usefixtures("short_reports")
 
@@ -109,11 +109,14 @@ def test_random_squares_are_shares_of_the_image(rng) -> None:
 
 
 def test_squares_need_images_that_are_large_enough(tmp_path) -> None:
-    with pytest.raises(InputError, match=r"ten-crop needs `data\.crop`"):
-        Recipe.read({"evaluation": {"views": "ten-crop"}})
-    with pytest.raises(InputError, match=r"resized-crop needs data\.crop"):
-        build_augmentation(["resized-crop"], (1, 8, 8))
-    with pytest.raises(InputError, match="`area` must be two shares"):
-        build_augmentation(["resized-crop(area=(0.5, 0.1))"], (1, 8, 8), side=4)
-    with pytest.raises(InputError, match=r"at most the sides of the images; got 9 .* \(1, 8, 8\)"):
-        train(Recipe.read({"data": {"crop": 9}}), tmp_path / "run")
+    refused(r"ten-crop needs `data\.crop`", Recipe.read, {"evaluation": {"views": "ten-crop"}})
+    refused(r"resized-crop needs data\.crop", build_augmentation, ["resized-crop"], (1, 8, 8))
+    refused(
+        "`area` must be two shares", build_augmentation, ["resized-crop(area=(0.5, 0.1))"], (1, 8, 8), side=4
+    )
+    refused(
+        r"at most the sides of the images; got 9 .* \(1, 8, 8\)",
+        train,
+        Recipe.read({"data": {"crop": 9}}),
+        tmp_path / "run",
+    )
