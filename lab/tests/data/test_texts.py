@@ -19,10 +19,9 @@ from calibrant_lab.data.text.sets import (
     parse_tree,
     read_trees,
     read_vectors,
-    vectors_path,
     words_of,
 )
-from calibrant_lab.training.data import read_data
+from calibrant_lab.training.data import named_file, read_data
 from calibrant_lab.training.recipe import DataSection
 from refusals import not_loaded, refused
 
@@ -153,9 +152,9 @@ def test_vectors_of_unknown_words_are_nan_and_lower_case_stands_in(tmp_path) -> 
 def test_vectors_are_found_by_path_or_in_the_folder_of_data(tmp_path, monkeypatch) -> None:
     (tmp_path / "v.txt").write_text("good 1 2\n")
     monkeypatch.setenv("CALIBRANT_DATA", str(tmp_path))
-    assert vectors_path("v.txt") == tmp_path / "v.txt"
-    assert vectors_path(str(tmp_path / "v.txt")) == tmp_path / "v.txt"
-    refused(r"there is no w\.txt", vectors_path, "w.txt")
+    for name in ("v.txt", str(tmp_path / "v.txt")):
+        assert named_file("data.vectors", name, "word vectors") == tmp_path / "v.txt"
+    refused(r"there is no w\.txt", named_file, "data.vectors", "w.txt", "word vectors")
 
 
 def test_a_folder_of_lines_is_a_set_of_texts(tmp_path) -> None:

@@ -13,7 +13,7 @@ import calibrant
 from calibrant_lab.data.table import to_unit
 from calibrant_lab.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant_lab.reports.run_panel import chosen, panel
-from calibrant_lab.training import load_run, train
+from calibrant_lab.training import Run, load_run, train
 from calibrant_lab.training.data import preparation, read_data
 from calibrant_lab.training.run_report import comparison_sections
 from refusals import refused
@@ -33,17 +33,23 @@ def watched(recorded, tmp_path_factory):
     return train(recorded, tmp_path_factory.mktemp("watched") / "run")
 
 
-def test_recorded_numbers_are_those_of_the_saved_network(recorded, watched) -> None:
+def judged(run: Run, split: str, rows: torch.Tensor | slice = slice(None)) -> tuple[torch.Tensor, ...]:
+    """Logits of some samples by the saved network, and their labels."""
+    data = read_data(run.recipe.data)
+    part = data.parts[split]
+    with torch.no_grad():
+        logits = run.model()(preparation(run.recipe.data, data)(to_unit(part.inputs[rows])))
+    return logits.double(), part.labels[rows]
+
+
+def test_recorded_numbers_are_those_of_the_saved_network(watched) -> None:
     run = watched
     assert ["dynamics" in row for row in run.rows] == [True, True, False, True]
     found = run.rows[-1]["dynamics"]
-    data, model = read_data(recorded.data), run.model()
     for name in ("train", "test"):
-        part = data.parts[name]
-        with torch.no_grad():
-            logits = model(preparation(recorded.data, data)(to_unit(part.inputs))).double()
-        probs, right = logits.softmax(1), logits.argmax(1) == part.labels
-        nll = nn.functional.cross_entropy(logits, part.labels, reduction="none")
+        logits, labels = judged(run, name)
+        probs, right = logits.softmax(1), logits.argmax(1) == labels
+        nll = nn.functional.cross_entropy(logits, labels, reduction="none")
         expected = {
             "error": 1 - right.double().mean(),
             "nll": nll.mean(),
@@ -53,21 +59,20 @@ def test_recorded_numbers_are_those_of_the_saved_network(recorded, watched) -> N
             "entropy_incorrect": torch.distributions.Categorical(probs[~right]).entropy().mean(),
             "p_true_correct": probs.max(1).values[right].mean(),
             "p_true_incorrect": (-nll[~right]).exp().mean(),
-            "ece": calibrant.metrics.expected_calibration_error(probs, part.labels),
+            "ece": calibrant.metrics.expected_calibration_error(probs, labels),
         }
         for key, value in expected.items():
             assert found[name][key] == pytest.approx(float(value), rel=1e-5), key  # logits are float32
-    assert found["last_layer_norm"] == pytest.approx(float(model.layers[-1].weight.detach().norm()), rel=1e-5)
+    norm = float(run.model().layers[-1].weight.detach().norm())
+    assert found["last_layer_norm"] == pytest.approx(norm, rel=1e-5)
 
 
 def test_fewer_training_samples_can_stand_for_all(recorded, watched, tmp_path) -> None:
     """Evenly spaced ones; the training itself, and what is recorded of the test split, stay the same."""
     run = train(recorded.with_settings(["record.samples=20"]), tmp_path / "run", report=False)
-    data, found = read_data(recorded.data), run.rows[-1]["dynamics"]
-    rows = torch.linspace(0, len(data.train) - 1, 20).long()
-    with torch.no_grad():
-        logits = run.model()(preparation(recorded.data, data)(to_unit(data.train.inputs[rows]))).double()
-    wrong = (logits.argmax(1) != data.train.labels[rows]).double().mean()
+    found = run.rows[-1]["dynamics"]
+    logits, labels = judged(run, "train", torch.linspace(0, 199, 20).long())
+    wrong = (logits.argmax(1) != labels).double().mean()
     assert found["train"]["error"] == pytest.approx(float(wrong))
     assert found["test"] == watched.rows[-1]["dynamics"]["test"]
     snapshot = run.snapshots[4]
@@ -250,13 +255,11 @@ def test_foreign_samples_of_another_shape_are_refused(recipe, tmp_path, rng) -> 
 
 @pytest.mark.usefixtures("short_reports")
 def test_compared_runs_show_what_differs_and_the_same_images(recipe, tmp_path) -> None:
-    for name, settings in {
-        "a": [],
-        "b": ["loss=focal(gamma=3)"],
-        "c": ["data.seed=3", "data.augment=[]"],
-    }.items():
-        train(recipe.with_settings([*settings, "training.epochs=1"]), tmp_path / name)
-    runs = {name: load_run(tmp_path / name) for name in ("a", "b", "c")}
+    changes = {"a": [], "b": ["loss=focal(gamma=3)"], "c": ["data.seed=3", "data.augment=[]"]}
+    runs = {
+        name: train(recipe.with_settings([*settings, "training.epochs=1"]), tmp_path / name)
+        for name, settings in changes.items()
+    }
     differences, images = comparison_sections({name: runs[name] for name in ("a", "b")})
     assert differences.table.columns == ("Run", "loss")
     assert differences.table.rows == (("a", "cross-entropy"), ("b", "focal(gamma=3)"))

@@ -62,20 +62,13 @@ def test_the_last_maps_before_they_are_pooled_are_chosen(tiny) -> None:
 
 
 @pytest.fixture
-def xrays(tmp_path, rng) -> Recipe:
+def xrays(quick, tmp_path, rng) -> Recipe:
     """Small images of two classes on file, of which the network sees squares; one epoch."""
     images = rng.integers(0, 256, (40, 8, 8), dtype=np.uint8)
     names = np.array(["no finding", "mass"])
     np.savez(tmp_path / "a.npz", x_train=images, y_train=np.arange(40) % 2, class_names=names)
-    return Recipe.read(
-        {
-            "model": "cnn(width=2, hidden=4)",
-            "data": {"name": str(tmp_path / "a.npz"), "calibration": 10, "crop": 6, "normalise": "none"},
-            "training": {"epochs": 1, "batch_size": 16},
-            "hardware": {"accelerator": "cpu", "threads": 1},
-            "evaluation": {"bootstrap": 10, "calibrators": ["temperature"]},
-        }
-    )
+    small = ["model=cnn(width=2, hidden=4)", f"data.name={tmp_path / 'a.npz'}", "data.calibration=10"]
+    return quick.with_settings([*small, "data.crop=6", "data.normalise=none"])
 
 
 def test_heat_maps_of_a_run_are_files(tmp_path, xrays) -> None:

@@ -19,24 +19,17 @@ pytestmark = pytest.mark.usefixtures("short_reports")
 
 
 @pytest.fixture
-def recipe(tmp_path, rng) -> Recipe:
+def recipe(quick, tmp_path, rng) -> Recipe:
     """Features of which the sign of the first three decides three labels; a fourth label is chance."""
     features = rng.normal(size=(300, 5)).astype(np.float32)
     labels = (features[:, :4] > [0.0, 0.5, 1.0, 9.0]).astype(np.uint8)
     labels[:, 3] = rng.random(300) < 0.3
     path = tmp_path / "several.npz"
     np.savez(path, x_train=features, y_train=labels, class_names=["a", "b", "c", "d"])
-    return Recipe.read(
-        {
-            "model": "mlp(widths=(8,))",
-            "loss": "multilabel-focal(gamma=0)",
-            "data": {"name": str(path), "calibration": 80, "test": 80},
-            "optimiser": {"name": "adam", "learning_rate": 0.05},
-            "training": {"epochs": 3, "batch_size": 32},
-            "hardware": {"accelerator": "cpu", "threads": 1},
-            "evaluation": {"calibrators": ["platt"], "bootstrap": 10},
-        }
-    )
+    data = [f"data.name={path}", "data.calibration=80", "data.test=80", "evaluation.calibrators=['platt']"]
+    learn = ["optimiser.name=adam", "optimiser.learning_rate=0.05", "training.epochs=3"]
+    small = ["model=mlp(widths=(8,))", "loss=multilabel-focal(gamma=0)", "training.batch_size=32"]
+    return quick.with_settings([*small, *data, *learn])
 
 
 def test_a_run_with_several_labels_leaves_everything_behind(recipe, tmp_path) -> None:

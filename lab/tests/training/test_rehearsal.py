@@ -60,7 +60,7 @@ class Learned(Plain):
 
 
 @pytest.fixture
-def recipe(tmp_path, monkeypatch, rng) -> Recipe:
+def recipe(quick, tmp_path, monkeypatch, rng) -> Recipe:
     """Twelve images of 4 × 4 pixels in two classes, and a module of networks beside them."""
     images, labels = rng.integers(0, 256, (12, 4, 4), dtype=np.uint8), np.arange(12) % 2
     np.savez(tmp_path / "images.npz", x_train=images, y_train=labels)
@@ -68,8 +68,7 @@ def recipe(tmp_path, monkeypatch, rng) -> Recipe:
     (tmp_path / "no_python.py").write_text("def f(:\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    few = {"name": "images.npz", "test": 4, "calibration": 4}
-    return Recipe.read({"data": few, "training": {"epochs": 1}, "hardware": {"accelerator": "cpu"}})
+    return quick.with_settings(["data.name=images.npz", "data.test=4", "data.calibration=4"])
 
 
 @pytest.mark.parametrize(

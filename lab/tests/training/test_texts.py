@@ -12,7 +12,6 @@ from torch.nn import functional
 
 from calibrant.losses import focal_loss
 from calibrant.metrics import expected_calibration_error
-from calibrant_lab.data.fetch import published
 from calibrant_lab.models.tree_lstm import TreeLSTM
 from calibrant_lab.training import Recipe, at_budget, load_recipe, train
 from calibrant_lab.training.data import read_data
@@ -23,18 +22,8 @@ from calibrant_lab.training.run_report import run_sections
 from calibrant_lab.training.schedule import JointOptimiser, build_optimiser
 from refusals import refused
 
-TEXTS = {
-    name
-    for name, about in published().items()
-    if any(file.startswith(("./train.jsonl", "FinSen")) for file in about["files"])
-}
-
 RECIPES = Path(__file__).parents[2] / "recipes"
-OF_TEXTS = [
-    path.stem
-    for path in sorted(RECIPES.glob("*.toml"))
-    if load_recipe(path).data.name.partition("(")[0] in TEXTS
-]
+OF_TEXTS = [path.stem for path in sorted(RECIPES.glob("*.toml")) if load_recipe(path).data.vectors]
 TREES = ("(4 (3 good) (2 .))", "(0 (1 bad) (2 .))", "(3 (2 (2 so) (3 good)) (2 .))", "(1 (2 not) (3 good))")
 QUICK = [
     "training.epochs=1",

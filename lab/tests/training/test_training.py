@@ -19,7 +19,6 @@ from calibrant_lab.sweep.tasks.task import Fingerprints
 from calibrant_lab.sweep.tasks.training import Training
 from calibrant_lab.training import Listener, Recipe, load_recipe, load_run, seeds, train
 from calibrant_lab.training.data import read_data
-from calibrant_lab.training.learner import Learner
 from calibrant_lab.training.loss import build_loss, warn_of_dying_gradients
 from calibrant_lab.training.recipe import ScheduleSection
 from calibrant_lab.training.run import RunFolder
@@ -81,37 +80,6 @@ def test_a_run_leaves_everything_behind(recipe, tmp_path) -> None:
     )
 
 
-def test_one_step_of_plain_gradient_descent_by_hand(recipe, tmp_path, monkeypatch) -> None:
-    """One batch, no momentum: the weights move by rate × gradient, of the mean, or of N times the mean."""
-    moved = {}
-    for reduction in ("mean", "sum"):
-        plain = ["optimiser.momentum=0", "optimiser.clip_norm=0", "optimiser.learning_rate=0.001"]
-        plain += ["schedule.name=constant", "schedule.milestones=[]", "training.epochs=1"]
-        small = ["model=mlp(widths=())", "data.augment=[]", "data.train=40"]
-        mine = recipe.with_settings([*plain, *small, f"reduction={reduction}"])
-        before = {}
-        learn = Learner.learn
-
-        def remembering(self, rows, *, epoch, batch, learn=learn, before=before):
-            inputs, labels = self._samples.take("train", rows)
-            layer = self.model.layers[1]
-            logits = layer(self._samples.prepare(inputs).flatten(1))
-            loss = nn.functional.cross_entropy(logits, labels)
-            (before["grad"],) = torch.autograd.grad(loss, layer.weight)
-            before["weight"] = layer.weight.detach().clone()
-            return learn(self, rows, epoch=epoch, batch=batch)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Learner, "learn", remembering)
-            run = train(mine, tmp_path / reduction, report=False)
-        factor = 40 if reduction == "sum" else 1
-        after = run.model().layers[1].weight.detach()
-        moved[reduction] = after - before["weight"]
-        # float32 weights of size 0.1 carry 1e-8; the step is compared with that in mind
-        torch.testing.assert_close(moved[reduction], -0.001 * factor * before["grad"], rtol=1e-3, atol=2e-8)
-    assert moved["sum"].norm() > 30 * moved["mean"].norm()
-
-
 def test_losses_that_follow_are_told(recipe, tmp_path, monkeypatch) -> None:
     loss = Following()
     monkeypatch.setattr("calibrant_lab.training.launch.build_loss", lambda _recipe, _data: loss)
@@ -146,21 +114,16 @@ def test_patience_stops_and_keep_best_judges_the_best_epoch(recipe, tmp_path) ->
     assert judged != pytest.approx(run.rows[-1]["calibration_nll"], rel=1e-6)
 
 
-def test_balanced_class_weights_reach_the_loss(recipe, tmp_path) -> None:
-    """Weights are inverse to the frequency, and so the rare classes are given more probability."""
+def test_balanced_class_weights_reach_the_loss(recipe) -> None:
+    """Weights are inverse to the frequency."""
     imbalanced = recipe.with_settings(["data.imbalance=10", "data.train=0"])
     mine = imbalanced.with_settings(["training.class_weights=balanced"])
     dataset = read_data(mine.data)
     counts = torch.bincount(dataset.train.labels, minlength=10)
-    weight = build_loss(mine, dataset).weight
     assert counts[0] > 5 * counts[9]
+    weight = build_loss(mine, dataset).weight
     torch.testing.assert_close(weight * counts, torch.full((10,), len(dataset.train) / 10))
     assert build_loss(imbalanced, dataset).weight is None
-    weighted, plain = (
-        train(each, tmp_path / name, report=False) for name, each in (("a", mine), ("b", imbalanced))
-    )
-    rare = [run.predictions.calibration.probs[:, 7:].sum(1).mean() for run in (weighted, plain)]
-    assert rare[0] > 1.2 * rare[1]
 
 
 @pytest.mark.parametrize("name", [name for name in losses.available() if "multilabel" not in name])
@@ -214,27 +177,6 @@ def test_large_exponents_are_warned_of(recipe, tmp_path) -> None:
         train(
             recipe.with_settings(["loss=focal(gamma=7)", "training.epochs=1"]), tmp_path / "run", report=False
         )
-
-
-@pytest.mark.real_data
-@pytest.mark.parametrize(
-    ("name", "settings", "guessing"),
-    [
-        ("fashion_mnist", [], 0.1),
-        ("mnist", ["evaluation.out_of_distribution=notmnist_ood"], 0.1),
-        ("cifar10_jpeg", ["data.augment=['crop(padding=4)', 'flip']"], 0.1),
-        ("pneumoniamnist", ["data.augment=[]"], 0.5),
-    ],
-)
-def test_slices_of_real_sets_train(
-    recipe, tmp_path, data_folder, monkeypatch, name, settings, guessing
-) -> None:
-    """300 samples of each named set, five epochs of a perceptron: better than guessing."""
-    monkeypatch.setenv("CALIBRANT_DATA", str(data_folder))
-    few = ["data.augment=[]", "data.train=300", "data.calibration=300", "training.epochs=5"]
-    run = train(recipe.with_settings([*QUICK, *few, *settings, f"data.name={name}"]), tmp_path / "run")
-    assert run.predictions.test.num_samples in {10000, 624}
-    assert run.rows[-1]["calibration_accuracy"] > guessing + 0.05
 
 
 def test_top_level_names_are_the_trainers() -> None:

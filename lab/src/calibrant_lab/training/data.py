@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import nn
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import file_or_data
 from calibrant_lab.data import Dataset, Geometry, Part, Preparation, RawData, load, shrink, split
-from calibrant_lab.data.text.sets import no_vectors, read_vectors, vectors_path
+from calibrant_lab.data.text.sets import no_vectors, read_vectors
 from calibrant_lab.training.listener import Listener
 from calibrant_lab.training.recipe import DataSection, Recipe
 from calibrant_lab.training.run import Run, RunFolder
@@ -60,8 +62,20 @@ def split_as(settings: DataSection, raw: RawData) -> Dataset:
         raise InputError(f"data.vectors is for texts; {settings.name} has none.")
     if not words:
         return dataset
-    found = read_vectors(vectors_path(settings.vectors), words) if settings.vectors else no_vectors(words)
-    return replace(dataset, vectors=found)
+    if not settings.vectors:
+        return replace(dataset, vectors=no_vectors(words))
+    path = named_file("data.vectors", settings.vectors, "word vectors")
+    return replace(dataset, vectors=read_vectors(path, words))
+
+
+def named_file(setting: str, name: str, what: str) -> Path:
+    path = file_or_data(name)
+    if path is None:
+        raise InputError(
+            f"{setting} must name a file of {what}, by its path or inside the folder CALIBRANT_DATA; there "
+            f"is no {name}."
+        )
+    return path
 
 
 def geometry_of(settings: DataSection) -> Geometry:

@@ -15,14 +15,13 @@ import torch
 from torch import nn
 
 from calibrant._math.errors import ConvergenceError, InputError, clause, users_frame
-from calibrant._math.files import file_or_data
 from calibrant.calibrators import build as build_calibrator
 from calibrant_lab.data import Dataset, build_augmentation
 from calibrant_lab.models import build as build_model
 from calibrant_lab.models import load_weights
 from calibrant_lab.training import seeds
 from calibrant_lab.training.curvature import write_requested
-from calibrant_lab.training.data import Job, TrainingData, preparation, read_training_data
+from calibrant_lab.training.data import Job, TrainingData, named_file, preparation, read_training_data
 from calibrant_lab.training.engine import Engine
 from calibrant_lab.training.listener import Listener
 from calibrant_lab.training.loss import (
@@ -49,13 +48,7 @@ def begin_with(model: nn.Module, settings: InitialSection) -> None:
     """Load initial weights into the network if the recipe names a file."""
     if not settings.weights:
         return
-    path = file_or_data(settings.weights)
-    if path is None:
-        raise InputError(
-            "initial.weights must name a file of weights, by its path or inside the folder CALIBRANT_DATA; "
-            f"there is no {settings.weights}."
-        )
-    load_weights(model, path, skip=settings.skip)
+    load_weights(model, named_file("initial.weights", settings.weights, "weights"), skip=settings.skip)
 
 
 class TrainingInterrupted(KeyboardInterrupt):

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
-from calibrant._math.files import DAMAGE, file_or_data, reason
+from calibrant._math.files import DAMAGE, reason
 from calibrant._math.shapes import Float, Int
 from calibrant_lab.data.files import SPLITS, numbered_classes, table_rows
 from calibrant_lab.data.table import Part, RawData
@@ -129,9 +129,7 @@ def words_of(text: str) -> list[str]:
 
 def by_frequency(texts: Iterable[Sequence[str]], size: int) -> tuple[str, ...]:
     """Return the ``size - 1`` most frequent words, in order of first occurrence among ties; 0 is padding."""
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(text)
+    counts = Counter(word for text in texts for word in text)
     return tuple(word for word, _ in counts.most_common(size - 1))
 
 
@@ -288,16 +286,6 @@ def no_vectors(vocabulary: Sequence[str], size: int = 100) -> Float[Tensor, "V D
     found = torch.full((len(vocabulary) + 1, size), torch.nan)
     found[0] = 0.0
     return found
-
-
-def vectors_path(name: str) -> Path:
-    path = file_or_data(name)
-    if path is None:
-        raise InputError(
-            "data.vectors must name a file of word vectors, by its path or inside the folder CALIBRANT_DATA; "
-            f"there is no {name}."
-        )
-    return path
 
 
 def _from_archive(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:
