@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from scipy.io import savemat
 
 from calibrant_lab import data
 from calibrant_lab.data.text.sets import read_vectors
@@ -110,20 +109,6 @@ def test_chest_x_rays(tmp_path, change, words) -> None:
     (tmp_path / "chest_xray_covid").mkdir()
     np.savez(tmp_path / "chest_xray_covid" / "chest_xray_224.npz", **(good | change))
     not_loaded(words, "chest_xray_covid", tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("labels", "words"),
-    [
-        (np.array([[1.5], [2]]), "y must hold one whole number per sample"),
-        (np.array([[np.nan], [2]]), "y must hold one whole number per sample"),
-        (np.array(["a", "b"]), "y must hold one whole number per sample"),
-    ],
-)
-def test_svhn_labels(tmp_path, labels, words) -> None:
-    for split in ("train", "test"):
-        savemat(tmp_path / f"{split}_32x32.mat", {"X": np.zeros((32, 32, 3, 2), np.uint8), "y": labels})
-    not_loaded(words, tmp_path)
 
 
 def test_a_changed_byte_of_an_archive_is_found(tmp_path, rng) -> None:

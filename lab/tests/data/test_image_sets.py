@@ -215,8 +215,14 @@ def test_svhn(tmp_path, rng) -> None:
     not_loaded(r"test_32x32.mat is damaged or cut off", "svhn", tmp_path)
     (place / "test_32x32.mat").unlink()
     not_loaded(r"has no test_32x32.mat, so a split of SVHN is missing", "svhn", tmp_path)
-    savemat(place / "test_32x32.mat", {"X": shown["test"], "y": np.array([[1], [2], [11]])})
-    not_loaded("must be in 1 … 10", "svhn", tmp_path)
+    for labels, words in (
+        ([[1], [2], [11]], "must be in 1 … 10"),
+        ([[1.5], [2], [3]], "y must hold one whole number per sample"),
+        ([[np.nan], [2], [3]], "y must hold one whole number per sample"),
+        (["a", "b", "c"], "y must hold one whole number per sample"),
+    ):
+        savemat(place / "test_32x32.mat", {"X": shown["test"], "y": np.array(labels)})
+        not_loaded(words, "svhn", tmp_path)
 
 
 def jpeg(value: int) -> bytes:

@@ -11,16 +11,6 @@ import torch
 from calibrant_lab import data
 from calibrant_lab.data.fetch import published
 from calibrant_lab.data.text import sets
-from calibrant_lab.data.text.sets import (
-    LEVEL,
-    by_frequency,
-    no_vectors,
-    numbered,
-    parse_tree,
-    read_trees,
-    read_vectors,
-    words_of,
-)
 from calibrant_lab.training.data import named_file, read_data
 from calibrant_lab.training.recipe import DataSection
 from refusals import not_loaded, refused
@@ -51,15 +41,15 @@ def treebank(tmp_path) -> Path:
 def test_words_are_cut_as_the_keras_tokenizer_does() -> None:
     """Its filters become spaces, apostrophes and no-break spaces stay, and only spaces and filters cut."""
     text = "From_The [A] re-post:\tIT'S\n~50%\xa0off; 'quoted'\r\n"
-    assert words_of(text) == ["from", "the", "a", "re", "post", "it's", "50", "\xa0off", "'quoted'\r"]
+    assert sets.words_of(text) == ["from", "the", "a", "re", "post", "it's", "50", "\xa0off", "'quoted'\r"]
 
 
 def test_the_vocabulary_goes_by_frequency_then_by_first_use() -> None:
     texts = [["c", "b", "a"], ["a", "b", "d"]]
-    assert by_frequency(texts, 4) == ("b", "a", "c")
-    assert numbered(texts, ("b", "a", "c"), length=2).tolist() == [[1, 2], [2, 1]]
-    assert numbered([["d"], []], ("b",), length=2).tolist() == [[0, 0], [0, 0]]
-    refused("1 or more words", numbered, texts, (), length=0)
+    assert sets.by_frequency(texts, 4) == ("b", "a", "c")
+    assert sets.numbered(texts, ("b", "a", "c"), length=2).tolist() == [[1, 2], [2, 1]]
+    assert sets.numbered([["d"], []], ("b",), length=2).tolist() == [[0, 0], [0, 0]]
+    refused("1 or more words", sets.numbered, texts, (), length=0)
 
 
 def test_newsgroups_are_cut_by_the_authors_shuffle(tmp_path, monkeypatch) -> None:
@@ -135,8 +125,12 @@ def test_the_binary_task_drops_neutral_roots_and_the_fine_one_none(treebank) -> 
 )
 def test_broken_trees_are_refused(tree, words) -> None:
     """The sentence says what is wrong and what a tree looks like; a no-break space is part of a word."""
-    assert [node.word for node in parse_tree("(2 (2 3\xa01\\/2) (2 stars))")] == ["", "3\xa01\\/2", "stars"]
-    refused(f"{words}; it must look like", parse_tree, tree)
+    assert [node.word for node in sets.parse_tree("(2 (2 3\xa01\\/2) (2 stars))")] == [
+        "",
+        "3\xa01\\/2",
+        "stars",
+    ]
+    refused(f"{words}; it must look like", sets.parse_tree, tree)
 
 
 def test_vectors_of_unknown_words_are_nan_and_lower_case_stands_in(tmp_path) -> None:
@@ -144,9 +138,9 @@ def test_vectors_of_unknown_words_are_nan_and_lower_case_stands_in(tmp_path) -> 
     np.savez(tmp_path / "v.npz", words=words, vectors=vectors)
     (tmp_path / "v.txt").write_text("good 1 2\n. . 9 9\nBad 3 4\nother 5 6\n", encoding="utf-8")
     for name in ("v.npz", "v.txt"):
-        found = read_vectors(tmp_path / name, ["Good", "Bad", "bad", "none"])
+        found = sets.read_vectors(tmp_path / name, ["Good", "Bad", "bad", "none"])
         assert found.nan_to_num(-1).tolist() == [[0, 0], [1, 2], [3, 4], [-1, -1], [-1, -1]]
-    assert no_vectors(["a"], 2).nan_to_num(-1).tolist() == [[0, 0], [-1, -1]]
+    assert sets.no_vectors(["a"], 2).nan_to_num(-1).tolist() == [[0, 0], [-1, -1]]
 
 
 def test_vectors_are_found_by_path_or_in_the_folder_of_data(tmp_path, monkeypatch) -> None:
@@ -202,15 +196,15 @@ def test_sets_that_are_not_whole_say_what_is_missing(treebank, tmp_path, monkeyp
     not_loaded("set CALIBRANT_DATA", "trec_questions")
     (tmp_path / "newsgroups20" / "alt.atheism").mkdir(parents=True)
     not_loaded(r"has no folder comp\.graphics", "newsgroups20", tmp_path)
-    refused(r"must hold train\.jsonl", read_trees, tmp_path, name="mine")
+    refused(r"must hold train\.jsonl", sets.read_trees, tmp_path, name="mine")
     write_lines(tmp_path / "train.jsonl", [{"tree": "(2 (2 So) (2 so))"}])
-    refused("no tree with a sentiment at its root", read_trees, tmp_path, name="mine")
+    refused("no tree with a sentiment at its root", sets.read_trees, tmp_path, name="mine")
 
 
 def test_the_treebank_has_its_official_sizes(data_folder, tmp_path) -> None:
     """872 of the 1101 sentences for development have a sentiment, and 41 447 nodes have a label."""
     (tmp_path / "train.jsonl.gz").symlink_to(data_folder / "sst_trees" / "val.jsonl.gz")
-    binary, fine = read_trees(tmp_path, name="dev"), read_trees(tmp_path, name="dev", fine=True)
+    binary, fine = sets.read_trees(tmp_path, name="dev"), sets.read_trees(tmp_path, name="dev", fine=True)
     assert len(binary.train.labels) == 872
     assert len(fine.train.labels) == 1101
-    assert int((fine.train.inputs[:][:, :, LEVEL] >= 0).sum()) == 41_447
+    assert int((fine.train.inputs[:][:, :, sets.LEVEL] >= 0).sum()) == 41_447

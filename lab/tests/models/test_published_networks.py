@@ -42,12 +42,6 @@ def test_sizes_that_are_not_printed_are_those_of_the_layers(text, shapes) -> Non
     assert size(build(text)) == references.parameters(shapes)
 
 
-def test_lenet_has_the_layers_of_its_paper() -> None:
-    """C1, C3 (to all maps), C5, F6 and the output, each with biases; 28 × 28 gets a border."""
-    layers = (6 * (1 * 25 + 1), 16 * (6 * 25 + 1), 120 * (16 * 25 + 1), 84 * (120 + 1), 10 * (84 + 1))
-    assert size(build("lenet", (1, 28, 28))) == sum(layers)
-
-
 def thin(blocks: tuple[int, ...], **settings: Any) -> references.Shapes:
     return references.resnet_shapes(blocks, 5, **{"bottleneck": False, "stem": 4, "width": 4} | settings)
 

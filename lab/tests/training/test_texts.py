@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch.nn import functional
 
-from calibrant.losses import focal_loss
 from calibrant.metrics import expected_calibration_error
 from calibrant_lab.models.tree_lstm import TreeLSTM
 from calibrant_lab.training import Recipe, at_budget, load_recipe, train
@@ -250,30 +249,3 @@ def test_joint_optimisers_take_each_its_own_steps() -> None:
                 optimiser.zero_grad()
     for one, other in zip(mine.parameters(), theirs.parameters(), strict=True):
         assert torch.equal(one, other)
-
-
-@pytest.mark.usefixtures("short_reports")
-def test_the_first_epoch_of_highest_accuracy_is_kept(recipe, tmp_path) -> None:
-    """``keep_by`` accuracy judges another epoch than NLL does, and the kept weights have its accuracy."""
-    settings = ["training.keep=best", "optimiser.learning_rate=0.2", "schedule.name=constant"]
-    settings += ["schedule.milestones=[]", "training.epochs=6"]
-    run = train(recipe.with_settings([*settings, "training.keep_by=accuracy"]), tmp_path / "run")
-    accuracies = [row["calibration_accuracy"] for row in run.rows]
-    assert run.kept_row["epoch"] == 1 + accuracies.index(max(accuracies))
-    calibration = run.predictions.calibration
-    kept = float((calibration.scores.argmax(dim=1) == calibration.labels).double().mean())
-    assert kept == pytest.approx(max(accuracies), abs=1e-12)
-    nlls = [row["calibration_nll_after_temperature"] for row in run.rows]
-    assert nlls.index(min(nlls)) != accuracies.index(max(accuracies))
-
-
-@pytest.mark.usefixtures("short_reports")
-def test_the_epoch_of_lowest_training_loss_is_kept(recipe, tmp_path) -> None:
-    """``keep_by`` loss judges by the recipe's own loss on the calibration split, before any repair."""
-    settings = ["training.keep=best", "training.keep_by=loss", "loss=focal(gamma=3)"]
-    run = train(recipe.with_settings(settings), tmp_path / "run")
-    values = [row["calibration_loss"] for row in run.rows]
-    assert run.kept_row["epoch"] == 1 + values.index(min(values))
-    calibration = run.predictions.calibration
-    kept = focal_loss(calibration.scores, calibration.labels, gamma=3)
-    assert min(values) == pytest.approx(float(kept), rel=1e-6)

@@ -5,7 +5,6 @@ import math
 import sys
 from unittest.mock import Mock
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -100,18 +99,32 @@ def test_adafocal_moves_its_exponents_and_survives_a_stop(recipe, tmp_path, same
     same_numbers(tmp_path / "whole", train(mine, cut(mine, 12, report=False).path, report=False).folder.path)
 
 
-def test_patience_stops_and_keep_best_judges_the_best_epoch(recipe, tmp_path) -> None:
-    """With a rate that spoils the network later, training stops and the best epoch's weights are judged."""
-    settings = ["training.epochs=40", "training.patience=3", "training.keep=best", "schedule.name=constant"]
-    run = train(recipe.with_settings([*settings, "schedule.milestones=[]"]), tmp_path / "run", report=False)
-    nlls = [row["calibration_nll_after_temperature"] for row in run.rows]
-    best = int(np.argmin(nlls))
-    assert len(nlls) == best + 1 + 3 < 40
+@pytest.mark.parametrize(
+    ("by", "key", "better"),
+    [
+        ("nll", "nll_after_temperature", min),
+        ("nll-as-trained", "nll", min),
+        ("loss", "loss", min),
+        ("accuracy", "accuracy", max),
+    ],
+)
+def test_patience_stops_and_the_first_best_epoch_is_judged(recipe, tmp_path, by, key, better) -> None:
+    """With a rate that spoils the network later: the kept weights have the numbers of their epoch."""
+    settings = ["training.epochs=40", "training.patience=3", "training.keep=best", f"training.keep_by={by}"]
+    settings += ["schedule.name=constant", "schedule.milestones=[]", "loss=focal(gamma=3)"]
+    run = train(recipe.with_settings(settings), tmp_path / "run", report=False)
+    values = [row[f"calibration_{key}"] for row in run.rows]
+    best = values.index(better(values))
+    assert len(values) == best + 1 + 3 < 40
     assert run.kept_row["epoch"] == best + 1
-    calibration = run.predictions.calibration
-    judged = calibrant.metrics.negative_log_likelihood(calibration.probs, calibration.labels).item()
-    assert judged == pytest.approx(run.rows[best]["calibration_nll"], rel=1e-12)
-    assert judged != pytest.approx(run.rows[-1]["calibration_nll"], rel=1e-6)
+    kept, metrics = run.predictions.calibration, calibrant.metrics
+    loss = losses.focal_loss(kept.scores, kept.labels, gamma=3)
+    nll, accuracy = (
+        of(kept.probs, kept.labels) for of in (metrics.negative_log_likelihood, metrics.accuracy)
+    )
+    for name, value in {"nll": nll, "accuracy": accuracy, **({"loss": loss} if by == "loss" else {})}.items():
+        assert run.rows[best][f"calibration_{name}"] == pytest.approx(float(value), rel=1e-6)
+    assert float(nll) != pytest.approx(run.rows[-1]["calibration_nll"], rel=1e-6)
 
 
 def test_balanced_class_weights_reach_the_loss(recipe) -> None:

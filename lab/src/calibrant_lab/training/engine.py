@@ -14,17 +14,8 @@ from calibrant._math.errors import ConvergenceError, InputError
 from calibrant._math.files import atomic_write
 from calibrant._math.shapes import Float, Int
 from calibrant_lab.models import last_linear
-from calibrant_lab.training import seeds
+from calibrant_lab.training import epoch_metrics, seeds
 from calibrant_lab.training.data import Job
-from calibrant_lab.training.epoch_metrics import (
-    bins_of,
-    dynamics_of,
-    epoch_metrics,
-    last_layer_gradient_norms,
-    multilabel_epoch_metrics,
-    quarters,
-    top_labels,
-)
 from calibrant_lab.training.learner import Learner, on_cpu
 from calibrant_lab.training.loss import FollowsConfidences, FollowsEpochs
 from calibrant_lab.training.processes import Interruption, Processes
@@ -195,7 +186,11 @@ class Engine:
         if more:
             row |= zip(("gradient_norm", "clipped"), (_ratio(each, count) for each in more), strict=True)
         labels = self.job.dataset.calibration.labels
-        measure = multilabel_epoch_metrics if self.job.dataset.multilabel else epoch_metrics
+        measure = (
+            epoch_metrics.multilabel_epoch_metrics
+            if self.job.dataset.multilabel
+            else epoch_metrics.epoch_metrics
+        )
         found = measure(logits, labels, num_bins=recipe.evaluation.num_bins)
         row |= {f"calibration_{name}": value for name, value in found.items()}
         row["last_layer_norm"] = self._last_layer_norm()
@@ -222,7 +217,7 @@ class Engine:
         labels = self.job.dataset.calibration.labels
         if self.job.dataset.policy is not None:
             logits, labels = self.inference.logits("policy"), self.job.dataset.policy.labels
-        loss.update(*(each.to(self.processes.device) for each in top_labels(logits, labels)))
+        loss.update(*(each.to(self.processes.device) for each in epoch_metrics.top_labels(logits, labels)))
         gammas = getattr(loss, "gammas", None)
         if isinstance(gammas, Tensor):
             row["gammas"] = gammas.tolist()
@@ -235,21 +230,23 @@ class Engine:
         """Return this epoch's dynamics; selected epochs also get a file."""
         record, epochs = self.recipe.record, self.recipe.training.epochs
         epoch = self.state.epoch + 1
-        chosen = epoch in (record.epochs or quarters(epochs))
+        chosen = epoch in (record.epochs or epoch_metrics.quarters(epochs))
         if epoch % record.every and epoch != epochs and not chosen:
             return {}
         recorded = {"train": self._recorded, "test": "test"}
         logits = {name: self.inference.logits(part) for name, part in recorded.items()}
         labels = {name: self.samples.labels(part) for name, part in recorded.items()}
         found: dict[str, Any] = {
-            name: dynamics_of(values, labels[name], num_bins=self.recipe.evaluation.num_bins)
+            name: epoch_metrics.dynamics_of(values, labels[name], num_bins=self.recipe.evaluation.num_bins)
             for name, values in logits.items()
         }
         found["last_layer_norm"] = self._last_layer_norm()
         if chosen:
-            norms = last_layer_gradient_norms(self.inference, self.learner.loss, self._recorded)
+            norms = epoch_metrics.last_layer_gradient_norms(self.inference, self.learner.loss, self._recorded)
             if self.processes.first:
-                tables = {name: bins_of(values, labels[name]) for name, values in logits.items()}
+                tables = {
+                    name: epoch_metrics.bins_of(values, labels[name]) for name, values in logits.items()
+                }
                 self.job.folder.write_snapshot(epoch, tables, norms)
         return {"dynamics": found}
 

@@ -35,16 +35,11 @@ from calibrant_lab.data import Dataset
 from calibrant_lab.reports.curvature import curvature_section, read_curvature
 from calibrant_lab.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant_lab.reports.run_panel import panel
+from calibrant_lab.training import neutral
 from calibrant_lab.training.data import Job, data_of
 from calibrant_lab.training.heat_maps import ACTUAL, heat_map_facts, heat_map_section
 from calibrant_lab.training.learner import cost_facts
 from calibrant_lab.training.loss import build_loss, regularizer_facts
-from calibrant_lab.training.neutral import (
-    convention_section,
-    conventions_of,
-    strikes_neutral,
-    struck_predictions,
-)
 from calibrant_lab.training.recipe import WITHOUT_EFFECT, Recipe, budget_note
 from calibrant_lab.training.run import Run, json_of, load_run
 from calibrant_lab.training.samples import batch_facts
@@ -239,9 +234,11 @@ def write_results(
         kind, names = "multilabel" if job.dataset.multilabel else None, list(job.dataset.class_names)
         Predictions(logits=logits["foreign"], kind=kind, class_names=names).save(folder.foreign_predictions)
         foreign = load_predictions(folder.foreign_predictions)
-    if strikes_neutral(job.model):
+    if neutral.strikes_neutral(job.model):
         labels = {name: job.dataset.parts[name].labels for name in ("calibration", "test")}
-        folder.write_json(folder.conventions, conventions_of(logits, labels, num_bins=settings.num_bins))
+        folder.write_json(
+            folder.conventions, neutral.conventions_of(logits, labels, num_bins=settings.num_bins)
+        )
     _write_predictions(job, logits)
     predictions = load_predictions(folder.predictions)
     if shifted:
@@ -285,7 +282,7 @@ def _write_predictions(job: Job, logits: dict[str, torch.Tensor]) -> None:
     place = torch.cat([torch.full((len(part),), place) for place, part in enumerate(parts)])
     groups = [part.groups for part in parts if part.groups is not None]
     if job.recipe.evaluation.sst_binary == "struck":
-        made = struck_predictions(both, labels, place)
+        made = neutral.struck_predictions(both, labels, place)
     else:
         made = Predictions(
             logits=both,
@@ -347,7 +344,7 @@ def write_run_report(run: Run, evaluation: Evaluation, dataset: Dataset, *, fact
 def run_sections(run: Run, dataset: Dataset, facts: Mapping[str, str]) -> Iterator[Section]:
     yield Section(title="How it was trained", facts={**facts, **cost_facts(run.cost)})
     if run.conventions is not None:
-        yield convention_section(run.conventions, run.recipe.evaluation.sst_binary)
+        yield neutral.convention_section(run.conventions, run.recipe.evaluation.sst_binary)
     if run.labels is not None:
         yield label_section(run.labels)
     images = panel({"Answer": run.predictions}, dataset.test, dataset.class_names)
