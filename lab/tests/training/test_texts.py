@@ -211,7 +211,7 @@ OF_DIGITS = ['data.name="digits"', 'data.vectors=""', 'model="mlp"', "optimiser.
     ],
 )
 def test_what_does_not_go_together_is_one_sentence(settings, words, tree_recipe, tmp_path) -> None:
-    refused(words, train, tree_recipe.with_settings(settings), tmp_path / "run")
+    refused(words, lambda: train(tree_recipe.with_settings(settings), tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
 
