@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from calibrant_lab import models
 from calibrant_lab.models import DenseNet
-from calibrant_lab.models.checkpoints import NotCalled, read_checkpoint
-from calibrant_lab.models.weights import read_weights
+from calibrant_lab.models.checkpoints import NotCalled, read_checkpoint, read_weights
 from calibrant_lab.web.model import convert_chexnet
 from refusals import refused
 

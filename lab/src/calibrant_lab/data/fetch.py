@@ -66,15 +66,9 @@ def cache_folder() -> Path:
 def located(name: str, folder: Folder, *, files: Sequence[str] = (), extra: bool = False) -> Path:
     """Return the path of a named set; download it if needed and allowed.
 
-    Args:
-        name: Its name, which is that of its folder too.
-        folder: The folder of data sets; without it the environment variable ``CALIBRANT_DATA`` names it.
-        files: Files or folders, any one of which is the set; the first that is there is taken. ``./FILE``
-            stands for the folder that holds the file. By default those of ``sets.toml``.
-        extra: Whether its extra files are needed besides.
-
-    Raises:
-        InputError: If it is nowhere.
+    The folder of data sets is ``folder``, or that of the environment variable ``CALIBRANT_DATA``. The first
+    of ``files`` (by default those of ``sets.toml``) that is there is taken; ``./FILE`` stands for the folder
+    that holds it. ``extra`` files are downloaded besides.
     """
     root = folder or os.environ.get("CALIBRANT_DATA")
     files = files or published()[name]["files"]

@@ -172,12 +172,7 @@ def _write_report(selection: Selection, path: Path, *, command: str | None) -> N
 
 
 def file_name(loss: str) -> str:
-    """Return a folder name for a loss.
-
-    Example:
-        >>> file_name("focal-calibration(gamma=2, calibration_weight=0.5)")
-        'focal-calibration-gamma2-calibration_weight0.5'
-    """
+    """Return a folder name for a loss."""
     return re.sub(r"[^\w.+-]+", "-", loss.replace("=", "")).strip("-.")
 
 

@@ -38,12 +38,7 @@ def file_on_shelf(path: Path, kind: Kind = "recipe") -> Path:
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge ``changes`` into ``base``, table by table.
-
-    Example:
-        >>> merged({"seed": 1, "data": {"name": "digits", "train": 9}}, {"data": {"train": 5}})
-        {'seed': 1, 'data': {'name': 'digits', 'train': 5}}
-    """
+    """Merge ``changes`` into ``base``, table by table."""
     both = dict(base)
     for name, value in changes.items():
         kept = both.get(name)
@@ -52,12 +47,7 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def flat(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return every entry by its full name.
-
-    Example:
-        >>> flat({"seed": 1, "data": {"name": "digits"}})
-        {'seed': 1, 'data.name': 'digits'}
-    """
+    """Return every entry by its full name, such as ``data.name``."""
     found: dict[str, Any] = {}
     for name, entry in content.items():
         inside = flat(entry) if isinstance(entry, dict) else None
@@ -66,12 +56,7 @@ def flat(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return flat settings as nested tables; the inverse of :func:`flat`.
-
-    Example:
-        >>> nested({"seed": 1, "training.epochs": 3})
-        {'seed': 1, 'training': {'epochs': 3}}
-    """
+    """Return flat settings as nested tables; the inverse of :func:`flat`."""
     content: dict[str, Any] = {}
     for key, value in settings.items():
         *tables, name = key.split(".")

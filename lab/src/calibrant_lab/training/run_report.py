@@ -75,25 +75,7 @@ def label_rows(
     Whole groups are drawn with replacement, as many as there are, so samples of one group need not be
     independent of each other; groups must be. Replicates are moved to centre on the value, as elsewhere in an
     evaluation. Calibrators and network count as given: their own uncertainty is not in the intervals.
-
-    Args:
-        probs: Probability of each label, ``(N, C)``.
-        outcomes: Whether it holds, ``(N, C)``.
-        groups: The group of each sample.
-        names: Names of the labels.
-        num_bins: Bins of equal width, for the ECE.
-        num_resamples: How often groups are drawn.
-        level: Coverage aimed at.
-        seed: Decides what is drawn.
-
-    Raises:
-        InputError: If there are fewer than two groups.
-
-    Example:
-        >>> probs, outcomes = np.array([[0.9], [0.8], [0.3], [0.2]]), np.array([[1], [0], [1], [0]]) == 1
-        >>> (row,) = label_rows(probs, outcomes, ["a", "a", "b", "b"], ["mass"], num_resamples=20)
-        >>> row.auroc.value, round(row.gap.value, 4)
-        (0.75, 0.05)
+    ``probs`` and ``outcomes`` are ``(N, C)``.
     """
     _, code = np.unique(np.asarray(groups), return_inverse=True)
     if num_units(len(code), code) < 2:

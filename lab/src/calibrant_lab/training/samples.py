@@ -44,13 +44,7 @@ def middle(images: Float[Tensor, "N C H W"], side: int) -> Float[Tensor, "N C h 
 
 
 def ten_crops(images: Float[Tensor, "N C H W"], side: int) -> Iterator[Float[Tensor, "N C h w"]]:
-    """Yield four corners and the middle, then their mirror images.
-
-    Example:
-        >>> image = torch.arange(9.0).reshape(1, 1, 3, 3)
-        >>> [int(view[0, 0, 0, 0]) for view in ten_crops(image, 1)]
-        [0, 2, 6, 8, 4, 0, 2, 6, 8, 4]
-    """
+    """Yield four corners and the middle, then their mirror images."""
     ends = (slice(None, side), slice(-side, None))
     views = [*(images[:, :, rows, columns] for rows in ends for columns in ends), middle(images, side)]
     yield from views
@@ -61,11 +55,6 @@ def averaged(views: Sequence[Float[Tensor, "N C"]], *, multilabel: bool) -> Floa
     """Return logits of the mean probabilities: log-odds of labels, log-probabilities of classes.
 
     They are computed from logarithms in float64, so that probabilities next to 0 and 1 keep their digits.
-
-    Example:
-        >>> views = [torch.tensor([[0.0, 2.0]]), torch.tensor([[0.0, -2.0]])]
-        >>> averaged(views, multilabel=True).sigmoid()
-        tensor([[0.5000, 0.5000]])
     """
     stacked = torch.stack([each.double() for each in views])
 

@@ -275,12 +275,7 @@ def published_constants() -> Mapping[int, Mapping[str, Any]]:
 
 
 def constants(corruption: str, severity: int, *, side: int) -> Any:
-    """Return the constants for the size nearest, in ratio, to the shorter side of the images.
-
-    Example:
-        >>> constants("gaussian-noise", 5, side=28), constants("gaussian-noise", 5, side=128)
-        (0.1, 0.38)
-    """
+    """Return the constants for the size nearest, in ratio, to the shorter side of the images."""
     known = published_constants()
     nearest = min(known, key=lambda size: max(size / side, side / size))
     return known[nearest][corruption][severity - 1]
