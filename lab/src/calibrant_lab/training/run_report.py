@@ -379,9 +379,7 @@ def _foreign_section(found: Mapping[str, Any]) -> Section:
             f"How well does its uncertainty tell them from the {found['num_test']} test samples?",
         ),
         table=SectionTable(
-            label="Telling foreign samples",
-            columns=("Told by", "AUROC", "AUPR", "FPR at 95% TPR"),
-            rows=rows,
+            label="Telling foreign samples", columns=("Told by", "AUROC", "AUPR", "FPR at 95% TPR"), rows=rows
         ),
         note="Foreign samples are the positives. An AUROC of 0.5 is guessing; compare an AUPR with "
         f"their share, {number(found['num_foreign'] / (found['num_foreign'] + found['num_test']))}.",
