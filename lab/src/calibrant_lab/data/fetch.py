@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import reason
 
 Folder = str | os.PathLike[str] | None
 
@@ -176,4 +177,4 @@ def _reason(error: Exception) -> str:
         return "the server does not answer"
     if isinstance(error, NoConnection):
         return "there is no connection to the server"
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return reason(error)

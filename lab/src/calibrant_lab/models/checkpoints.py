@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
-from calibrant._math.files import DAMAGE
+from calibrant._math.files import DAMAGE, reason
 
 _SHOWN = 3  # so many names of each kind stand in a message
 
@@ -110,8 +110,7 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
             return load_file(path)
         found: Any = read_checkpoint(path)
     except (*DAMAGE, InputError) as error:
-        said = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-        raise InputError(f"{path} cannot be read as weights: {said}.") from error
+        raise InputError(f"{path} cannot be read as weights: {reason(error)}.") from error
     if isinstance(found, Mapping):
         for key in ("model", "state_dict"):
             found = found[key] if isinstance(found.get(key), Mapping) else found

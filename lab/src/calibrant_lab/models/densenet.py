@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._math.shapes import Float
-from calibrant_lab.models._settings import he_normal, image_shape, one_of, positive
+from calibrant_lab.models._settings import Shape, he_normal, image_shape, one_of, positive
 
 _BLOCKS = {121: (6, 12, 24, 16), 169: (6, 12, 32, 32), 201: (6, 12, 48, 32)}
 
@@ -63,9 +63,7 @@ class DenseNet(nn.Module):
     _smallest = 29  # pixels: the last maps still have one cell
     _layer: type[DenseLayer] = DenseLayer
 
-    def __init__(
-        self, input_shape: tuple[int, ...], num_classes: int, *, depth: int = 121, growth: int = 32
-    ) -> None:
+    def __init__(self, input_shape: Shape, num_classes: int, *, depth: int = 121, growth: int = 32) -> None:
         super().__init__()
         channels, _, _ = image_shape(type(self).__name__, input_shape, least=self._smallest)
         given = 2 * positive("growth", growth)

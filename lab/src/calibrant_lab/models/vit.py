@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
-from calibrant_lab.models._settings import image_shape, normal, one_of, positive, share
+from calibrant_lab.models._settings import Shape, image_shape, normal, one_of, positive, share
 
 _SIZES = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}  # width and heads
 
@@ -48,7 +48,7 @@ class ViT(nn.Module):
 
     def __init__(
         self,
-        input_shape: tuple[int, ...],
+        input_shape: Shape,
         num_classes: int,
         *,
         size: Literal["tiny", "small", "base"] = "small",

@@ -46,17 +46,8 @@ def data_of(run: Run) -> Dataset:
 
 def split_as(settings: DataSection, raw: RawData) -> Dataset:
     """Split data by a recipe; add word vectors to texts."""
-    dataset = split(
-        raw,
-        calibration=settings.calibration,
-        test=settings.test,
-        policy=settings.policy,
-        train=settings.train or None,
-        imbalance=settings.imbalance,
-        downsample=settings.downsample,
-        seed=settings.seed,
-        memory=int(settings.memory * 2**30),
-    )
+    cuts = settings.model_dump(include={"calibration", "test", "policy", "imbalance", "downsample", "seed"})
+    dataset = split(raw, train=settings.train or None, memory=int(settings.memory * 2**30), **cuts)
     words = dataset.vocabulary
     if not words and settings.vectors:
         raise InputError(f"data.vectors is for texts; {settings.name} has none.")

@@ -163,17 +163,9 @@ def build_regularizer(
     if settings.weight == 0:
         return None
     place = rank if settings.estimator == "gauss-newton" else 0
-    return CurvatureRegularizer(
-        model,
-        loss,
-        weight=settings.weight,
-        estimator=settings.estimator,
-        every=settings.every,
-        num_probes=settings.num_probes,
-        negative=settings.negative,
-        parameters=settings.parameters or None,
-        seed=seeds.derived(recipe.seed, seeds.PROBES, place),
-    )
+    seed, parameters = seeds.derived(recipe.seed, seeds.PROBES, place), settings.parameters or None
+    rest = settings.model_dump(exclude={"parameters"})
+    return CurvatureRegularizer(model, loss, parameters=parameters, seed=seed, **rest)
 
 
 def regularizer_facts(recipe: Recipe) -> dict[str, str]:
