@@ -138,11 +138,8 @@ def job_of(recipe: Recipe, folder: Path) -> Job:
     data = read_training_data(recipe)
     with torch.device("meta"):
         model = models.build(recipe.model, input_shape=data.dataset.input_shape, num_classes=4)
-    return Job(
-        recipe=recipe, dataset=data.dataset, foreign=None, data_sha256=data.sha256, model=model,
-        loss=build_loss(recipe, data.dataset), folder=RunFolder(folder), listener=Listener(), command=None,
-        report=False,
-    )  # fmt: skip
+    rest = {"folder": RunFolder(folder), "listener": Listener(), "command": None, "report": False}
+    return Job(**vars(data), recipe=recipe, model=model, loss=build_loss(recipe, data.dataset), **rest)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

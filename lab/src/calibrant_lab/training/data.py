@@ -109,13 +109,10 @@ def usable_device(name: str) -> torch.device:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class Job(TrainingData):
     """Input of a training process; picklable if the listener is."""
 
     recipe: Recipe
-    dataset: Dataset
-    foreign: Part | None  # out-of-distribution samples, for the evaluation of the finished network
-    data_sha256: str
     model: nn.Module
     loss: nn.Module
     folder: RunFolder

@@ -68,7 +68,7 @@ class Engine:
         saved = job.folder.load_checkpoint()
         if saved is None:
             return
-        if saved["data_sha256"] != job.data_sha256:
+        if saved["data_sha256"] != job.sha256:
             raise InputError(
                 f"{job.folder.path} was trained on other data than {job.dataset.name} holds now; "
                 "choose another --out."
@@ -100,7 +100,7 @@ class Engine:
             return
         checkpoint = {
             "format": CHECKPOINT_FORMAT,
-            "data_sha256": job.data_sha256,
+            "data_sha256": job.sha256,
             "input_shape": list(network_shape(job.recipe, job.dataset)),
             "num_classes": job.dataset.num_classes,
             "vectors_shape": None if job.dataset.vectors is None else list(job.dataset.vectors.shape),

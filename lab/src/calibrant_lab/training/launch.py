@@ -126,18 +126,8 @@ def train(
     _rehearse(recipe, dataset, model, loss, input_shape)
     fabric = _fabric(recipe)
     run_folder.claim(recipe)
-    job = Job(
-        recipe=recipe,
-        dataset=dataset,
-        foreign=data.foreign,
-        data_sha256=data.sha256,
-        model=model,
-        loss=loss,
-        folder=run_folder,
-        listener=listener,
-        command=command,
-        report=report,
-    )
+    rest: dict[str, Any] = {"folder": run_folder, "listener": listener, "command": command, "report": report}
+    job = Job(**vars(data), recipe=recipe, model=model, loss=loss, **rest)
     try:
         generators = [fabric.device] if fabric.device.type == "cuda" else []
         # Spawned processes receive Ctrl-C themselves, and this one has to wait for them.
@@ -226,7 +216,7 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     if first:
         # This comes first: with it, the folder holds a run, whatever is missing.
         job.folder.note_session(
-            command=job.command, device=device, processes=processes, data_sha256=job.data_sha256
+            command=job.command, device=device, processes=processes, data_sha256=job.sha256
         )
         job.folder.write_rows(engine.state.history)
         job.listener.start(epoch=engine.state.epoch, epochs=job.recipe.training.epochs, facts=facts)
