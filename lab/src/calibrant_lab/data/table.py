@@ -31,8 +31,8 @@ class Preparation:
 
         Lazy images are represented by 8192 evenly spaced ones.
         """
-        if isinstance(inputs, LazyImages) and len(inputs) > _ENOUGH:
-            inputs = inputs.chosen(torch.linspace(0, len(inputs) - 1, _ENOUGH).long())
+        if isinstance(inputs, LazyImages):
+            inputs = inputs.chosen(evenly(len(inputs), _ENOUGH))
         count, total, squares = 0, 0.0, 0.0
         axes = (0, *range(2, inputs.ndim))
         for first in range(0, len(inputs), _BLOCK):  # a float64 copy of everything could be large
@@ -73,6 +73,11 @@ class Preparation:
             return unit
         shape = (1, -1, *(1,) * (unit.ndim - 2))
         return (unit - self.mean.view(shape)) / self.std.view(shape)
+
+
+def evenly(total: int, wanted: int) -> Tensor:
+    """Return ``wanted`` of ``total`` rows, evenly spaced; all if it is 0."""
+    return torch.linspace(0, total - 1, wanted).long() if 0 < wanted < total else torch.arange(total)
 
 
 def to_unit(inputs: Tensor) -> Tensor:
@@ -255,13 +260,12 @@ def split(
     ):
         if given is not None:
             cuts[name] = given.rows(memory=memory)
-            continue
-        if name == "policy" and size == 0:
+        elif name == "policy" and size == 0:
             cuts[name] = None
-            continue
-        chosen = cut(left, _count(name, size, len(left)))
-        cuts[name] = raw.train.rows(torch.from_numpy(left[chosen]), memory=memory)
-        left = left[~chosen]
+        else:
+            chosen = cut(left, _count(name, size, len(left)))
+            cuts[name] = raw.train.rows(torch.from_numpy(left[chosen]), memory=memory)
+            left = left[~chosen]
     left = _long_tail(left, labels, imbalance, rng)
     if train is not None:
         if not 1 <= train <= len(left):

@@ -41,9 +41,7 @@ def read_chestxray14(path: Path, *, name: str = "chestxray14") -> RawData:
         raise InputError(
             f"{path} has no {missing}, so a split is missing; with neither list, splits are cut."
         )
-    listed = {file: _listed(place) for file, place in lists.items()}
-    if not listed:
-        listed = {_LISTS[0]: list(findings)}
+    listed = {file: _listed(place) for file, place in lists.items()} or {_LISTS[0]: list(findings)}
     numbers = {patient: number for number, patient in enumerate(sorted(set(patients.values())))}
     parts: list[Part] = []
     for file, names in listed.items():

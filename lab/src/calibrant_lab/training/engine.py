@@ -13,6 +13,7 @@ from torch import Tensor
 from calibrant._math.errors import ConvergenceError, InputError
 from calibrant._math.files import atomic_write
 from calibrant._math.shapes import Float, Int
+from calibrant_lab.data.table import evenly
 from calibrant_lab.models import last_linear
 from calibrant_lab.training import epoch_metrics, seeds
 from calibrant_lab.training.data import Job
@@ -58,7 +59,7 @@ class Engine:
         self._recorded = "train"  # the training samples that dynamics are recorded of
         if 0 < self.recipe.record.samples < len(job.dataset.train):
             self._recorded = "recorded"
-            rows = torch.linspace(0, len(job.dataset.train) - 1, self.recipe.record.samples).long()
+            rows = evenly(len(job.dataset.train), self.recipe.record.samples)
             self.samples.add("recorded", job.dataset.train.rows(rows, memory=0))
         torch.manual_seed(seeds.derived(self.recipe.seed, seeds.PROCESS, self.processes.rank))
 

@@ -122,19 +122,17 @@ def select(
     values = [each.nll_after if by == "after" else each.nll_before for each in found]
     finite = [math.inf if value is None else value for value in values]
     chosen = found[finite.index(min(finite))]
-    content = {
-        "by": f"validation NLL {by} temperature scaling",
-        "chosen": chosen.loss,
-        "candidates": [
-            {
-                "loss": each.loss,
-                "folder": each.run.folder.path.name,
-                "nll_before_temperature": each.nll_before,
-                "nll_after_temperature": each.nll_after,
-            }
-            for each in found
-        ],
-    }
+    candidates = [
+        {
+            "loss": each.loss,
+            "folder": each.run.folder.path.name,
+            "nll_before_temperature": each.nll_before,
+            "nll_after_temperature": each.nll_after,
+        }
+        for each in found
+    ]
+    said = f"validation NLL {by} temperature scaling"
+    content = {"by": said, "chosen": chosen.loss, "candidates": candidates}
     selection = Selection(candidates=tuple(found), chosen=chosen, by=by)
     _write_report(selection, Path(folder) / "report.html", command=command)
     write_text(Path(folder) / "selection.json", json.dumps(content, indent=2) + "\n")

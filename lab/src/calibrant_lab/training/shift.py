@@ -20,6 +20,7 @@ from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.words import AS_TRAINED, number, with_interval
 from calibrant_lab.data import Dataset, Part, load
 from calibrant_lab.data.images.corruptions import CORRUPTIONS, CorruptedImages
+from calibrant_lab.data.table import evenly
 from calibrant_lab.training.data import Job
 from calibrant_lab.training.recipe import Recipe
 from calibrant_lab.training.samples import Inference, Samples
@@ -54,7 +55,7 @@ def shifted(recipe: Recipe, dataset: Dataset, shift: Shift) -> Part:
     settings, (corruption, severity) = recipe.shift, shift
     if settings.name:
         raw = load(f"{settings.name}(corruption={corruption!r}, severity={severity})")
-        part = raw.train.rows(_evenly(len(raw.train.labels), settings.samples))
+        part = raw.train.rows(evenly(len(raw.train.labels), settings.samples))
         shape = tuple(part.inputs.shape[1:])
         if shape != dataset.input_shape or len(raw.class_names) != dataset.num_classes:
             raise InputError(
@@ -62,7 +63,7 @@ def shifted(recipe: Recipe, dataset: Dataset, shift: Shift) -> Part:
                 f"classes, as {dataset.name} has; {settings.name} has {shape} and {len(raw.class_names)}."
             )
         return part
-    rows = _evenly(len(dataset.test), settings.samples)
+    rows = evenly(len(dataset.test), settings.samples)
     images = CorruptedImages(dataset.test.inputs, corruption, severity=severity, seed=settings.seed)
     return replace(dataset.test, inputs=images).rows(rows, memory=0)
 
@@ -178,10 +179,3 @@ def _mean(rows: list[Mapping[str, Any]], severity: int, names: list[str]) -> tup
     accuracy = sum(row["accuracy"]["value"] for row in these) / len(these)
     errors = [sum(row["ece"][name]["value"] for row in these) / len(these) for name in names]
     return (f"mean of {len(these)}", str(severity), number(accuracy), *(number(each) for each in errors))
-
-
-def _evenly(total: int, wanted: int) -> torch.Tensor:
-    """Return ``wanted`` of ``total`` rows, evenly spaced; all if it is 0."""
-    if not 0 < wanted < total:
-        return torch.arange(total)
-    return torch.linspace(0, total - 1, wanted).long()

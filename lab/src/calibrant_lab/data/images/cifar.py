@@ -96,11 +96,10 @@ def _part(pixels: Array, labels: Array) -> Part:
 _ARRAY = object()  # stands for numpy's type, which must not be called
 
 
-def _empty_array(kind: object, shape: tuple[int, ...], code: object) -> np.ndarray[Any, Any]:
+def _empty_array(kind: object, shape: tuple[int, ...], _code: object) -> np.ndarray[Any, Any]:
     """Return the empty array at the start of numpy's pickles, which its state then fills."""
     if kind is not _ARRAY or int(np.prod(shape)) != 0:
         raise pickle.UnpicklingError("an array that does not begin empty")
-    del code
     return np.ndarray.__new__(np.ndarray, shape, np.int8)
 
 
