@@ -19,7 +19,7 @@ def refused(words: str, use: Callable[..., Any], *given: Any, **settings: Any) -
 
 def not_loaded(words: str, name: Path | str, folder: Path | None = None, **how: Any) -> None:
     """Check that data are refused, and that there are no more files than before."""
-    place = folder or Path(name)
+    place = folder or (Path(name).parent if Path(name).exists() else Path(name))
     present = set(place.rglob("*"))
     refused(words, data.load, str(name), folder=folder, **how)
     assert set(place.rglob("*")) == present

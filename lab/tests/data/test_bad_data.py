@@ -2,9 +2,7 @@
 
 import gzip
 import io
-import tarfile
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from PIL import Image
 from calibrant_lab import data
 from calibrant_lab.data.text.sets import read_vectors
 from refusals import not_loaded, refused
+from set_files import tar, unpack
 
 IMAGES = np.zeros((6, 4, 4), np.uint8)
 LABELS = np.array([0, 1] * 3)
@@ -22,15 +21,6 @@ def picture(side: int = 4) -> bytes:
     file = io.BytesIO()
     Image.fromarray(np.zeros((side, side), np.uint8)).save(file, "PNG")
     return file.getvalue()
-
-
-def written(folder: Path, **files: bytes | str) -> Path:
-    """A folder with these files; ``__`` in a name stands for a slash, ``_dot_`` for a dot."""
-    for name, content in files.items():
-        path = folder / name.replace("__", "/").replace("_dot_", ".")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return folder
 
 
 @pytest.mark.parametrize(
@@ -66,7 +56,7 @@ def test_paths(tmp_path) -> None:
     not_loaded("it holds no named arrays", tmp_path / "a.npz")
     not_loaded("b.tar.gz does not exist; give the path", tmp_path / "b.tar.gz")
     not_loaded(
-        "not a file of data that can be read: give an .npz file", written(tmp_path, a_dot_txt="") / "a.txt"
+        "not a file of data that can be read: give an .npz file", unpack(tmp_path, {"a.txt": b""}) / "a.txt"
     )
     not_loaded("there is no data set ' '", " ", tmp_path)
 
@@ -114,16 +104,9 @@ def test_chest_x_rays(tmp_path, change, words) -> None:
 def test_a_changed_byte_of_an_archive_is_found(tmp_path, rng) -> None:
     """The checksum at the end of a gzipped archive is looked at, although no file is there."""
     record = np.column_stack([np.uint8([0, 1]), rng.integers(0, 256, (2, 3072), dtype=np.uint8)]).tobytes()
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w:gz", compresslevel=0) as archive:
-        for name in [*(f"data_batch_{n}.bin" for n in range(1, 6)), "test_batch.bin", "batches.meta.txt"]:
-            content = b"a b" if name.endswith("txt") else record
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    whole = bytearray(file.getvalue())
-    path = tmp_path / "cifar10.tar.gz"
-    path.write_bytes(whole)
+    batches = {f"data_batch_{n}.bin": record for n in range(1, 6)} | {"test_batch.bin": record}
+    path = tar(tmp_path / "cifar10.tar.gz", batches | {"batches.meta.txt": b"a b"}, compresslevel=0)
+    whole = bytearray(path.read_bytes())
     assert data.load(str(path)).class_names == ("a", "b")
     whole[1000] ^= 1
     path.write_bytes(whole)
@@ -134,10 +117,8 @@ def test_a_changed_byte_of_an_archive_is_found(tmp_path, rng) -> None:
 
 def test_archives_of_another_set_or_kind(tmp_path) -> None:
     """CIFAR-10 under the name of CIFAR-100; links in a zip; a password."""
-    batch = bytes(3073)
-    files = {f"cifar100__data_batch_{n}_dot_bin": batch for n in range(1, 6)}
-    written(tmp_path, **files, cifar100__test_batch_dot_bin=batch, cifar100__batches_dot_meta_dot_txt="a b")
-    (tmp_path / "cifar100" / "train").touch()
+    files = {f"data_batch_{n}.bin": bytes(3073) for n in range(1, 6)} | {"test_batch.bin": bytes(3073)}
+    unpack(tmp_path / "cifar100", files | {"batches.meta.txt": b"a b", "train": b""})
     not_loaded("holds cifar10, not cifar100; name that set", "cifar100", tmp_path)
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         link = zipfile.ZipInfo("tiny/wnids.txt")
@@ -154,38 +135,32 @@ def test_archives_of_another_set_or_kind(tmp_path) -> None:
 
 
 def test_links_to_corrupted_images(tmp_path) -> None:
-    (tmp_path / "cifar10-c").mkdir()
-    path = tmp_path / "cifar10-c" / "CIFAR-10-C.tar"
-    with tarfile.open(path, "w") as archive:
-        member = tarfile.TarInfo("CIFAR-10-C/fog.npy")
-        member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        archive.addfile(member)
+    path = tar(tmp_path / "cifar10-c" / "CIFAR-10-C.tar", {"CIFAR-10-C/fog.npy": None})
     name = 'cifar10-c(corruption="fog", severity=1)'
     not_loaded("'CIFAR-10-C/fog.npy' in it is a link", name, tmp_path)
     path.write_bytes(b"")
     not_loaded("is empty", name, tmp_path)
     path.unlink()
-    np.save(
-        written(tmp_path / "cifar10-c" / "CIFAR-10-C", x="") / "fog.npy", np.zeros((0, 32, 32, 3), np.uint8)
-    )
+    (path.parent / "CIFAR-10-C").mkdir()
+    np.save(path.parent / "CIFAR-10-C" / "fog.npy", np.zeros((0, 32, 32, 3), np.uint8))
     not_loaded("fog.npy: an array of shape", name, tmp_path)
     not_loaded(r"must be 1, 2, 3, 4 or 5; got 2\.0", 'cifar10-c(corruption="fog", severity=2.0)', tmp_path)
 
 
 def test_folders_of_images(tmp_path) -> None:
-    folder = written(tmp_path / "f", train__a__1_dot_png=picture(), train__b__1_dot_png=picture())
+    folder = unpack(tmp_path / "f", {f"train/{kind}/1.png": picture() for kind in "ab"})
     (folder / "test").mkdir()
     not_loaded("the test split must hold samples; got none", folder)
     (folder / "test").rmdir()
     not_loaded(
         r"2.png cannot be decoded \(it is not an image\); replace or",
-        written(folder, train__b__2_dot_png=b"x"),
+        unpack(folder, {"train/b/2.png": b"x"}),
     )
 
 
 def test_chestxray14_tables_and_lists(tmp_path) -> None:
     head = "Image Index,Finding Labels,Patient ID\n"
-    folder = written(tmp_path / "x", images__1_dot_png=picture())
+    folder = unpack(tmp_path / "x", {"images/1.png": picture()})
     table = folder / "Data_Entry_2017.csv"
     for content, words in (
         ("é,Mass,1\n", "cannot be read as CSV"),

@@ -15,6 +15,7 @@ from calibrant_lab import data
 from calibrant_lab.data import fetch
 from calibrant_lab.data.fetch import Remote
 from refusals import not_loaded, refused
+from set_files import idx
 
 CONTENT = bytes(range(256)) * 40
 
@@ -127,14 +128,9 @@ def test_no_network_is_one_sentence(server, tmp_path) -> None:
     assert not (tmp_path / "set").exists()
 
 
-def idx(array: np.ndarray) -> bytes:
-    sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
-    return gzip.compress(bytes((0, 0, 8, array.ndim)) + sizes + array.tobytes(), mtime=0)
-
-
 def test_a_named_set_comes_from_the_cache(server, tmp_path, monkeypatch) -> None:
     """Downloaded where allowed, and from then on read without a network; ``offline`` says what is lacking."""
-    server.content = idx(np.zeros(3, np.uint8))
+    server.content = gzip.compress(idx(np.zeros(3, np.uint8)), mtime=0)
     labels = f"md5:{hashlib.md5(server.content).hexdigest()}"
     remotes = [
         Remote(server.remote(f"{word}-labels-idx1-ubyte.gz").url, labels) for word in ("train", "t10k")
@@ -149,7 +145,8 @@ def test_a_named_set_comes_from_the_cache(server, tmp_path, monkeypatch) -> None
     not_loaded("has no train-images", "mnist")
     assert held(tmp_path / "mnist") == {"train-labels-idx1-ubyte.gz", "t10k-labels-idx1-ubyte.gz"}
     for word in ("train", "t10k"):
-        (tmp_path / "mnist" / f"{word}-images-idx3-ubyte.gz").write_bytes(idx(np.zeros((3, 2, 2), np.uint8)))
+        images = gzip.compress(idx(np.zeros((3, 2, 2), np.uint8)))
+        (tmp_path / "mnist" / f"{word}-images-idx3-ubyte.gz").write_bytes(images)
     with data.offline():
         assert data.load("mnist").train.labels.tolist() == [0, 0, 0]
     assert len(server.asked) == 2

@@ -1,7 +1,5 @@
 """Readers of texts and trees, their words, and vectors of these."""
 
-import gzip
-import json
 from pathlib import Path
 
 import numpy as np
@@ -14,20 +12,13 @@ from calibrant_lab.data.text import sets
 from calibrant_lab.training.data import named_file, read_data
 from calibrant_lab.training.recipe import DataSection
 from refusals import not_loaded, refused
+from set_files import write_lines
 
 TREES = {
     "train": ["(3 (2 (2 Not) (1 bad)) (2 .))", "(2 (2 So) (2 so))", "(0 (2 bad) (0 (2 so) (1 bad)))"],
     "val": ["(1 (2 Dire) (2 .))", "(4 (3 good) (2 .))"],
     "test": ["(4 (4 Good) (2 .))", "(0 (0 bad) (2 .))"],
 }
-
-
-def write_lines(path: Path, records: list[dict[str, object]]) -> Path:
-    """Lines of JSON, compressed where the name says so."""
-    text = "".join(json.dumps(record) + "\n" for record in records)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
-    return path
 
 
 @pytest.fixture

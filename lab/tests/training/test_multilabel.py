@@ -107,12 +107,6 @@ def test_labels_of_files_are_zero_and_one(recipe, tmp_path) -> None:
         np.savez(tmp_path / "bad.npz", x_train=np.zeros((30, 5)), y_train=labels)
         refused(message, read_data, recipe.with_settings([f"data.name={tmp_path / 'bad.npz'}"]).data)
     np.savez(tmp_path / "bad.npz", x_train=np.zeros((30, 5)), y_train=np.tile([0, 1], (30, 2)))
-    one_sided = recipe.with_settings(
-        [
-            f"data.name={tmp_path / 'bad.npz'}",
-            "data.calibration=5",
-            "data.test=5",
-            "training.class_weights=balanced",
-        ]
-    )
+    few = ["data.calibration=5", "data.test=5", "training.class_weights=balanced"]
+    one_sided = recipe.with_settings([f"data.name={tmp_path / 'bad.npz'}", *few])
     refused("label 0 is the same in all training samples", build_loss, one_sided, read_data(one_sided.data))

@@ -22,20 +22,6 @@ ADDITIONS = [
 
 
 @pytest.mark.usefixtures("short_reports")
-@pytest.mark.parametrize("settings", ADDITIONS, ids=lambda settings: settings[-1])
-def test_killed_or_interrupted_it_goes_on_to_the_same_bits(
-    recipe, tmp_path, same_numbers, cut, settings
-) -> None:
-    """A kill in the second epoch and Ctrl-C in the third change no bit of what an undisturbed run writes."""
-    mine = recipe.with_settings(settings)
-    whole = train(mine, tmp_path / "whole").folder.path
-    cut(mine, 7, killed=True)
-    folder = cut(mine, 6).path  # counted anew: the second batch of the third epoch
-    same_numbers(whole, train(mine, folder).folder.path)
-    assert {each.name for each in whole.iterdir()} == {each.name for each in folder.iterdir()}
-
-
-@pytest.mark.usefixtures("short_reports")
 def test_nothing_added_is_nothing_changed(recipe, tmp_path, same_numbers) -> None:
     """A weight and a radius of 0, whatever else these tables say, train as without them, and cost nothing."""
     plain = train(recipe, tmp_path / "plain")
@@ -67,17 +53,9 @@ def test_what_is_recorded(recipe, tmp_path, settings) -> None:
 @pytest.mark.usefixtures("short_reports")
 def test_the_loop_is_that_of_ones_own(recipe, tmp_path) -> None:
     """One epoch of a recipe without noise is the loop that its documentation shows, vector for vector."""
-    settings = [
-        "model=mlp(widths=(16,))",
-        "data.augment=[]",
-        "optimiser.clip_norm=0",
-        "optimiser.momentum=0",
-        "training.epochs=1",
-        "curvature.weight=0.02",
-        "reduction=sum",
-        "optimiser.learning_rate=0.002",
-    ]
-    mine = recipe.with_settings(settings)
+    quiet = ["model=mlp(widths=(16,))", "data.augment=[]", "training.epochs=1", "curvature.weight=0.02"]
+    plain = ["optimiser.clip_norm=0", "optimiser.momentum=0", "optimiser.learning_rate=0.002"]
+    mine = recipe.with_settings([*quiet, *plain, "reduction=sum"])
     run = train(mine, tmp_path / "run")
     seen = read_data(mine.data)
     prepare = preparation(mine.data, seen)
@@ -99,15 +77,9 @@ def test_the_loop_is_that_of_ones_own(recipe, tmp_path) -> None:
 def test_settings_reach_the_penalty(recipe) -> None:
     """Every setting of the table arrives; only the vectors of "gauss-newton" depend on the process."""
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-    settings = [
-        "curvature.weight=0.5",
-        "curvature.estimator=last-layer",
-        "curvature.every=3",
-        "curvature.num_probes=2",
-        "curvature.negative=clip",
-        'curvature.parameters=["1"]',
-    ]
-    mine = recipe.with_settings(settings)
+    one = ["curvature.weight=0.5", "curvature.estimator=last-layer", "curvature.every=3"]
+    more = ["curvature.num_probes=2", "curvature.negative=clip", 'curvature.parameters=["1"]']
+    mine = recipe.with_settings([*one, *more])
     found = build_regularizer(mine, model, nn.CrossEntropyLoss())
     assert (found.weight, found.estimator, found.every) == (0.5, "last-layer", 3)
     assert (found.num_probes, found.negative) == (2, "clip")

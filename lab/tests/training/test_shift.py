@@ -21,14 +21,9 @@ def test_a_run_is_judged_under_shift(recipe, tmp_path, monkeypatch, short_report
     monkeypatch.setattr(
         "calibrant_lab.training.run_report.write_report", lambda *_, after, **__: told.extend(after)
     )
-    settings = [
-        'shift.corruption=["contrast", "gaussian-noise"]',
-        "shift.severities=[5]",
-        "training.epochs=1",
-    ]
-    run = train(
-        recipe.with_settings([*settings, "shift.samples=100", "foreign.name=digits"]), tmp_path / "run"
-    )
+    settings = ['shift.corruption=["contrast", "gaussian-noise"]', "shift.severities=[5]"]
+    few = ["training.epochs=1", "shift.samples=100", "foreign.name=digits"]
+    run = train(recipe.with_settings([*settings, *few]), tmp_path / "run")
     found = json.loads(run.folder.shift_numbers.read_text())
     places = [(row["corruption"], row["severity"], row["num_test"]) for row in found["rows"]]
     names = [(name, level, 100) for name in ("contrast", "gaussian-noise") for level in (5,)]

@@ -1,9 +1,6 @@
 """Texts and trees in the training loop: recipes of the papers, losses over nodes, the neutral class."""
 
-import gzip
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +17,7 @@ from calibrant_lab.training.recipe import OptimiserSection
 from calibrant_lab.training.run_report import run_sections
 from calibrant_lab.training.schedule import JointOptimiser, build_optimiser
 from refusals import refused
+from set_files import write_lines
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 OF_TEXTS = [path.stem for path in sorted(RECIPES.glob("*.toml")) if load_recipe(path).data.vectors]
@@ -31,11 +29,6 @@ QUICK = [
     "hardware.threads=1",
     "evaluation.bootstrap=10",
 ]
-
-
-def write_lines(path: Path, records: list[dict[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress("".join(json.dumps(record) + "\n" for record in records).encode()))
 
 
 @pytest.fixture(scope="module")

@@ -91,12 +91,11 @@ def test_losses_that_follow_are_told(recipe, tmp_path, monkeypatch) -> None:
     assert correct.float().mean() > 0.3  # by guessing, 0.1
 
 
-def test_adafocal_moves_its_exponents_and_survives_a_stop(recipe, tmp_path, same_numbers, cut) -> None:
+def test_adafocal_moves_its_exponents(recipe, tmp_path) -> None:
     mine = recipe.with_settings(["loss=adafocal(num_bins=5)", "data.policy=100"])
-    rows = train(mine, tmp_path / "whole", report=False).rows
+    rows = train(mine, tmp_path / "run", report=False).rows
     assert len(rows[-1]["gammas"]) == 5
     assert rows[-1]["gammas"] != rows[0]["gammas"]
-    same_numbers(tmp_path / "whole", train(mine, cut(mine, 12, report=False).path, report=False).folder.path)
 
 
 @pytest.mark.parametrize(
@@ -156,15 +155,24 @@ def test_every_loss_trains(recipe, tmp_path, name) -> None:
         ["optimiser.name=sgd", "optimiser.nesterov=true", "optimiser.learning_rate=0.1", "reduction=sum"],
         ["model=resnet(blocks=(1,), width=8)", "hardware.channels_last=true", "hardware.resident=false"],
         ["model=cnn(width=8, hidden=32)", "data.augment=['crop(padding=1)', 'flip']", *CAREFUL],
+        ["loss=adafocal(num_bins=5)", "data.policy=100"],
+        ["curvature.weight=0.01"],
+        ["curvature.estimator=gauss-newton", "curvature.weight=0.01", "curvature.num_probes=2"],
+        ["curvature.estimator=last-layer", "curvature.weight=0.01", "curvature.every=3"],
+        ["sam.rho=0.05"],
     ],
     ids=lambda settings: settings[0],
 )
 def test_every_way_of_training_learns_and_resumes(recipe, tmp_path, same_numbers, cut, settings) -> None:
+    """A kill, and then Ctrl-C, change no bit of what an undisturbed run writes."""
     mine = recipe.with_settings([*QUICK, *settings])
     whole = train(mine, tmp_path / "whole", report=False)
     assert whole.rows[-1]["calibration_accuracy"] > 0.2  # by guessing, 0.1
-    again = train(mine, cut(mine, 7, report=False).path, report=False)
+    cut(mine, 7, killed=True, report=False)
+    again = train(mine, cut(mine, 6, report=False).path, report=False)
     same_numbers(whole.folder.path, again.folder.path)
+    one, other = ({each.name for each in run.folder.path.iterdir()} for run in (whole, again))
+    assert one == other
 
 
 def test_divergence_is_said(recipe, tmp_path) -> None:
@@ -255,15 +263,9 @@ def test_a_training_begins_with_the_weights_of_a_file(recipe, short_reports, tmp
     """At a learning rate of next to nothing they are also what it ends with, but for the layer left out."""
     model = build("mlp(widths=(16,), dropout=0.2)", input_shape=(1, 8, 8), num_classes=3)
     torch.save(model.state_dict(), tmp_path / "weights.pt")
-    still = [
-        "training.epochs=1",
-        "optimiser.learning_rate=1e-12",
-        "optimiser.momentum=0",
-        "schedule.milestones=[1]",
-    ]
-    begun = recipe.with_settings(
-        [*still, f"initial.weights={tmp_path / 'weights.pt'}", "initial.skip=['layers.4']"]
-    )
+    still = ["optimiser.learning_rate=1e-12", "optimiser.momentum=0", "schedule.milestones=[1]"]
+    given = [f"initial.weights={tmp_path / 'weights.pt'}", "initial.skip=['layers.4']"]
+    begun = recipe.with_settings(["training.epochs=1", *still, *given])
     run = train(begun, tmp_path / "run")
     trained = run.model().state_dict()
     for name in ("layers.1.weight", "layers.1.bias"):
