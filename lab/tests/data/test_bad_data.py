@@ -152,10 +152,8 @@ def test_folders_of_images(tmp_path) -> None:
     (folder / "test").mkdir()
     not_loaded("the test split must hold samples; got none", folder)
     (folder / "test").rmdir()
-    not_loaded(
-        r"2.png cannot be decoded \(it is not an image\); replace or",
-        unpack(folder, {"train/b/2.png": b"x"}),
-    )
+    words = r"2.png cannot be decoded \(it is not an image\); replace or"
+    not_loaded(words, unpack(folder, {"train/b/2.png": b"x"}))
 
 
 def test_chestxray14_tables_and_lists(tmp_path) -> None:

@@ -74,14 +74,8 @@ def test_what_happens_is_decided_by_number_and_seed(images, name) -> None:
     assert whole.shape == images.shape
     assert whole.dtype == torch.uint8
     assert not torch.equal(whole, images)
-    drawn = name not in {
-        "defocus-blur",
-        "zoom-blur",
-        "brightness",
-        "contrast",
-        "pixelate",
-        "jpeg-compression",
-    }
+    fixed = "defocus-blur zoom-blur brightness contrast pixelate jpeg-compression"
+    drawn = name not in fixed.split()
     alike = corrupt(images[:1].expand(2, -1, -1, -1), name, severity=2)
     assert torch.equal(alike[0], alike[1]) != drawn
     assert torch.equal(corrupt(images, name, severity=2, seed=1), whole) != drawn

@@ -108,12 +108,8 @@ def test_a_part_of_something_else_is_dropped(server, tmp_path, left) -> None:
 def test_other_content_than_published_is_not_kept(server, tmp_path) -> None:
     """A wrong checksum is one sentence, and nothing is left behind; nor after an answer of 404."""
     server.content = b"something else"
-    refused(
-        r"does not hold what was published .* nothing of it was kept",
-        fetch.download,
-        server.remote(),
-        tmp_path / "set",
-    )
+    words = r"does not hold what was published .* nothing of it was kept"
+    refused(words, fetch.download, server.remote(), tmp_path / "set")
     refused("the server answers 404", fetch.download, server.remote("missing"), tmp_path / "set")
     assert not (tmp_path / "set").exists()
 

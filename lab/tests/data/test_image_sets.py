@@ -114,18 +114,10 @@ class Evil:
 
 def test_pickles_run_nothing(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    refused(
-        r"it names \w+\.open, which a batch of images does not need",
-        read_pickle,
-        pickle.dumps({b"data": Evil()}),
-        source="x",
-    )
-    refused(
-        "does not begin empty",
-        read_pickle,
-        b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I99999\ntS'b'\ntR.",
-        source="x",
-    )
+    words = r"it names \w+\.open, which a batch of images does not need"
+    refused(words, read_pickle, pickle.dumps({b"data": Evil()}), source="x")
+    full = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I99999\ntS'b'\ntR."
+    refused("does not begin empty", read_pickle, full, source="x")
     refused("it holds a list", read_pickle, pickle.dumps([1]), source="x")
     assert not list(tmp_path.iterdir())
 

@@ -105,14 +105,8 @@ def archive(
 def tensor(size: bytes, stride: bytes) -> bytes:
     """The program of ``{"x": a tensor of two float32}``."""
     storage = b"(U\x07storagectorch\nFloatStorage\nU\x010U\x03cpuK\x02tQ"
-    return (
-        b"\x80\x02}U\x01xctorch._utils\n_rebuild_tensor_v2\n("
-        + storage
-        + b"K\x00"
-        + size
-        + stride
-        + b"\x89NtRs."
-    )
+    call = b"\x80\x02}U\x01xctorch._utils\n_rebuild_tensor_v2\n("
+    return call + storage + b"K\x00" + size + stride + b"\x89NtRs."
 
 
 HOSTILE = {
@@ -175,12 +169,8 @@ def test_the_weights_are_the_same(tmp_path) -> None:
 
 def test_another_network_is_refused(tmp_path) -> None:
     torch.save({"layer.weight": torch.ones(1)}, tmp_path / "other.pt")
-    refused(
-        "must hold the weights of a DenseNet",
-        convert_chexnet,
-        tmp_path / "other.pt",
-        tmp_path / "w.safetensors",
-    )
+    words = "must hold the weights of a DenseNet"
+    refused(words, convert_chexnet, tmp_path / "other.pt", tmp_path / "w.safetensors")
     assert not (tmp_path / "w.safetensors").exists()
 
 

@@ -1,6 +1,7 @@
 """The papers' networks against their own code: parameters, names, numbers, initial weights."""
 
 import math
+import re
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -91,13 +92,7 @@ def test_torchvision_s_names_are_densenet_s_own_and_the_older_ones_are_known(tmp
     counters = {name for name in model.state_dict() if name.endswith("num_batches_tracked")}
     assert shapes.keys() == model.state_dict().keys() - counters
     state = references.planted(shapes)
-    old = {
-        name.replace("norm1", "norm.1")
-        .replace("norm2", "norm.2")
-        .replace("conv1", "conv.1")
-        .replace("conv2", "conv.2"): value
-        for name, value in state.items()
-    }
+    old = {re.sub(r"(norm|conv)([12])", r"\1.\2", name): value for name, value in state.items()}
     assert "features.denseblock1.denselayer1.norm.1.weight" in old
     torch.save(old, tmp_path / "old.pt")
     models.load_weights(model.double(), tmp_path / "old.pt")

@@ -134,11 +134,6 @@ def test_what_is_left_out_or_shared_is_said() -> None:
 
 def test_batches_that_processes_cannot_share_are_refused() -> None:
     settings = {"training": {"batch_size": 2}, "hardware": {"devices": 2}}
-    refused(
-        r"must be at least 4, .* needs 2 of every batch; got 2 and 60",
-        check_batches,
-        Recipe.read(settings),
-        60,
-        NORMALISED,
-    )
+    words = r"must be at least 4, .* needs 2 of every batch; got 2 and 60"
+    refused(words, check_batches, Recipe.read(settings), 60, NORMALISED)
     check_batches(Recipe.read(settings), 60, PLAIN)

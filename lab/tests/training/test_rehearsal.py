@@ -115,12 +115,8 @@ def test_a_file_is_no_directory(recipe, tmp_path) -> None:
 
 def test_processes_are_bounded_by_the_cores(recipe, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    refused(
-        r"must be at most 4, a process for each core; got 5",
-        train,
-        recipe.with_settings(["hardware.devices=5"]),
-        tmp_path / "run",
-    )
+    words = r"must be at most 4, a process for each core; got 5"
+    refused(words, train, recipe.with_settings(["hardware.devices=5"]), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -128,18 +128,10 @@ def test_a_finished_run_is_not_done_again(recipe, tmp_path, monkeypatch) -> None
 
 def test_another_recipe_is_refused(recipe, tmp_path) -> None:
     train(recipe, tmp_path / "run")
-    refused(
-        r"made by another recipe \(seed: 5 there, 6 here and 1 more\)",
-        train,
-        recipe.with_settings(["seed=6", "training.epochs=9"]),
-        tmp_path / "run",
-    )
-    refused(
-        r"has training.epochs = 4, .* --epochs 3 and another --out",
-        train,
-        recipe.with_settings(["training.epochs=3"]),
-        tmp_path / "run",
-    )
+    words = r"made by another recipe \(seed: 5 there, 6 here and 1 more\)"
+    refused(words, train, recipe.with_settings(["seed=6", "training.epochs=9"]), tmp_path / "run")
+    words = r"has training.epochs = 4, .* --epochs 3 and another --out"
+    refused(words, train, recipe.with_settings(["training.epochs=3"]), tmp_path / "run")
     train(recipe.with_settings(["hardware.accelerator=auto", "evaluation.bootstrap=11"]), tmp_path / "run")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()

@@ -64,13 +64,8 @@ def test_published_corruptions_are_read(tmp_path, monkeypatch, rng) -> None:
     part = shifted(wanted, read_data(wanted.data), shifts(wanted)[0])
     np.testing.assert_array_equal(part.inputs[:].numpy(), images[4:8].transpose(0, 3, 1, 2))
     digits = Recipe.read(asked)
-    refused(
-        r"must name images of shape \(1, 8, 8\) and 10 classes",
-        shifted,
-        digits,
-        read_data(digits.data),
-        shifts(digits)[0],
-    )
+    words = r"must name images of shape \(1, 8, 8\) and 10 classes"
+    refused(words, shifted, digits, read_data(digits.data), shifts(digits)[0])
 
 
 def test_one_foreign_set_is_named_once() -> None:

@@ -104,9 +104,5 @@ def test_squares_need_images_that_are_large_enough(tmp_path) -> None:
     refused(
         "`area` must be two shares", build_augmentation, ["resized-crop(area=(0.5, 0.1))"], (1, 8, 8), side=4
     )
-    refused(
-        r"at most the sides of the images; got 9 .* \(1, 8, 8\)",
-        train,
-        Recipe.read({"data": {"crop": 9}}),
-        tmp_path / "run",
-    )
+    words = r"at most the sides of the images; got 9 .* \(1, 8, 8\)"
+    refused(words, train, Recipe.read({"data": {"crop": 9}}), tmp_path / "run")
