@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-OPTIONS: dict[str, str | int | bool | Callable[..., object]] = {"fallback_random": True}
-"""For ``torch.compile``: the random numbers of dropout are those of the network that is not compiled."""
 _WRONG = 0.5  # relative error of a parameter's gradient; bfloat16 is off by some hundredths
 _NEGLIGIBLE = 1e-3  # of the whole gradient
 
@@ -244,7 +242,9 @@ class Learner:
             to_layout(memory_format=torch.channels_last)
         optimiser = build_optimiser(job.recipe.optimiser, self.model)
         compiles = job.recipe.hardware.compile
-        wrapped: Any = torch.compile(self.model, options=OPTIONS) if compiles else self.model
+        # So that the random numbers of dropout are those of the network that is not compiled.
+        options: Any = {"fallback_random": True}
+        wrapped: Any = torch.compile(self.model, options=options) if compiles else self.model
         self._checks, self._checked = compiles and processes.count == 1, set[int]()
         self.module, self.optimiser = fabric.setup(wrapped, optimiser)
         self.loss = job.loss.to(processes.device)
