@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
 
-Shape: TypeAlias = tuple[int, ...]
-"""Of one sample."""
+Shape: TypeAlias = tuple[int, ...]  # of one sample
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

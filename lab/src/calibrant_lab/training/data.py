@@ -118,5 +118,4 @@ class Job(TrainingData):
     folder: RunFolder
     listener: Listener
     command: str | None
-    report: bool
-    """True if the finished network is evaluated and reported, beyond its predictions."""
+    report: bool  # True if the finished network is evaluated and reported, beyond its predictions

@@ -39,17 +39,12 @@ ACTUAL = "the labelled class"
 class HeatMap:
     """One image with the map of a class."""
 
-    name: str
-    """Names the image and the class; files begin with it."""
-    image: Float[Tensor, "C H W"]
-    """Input view of the network, from 0 to 1."""
-    heat: Float[Tensor, "H W"]
-    """From 0 to 1, the largest being 1; all zero where nothing supports the class."""
+    name: str  # names the image and the class; files begin with it
+    image: Float[Tensor, "C H W"]  # input view of the network, from 0 to 1
+    heat: Float[Tensor, "H W"]  # from 0 to 1, the largest being 1; all zero where nothing supports the class
     class_name: str
-    probability: float
-    """The probability of the class, as the network states it for this view."""
-    actual: tuple[str, ...]
-    """The classes that the image is labelled with."""
+    probability: float  # the probability of the class, as the network states it for this view
+    actual: tuple[str, ...]  # the classes that the image is labelled with
 
     def save(self, folder: Path) -> tuple[Path, ...]:
         """Write image, map and overlay as PNG; the overlay is for a report."""

@@ -52,11 +52,9 @@ class LabelRow:
 
     name: str
     num_positives: int
-    auroc: Estimate
-    """Without a value where all samples have the label, or none."""
+    auroc: Estimate  # without a value where all samples have the label, or none
     ece: Estimate
-    gap: Estimate
-    """Mean probability less share of positives."""
+    gap: Estimate  # mean probability less share of positives
 
 
 def label_rows(

@@ -14,8 +14,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
 from calibrant_lab.training.recipe import OptimiserSection, ScheduleSection
 
-RELATIVE_RATE = "relative_rate"
-"""Entry of a parameter group: its learning rate against that of the recipe."""
+RELATIVE_RATE = "relative_rate"  # entry of a parameter group: its learning rate against that of the recipe
 
 
 class JointOptimiser(Optimizer):

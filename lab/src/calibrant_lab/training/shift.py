@@ -30,8 +30,7 @@ _DRAWS = 400  # enough for intervals in a table
 _RESAMPLES = 200
 
 
-Shift: TypeAlias = tuple[str, int]
-"""A corruption and its severity."""
+Shift: TypeAlias = tuple[str, int]  # a corruption and its severity
 
 
 def shifts(recipe: Recipe) -> list[Shift]:
