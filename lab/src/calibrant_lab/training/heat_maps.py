@@ -171,11 +171,8 @@ def heat_maps(
 
 
 def _drawn(dataset: Dataset, wanted: int | None, samples: int, seed: int) -> Tensor:
-    labels = dataset.test.labels
-    having = labels.any(dim=1) if labels.ndim == 2 else torch.ones(len(labels), dtype=torch.bool)
-    if wanted is not None:
-        having = labels[:, wanted] == 1 if labels.ndim == 2 else labels == wanted
-    rows = np.flatnonzero(having.numpy())
+    held = _held(dataset, torch.arange(len(dataset.test)))
+    rows = np.flatnonzero((held.any(dim=1) if wanted is None else held[:, wanted]).numpy())
     if len(rows) == 0:
         raise InputError(f"no test image is of the class {dataset.class_names[wanted or 0]}.")
     drawn = np.random.default_rng(seed).permutation(rows)[:samples]
