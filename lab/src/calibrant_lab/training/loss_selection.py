@@ -119,9 +119,8 @@ def select(
         run = train(one, Path(folder) / file_name(loss), listener=listener, command=command)
         before, after = (run.kept_row[KEYS[when]] for when in ("before", "after"))
         found.append(TriedLoss(loss=loss, run=run, nll_before=before, nll_after=after))
-    values = [each.nll_after if by == "after" else each.nll_before for each in found]
-    finite = [math.inf if value is None else value for value in values]
-    chosen = found[finite.index(min(finite))]
+    values = {each.loss: each.nll_after if by == "after" else each.nll_before for each in found}
+    chosen = min(found, key=lambda each: math.inf if (nll := values[each.loss]) is None else nll)
     candidates = [
         {
             "loss": each.loss,

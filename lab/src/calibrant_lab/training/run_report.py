@@ -135,10 +135,8 @@ def label_table(
     test = predictions.test
     if test.groups is None or test.labels is None or len(set(test.groups)) < 2:
         return None
-    calibrator = fit_quietly(
-        PlattScaling() if test.kind == "multilabel" else TemperatureScaling(),
-        Labelled.of(predictions.calibration),
-    )
+    method = PlattScaling() if test.kind == "multilabel" else TemperatureScaling()
+    calibrator = fit_quietly(method, Labelled.of(predictions.calibration))
     names = test.class_names or tuple(str(number) for number in range(test.num_classes or 0))
     truth = test.labels if test.labels.ndim == 2 else one_hot(test.labels, test.num_classes or 0)
     states = {AS_TRAINED: test.probs, calibrator.title.lower(): calibrator.predict_proba(test.scores)}
@@ -165,12 +163,12 @@ def label_section(found: Mapping[str, Any]) -> Section:
 
     cells = tuple(
         (
-            row["name"],
-            str(row["num_positives"]),
-            *shown(row, "auroc", "ece", "gap"),
-            *shown(other, "ece", "gap"),
+            one["name"],
+            str(one["num_positives"]),
+            *shown(one, "auroc", "ece", "gap"),
+            *shown(two, "ece", "gap"),
         )
-        for row, other in zip(rows, repaired, strict=True)
+        for one, two in zip(rows, repaired, strict=True)
     )
     areas = [row["auroc"]["value"] for row in rows if row["auroc"]["value"] is not None]
     mean = f"Mean AUROC: {number(float(np.mean(areas)))}. " if areas else ""
