@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -153,11 +154,11 @@ def test_one_epoch_draws_nothing(recipe, tmp_path) -> None:
     assert np.isfinite(run.rows[0]["train_loss"])
 
 
-@pytest.mark.parametrize(("last", "split"), [("test", "test"), ("calibration", "calibration")])
-def test_several_runs_share_their_pictures(watched, unwritten, last, split) -> None:
+@pytest.mark.parametrize("split", ["test", "calibration"])
+def test_several_runs_share_their_pictures(watched, unwritten, split) -> None:
     """Figure 3's eight quantities of one split that all runs recorded, a line for each run."""
     without = [{key: value for key, value in row.items() if key != "dynamics"} for row in watched.rows]
-    third = watched.rows if last == "test" else without
+    third = watched.rows if split == "test" else without
     section = compared_dynamics({"a": watched.rows, "b": watched.rows, "c": third})
     assert len(section.pictures) == 8
     assert [name for name, _ in section.key] == ["a", "b", "c"]
@@ -168,13 +169,11 @@ def test_several_runs_share_their_pictures(watched, unwritten, last, split) -> N
     assert "Not recorded: old." in section.text[0]
 
 
-@pytest.fixture
-def foreign(tmp_path, rng) -> str:
-    """A file of noise as large as a digit, which no network of digits can know."""
-    path = tmp_path / "noise.npz"
-    images = rng.integers(0, 255, (60, 8, 8), dtype=np.uint8)
-    np.savez(path, x_train=images, y_train=np.arange(60) % 10)
-    return str(path)
+def noise(folder: Path, side: int) -> str:
+    """A file of noise, which no network of digits can know."""
+    images = np.random.default_rng(0).integers(0, 255, (60, side, side), dtype=np.uint8)
+    np.savez(folder / "noise.npz", x_train=images, y_train=np.arange(60) % 10)
+    return f"evaluation.out_of_distribution={folder / 'noise.npz'}"
 
 
 def test_the_report_says_how_it_was_trained_and_shows_images(recipe, tmp_path) -> None:
@@ -221,9 +220,9 @@ def test_features_have_no_panel(recipe, tmp_path, rng) -> None:
     assert "The same images" not in (tmp_path / "run" / "report.html").read_text()
 
 
-def test_foreign_samples_are_scored_as_scikit_learn_scores_them(recipe, tmp_path, foreign) -> None:
+def test_foreign_samples_are_scored_as_scikit_learn_scores_them(recipe, tmp_path) -> None:
     """The logits are kept, and AUROC, AUPR and FPR of both scores are those of independent code."""
-    run = train(recipe.with_settings([f"evaluation.out_of_distribution={foreign}"]), tmp_path / "run")
+    run = train(recipe.with_settings([noise(tmp_path, 8)]), tmp_path / "run")
     kept = calibrant.load_predictions(tmp_path / "run" / "out_of_distribution.npz")
     assert kept.num_samples == 60
     found = json.loads((tmp_path / "run" / "out_of_distribution.json").read_text())
@@ -245,10 +244,8 @@ def test_foreign_samples_are_scored_as_scikit_learn_scores_them(recipe, tmp_path
     assert run.evaluation.out_of_distribution is not None
 
 
-def test_foreign_samples_of_another_shape_are_refused(recipe, tmp_path, rng) -> None:
-    path = tmp_path / "wide.npz"
-    np.savez(path, x_train=rng.integers(0, 255, (20, 9, 9), dtype=np.uint8), y_train=np.arange(20) % 2)
-    mine = recipe.with_settings([f"evaluation.out_of_distribution={path}"])
+def test_foreign_samples_of_another_shape_are_refused(recipe, tmp_path) -> None:
+    mine = recipe.with_settings([noise(tmp_path, 9)])
     refused(r"must name samples of shape \(1, 8, 8\)", train, mine, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
