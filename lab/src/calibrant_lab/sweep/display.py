@@ -32,19 +32,13 @@ class Estimates:
             self._times[key].append(seconds)
 
     def seconds(self, settings: Settings) -> float | None:
-        for key in self._keys(settings):
-            if key in self._times:
-                times = self._times[key]
-                return sum(times) / len(times)
-        return None
+        times = next((self._times[key] for key in self._keys(settings) if key in self._times), [])
+        return sum(times) / len(times) if times else None
 
     def left(self, items: Sequence[Item], jobs: int) -> float | None:
         """Return the total time of these runs, ``jobs`` at once; None if one is unknown."""
-        known = [self.seconds(item.settings) for item in items]
-        each = [seconds for seconds in known if seconds is not None]
-        if len(each) < len(known) or not each:
-            return None
-        return max(sum(each) / min(jobs, len(each)), *each)
+        each = [seconds for item in items if (seconds := self.seconds(item.settings)) is not None]
+        return max(sum(each) / min(jobs, len(each)), *each) if each and len(each) == len(items) else None
 
     def _keys(self, settings: Settings) -> tuple[str, str, str]:
         alike = {name: value for name, value in settings.items() if name != "seed"}
@@ -103,7 +97,8 @@ class SweepDisplay(Watcher):
             return
         self._shares[run] = share
         if run not in self._running:
-            label = _cut(self._left[run].label)
+            label = self._left[run].label
+            label = label if len(label) <= _WIDTH else f"{label[: _WIDTH - 1]}…"
             self._running[run] = self._bars.add_task(f"  {label}", total=1.0, words="")
         self._bars.update(self._running[run], completed=share, words=words)
         self._refresh()
@@ -164,10 +159,6 @@ class SweepDisplay(Watcher):
             self._bars.console.print(f"{count:>9}  {line}", markup=False, highlight=False)
 
 
-def _cut(label: str) -> str:
-    return label if len(label) <= _WIDTH else f"{label[: _WIDTH - 1]}…"
-
-
 _COLUMNS = (("error", None, "error %"), ("ece", None, "ECE %"), ("ece", "temperature", "after temperature %"))
 _MOST = 60
 
@@ -187,7 +178,9 @@ def summary_table(results: Sequence[RunResult]) -> Table:
     have_intervals = False
     for runs in list(groups.values())[:_MOST]:
         done = [each for each in runs if each.status == "finished"]
-        cells = [_mean(done, name, stage) for name, stage, _ in values]
+        found = [[each.value(name, stage) for each in done] for name, stage, _ in values]
+        known = [[value for value in each if value is not None] for each in found]
+        cells = [plus_minus(mean_of(each), 2, 100) if each else "–" for each in known]
         have_intervals = have_intervals or any("±" in cell for cell in cells)
         time = said_time(sum(each.wall_seconds for each in done) / len(done)) if done else "–"
         settings = [str(runs[0].settings.get(name)) for name in axes]
@@ -197,9 +190,3 @@ def summary_table(results: Sequence[RunResult]) -> Table:
     meant = ["±: 95% interval of the mean over seeds"] if have_intervals else []
     table.caption = "; ".join([*more, *meant]) or None
     return table
-
-
-def _mean(runs: Sequence[RunResult], name: str, stage: str | None) -> str:
-    found = [each.value(name, stage) for each in runs]
-    known = [value for value in found if value is not None]
-    return plus_minus(mean_of(known), 2, 100) if known else "–"
