@@ -120,7 +120,8 @@ class Layout:
         _check_all(lists["compare"], levels, f"{source}: `compare` must name rows or columns")
         texts = {name: str(content[name]) for name in ("title", "repeat", "table") if name in content}
         where, networks = flat(content.get("where", {})), _networks(content.get("networks", ()), source)
-        return cls(**{**content, **lists, **texts, "cells": cells, "where": where, "networks": networks})
+        read: dict[str, Any] = {**lists, **texts, "cells": cells, "where": where, "networks": networks}
+        return cls(**{**content, **read})
 
 
 @cache
