@@ -424,7 +424,6 @@ def _spline(places: NDArray[np.float64], spacing: float) -> tuple[NDArray[np.flo
 
 
 def middle(values: Float[ndarray, " R"]) -> tuple[float, float]:
-    """Return the central 95% interval."""
     low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 

@@ -164,7 +164,6 @@ _MOST = 60
 
 
 def summary_table(results: Sequence[RunResult]) -> Table:
-    """Return mean and 95% interval over the finished seeds, a row per combination of other axes."""
     axes = list(dict.fromkeys(name for each in results for name in each.axes if name != "seed"))
     groups: dict[str, list[RunResult]] = {}
     for each in results:

@@ -93,7 +93,6 @@ class Engine(ABC):
     def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]: ...
 
     def submit_all(self, function: Function, store: str, chunks: Sequence[list[Item]]) -> list[Future[Ends]]:
-        """Submit several chunks, for an engine that batches them."""
         return [self.submit(function, store, *items) for items in chunks]
 
     def wait(self, futures: Collection[Future[Ends]], seconds: float) -> Collection[Future[Ends]]:
@@ -243,7 +242,6 @@ def _call(function: Function, store: str, *items: Item) -> Ends:
 
 
 def _gpu_of(place: int, count: int) -> str:
-    """Return a worker's GPU among those that this process sees."""
     seen = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     return (seen if len(seen) == count else [*map(str, range(count))])[place % count]
 

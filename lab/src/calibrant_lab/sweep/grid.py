@@ -139,7 +139,6 @@ class Grid:
         return replace(self, points=points)
 
     def items(self, fingerprints: Fingerprints | None = None) -> tuple[Item, ...]:
-        """Return the named runs; read data without a known fingerprint."""
         known, found = fingerprints or Fingerprints(), list[Item]()
         for point in self.points:
             try:
@@ -157,7 +156,6 @@ def load_grid(path: str | os.PathLike[str], *, budget: Budget = "full") -> Grid:
 
 
 def _override(table: Mapping[str, Any], source: str) -> tuple[Wanted, Settings]:
-    """Return the conditions on a run, and the settings for it."""
     for key in table:
         if key not in {"when", "set"}:
             raise InputError(f"{source}: [[override]] has `when` and `set`; got {key!r}.")

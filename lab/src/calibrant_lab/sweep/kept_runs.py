@@ -44,7 +44,6 @@ class KeptRun:
 
 
 def keep(result: RunResult, found: Values, digits: int) -> KeptRun:
-    """Convert a store's result for a results file, to this number of significant digits."""
     there = {name: value for name, value in result.environment.items() if value is not None}
     made = {"version": result.version, **{name: there[name] for name in MADE if name in there}}
     if there.get(DEVICE, "cpu") != "cpu":

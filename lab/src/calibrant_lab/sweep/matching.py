@@ -29,7 +29,6 @@ def matches(settings: Mapping[str, Any], wanted: Wanted) -> bool:
 
 
 def check_names(wanted: Iterable[str], known: Iterable[str], where: str) -> None:
-    """Refuse unknown settings, naming the nearest known."""
     names = list(known)
     for name in wanted:
         if name not in names:
@@ -37,7 +36,6 @@ def check_names(wanted: Iterable[str], known: Iterable[str], where: str) -> None
 
 
 def check_matched(wanted: Wanted, there: Sequence[Mapping[str, Any]], where: str) -> None:
-    """Refuse values that no settings have, and name the nearest."""
     if any(matches(settings, wanted) for settings in there):
         return
     for name, value in wanted.items():

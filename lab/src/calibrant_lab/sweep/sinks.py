@@ -134,7 +134,6 @@ def finals(result: RunResult) -> dict[str, float]:
 
 
 def _with_finals(result: RunResult) -> list[tuple[int, dict[str, float]]]:
-    """Return the curves, with the final numbers at the last step."""
     steps = [*curves(result)]
     return [*steps, (steps[-1][0] if steps else 0, finals(result))]
 

@@ -91,7 +91,6 @@ def _measured(store: Store, item: Item) -> RunResult | None:
 
 
 def is_covered(result: RunResult, item: Item) -> bool:
-    """Return True if a result has all numbers of the settings, or failed or diverged."""
     return result.status != "finished" or item.task.covers(result, item.settings)
 
 
@@ -174,7 +173,6 @@ class Report:
 
     @property
     def failed(self) -> int:
-        """Number of failed runs, without diverged ones."""
         return self.statuses.get("failed", 0)
 
 
@@ -208,7 +206,6 @@ def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watch
 
 
 def pending_of(items: Sequence[Item], store: Store) -> list[Item]:
-    """Return the runs without a result, or with missing numbers."""
     known = {item.run: item for item in items}
     results = [each for each in store.results(status=None) if each.run in known]
     done = {each.run for each in results if is_covered(each, known[each.run])}

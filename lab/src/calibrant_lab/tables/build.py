@@ -137,7 +137,6 @@ def placed_in(layout: Layout, settings: Keys, status: str, run: RunResult | None
 
 
 def heads(layout: Layout, levels: Sequence[str], there: Iterable[Keys]) -> dict[str, Keys]:
-    """Return the ordered rows or columns of a table, by their values."""
 
     def order(keys: Keys) -> list[Any]:
         if not layout.paper:
@@ -393,7 +392,6 @@ def _check_alone(layout: Layout, group: Sequence[Placed], at: str) -> None:
 
 
 def _strays(layout: Layout, group: Sequence[Placed]) -> list[str]:
-    """Return settings that vary within a cell independently of the repeats."""
     settings = [each.run.settings for each in group if each.run]
     found = dict.fromkeys(name for each in settings for name in each if not name.endswith("seed"))
     found = [each for each in found if each != layout.repeat and each.partition(".")[0] not in _COSMETIC]

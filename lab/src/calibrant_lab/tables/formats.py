@@ -243,7 +243,6 @@ def _ends(mean: Mean | float | None) -> tuple[float | None, ...]:
 
 
 def html_text(table: Table) -> str:
-    """Return an offline page in the style of the reports."""
     shown = show(table)
     return templates().get_template("result_table.html").render(shown=shown, heads=shown.heads)
 

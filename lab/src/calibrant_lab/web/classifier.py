@@ -137,7 +137,6 @@ def refits(
 
 
 def _units(rows: Predictions) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Return the units of resampling: rows, or the rows of each cluster."""
     clusters = np.arange(rows.num_samples) if rows.clusters is None else np.asarray(rows.clusters)
     _, numbers = np.unique(clusters, return_inverse=True)
     order = np.argsort(numbers, kind="stable")
@@ -208,7 +207,6 @@ class Classifier:
         }
 
     def predictions(self, files: Sequence[Upload], limits: Limits, _: Tell) -> list[dict[str, Any] | Refusal]:
-        """Return raw and calibrated probabilities of each image, or its error."""
         answers: list[dict[str, Any] | Refusal] = []
         inputs: list[tuple[dict[str, Any], Tensor]] = []
         for file in files:

@@ -53,7 +53,6 @@ ORDERS: dict[str, tuple[str, ...]] = {
 
 
 def plain(name: str) -> str:
-    """Normalise a finding's name for comparison."""
     return " ".join(name.replace("_", " ").casefold().split())
 
 
@@ -158,7 +157,6 @@ def _calibration_rows(settings: ModelSettings, of_run: Predictions | None) -> Pr
 def _names(
     settings: ModelSettings, rows: Predictions | None, calibrator: Calibrator | None
 ) -> tuple[tuple[str, ...], Tensor | None]:
-    """Return the classes in calibrator order, and their network outputs."""
     own = settings.class_names
     of_rows = None if rows is None else rows.class_names
     of_calibrator = None if calibrator is None else names_of_columns(calibrator)

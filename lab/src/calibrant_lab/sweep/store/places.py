@@ -46,7 +46,6 @@ def place_at(address: str | os.PathLike[str], *, create: bool = True) -> Place:
 
 
 def refuse_strangers(path: Path) -> None:
-    """Refuse to start a store in a folder with other content."""
     if not path.is_dir() or (path / LEASES).is_dir() or any(path.glob(f"{RUNS}/*/{RESULT_FILE}")):
         return
     own = {RUNS, WORK, LEASES, INDEX, README, "lost+found"}  # leases: another process may begin it now
@@ -115,7 +114,6 @@ class Place:
         return {**found, "": _size(self._folder) - sum(found.values())}
 
     def work(self, run: str) -> Path:
-        """Return the local folder in which a run is worked on until its end."""
         return self._folder / WORK / run
 
     def bring(self, run: str) -> None:
@@ -125,7 +123,6 @@ class Place:
         """Save a run's progress for other machines."""
 
     def abandon(self, run: str) -> None:
-        """Remove a run's progress."""
         shutil.rmtree(self.work(run), ignore_errors=True)
 
     def unfinished(self) -> list[str]:
@@ -383,7 +380,6 @@ class Leases:
         return [(parts[0], int(parts[1])) for parts in found if len(parts) == 3]
 
     def _holder(self, run: str, number: int) -> Holder | None:
-        """Return a lease's holder from its file, or None if that is gone."""
         content = self.place.read(_name(run, number))
         if content is None:
             return None

@@ -37,7 +37,6 @@ def result_content(item: Item, outcome: Outcome, spent: Mapping[str, Any]) -> di
 
 
 def amended(content: Mapping[str, Any], item: Item, outcome: Outcome) -> dict[str, Any]:
-    """Return the result's content after a new measurement."""
     again = {name: getattr(outcome, name) for name in ("metrics", "undefined", "parameters")}
     more = {**content["more"], **outcome.more}
     return {**content, **again, "measures": item.task.measures, "settings": item.settings, "more": more}
@@ -111,7 +110,6 @@ class Index:
         return len(self.summaries())
 
     def _stored(self) -> dict[str, tuple[str, Summary | None]]:
-        """Read the index file; ignore unreadable lines."""
         found: dict[str, tuple[str, Summary | None]] = {}
         head, *lines = (self._place.read(INDEX) or b"{}").splitlines() or [b"{}"]
         with suppress(ValueError):
@@ -190,14 +188,12 @@ class Store:
         return self._result(summary_of(content, f"{self.address}/{RUNS}/{run}/{RESULT_FILE}"))
 
     def rebuild_index(self) -> int:
-        """Read all results again, and return their number."""
         return self._index.rebuild()
 
     def sizes(self) -> dict[str, int]:
         return self.place.sizes()
 
     def unfinished(self) -> dict[str, places.Holder | None]:
-        """Return unfinished runs with their working processes."""
         held = self.leases.held()
         runs = {*self.place.unfinished(), *held} - self.done()
         return {run: held.get(run) for run in sorted(runs)}
@@ -228,16 +224,13 @@ class Store:
     # Writing
 
     def claim(self, run: str, *, lost: Callable[[], None] = lambda: None) -> places.Lease | None:
-        """Claim the right to a run, as a context; None if another has it."""
         return self.leases.claim(run, lost=lost)
 
     def begin(self, run: str) -> RunSession:
-        """Open the folder of a claimed run, with the progress of earlier sessions."""
         self.place.bring(run)
         return RunSession(self.place.work(run), keep=partial(self.place.keep, run))
 
     def finish(self, item: Item, session: RunSession, outcome: Outcome) -> RunResult:
-        """Write a claimed run's result, and remove temporary files."""
         session.spend()
         text = _as_text(result_content(item, outcome, session.spent))
         readme = _readme(item.task, outcome.status, item.label, session.folder)
@@ -249,7 +242,6 @@ class Store:
         return self._result(summary_of(text.encode(), item.run))
 
     def amend(self, item: Item, outcome: Outcome) -> RunResult:
-        """Replace the numbers of a claimed run after a new measurement."""
         text = _as_text(amended(json.loads(self._content(item.run) or b"{}"), item, outcome))
         self.place.write(f"{RUNS}/{item.run}/{RESULT_FILE}", text.encode())
         return self._result(summary_of(text.encode(), item.run))

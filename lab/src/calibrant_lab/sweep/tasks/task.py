@@ -35,7 +35,6 @@ class Fingerprints:
 
 
 def canonical(content: object) -> str:
-    """JSON with one spelling."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -85,7 +84,6 @@ class RunResult:
 
     @property
     def rows(self) -> Sequence[Mapping[str, Any]]:
-        """Records of each epoch, read from the store on demand."""
         return self._rows()
 
     def value(self, name: str, stage: str | None = None) -> float | None:

@@ -191,7 +191,6 @@ def _check(loss: str, model: str, calibrators: tuple[str, ...]) -> None:
 
 
 def data_of(recipe: Recipe) -> TrainingData:
-    """Return the training data, shared in memory by the runs of a process."""
     return _data(_data_key(recipe), _sources(recipe))
 
 
