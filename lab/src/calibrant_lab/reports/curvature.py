@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import said_of
 from calibrant.reports.figures.drawing import drawing_style, new_axes, open_frame, series
-from calibrant.reports.pictures import Picture, drawn
+from calibrant.reports.pictures import Picture
 from calibrant.reports.sections import Section, SectionTable
+from calibrant.reports.svg import to_svg
 from calibrant.reports.words import parameter as number
 
 FORMAT = 1
@@ -119,5 +120,6 @@ def samples_of(each: Measurement) -> str:
 def _picture(found: Sequence[Measurement], split: str) -> Picture:
     caption = f"Spectrum on {_SPLITS[split]} samples"
     spoken = "; ".join(f"{each['loss']}: up to {number(each['eigenvalues'][0])}" for each in found)
-    draw, label = partial(spectrum_diagram, found), f"{caption}. {spoken}."
-    return drawn((3.6, 2.6), draw, caption, label=label, name=f"spectrum-{split}")
+    figure = Figure(figsize=(3.6, 2.6), layout="constrained")
+    spectrum_diagram(found, ax=figure.add_subplot())
+    return Picture(to_svg(figure, label=f"{caption}. {spoken}.", name=f"spectrum-{split}"), caption)

@@ -15,8 +15,9 @@ from matplotlib.ticker import MaxNLocator
 from calibrant._math.means import mean_of
 from calibrant.reports.figures import drawing
 from calibrant.reports.figures.drawing import BLUE, GREEN, GREY, VERMILLION, drawing_style, open_frame, series
-from calibrant.reports.pictures import Picture, drawn, legend
+from calibrant.reports.pictures import Picture, legend
 from calibrant.reports.sections import Section
+from calibrant.reports.svg import to_svg
 
 Split: TypeAlias = Literal["train", "calibration", "test"]
 Rows = Sequence[Mapping[str, Any]]
@@ -277,8 +278,10 @@ def _draw_gradients(norms: Mapping[int, np.ndarray[Any, Any]], ax: Axes) -> None
     ax.legend(frameon=False, fontsize="small")
 
 
-def _picture(caption: str, name: str, draw: Callable[..., None]) -> Picture:
-    return drawn((3.6, 2.6), draw, caption, label=caption, name=name)
+def _picture(caption: str, name: str, draw: Callable[[Axes], None]) -> Picture:
+    figure = Figure(figsize=(3.6, 2.6), layout="constrained")
+    draw(figure.add_subplot())
+    return Picture(to_svg(figure, label=caption, name=name), caption)
 
 
 def _value(row: Mapping[str, Any], split: Split, key: str) -> float | None:
