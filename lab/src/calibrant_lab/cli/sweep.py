@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -117,15 +118,16 @@ def sweep(
         _forget(runs, items, retry)
     if not quiet:
         typer.echo(f"{grid}: {_said_size(found)}")
-    try:
+    report = None
+    with suppress(KeyboardInterrupt):
         report = carry_out(items, runs, carrier, watcher=SweepDisplay(estimates, quiet=quiet))
-    except KeyboardInterrupt:
+    if report is None:
         count = len(runs.done() & {item.run for item in items})
         errors().print(
             f"calibrant: stopped with {count} of {len(items)} runs finished; what was begun is saved, and "
             "the same command goes on."
         )
-        raise typer.Exit(130) from None
+        raise typer.Exit(130)
     if not quiet:
         _show_end(runs, items)
     raise typer.Exit(1 if report.failed else 0)
