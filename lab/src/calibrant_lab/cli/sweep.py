@@ -112,15 +112,14 @@ def sweep(
         return
     runs = Store(store)
     items = found.items(runs.fingerprints())
-    estimates = Estimates(found.task)
-    estimates.learn(runs.results())
+    estimates = Estimates(found.task, runs.results())
     if retry is not None:
         _forget(runs, items, retry)
     if not quiet:
         typer.echo(f"{grid}: {_said_size(found)}")
     report = None
     with suppress(KeyboardInterrupt):
-        report = carry_out(items, runs, carrier, watcher=SweepDisplay(estimates, quiet=quiet))
+        report = carry_out(items, runs, carrier, watcher=None if quiet else SweepDisplay(estimates))
     if report is None:
         count = len(runs.done() & {item.run for item in items})
         errors().print(
@@ -164,8 +163,7 @@ def _show_plan(grid: Grid, store: Store, engine: Engine) -> None:
     from calibrant_lab.sweep.sweep import pending_of
 
     items = {item.run: item for item in grid.items(store.fingerprints())}
-    estimates = Estimates(grid.task)
-    estimates.learn(store.results())
+    estimates = Estimates(grid.task, store.results())
     statuses = Counter(each.status for each in store.results(status=None) if each.run in items)
     typer.echo(_said_size(grid))
     for name in ("finished", "diverged", "failed"):

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 from calibrant._math import worker_processes as workers
 from calibrant._math.errors import InputError
 from calibrant._math.ray_cluster import check_address, connect
-from calibrant._math.text_form import build_from, parse_call
+from calibrant._math.text_form import build_from
 from calibrant_lab.sweep.tasks.task import Item
 
 _GRACE = 30.0  # seconds that workers have to save what they are doing before they are ended
@@ -456,7 +456,5 @@ def build_engine(text: str, *, jobs: int | None = None) -> Engine:
         Traceback (most recent call last):
         calibrant._math.errors.InputError: there is no engine 'pol'; did you mean 'pool'?
     """
-    if jobs is not None and "jobs" not in parse_call(text)[1]:
-        name, bracket, rest = text.partition("(")
-        text = f"{name}(jobs={jobs}, {rest}" if bracket else f"{name}(jobs={jobs})"
-    return build_from(text, ENGINES, what="engine")
+    makers = {name: partial(kind, jobs=jobs) for name, kind in ENGINES.items()}
+    return build_from(text, makers, what="engine")
