@@ -110,10 +110,8 @@ def test_what_is_wrong_is_said_in_one_sentence(content, message) -> None:
 
 def test_wanted_settings() -> None:
     """Stars and alternatives; brackets in values are no patterns; 1 is not true."""
-    assert read_wanted(["loss=focal(gamma=3)", "data.seed=0|2"], option="--where") == {
-        "loss": "focal(gamma=3)",
-        "data.seed": [0, 2],
-    }
+    found = read_wanted(["loss=focal(gamma=3)", "data.seed=0|2"], option="--where")
+    assert found == {"loss": "focal(gamma=3)", "data.seed": [0, 2]}
     assert matches({"model": "mlp(widths=[8])"}, {"model": "mlp(widths=[8])"})
     assert not matches({"model": "mlp(widths=8)"}, {"model": "mlp(widths=[8])"})
     assert matches({"a": ["x"]}, {"a": ["x"]})

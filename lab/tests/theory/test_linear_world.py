@@ -117,11 +117,8 @@ def test_samples_give_the_limit(gamma, penalty) -> None:
         curvatures = torch.linalg.eigvalsh((features.T * bend) @ features / 1000) + penalty
         right = ((scores > 0) == (outcomes > 0.5)).double().mean().item()
         of_weights = weights[0].item(), weights.norm().item()
-        of_scores = (
-            math.log(test.temperature),
-            test.overconfidence,
-            scores.abs().sigmoid().mean().item() - right,
-        )
+        trained = scores.abs().sigmoid().mean().item() - right
+        of_scores = math.log(test.temperature), test.overconfidence, trained
         of_curvatures = (1 / curvatures).sum().item() / 1000, (1 / curvatures**2).sum().item() / 1000
         found.append([*of_weights, *of_scores, *of_curvatures])
     of_scores = math.log(limit.test.temperature), limit.test.overconfidence, limit.train.overconfidence

@@ -160,14 +160,9 @@ class Redness(Colours):
 
 
 def test_one_output_has_the_map_of_the_second_class(classifier) -> None:
-    alone = replace(
-        classifier,
-        seen=replace(classifier.seen, network=Redness().eval()),
-        class_names=("other", "red"),
-        calibrator=None,
-        refits=None,
-        prevalence=None,
-    )
+    seen = replace(classifier.seen, network=Redness().eval())
+    bare = dict.fromkeys(("calibrator", "refits", "prevalence"))
+    alone = replace(classifier, seen=seen, class_names=("other", "red"), **bare)
     file = Upload("red.png", png(picture()))
     found = {name: alone.with_map(file, name, Limits(), lambda *_: None) for name in ("other", "red")}
     assert (found["red"]["map_of"], found["red"]["map_empty"]) == ("red", False)
@@ -183,14 +178,8 @@ def test_the_event_of_a_calibrator_may_be_class_0(tmp_path) -> None:
     assert isinstance(calibrator, Calibrator)
     calibrator.save(tmp_path / "c.safetensors")
     given.as_binary("red").save(tmp_path / "event.npz")
-    settings = saved(
-        tmp_path,
-        predictions=tmp_path / "event.npz",
-        calibrator=tmp_path / "c.safetensors",
-        model=f"{__name__}:Redness",
-        resamples=25,
-    )
-    found = load_classifier(settings)
+    files = {"predictions": tmp_path / "event.npz", "calibrator": tmp_path / "c.safetensors"}
+    found = load_classifier(saved(tmp_path, **files, model=f"{__name__}:Redness", resamples=25))
     (answer,) = found.predictions([Upload("red.png", png(picture()))], Limits(), lambda *_: None)
     assert isinstance(answer, dict)
     right = float(calibrator.predict_proba([-1.0]))
