@@ -161,7 +161,6 @@ def test_the_index_follows_the_results(store) -> None:
     content = json.loads(store.place.read(name)) | {"metrics": {"result": {"square": 5.0}}}
     store.place.write(name, (json.dumps(content) + " ").encode())
     assert [each.value("square") for each in store.results()] == [5.0]
-    assert Store(store.address).rebuild_index() == 1
 
 
 def test_a_damaged_result_is_named(store) -> None:

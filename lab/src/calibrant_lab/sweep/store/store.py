@@ -75,52 +75,6 @@ def finite(value: Any) -> Any:
 Summary: TypeAlias = dict[str, Any]
 
 
-class Index:
-    """Summaries of a store's results; only new or changed results are read."""
-
-    def __init__(self, place: places.Place) -> None:
-        self._place = place
-        self._known: dict[str, tuple[str, Summary | None]] | None = None  # no summary: the result is damaged
-
-    def summaries(self) -> list[Summary]:
-        """Return the summaries of all valid results, with a warning for others; update the index."""
-        stamps, known = self._place.stamps(), self._stored() if self._known is None else self._known
-        self._known = {run: known[run] for run in known if run in stamps}
-        stale = [run for run, stamp in stamps.items() if run not in known or known[run][0] != stamp]
-        for run in stale:
-            name = f"{RUNS}/{run}/{RESULT_FILE}"
-            content = self._place.read(name)
-            if content is None:  # removed since they were listed
-                continue
-            try:
-                self._known[run] = stamps[run], summary_of(content, f"{self._place.address}/{name}")
-            except DamagedResultError as error:
-                self._known[run] = stamps[run], None
-                warnings.warn(str(error), CalibrantWarning, stacklevel=2)
-        valid = [(stamp, summary) for stamp, summary in self._known.values() if summary is not None]
-        if stale or len(self._known) < len(known):
-            lines = [{"format": FORMAT}, *({"stamp": each[0], "summary": each[1]} for each in valid)]
-            text = "".join(f"{json.dumps(line, allow_nan=False, ensure_ascii=False)}\n" for line in lines)
-            with suppress(OSError):  # a store that may only be read is read without one
-                self._place.write(INDEX, text.encode())
-        return [summary for _, summary in valid]
-
-    def rebuild(self) -> int:
-        self._known = {}
-        return len(self.summaries())
-
-    def _stored(self) -> dict[str, tuple[str, Summary | None]]:
-        found: dict[str, tuple[str, Summary | None]] = {}
-        head, *lines = (self._place.read(INDEX) or b"{}").splitlines() or [b"{}"]
-        with suppress(ValueError):
-            lines = lines if json.loads(head) == {"format": FORMAT} else []
-            for line in lines:
-                with suppress(ValueError, KeyError, TypeError):
-                    entry = json.loads(line)
-                    found[entry["summary"]["run"]] = entry["stamp"], entry["summary"]
-        return found
-
-
 _README = """A store of runs, made by `calibrant sweep`; `calibrant runs` lists what is in it.
 
 - runs/         finished runs, a folder each, named by a hash of their settings
@@ -156,7 +110,7 @@ class Store:
         self.place = places.place_at(address, create=create)
         self.address = self.place.address
         self.leases = places.Leases(self.place)
-        self._index = Index(self.place)
+        self._known: dict[str, tuple[str, Summary | None]] | None = None  # no summary: the result is damaged
         if create and self.place.read(README) is None:
             self.place.write(README, _README.encode())
 
@@ -175,7 +129,7 @@ class Store:
 
         ``where`` has values or patterns: ``{"loss": "focal*", "seed": [0, 1]}``.
         """
-        for summary in sorted(self._index.summaries(), key=lambda each: str(each["run"])):
+        for summary in sorted(self._summaries(), key=lambda each: str(each["run"])):
             if status not in {None, summary["status"]} or task not in {None, summary["task"]}:
                 continue
             if where is None or matches(summary["settings"], where):
@@ -186,9 +140,6 @@ class Store:
         if content is None:
             raise InputError(f"{self.address} holds no result of a run {run}.")
         return self._result(summary_of(content, f"{self.address}/{RUNS}/{run}/{RESULT_FILE}"))
-
-    def rebuild_index(self) -> int:
-        return self._index.rebuild()
 
     def sizes(self) -> dict[str, int]:
         return self.place.sizes()
@@ -206,6 +157,40 @@ class Store:
         return Fingerprints(
             known, lambda all_: self.place.write("fingerprints.json", json.dumps(all_, indent=1).encode())
         )
+
+    def _summaries(self) -> list[Summary]:
+        """Return the summaries of all valid results, with a warning for others; update the index."""
+        stamps, known = self.place.stamps(), self._stored() if self._known is None else self._known
+        self._known = {run: known[run] for run in known if run in stamps}
+        stale = [run for run, stamp in stamps.items() if run not in known or known[run][0] != stamp]
+        for run in stale:
+            name = f"{RUNS}/{run}/{RESULT_FILE}"
+            content = self.place.read(name)
+            if content is None:  # removed since they were listed
+                continue
+            try:
+                self._known[run] = stamps[run], summary_of(content, f"{self.place.address}/{name}")
+            except DamagedResultError as error:
+                self._known[run] = stamps[run], None
+                warnings.warn(str(error), CalibrantWarning, stacklevel=2)
+        valid = [(stamp, summary) for stamp, summary in self._known.values() if summary is not None]
+        if stale or len(self._known) < len(known):
+            lines = [{"format": FORMAT}, *({"stamp": each[0], "summary": each[1]} for each in valid)]
+            text = "".join(f"{json.dumps(line, allow_nan=False, ensure_ascii=False)}\n" for line in lines)
+            with suppress(OSError):  # a store that may only be read is read without one
+                self.place.write(INDEX, text.encode())
+        return [summary for _, summary in valid]
+
+    def _stored(self) -> dict[str, tuple[str, Summary | None]]:
+        found: dict[str, tuple[str, Summary | None]] = {}
+        head, *lines = (self.place.read(INDEX) or b"{}").splitlines() or [b"{}"]
+        with suppress(ValueError):
+            lines = lines if json.loads(head) == {"format": FORMAT} else []
+            for line in lines:
+                with suppress(ValueError, KeyError, TypeError):
+                    entry = json.loads(line)
+                    found[entry["summary"]["run"]] = entry["stamp"], entry["summary"]
+        return found
 
     def _result(self, summary: Summary) -> RunResult:
         run = summary["run"]
