@@ -68,7 +68,6 @@ def test_the_region_grows_towards_the_thresholds() -> None:
         (2, 7, 140, 0.951, 0.821),
         (2, 10, 200, 0.967, 0.774),
         (3, 5, 20, 0.637, 0.894),
-        (3, 10, 40, 0.647, 0.870),
     ],
 )
 def test_lines(num_classes, max_gamma, num_gammas, slope, intercept) -> None:

@@ -137,7 +137,6 @@ def placed_in(layout: Layout, settings: Keys, status: str, run: RunResult | None
 
 
 def heads(layout: Layout, levels: Sequence[str], there: Iterable[Keys]) -> dict[str, Keys]:
-
     def order(keys: Keys) -> list[Any]:
         if not layout.paper:
             return [natural(value) for value in keys.values()]
@@ -312,12 +311,12 @@ def build_table(layout: Layout, results: Sequence[RunResult], options: Options |
             raise InputError(f"the runs have no setting {level}{nearest(level, known)}")
     runs = [placed_in(layout, each.settings, each.status, each) for each in chosen]
     wanted = [placed_in(layout, each, "wanted") for each in options.wanted or ()]
+    placed, sides = [*itertools.chain(*runs, *wanted)], (layout.rows, layout.columns)
     groups: dict[tuple[str, str], list[Placed]] = defaultdict(list)
-    for each in itertools.chain(*runs, *wanted):
-        row, column = (repr([each.keys[name] for name in side]) for side in (layout.rows, layout.columns))
+    for each in placed:
+        row, column = (repr([each.keys[name] for name in side]) for side in sides)
         groups[row, column].append(each)
-    keys = [each.keys for group in groups.values() for each in group]
-    rows, columns = (heads(layout, side, keys) for side in (layout.rows, layout.columns))
+    rows, columns = (heads(layout, side, [each.keys for each in placed]) for side in sides)
     there = {row for (row, _), group in groups.items() if any(each.run for each in group)}
     kept = {name: keys for name, keys in rows.items() if options.whole or not there or name in there}
     above: Sequence[TableQuantity | None] = [None]
