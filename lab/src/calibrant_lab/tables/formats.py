@@ -24,9 +24,12 @@ from calibrant_lab.tables.words import Line, Shown, show
 _WIDEST = 4000  # characters of a line without a terminal: as many as the table needs
 _NOTES = 100
 _SIGNS = """
-α alpha β beta γ gamma δ delta ε varepsilon ζ zeta η eta θ theta ι iota κ kappa λ lambda μ mu ν nu ξ xi π pi
-ρ rho σ sigma τ tau φ varphi χ chi ψ psi ω omega Γ Gamma Δ Delta Θ Theta Λ Lambda Ξ Xi Π Pi Σ Sigma Φ Phi
-Ψ Psi Ω Omega ± pm × times → rightarrow ≈ approx ≠ neq ∞ infty ≤ leq ≥ geq ↔ leftrightarrow
+α alpha β beta γ gamma δ delta ε varepsilon ζ zeta η eta θ theta ι iota κ kappa λ lambda μ mu ν nu
+
+ξ xi π pi ρ rho σ sigma τ tau φ varphi χ chi ψ psi ω omega Γ Gamma Δ Delta Θ Theta
+
+Λ Lambda Ξ Xi Π Pi Σ Sigma Φ Phi Ψ Psi Ω Omega
+± pm × times → rightarrow ≈ approx ≠ neq ∞ infty ≤ leq ≥ geq ↔ leftrightarrow
 """
 _NAMED = r'\ backslash ~ asciitilde ^ asciicircum < less > greater | bar ` asciigrave " quotedbl'
 _SPECIAL = {
