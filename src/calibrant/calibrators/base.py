@@ -163,15 +163,16 @@ class Calibrator(Saved, nn.Module):
         named = class_columns(logits)
         logits, labels, weights = counted_positions(logits, labels, weights, ignore_index)
         checked = check_logits(logits, labels, weights, allow_minus_inf=True)
-        self.fit_to(CalibrationData.of(checked).weighted(checked.weights), folds=folds, seed=seed)
+        self.fit_to(CalibrationData.of(checked), folds=folds, seed=seed)
         self.class_names_ = named
         return self
 
     def fit_to(self, data: CalibrationData, *, folds: int = 0, seed: int = 0) -> Self:
         """:meth:`fit` on checked samples."""
         check_kind(self.name, self.kinds, data.kind, remedy=self.for_other_kinds)
+        starts = self._starts if len(self._starts) == len(data.problems) else [None] * len(data.problems)
         with threads_for(data.scores.numel()):
-            solutions = self._solve_all(data)
+            solutions = [self._solve_in_unit(*each) for each in zip(data.problems, starts, strict=True)]
             result = data.result(solutions, self.objective)
         parameters = {
             name: stack_tables([solution.tables[name] for solution in solutions])
@@ -180,7 +181,16 @@ class Calibrator(Saved, nn.Module):
             for name in self.parameter_ranges
         }
         if folds:
-            result = self._with_held_out(result, data, folds=folds, seed=seed)
+
+            def refitted(others: CalibrationData, scores: Tensor) -> Tensor:
+                return self.unfitted().fit(others.scores, others.labels, weights=others.weights)(scores)
+
+            found = held_out(data, refitted, folds=folds, seed=seed)
+            result = replace(
+                result,
+                held_out={**result.held_out, **found},
+                warnings=(*result.warnings, *over_correction(found)),
+            )
         self.restore(parameters, result, kind=data.kind, num_classes=data.num_classes, class_names=None)
         if result.warnings:
             warnings.warn(f"{self.name}: {'; '.join(result.warnings)}.", CalibrantWarning, stacklevel=3)
@@ -207,7 +217,7 @@ class Calibrator(Saved, nn.Module):
             raise InputError(f"{self.text} needs all scores at once; temperature scaling does not.")
         samples = StoredSamples(source, labels, weights)
         num_samples, num_classes = samples.shape
-        held = samples.held() if samples.is_small else None
+        held = samples.held()
         with threads_for(num_samples * num_classes):
             solution = samples.solved(self.in_passes) if held is None else self._solve_in_unit(held, None)
         profile = samples.profile(held)
@@ -251,28 +261,19 @@ class Calibrator(Saved, nn.Module):
             0.8
         """
         checked = check_logits(*counted_positions(logits, labels, weights, None), allow_minus_inf=True)
-        return self.refit_to(CalibrationData.of(checked).weighted(checked.weights))
+        return self.refit_to(CalibrationData.of(checked))
 
     def refit_to(self, data: CalibrationData) -> Self:
         """:meth:`refit` to checked samples."""
-        again = self.unfitted()
-        if self.fit_result_:
-            again._starts = self._solutions()
+        again, fitted = self.unfitted(), {name: getattr(self, name) for name in self.parameter_ranges}
+        if self.fit_result_ and self.parameter_shapes:
+            again._starts = [fitted]
+        else:
+            columns = (torch.atleast_1d(values).tolist() for values in fitted.values())
+            again._starts = [dict(zip(fitted, values, strict=True)) for values in zip(*columns, strict=True)]
         again.fit_to(data)
         again._starts = []  # the next data need not be similar
         return again
-
-    def _solutions(self) -> list[dict[str, Any]]:
-        if self.parameter_shapes:
-            return [{name: getattr(self, name) for name in self.parameter_ranges}]
-        columns = {name: torch.atleast_1d(getattr(self, name)).tolist() for name in self.parameter_ranges}
-        return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-
-    def _solve_all(self, data: CalibrationData) -> list[Solution]:
-        count = data.scores.shape[1] if data.kind == "multilabel" else 1
-        starts = self._starts if len(self._starts) == count else [None] * count
-        pairs = zip(starts, data.problems, strict=True)
-        return [self._solve_in_unit(samples, start) for start, samples in pairs]
 
     def _solve_in_unit(self, samples: Samples, start: Mapping[str, Any] | None) -> Solution:
         """Solution for scores of any unit, with warnings about the data."""
@@ -285,29 +286,13 @@ class Calibrator(Saved, nn.Module):
             near = {name: value * 2.0 ** (-exponent * powers.get(name, 0)) for name, value in start.items()}
             return self._solve_near(near, inside)
 
-        return with_doubts_of_data(
-            solved_at_ordinary_size(samples, solve, powers, self.objective),
-            samples,
-            in_any_unit=in_any_unit,
-        )
+        solution = solved_at_ordinary_size(samples, solve, powers, self.objective)
+        return with_doubts_of_data(solution, samples, in_any_unit=in_any_unit)
 
     def _in_any_unit(self, samples: Samples) -> bool:
         """Return True if rescaled logits lead to the same probabilities."""
         del samples
         return bool(self.unit_powers)
-
-    def _with_held_out(self, result: FitResult, data: CalibrationData, *, folds: int, seed: int) -> FitResult:
-        def refitted(others: CalibrationData, scores: Tensor) -> Tensor:
-            calibrator = self.unfitted().fit(others.scores, others.labels, weights=others.weights)
-            return calibrator(scores)
-
-        found = held_out(data, refitted, folds=folds, seed=seed)
-        told = over_correction(found)
-        return replace(
-            result,
-            held_out={**result.held_out, **found},
-            warnings=(*result.warnings, told) if told else result.warnings,
-        )
 
     def forward(self, logits: ArrayLike) -> Tensor:
         """Calibrated log-probabilities in the shape of the logits, or log-odds in that of the log-odds.

@@ -210,7 +210,7 @@ def select(
     errors: dict[str, Exception] = {}
     failures: list[str] = []
     with threads_for(checked.scores.numel()), without_warnings():  # the results of the fits contain them
-        whole = CalibrationData.of(checked).weighted(checked.weights)
+        whole = CalibrationData.of(checked)
         for text, calibrator in made.items():
             try:
                 tried[text] = calibrator.fit_to(whole)
@@ -366,7 +366,7 @@ def _judged_held_out(
     def losses_inside(inside: Tensor) -> Tensor:
         weights = None if checked.weights is None else checked.weights[~inside]
         given = (checked.scores[~inside], checked.target[~inside], weights)
-        others = CalibrationData.of(check_logits(*given, allow_minus_inf=True)).weighted(weights)
+        others = CalibrationData.of(check_logits(*given, allow_minus_inf=True))
         fold, scores = int(numbers[inside][0]), checked.scores[inside].to(torch.float64)
         losses = scores.new_full((len(scores), len(tried)), math.nan)
         for column, (text, calibrator) in enumerate(tried.items()):

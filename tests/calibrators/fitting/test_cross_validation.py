@@ -88,8 +88,8 @@ def test_over_correction_is_said(calibrated: Callable[..., Any]) -> None:
 
 def test_only_turned_signs_are_over_corrections() -> None:
     said = {"confidence": 0.8, "accuracy": 0.83}
-    assert over_correction({**said, "excess": 1.9, "excess_before": -9.0}) is None
-    assert over_correction({**said, "excess": 5.0, "excess_before": 7.0}) is None
+    assert not over_correction({**said, "excess": 1.9, "excess_before": -9.0})
+    assert not over_correction({**said, "excess": 5.0, "excess_before": 7.0})
     assert "says 80.0% and is right 83.0%" in str(
         over_correction({**said, "excess": 2.5, "excess_before": -9.0})
     )

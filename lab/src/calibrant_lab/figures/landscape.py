@@ -121,7 +121,7 @@ def single_problem(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | No
             "`labels` must have shape (N,), one per sample; pass several labels per sample one at a time, "
             "`logits[:, k]` with `labels[:, k]`."
         )
-    return CalibrationData.of(checked).weighted(checked.weights).problems[0]
+    return CalibrationData.of(checked).problems[0]
 
 
 def ridge_of(samples: Samples, objective: Objective, gammas: Sequence[float]) -> TemperatureRidge:
@@ -146,11 +146,10 @@ def _follow(samples: Samples, objective: Objective, gammas: Sequence[float]) -> 
         for gamma in side:
             step = math.log1p(gamma) - place
             start = min(max(math.exp(temperature + rise * step), LOWEST_TEMPERATURE), HIGHEST_TEMPERATURE)
-            minimum = smooth_minimum(
-                samples, objective, [(start, gamma)], lowest_gamma=gamma, highest_gamma=gamma
-            )
-            found[gamma] = Place(gamma, minimum.temperature, minimum.value)
-            reached = math.log(minimum.temperature)
+            minimum = smooth_minimum(samples, objective, [(start, gamma)], (gamma, gamma))
+            best = minimum.parameters["temperature"]
+            found[gamma] = Place(gamma, best, minimum.after)
+            reached = math.log(best)
             if step != 0:
                 place, temperature, rise = math.log1p(gamma), reached, (reached - temperature) / step
     return found
@@ -355,7 +354,9 @@ def _trouble(samples: Samples) -> tuple[str, ...]:
     if samples.is_constant:
         return (CONSTANT,)
     width = 2 if samples.is_event else samples.scores.shape[1]
-    return degenerate(samples) or absent_classes(samples.labels, width)
+    return degenerate(samples.num_samples, int(samples.correct.sum())) or absent_classes(
+        samples.labels, width
+    )
 
 
 def _at_end(places: Float[ndarray, "R 2"]) -> NDArray[np.bool_]:
@@ -403,17 +404,11 @@ def _refit(samples: Samples, objective: Objective, starts: Sequence[Place]) -> t
         chosen, _ = _fitted(samples, objective)
         return chosen.gamma, chosen.temperature
     minima = [
-        smooth_minimum(
-            samples,
-            objective,
-            [(start.temperature, start.gamma)],
-            lowest_gamma=LOWEST_GAMMA,
-            highest_gamma=HIGHEST_GAMMA,
-        )
+        smooth_minimum(samples, objective, [(start.temperature, start.gamma)], (LOWEST_GAMMA, HIGHEST_GAMMA))
         for start in starts
     ]
-    best = min(minima, key=lambda minimum: minimum.value)
-    return best.gamma, best.temperature
+    best = min(minima, key=lambda minimum: minimum.after)
+    return best.parameters["gamma"], best.parameters["temperature"]
 
 
 def _pixels(objective: Objective) -> tuple[int, int]:

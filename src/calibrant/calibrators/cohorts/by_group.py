@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -208,9 +208,10 @@ def fit_groups(
         raise TypeError(msg)
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
     rows = rows_by_group(group_names(groups, checked.num_samples))
-    data, scores = CalibrationData.of(checked), checked.scores
+    data, scores = CalibrationData.of(replace(checked, weights=None)), checked.scores
     own = scores.new_ones(len(scores), dtype=torch.float64) if checked.weights is None else checked.weights
-    pooled = _fitted(template, data.weighted(checked.weights), "all groups")
+    everyone = data if checked.weights is None else data.weighted(checked.weights)
+    pooled = _fitted(template, everyone, "all groups")
     by_group: dict[str, Calibrator] = {}
     small: list[str] = []
     for name, inside in rows.items():

@@ -84,6 +84,10 @@ class Samples:
         return self.scores.ndim == 1
 
     @property
+    def width(self) -> int:
+        return 1 if self.is_event else self.scores.shape[1]
+
+    @property
     def is_constant(self) -> bool:
         if self.is_event:
             return not bool(self.scores.any())
@@ -143,10 +147,6 @@ class Samples:
             else log_odds_of_top
         )
 
-    def weighted(self, weights: Float[Tensor, " N"] | None) -> Self:
-        whole, kept = replace(self, weights=weights), None if weights is None else weights > 0
-        return whole if kept is None or bool(kept.all()) else whole.part(kept)
-
     def part(self, chosen: Bool[Tensor, " N"]) -> Self:
         weights = None if self.weights is None else self.weights[chosen]
         return replace(self, scores=self.scores[chosen], labels=self.labels[chosen], weights=weights)
@@ -193,32 +193,23 @@ class Samples:
         return [self._block(rows) for rows in row_slices(self.scores)]
 
     def _block(self, rows: slice) -> Block:
-        if not self.is_event:
-            return block_of(self.scores[rows], self.top[rows], self.labels[rows], self.shares[rows])
-        second = self.scores[rows, None].to(torch.float64).abs().neg_()
-        below, truth = torch.zeros_like(second), torch.zeros_like(self.labels[rows, None])
-        top = self.top[rows, None]
-        return Block(below, second, ~self.correct[rows, None], truth, top, self.shares[rows])
+        top, correct, logits = self.top[rows, None], self.correct[rows, None], self.scores[rows]
+        if self.is_event:
+            second = logits[:, None].to(torch.float64).abs().neg_()
+            below, truth = torch.zeros_like(second), torch.zeros_like(top)
+        else:
+            others = logits.scatter(1, top, -math.inf)
+            largest = others.amax(dim=1, keepdim=True).to(torch.float64)
+            second = largest - logits.gather(1, top)
+            below = others.to(torch.float64).sub_(largest).scatter_(1, top, LOG_OF_ZERO)
+            truth = torch.where(correct, 0, self.labels[rows, None])
+        return Block(below, second, ~correct, truth, top, self.shares[rows])
 
 
 def some_rows(shares: Float[Tensor, " N"], most: int) -> Int[Tensor, " {most}"]:
     """Rows in proportion to their weight, one from each of equal stretches."""
     rows = torch.searchsorted(shares.cumsum(0), scattered(most).to(shares))
     return rows.clamp_(max=len(shares) - 1)
-
-
-def block_of(
-    logits: Float[Tensor, "n C"],
-    top_classes: Int[Tensor, " n"],
-    labels: Int[Tensor, " n"],
-    shares: Float[Tensor, " n"],
-) -> Block:
-    top, correct = top_classes[:, None], (top_classes == labels)[:, None]
-    others = logits.scatter(1, top, -math.inf)
-    largest = others.amax(dim=1, keepdim=True).to(torch.float64)
-    second = largest - logits.gather(1, top)
-    below = others.to(torch.float64).sub_(largest).scatter_(1, top, LOG_OF_ZERO)
-    return Block(below, second, ~correct, torch.where(correct, 0, labels[:, None]), top, shares)
 
 
 def floor_zero_probabilities(scores: Tensor, kind: Task) -> tuple[Tensor, int]:

@@ -37,7 +37,6 @@ from calibrant.calibrators.fitting.searches import (
     FocalTemperatureSearch,
     TemperatureSearch,
     fit_focal_temperature,
-    fit_focal_temperature_near,
     fit_temperature,
     maximum_likelihood_temperature,
     without_exponent,
@@ -217,7 +216,7 @@ class FocalTemperatureScaling(Calibrator):
         # For events the two are nearly exchangeable: optima are far apart, and a full search is cheap.
         if samples.is_event or not smooth:
             return self._solve(samples)
-        found = fit_focal_temperature_near(samples, objective, **start)
+        _, found = fit_focal_temperature(samples, objective, "full", (start["temperature"], start["gamma"]))
         return with_doubts_of_temperature(found, samples, objective)
 
     def _where_it_pays(
