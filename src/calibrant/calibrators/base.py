@@ -21,6 +21,7 @@ from calibrant._math.scores import steady_sigmoid
 from calibrant._math.simplex import back_to, working_dtype
 from calibrant._math.text_form import suggesting
 from calibrant._math.threads import threads_for
+from calibrant.calibrators import inputs
 from calibrant.calibrators.affine import Affine, folded
 from calibrant.calibrators.file_format import FORMAT_VERSION, SINGLE_KEY, Header, Saved
 from calibrant.calibrators.fitting.data import (
@@ -35,19 +36,6 @@ from calibrant.calibrators.fitting.passes import ScoreRows, Search, StoredSample
 from calibrant.calibrators.fitting.results import FitResult, Solution, join, stack_tables
 from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities, floored
 from calibrant.calibrators.fitting.searches import solved_at_ordinary_size
-from calibrant.calibrators.inputs import (
-    TwoLogits,
-    at_positions,
-    check_kind,
-    check_like_fit,
-    check_shape_like_fit,
-    class_columns,
-    column_of_event,
-    counted_positions,
-    difference,
-    in_columns,
-    warn_of_probabilities,
-)
 
 _SET_BY_FIT = ("fit_result_", "kind_", "num_classes_", "class_names_")
 
@@ -110,7 +98,8 @@ class Calibrator(Saved, nn.Module):
         del start
         return self._solve(samples)
 
-    def in_passes(self, some: Samples) -> Search:
+    @staticmethod
+    def in_passes(some: Samples) -> Search:
         """Search by passes over scores that are not in memory; ``some`` of them give the starting point."""
         raise NotImplementedError
 
@@ -160,8 +149,8 @@ class Calibrator(Saved, nn.Module):
             >>> round(calibrator.predict_proba([4.0]).item(), 6)
             0.7
         """
-        named = class_columns(logits)
-        logits, labels, weights = counted_positions(logits, labels, weights, ignore_index)
+        named = inputs.class_columns(logits)
+        logits, labels, weights = inputs.counted_positions(logits, labels, weights, ignore_index)
         checked = check_logits(logits, labels, weights, allow_minus_inf=True)
         self.fit_to(CalibrationData.of(checked), folds=folds, seed=seed)
         self.class_names_ = named
@@ -169,7 +158,7 @@ class Calibrator(Saved, nn.Module):
 
     def fit_to(self, data: CalibrationData, *, folds: int = 0, seed: int = 0) -> Self:
         """:meth:`fit` on checked samples."""
-        check_kind(self.name, self.kinds, data.kind, remedy=self.for_other_kinds)
+        inputs.check_kind(self.name, self.kinds, data.kind, remedy=self.for_other_kinds)
         starts = self._starts if len(self._starts) == len(data.problems) else [None] * len(data.problems)
         with threads_for(data.scores.numel()):
             solutions = [self._solve_in_unit(*each) for each in zip(data.problems, starts, strict=True)]
@@ -260,7 +249,7 @@ class Calibrator(Saved, nn.Module):
             >>> round(calibrator.refit([4.0] * 10, [1] * 8 + [0] * 2).predict_proba([4.0]).item(), 6)
             0.8
         """
-        checked = check_logits(*counted_positions(logits, labels, weights, None), allow_minus_inf=True)
+        checked = check_logits(*inputs.counted_positions(logits, labels, weights, None), allow_minus_inf=True)
         return self.refit_to(CalibrationData.of(checked))
 
     def refit_to(self, data: CalibrationData) -> Self:
@@ -316,13 +305,13 @@ class Calibrator(Saved, nn.Module):
             >>> calibrator(torch.tensor([4.0, -4.0])).exp()  # odds
             tensor([4.0000, 0.2500])
         """
-        if (dense := at_positions(logits, self.kind_, self)) is not None:
+        if (dense := inputs.at_positions(logits, self.kind_, self)) is not None:
             return dense
         if (two := self._difference(logits)) is not None:
             mapped = self(two.odds)
-            return nn.functional.logsigmoid(in_columns(mapped, -mapped, two.event))
+            return nn.functional.logsigmoid(inputs.in_columns(mapped, -mapped, two.event))
         if torch.compiler.is_compiling() and isinstance(logits, Tensor):
-            check_shape_like_fit(self.name, self.kind_, self.num_classes_, logits)
+            inputs.check_shape_like_fit(self.name, self.kind_, self.num_classes_, logits)
             wide = logits.to(working_dtype(logits.dtype))
             return back_to(self._transform(floored(wide, self.kind_)), logits.dtype)
         scores = self._check(logits)
@@ -359,11 +348,11 @@ class Calibrator(Saved, nn.Module):
             >>> [round(p, 6) for p in calibrator.predict_proba([4.0, 0.0, -4.0]).tolist()]
             [0.8, 0.5, 0.2]
         """
-        if (dense := at_positions(logits, self.kind_, self.predict_proba)) is not None:
+        if (dense := inputs.at_positions(logits, self.kind_, self.predict_proba)) is not None:
             return dense
         if (two := self._difference(logits)) is not None:
             positive = self.predict_proba(two.odds)
-            return in_columns(positive, 1 - positive, two.event)
+            return inputs.in_columns(positive, 1 - positive, two.event)
         scores = self._check(logits)
         link: Callable[[Tensor], Tensor] = torch.exp if self.kind_ == "multiclass" else steady_sigmoid
         probs = torch.empty(scores.shape, dtype=torch.float64, device=scores.device)
@@ -424,18 +413,18 @@ class Calibrator(Saved, nn.Module):
     def _calibrate(self, scores: Tensor) -> Tensor:
         return self._transform(floor_zero_probabilities(scores, self.kind_)[0])
 
-    def _difference(self, logits: ArrayLike) -> TwoLogits | None:
+    def _difference(self, logits: ArrayLike) -> inputs.TwoLogits | None:
         """Log-odds of two logits, if the fit was on log-odds."""
-        event = column_of_event(self, logits)
-        if self.kind_ != "binary" or (odds := difference(logits, event)) is None:
+        event = inputs.column_of_event(self, logits)
+        if self.kind_ != "binary" or (odds := inputs.difference(logits, event)) is None:
             return None
         if not torch.compiler.is_compiling():
-            warn_of_probabilities(self, as_float_tensor(logits, name="logits"))
-        return TwoLogits(odds, event)
+            inputs.warn_of_probabilities(self, as_float_tensor(logits, name="logits"))
+        return inputs.TwoLogits(odds, event)
 
     def _check(self, logits: ArrayLike) -> Tensor:
-        scores = check_like_fit(self.name, self.kind_, self.num_classes_, logits).scores
-        warn_of_probabilities(self, scores)
+        scores = inputs.check_like_fit(self.name, self.kind_, self.num_classes_, logits).scores
+        inputs.warn_of_probabilities(self, scores)
         return scores
 
     @property

@@ -86,8 +86,8 @@ class Solution:
     @classmethod
     def by_gradient(cls, slope: float, *, of: str = "", **parts: Any) -> Self:
         """Solution whose certificate is the largest derivative; ``of`` says by what."""
-        message = f"gradient {slope:.1e}{of}"
-        return cls(converged=slope < 1e-8, certificate={"gradient": slope}, message=message, **parts)
+        parts = {"converged": slope < 1e-8, "certificate": {"gradient": slope}, **parts}
+        return cls(message=f"gradient {slope:.1e}{of}", **parts)
 
     @property
     def said(self) -> tuple[str, ...]:
