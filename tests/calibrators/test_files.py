@@ -158,13 +158,6 @@ def test_no_flipped_bit_goes_unnoticed(saved: Path) -> None:
         assert all(map(torch.equal, after.buffers(), before.buffers())), place
 
 
-def test_files_of_the_first_version_are_read(saved: Path) -> None:
-    with safe_open(saved, framework="pt") as file:
-        header = json.loads(file.metadata()[KEY]) | {"format_version": 1}
-    save_file(load_file(saved), saved, metadata={KEY: json.dumps(header)})
-    assert load_calibrator(saved).name == "focal-temperature"
-
-
 def test_header_that_is_no_object_is_refused(saved: Path) -> None:
     for text in ("[1, 2]", "null", "{", '"text"'):
         save_file(load_file(saved), saved, metadata={KEY: text})

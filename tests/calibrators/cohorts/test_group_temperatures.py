@@ -69,25 +69,6 @@ def test_the_same_as_one_by_one(kind: str, borrowed: float, weighted: bool) -> N
         assert float(fitted.by_group["misled"].temperature) == HIGHEST_TEMPERATURE
 
 
-def test_zero_probabilities_are_floored() -> None:
-    scores, labels, groups = drawn("multiclass")
-    scores = scores.log_softmax(dim=1)
-    scores[::9, 0] = -torch.inf
-    with pytest.warns(CalibrantWarning, match="all groups: 47 probabilities of exactly zero"):
-        fitted = fit_groups("temperature", scores, labels, groups=groups, borrowed=30)
-    for name, expected in one_by_one(scores, labels, groups, None, 30).items():
-        assert fitted.by_group[name].fit_result_ == expected
-
-
-def test_probabilities_are_noticed_in_every_group() -> None:
-    scores, labels, groups = drawn("multiclass")
-    probs = scores.softmax(dim=1)
-    with pytest.warns(CalibrantWarning, match="all groups: every row of `logits` sums to one"):
-        fitted = fit_groups("temperature", probs, labels, groups=groups, borrowed=30)
-    for name, expected in one_by_one(probs, labels, groups, None, 30).items():
-        assert fitted.by_group[name].fit_result_ == expected
-
-
 def test_groups_without_weight() -> None:
     scores, labels, _ = drawn("binary", 60)
     groups = ["a"] * 30 + ["b"] * 30

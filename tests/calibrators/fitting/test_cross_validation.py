@@ -135,16 +135,6 @@ def test_exponent_is_used_where_it_pays(calibrated: Callable[..., Any]) -> None:
     assert result.after == result.compared["temperature"]
 
 
-def test_selection_is_made_for_each_label(calibrated: Callable[..., Any]) -> None:
-    scores, labels = calibrated("multilabel", 300)
-    scores = scores * torch.tensor([0.5, 3.0])
-    together = FocalTemperatureScaling(selection="cross_validated").fit(scores, labels)
-    alone = [
-        FocalTemperatureScaling(selection="cross_validated").fit(scores[:, j], labels[:, j]) for j in (0, 1)
-    ]
-    assert together.gamma.tolist() == [one.gamma.item() for one in alone]
-
-
 @pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 def test_few_samples_use_no_exponent() -> None:
     logits = torch.tensor([[2.0, 0.1, -1.0], [0.3, 0.2, 0.1], [-1.0, 4.0, 0.0]])

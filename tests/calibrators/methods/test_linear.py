@@ -189,12 +189,6 @@ def test_few_and_constant_logits_are_said(kind: Any) -> None:
         kind().fit(torch.tensor([[1.0, 2.0, 0.0]]).expand(60, 3), torch.arange(60) % 3)
 
 
-@pytest.mark.parametrize("kind", ALL)
-def test_log_odds_are_refused(calibrated: Callable[..., Any], kind: Any) -> None:
-    with pytest.raises(InputError, match="use platt for a slope and an intercept"):
-        kind().fit(*calibrated("binary", 30))
-
-
 def test_gradient_reaches_the_logits(skewed: tuple[Tensor, Tensor]) -> None:
     scores, labels = skewed
     calibrator = MatrixScaling().fit(scores, labels)

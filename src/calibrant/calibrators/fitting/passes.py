@@ -23,7 +23,7 @@ from calibrant._math.checks import check_label_range, check_weights, not_finite
 from calibrant._math.convex_minimum import MARGIN, Slopes, best_temperature
 from calibrant._math.errors import InputError
 from calibrant._math.newton import Expansion, Matrix, Vector, minimise_in_box
-from calibrant._math.shapes import Float, Int
+from calibrant._math.shapes import Float
 from calibrant.calibrators.fitting import searches
 from calibrant.calibrators.fitting.data import absent_classes, degenerate, trouble_of
 from calibrant.calibrators.fitting.objectives import of_six, smooth_objective
@@ -221,13 +221,23 @@ class StoredSamples:
     """
 
     def __init__(self, source: ScoreRows, labels: ArrayLike, weights: ArrayLike | None) -> None:
-        self.labels, self.weights = _checked(source, labels, weights)
-        index = torch.arange(source.num_samples)
+        count, width = source.num_samples, source.num_classes or 0
+        if not count or width < 2 or source.scores_of(slice(0, 1)).ndim != 2:
+            raise InputError(
+                "`source` must hold scores (N, C) of at least one sample; use `fit` for those of an event."
+            )
+        self.labels = as_label_tensor(labels, name="labels").cpu()
+        if self.labels.shape != (count,):
+            got = tuple(self.labels.shape)
+            raise InputError(f"`labels` must have shape ({count},), one class per sample; got {got}.")
+        check_label_range(self.labels, width)
+        self.weights = None if weights is None else check_weights(weights, count).cpu()
+        index = torch.arange(count)
         if self.weights is not None and not bool(self.weights.all()):
             index = self.weights.nonzero()[:, 0]
             self.labels, self.weights = self.labels[index], self.weights[index]
         self.source, self.index = source, index
-        self.shape = len(index), source.num_classes or 0
+        self.shape = len(index), width
         self.num_sampled = 0
         """Rows read beside the passes over all: where to begin, and what the data look like."""
         self.num_passes = 0
@@ -329,20 +339,3 @@ class StoredSamples:
                 if values is not None:
                     digest.update(values.contiguous().view(torch.uint8).numpy().data)
             self.num_zeros, self.sha256 = zeros, digest.hexdigest()
-
-
-def _checked(
-    source: ScoreRows, labels: ArrayLike, weights: ArrayLike | None
-) -> tuple[Int[Tensor, " N"], Float[Tensor, " N"] | None]:
-    count, width = source.num_samples, source.num_classes or 0
-    if not count or width < 2 or source.scores_of(slice(0, 1)).ndim != 2:
-        raise InputError(
-            "`source` must hold scores (N, C) of at least one sample; use `fit` for those of an event."
-        )
-    target = as_label_tensor(labels, name="labels").cpu()
-    if target.shape != (count,):
-        raise InputError(
-            f"`labels` must have shape ({count},), one class per sample; got {tuple(target.shape)}."
-        )
-    check_label_range(target, width)
-    return target, None if weights is None else check_weights(weights, count).cpu()

@@ -103,16 +103,23 @@ def solution_of(root: TemperatureRoot, before: float, start: float) -> Solution:
 
 def _best_of_paper_grid(samples: Samples, objective: Objective) -> Solution:
     best, computed = best_on_grid(samples, objective, (0.0,), PAPER_GRID)
-    at_end = best.temperature in {PAPER_GRID[0], PAPER_GRID[-1]}
+    before, message = objective_value(samples, objective, 1.0), f"best of {len(PAPER_GRID)} temperatures"
+    found = _of_grid(best, computed, before, spacing=0.1, message=message)
+    if best.temperature not in {PAPER_GRID[0], PAPER_GRID[-1]}:
+        return found
+    return replace(found, warnings=(f"the best temperature is the end of the grid, {best.temperature:g}",))
+
+
+def _of_grid(best: Place, steps: int, before: float, *, spacing: float, message: str) -> Solution:
     return Solution(
         converged=True,
-        steps=computed,
-        before=objective_value(samples, objective, 1.0),
+        steps=steps,
+        before=before,
         after=best.value,
         parameters={"temperature": best.temperature},
-        certificate={"spacing": 0.1},
-        message=f"best of {len(PAPER_GRID)} temperatures",
-        warnings=(f"the best temperature is the end of the grid, {best.temperature:g}",) if at_end else (),
+        certificate={"spacing": spacing},
+        message=message,
+        warnings=on_bounds(best.temperature, best.gamma),
     )
 
 
@@ -160,16 +167,8 @@ def _least_jumping(samples: Samples, objective: Objective) -> Solution:
         steps += computed
         width *= 2 / _ZOOM_POINTS
     searched = f"{len(grid)} temperatures and {_ZOOMS * _ZOOM_POINTS} around the best of these"
-    return Solution(
-        converged=True,
-        steps=steps,
-        before=before,
-        after=best.value,
-        parameters={"temperature": best.temperature},
-        certificate={"spacing": width},
-        message=f"none of {searched} is better than 1" if best is stay else f"best of {searched}",
-        warnings=on_bounds(best.temperature),
-    )
+    message = f"none of {searched} is better than 1" if best is stay else f"best of {searched}"
+    return _of_grid(best, steps, before, spacing=width, message=message)
 
 
 def smooth_minimum(
@@ -335,16 +334,9 @@ def line_through(first: Place, second: Place, gammas: Sequence[float] = LINE_GAM
 
 
 def of_place(best: Place, steps: int, simpler: Solution, *, spacing: float) -> Solution:
-    return Solution(
-        converged=True,
-        steps=steps,
-        before=simpler.before,
-        after=best.value,
-        parameters={"temperature": best.temperature, "gamma": best.gamma},
-        certificate={"spacing": spacing},
-        message=f"best point found, {steps} computed exactly",
-        warnings=on_bounds(best.temperature, best.gamma),
-    )
+    message = f"best point found, {steps} computed exactly"
+    found = _of_grid(best, steps, simpler.before, spacing=spacing, message=message)
+    return replace(found, parameters={**found.parameters, "gamma": best.gamma})
 
 
 def better(found: Solution, simpler: Solution) -> Solution:
