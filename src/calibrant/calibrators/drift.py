@@ -101,9 +101,7 @@ def estimate_prior(
         >>> abs(found.prior[1] - 0.1) < 3 * found.standard_errors[1] < 0.02
         True
     """
-    table, _ = _table(probs)
-    source = _prior("source_prior", source_prior, table.shape[1])
-    _refuse_absent(source, table)
+    table, source, _ = _calibrated(probs, source_prior)
     masses = table.new_ones(len(table))
     if weights is not None:
         masses = check_weights(weights, len(table), device=table.device)
@@ -146,10 +144,8 @@ def adjust_to_prior(probs: ArrayLike, *, prior: ArrayLike | float, source_prior:
         >>> adjust_to_prior(torch.tensor([0.5, 0.9]), prior=0.1, source_prior=0.5)
         tensor([0.1000, 0.5000], dtype=torch.float64)
     """
-    table, is_event = _table(probs)
-    source = _prior("source_prior", source_prior, table.shape[1]).to(table)
-    new = _prior("prior", prior, table.shape[1]).to(table)
-    _refuse_absent(source, table)
+    table, source, is_event = _calibrated(probs, source_prior)
+    source, new = source.to(table), _prior("prior", prior, table.shape[1]).to(table)
     factors = torch.where(source > 0, new / torch.where(source > 0, source, 1), 0)
     adjusted = table * factors
     total = adjusted.sum(dim=1, keepdim=True)
@@ -191,13 +187,23 @@ def source_prior_of(calibrator: Calibrator) -> tuple[float, ...]:
     return profile.class_prior
 
 
-def _table(probs: ArrayLike) -> tuple[Float[Tensor, "N C"], bool]:
-    """Probabilities of all classes in float64, and whether the input was of one event."""
-    checked = check_probs(probs)
-    table = checked.scores.to(torch.float64)
-    if table.ndim == 1:
-        return torch.stack([1 - table, table], dim=1), True
-    return table / table.sum(dim=1, keepdim=True), False
+def _calibrated(
+    probs: ArrayLike, source_prior: ArrayLike | float
+) -> tuple[Float[Tensor, "N C"], Float[Tensor, " C"], bool]:
+    """Probabilities of all classes in float64, their class frequencies, and whether they are an event's."""
+    table = check_probs(probs).scores.to(torch.float64)
+    if is_event := table.ndim == 1:
+        table = torch.stack([1 - table, table], dim=1)
+    else:
+        table = table / table.sum(dim=1, keepdim=True)
+    source = _prior("source_prior", source_prior, table.shape[1])
+    absent = (source == 0) & (table > 0).any(dim=0)
+    if bool(absent.any()):
+        number = int(absent.to(torch.uint8).argmax())
+        raise InputError(
+            f"`source_prior` must be positive for every class with probability; that of class {number} is 0."
+        )
+    return table, source, is_event
 
 
 def _prior(name: str, values: ArrayLike | float, num_classes: int) -> Float[Tensor, " C"]:
@@ -215,15 +221,6 @@ def _prior(name: str, values: ArrayLike | float, num_classes: int) -> Float[Tens
     if abs(total - 1) > _SUM_TOLERANCE:
         raise InputError(f"`{name}` must sum to one; got {prior.tolist()}, which sum to {total:.6g}.")
     return prior / total
-
-
-def _refuse_absent(source: Tensor, table: Tensor) -> None:
-    absent = (source == 0) & (table > 0).any(dim=0)
-    if bool(absent.any()):
-        number = int(absent.to(torch.uint8).argmax())
-        raise InputError(
-            f"`source_prior` must be positive for every class with probability; that of class {number} is 0."
-        )
 
 
 def _climb(

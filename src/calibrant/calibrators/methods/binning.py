@@ -92,8 +92,6 @@ class HistogramBinning(EventCalibrator):
     def _in_any_unit(self, samples: Samples) -> bool:
         return self.binning == "mass" and super()._in_any_unit(samples)
 
-    _map_events = staticmethod(constant_in_bins)
-
 
 class ScalingBinning(EventCalibrator):
     r"""Platt scaling, then the average probability within each bin.
@@ -146,8 +144,6 @@ class ScalingBinning(EventCalibrator):
         scaled = samples.masses * steady_sigmoid(slope * samples.points + intercept)
         values = torch.bincount(bins, scaled, len(ends)) / torch.bincount(bins, samples.masses, len(ends))
         return EventMap(ends, values.clamp(0, 1), line.said)
-
-    _map_events = staticmethod(constant_in_bins)
 
 
 class BayesianBinning(EventCalibrator):
@@ -203,8 +199,6 @@ class BayesianBinning(EventCalibrator):
     def _in_any_unit(self, samples: Samples) -> bool:
         del samples
         return False  # bins are expected around the probabilities of their centres
-
-    _map_events = staticmethod(constant_in_bins)
 
 
 def _binning(samples: Ordered, num_bins: int) -> tuple[float, EventMap]:

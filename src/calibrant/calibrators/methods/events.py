@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,6 +64,32 @@ class Ranked(NamedTuple):
         return self._replace(weights=weights.expand_as(self.order).gather(1, self.order))
 
 
+def constant_in_bins(
+    log_odds: Float[Tensor, "K N"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
+) -> Float[Tensor, "K N"]:
+    """Value of the bin ``(previous place, place]``; the last has no end."""
+    index = number_below(places[:, :-1].contiguous(), log_odds.detach().contiguous())
+    return values.gather(1, index)
+
+
+def number_below(
+    places: Float[Tensor, "K M"], values: Float[Tensor, "K N"], *, or_equal: bool = False
+) -> Int[Tensor, "K N"]:
+    """Number of ascending places below each value (with ``or_equal``, at or below it)."""
+    if not torch.compiler.is_compiling():
+        return torch.searchsorted(places, values, right=or_equal)
+    # By halving, without branches: ONNX has no search.
+    count, found = places.shape[1], torch.zeros_like(values, dtype=torch.int64)
+    step = 1 << max(0, count.bit_length() - 1)
+    while step and count:
+        further = found + step
+        place = places.gather(1, further.clamp(max=count) - 1)
+        passed = (place <= values if or_equal else place < values) & (further <= count)
+        found = torch.where(passed, further, found)
+        step //= 2
+    return found
+
+
 class EventCalibrator(Calibrator):
     """One function of the log-odds of an event; for multiclass logits one per class, then normalised.
 
@@ -92,11 +117,7 @@ class EventCalibrator(Calibrator):
         """Function of one event; unused if ``_fitted`` is overridden."""
         raise NotImplementedError
 
-    @staticmethod
-    @abstractmethod
-    def _map_events(
-        log_odds: Float[Tensor, "K N"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
-    ) -> Float[Tensor, "K N"]: ...
+    _map_events = staticmethod(constant_in_bins)
 
     def _in_any_unit(self, samples: Samples) -> bool:
         """Return True for events, whose steps depend only on the order of log-odds."""
@@ -247,32 +268,6 @@ def stated(logits: Float[Tensor, "N C"]) -> tuple[Float[Tensor, "N C"], Float[Te
     split = split_top(logits)
     plain = normalise_gaps(split.top, split.gaps)
     return plain, plain - log_one_minus(split)
-
-
-def constant_in_bins(
-    log_odds: Float[Tensor, "K N"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
-) -> Float[Tensor, "K N"]:
-    """Value of the bin ``(previous place, place]``; the last has no end."""
-    index = number_below(places[:, :-1].contiguous(), log_odds.detach().contiguous())
-    return values.gather(1, index)
-
-
-def number_below(
-    places: Float[Tensor, "K M"], values: Float[Tensor, "K N"], *, or_equal: bool = False
-) -> Int[Tensor, "K N"]:
-    """Number of ascending places below each value (with ``or_equal``, at or below it)."""
-    if not torch.compiler.is_compiling():
-        return torch.searchsorted(places, values, right=or_equal)
-    # By halving, without branches: ONNX has no search.
-    count, found = places.shape[1], torch.zeros_like(values, dtype=torch.int64)
-    step = 1 << max(0, count.bit_length() - 1)
-    while step and count:
-        further = found + step
-        place = places.gather(1, further.clamp(max=count) - 1)
-        passed = (place <= values if or_equal else place < values) & (further <= count)
-        found = torch.where(passed, further, found)
-        step //= 2
-    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -237,8 +237,6 @@ class VennAbersCalibration(EventCalibrator):
         places, merged, low, high = tables
         return EventMap(places, merged, further={"lower": low, "upper": high})
 
-    _map_events = staticmethod(constant_in_bins)
-
 
 def _merged(parts: list[Steps]) -> Steps:
     """One step function from the folds' functions, by geometric means of either outcome's probabilities."""
