@@ -353,26 +353,24 @@ def test_no_rows_give_none(searching_entry: Any, kind: str, calibrated: Make) ->
             calibrator.predict_proba(scores[:0, :1])
 
 
-class Colder(TemperatureScaling):
-    def _transform(self, scores: Tensor) -> Tensor:
-        return super()._transform(1.3 * scores)
+def transforming(transform: Callable[..., Tensor]) -> type[TemperatureScaling]:
+    """Temperature scaling with a fault; ``transform`` gets it, its usual map, and scores."""
+
+    class Faulty(TemperatureScaling):
+        def _transform(self, scores: Tensor) -> Tensor:
+            return transform(self, super()._transform, scores)
+
+    return Faulty
 
 
-class Untouched(TemperatureScaling):
-    def _transform(self, scores: Tensor) -> Tensor:
-        return super()._transform(scores * self.temperature.to(scores))
-
-
-class Reversed(TemperatureScaling):
-    def _transform(self, scores: Tensor) -> Tensor:
-        return super()._transform(-scores)
-
-
-class Biased(TemperatureScaling):
-    def _transform(self, scores: Tensor) -> Tensor:
-        moved = scores.clone()
-        moved[..., 0] += 0.5
-        return super()._transform(moved)
+Colder = transforming(lambda _, usual, scores: usual(1.3 * scores))
+Untouched = transforming(lambda self, usual, scores: usual(scores * self.temperature.to(scores)))
+Reversed = transforming(lambda _, usual, scores: usual(-scores))
+Biased = transforming(lambda _, usual, scores: usual(scores + 0.5 * torch.eye(4).to(scores)[0]))
+Stepping = transforming(lambda _, usual, scores: (16 * usual(scores)).round() / 16)
+Overflowing = transforming(
+    lambda self, _, scores: torch.nn.functional.normalize((scores / self.temperature).exp(), p=1).log()
+)
 
 
 class Rounding(TemperatureScaling):
@@ -431,17 +429,6 @@ class Careless(TemperatureScaling):
         """Fit on zeros in place of NaN."""
         super().fit(torch.as_tensor(logits).nan_to_num(0.0), labels, weights=weights)
         return self
-
-
-class Overflowing(TemperatureScaling):
-    def _transform(self, scores: Tensor) -> Tensor:
-        powers = (scores / self.temperature).exp()
-        return (powers / powers.sum(dim=1, keepdim=True)).log()
-
-
-class Stepping(TemperatureScaling):
-    def _transform(self, scores: Tensor) -> Tensor:
-        return (16 * super()._transform(scores)).round() / 16
 
 
 @pytest.mark.parametrize(

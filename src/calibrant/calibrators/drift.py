@@ -446,7 +446,7 @@ def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | 
     variance = 1 / num_before + 1 / num_after
 
     def bound(variances: Tensor) -> float:
-        """Of half the sum of absolute differences with these variances, moved by each sample's share."""
+        """Largest half sum of absolute differences that noise of these variances explains."""
         expected = 0.5 * float(variances.sqrt().sum())
         return min(1.0, expected + math.sqrt(0.5 * variance * math.log(1 / FALSE_ALARMS)))
 
