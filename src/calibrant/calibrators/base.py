@@ -539,19 +539,10 @@ class Calibrator(Saved, nn.Module):
         self.class_names_, self.event_column_ = state["class_names"], state.get("event_column", 1)
 
     def _load_from_state_dict(
-        self,
-        state_dict: Mapping[str, Any],
-        prefix: str,
-        local_metadata: Mapping[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
+        self, state_dict: Mapping[str, Any], prefix: str, *rest: Any, **named: Any
     ) -> None:
         """Accept parameters of any number of labels, not only the present number."""
         for name in self.parameter_ranges:
             if f"{prefix}{name}" in state_dict:
                 self._buffers[name] = torch.empty_like(state_dict[f"{prefix}{name}"])
-        super()._load_from_state_dict(
-            dict(state_dict), prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
+        super()._load_from_state_dict(dict(state_dict), prefix, *rest, **named)

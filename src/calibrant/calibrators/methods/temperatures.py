@@ -381,10 +381,7 @@ class SmoothedTemperatureScaling(Calibrator):
     title = "Temperature scaling with Laplace smoothing"
     mends_frequencies = False
     unit_powers: ClassVar = {"temperature": 1}
-    parameter_ranges: ClassVar = {
-        "temperature": searches.ANY_TEMPERATURE,
-        "uniform": (0.0, 1.0),
-    }
+    parameter_ranges: ClassVar = {"temperature": searches.ANY_TEMPERATURE, "uniform": (0.0, 1.0)}
     objective = "nll"
     temperature: Tensor
     uniform: Tensor
