@@ -129,24 +129,24 @@ class _Softened:
 
     def __init__(self, block: Block, temperature: float | Tensor) -> None:
         beta = 1 / temperature
-        gaps, largest = block.below * beta, block.second * beta
-        self.ratios = gaps.exp()  # probabilities over that of the second class
-        self.log_odds = largest + self.ratios.sum(dim=1, keepdim=True).log()  # log S
+        self._gaps, self._largest = block.below * beta, block.second * beta
+        self.ratios = self._gaps.exp()  # probabilities over that of the second class
+        self.log_odds = self._largest + self.ratios.sum(dim=1, keepdim=True).log()  # log S
         self.odds = self.log_odds.exp()
         self.log_total = self.odds.log1p()  # log(1 + S)
-        self.log_largest = largest - self.log_total  # log-probability of the second class
-        self.log_probs = gaps + largest - self.log_total  # log q
+        self.log_largest = self._largest - self.log_total  # log-probability of the second class
 
     @cached_property
-    def focal_terms(self) -> tuple[Float[Tensor, "n K"], Float[Tensor, "n K"]]:
-        """log(1 - q), and R."""
+    def focal_terms(self) -> tuple[Float[Tensor, "n K"], Float[Tensor, "n K"], Float[Tensor, "n K"]]:
+        """-log q, log(1 - q), and R."""
+        surprise = self.log_total - (self._gaps + self._largest)
         probs = self.ratios * self.log_largest.exp()
         miss = 1 - probs
-        return miss.log(), -self.log_probs * probs / miss
+        return surprise, miss.log(), surprise * probs / miss
 
     def weighted(self, gamma: float | Tensor) -> tuple[Float[Tensor, "n K"], Tensor, Tensor, Tensor]:
         """exp(v) over the second class's probability, and its sums; v of the top class, log-odds."""
-        log_miss, ratio = self.focal_terms
+        _, log_miss, ratio = self.focal_terms
         weights = (log_miss * -gamma).exp() * self.ratios / (ratio * gamma + 1)
         top = -self.log_total - gamma * (self.log_odds - self.log_total)
         top = top - (gamma * entropy_ratio_of_top(self.odds)).log1p()
@@ -168,10 +168,8 @@ class FocalRows:
         return self.log_loss() if objective == "nll" else self.brier_score()
 
     def log_loss(self) -> Float[Tensor, " n"]:
-        log_probs, log_miss, ratio = (
-            table.gather(1, self.block.truth) for table in (self.soft.log_probs, *self.soft.focal_terms)
-        )
-        logit = log_probs - self.gamma * log_miss - (self.gamma * ratio).log1p()
+        surprise, log_miss, ratio = (table.gather(1, self.block.truth) for table in self.soft.focal_terms)
+        logit = -surprise - self.gamma * log_miss - (self.gamma * ratio).log1p()
         return (self.log_total - torch.where(self.block.wrong, logit - self.top, 0))[:, 0]
 
     def brier_score(self) -> Float[Tensor, " n"]:
