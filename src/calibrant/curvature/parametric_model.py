@@ -55,7 +55,6 @@ class ParametricModel:
 
     @property
     def size(self) -> int:
-        """Number of chosen parameters."""
         return sum(value.numel() for value in self.values)
 
     def logits(self, inputs: Any) -> Tensor:
@@ -120,7 +119,6 @@ class ParametricModel:
 
 
 def check_batches(data: Batches) -> None:
-    """Refuse data that can be iterated over only once."""
     if isinstance(data, Iterator):
         raise InputError(
             "`data` must be iterable many times, because every product reads it once; got an iterator: "

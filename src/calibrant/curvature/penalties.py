@@ -251,7 +251,6 @@ class LastLayer:
         return total + 1 if bias is not None and bias.requires_grad else total
 
     def forget(self) -> None:
-        """Forget the last batch."""
         self._seen.forget()
 
     def _gave(self, made: Tensor, logits: Tensor) -> bool:

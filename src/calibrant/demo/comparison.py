@@ -78,11 +78,9 @@ class Half:
 
     @property
     def num_seeds(self) -> int:
-        """Number of networks per mean."""
         return len(next(iter(self.networks.values())))
 
     def mean(self, loss: str, quantity: Literal["gap", "ece", "nll"], state: State) -> Mean:
-        """Return the mean of a quantity over the seeds."""
         return mean_of([getattr(each.seen[state], quantity) for each in self.networks[loss]])
 
     def change(self, loss: str, quantity: Literal["gap", "ece", "nll"], state: State) -> Mean:

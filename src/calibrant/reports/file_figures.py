@@ -267,66 +267,48 @@ class OtherFigure(Protocol):
     summary: str
     note: str  # limits of reproducing the published one; may be empty
 
-    def draw(self) -> Figure:
-        """The whole figure."""
-        ...
+    def draw(self) -> Figure: ...
 
 
-_SHAPE = frozenset({"positive_class", "bins", "level", "seed"})
-OF_FILES = (
-    FileFigure(
-        name="reliability",
-        summary="Predicted probability against actual rate in FILE, with intervals and noise band.",
-        draw_files=draw_reliability,
-        several=True,
-        options=_SHAPE | {"label"},
+_CLASS = {"positive_class"}
+_EVENT = _CLASS | {"label", "level"}
+_BINS = _EVENT | {"bins", "seed"}
+_OF_FILES: dict[str, tuple[Callable[[FigureRequest], DrawnFigure], set[str], str]] = {
+    "reliability": (
+        draw_reliability,
+        _BINS,
+        "Predicted probability against actual rate in FILE, with intervals and noise band.",
     ),
-    FileFigure(
-        name="confidence",
-        summary="Confidence of right and of wrong predictions in FILE.",
-        draw_files=draw_confidence,
-        several=True,
-        options=_SHAPE | {"label"},
+    "confidence": (draw_confidence, _BINS, "Confidence of right and of wrong predictions in FILE."),
+    "roc": (draw_roc, _CLASS, "ROC curve of the positive class in FILE, or of its labels together."),
+    "risk-coverage": (
+        draw_risk_coverage,
+        _CLASS,
+        "The error rate in FILE if only the most confident answers are given.",
     ),
-    FileFigure(
-        name="roc",
-        summary="ROC curve of the positive class in FILE, or of its labels together.",
-        draw_files=draw_roc,
-        several=True,
-        options=frozenset({"positive_class"}),
+    "decision-curve": (
+        draw_decisions,
+        _EVENT,
+        "Net benefit of treating above a threshold, against treating all or none.",
     ),
-    FileFigure(
-        name="risk-coverage",
-        summary="The error rate in FILE if only the most confident answers are given.",
-        draw_files=draw_risk_coverage,
-        several=True,
-        options=frozenset({"positive_class"}),
+    "calibration-curve": (
+        draw_flexible,
+        _EVENT,
+        "Smooth calibration curve of FILE with its band, where its samples are.",
     ),
-    FileFigure(
-        name="decision-curve",
-        summary="Net benefit of treating above a threshold, against treating all or none.",
-        draw_files=draw_decisions,
-        several=True,
-        options=frozenset({"positive_class", "label", "level"}),
+    "classes": (
+        draw_classes,
+        _CLASS | {"bins"},
+        "The classes or labels of FILE with the largest calibration errors.",
     ),
-    FileFigure(
-        name="calibration-curve",
-        summary="Smooth calibration curve of FILE with its band, where its samples are.",
-        draw_files=draw_flexible,
-        several=True,
-        options=frozenset({"positive_class", "label", "level"}),
-    ),
-    FileFigure(
-        name="classes",
-        summary="The classes or labels of FILE with the largest calibration errors.",
-        draw_files=draw_classes,
-        options=frozenset({"positive_class", "bins"}),
-    ),
+}
+OF_FILES = tuple(
+    FileFigure(name=name, summary=said, draw_files=draw, several=name != "classes", options=frozenset(used))
+    for name, (draw, used, said) in _OF_FILES.items()
 )
 
 
 def all_figures() -> tuple[FileFigure | OtherFigure, ...]:
-    """The figures of files, and those of installed extensions."""
     return (*OF_FILES, *(figure for found in extensions("calibrant.figures") for figure in found.load()))
 
 

@@ -86,7 +86,6 @@ def report_text(
     files: Sequence[str | os.PathLike[str]] = (),
     by_group: ByGroup | None = None,
 ) -> str:
-    """The report as HTML text."""
     given: dict[str, object] = {
         "title": title,
         "date": report_date(),

@@ -21,7 +21,6 @@ SIZE = (4.2, 2.6)  # inches
 
 
 def headline(found: Monitoring) -> str:
-    """Alarm or no alarm, in a sentence."""
     test = deciding(found)
     if test.alarm is None:
         return "No alarm: no evidence against the model so far."
@@ -31,7 +30,6 @@ def headline(found: Monitoring) -> str:
 
 
 def context(found: Monitoring) -> dict[str, object]:
-    """Variables of the template."""
     return {
         "found": found,
         "headline": headline(found),

@@ -109,7 +109,6 @@ def number(value: float | None, *, signed: bool = False) -> str:
 
 
 def interval(estimate: Estimate, *, signed: bool = False) -> str:
-    """``[0.0412, 0.0631]``; empty without an interval."""
     if estimate.low is None or estimate.high is None:
         return ""
     return f"[{number(estimate.low, signed=signed)}, {number(estimate.high, signed=signed)}]"
@@ -149,12 +148,10 @@ def with_interval(estimate: Estimate, *, signed: bool = False) -> str:
 
 
 def count(value: int) -> str:
-    """Thousands set apart by a comma."""
     return f"{value:,}"
 
 
 def percent(level: float) -> str:
-    """``95%``."""
     return f"{100 * level:.6g}%"
 
 
@@ -172,7 +169,6 @@ def parameter(value: float | tuple[float, ...], *, most: int = 6) -> str:
 
 
 def parameter_name(name: str) -> str:
-    """A descriptive name of a fitted parameter."""
     return {"original": "share of the original probabilities"}.get(name, name)
 
 

@@ -39,7 +39,7 @@ def error_intervals(
     for row, part in enumerate(parts):
         null = next((entry for entry in part.null if entry.metric == metric), None)
         _error_row(ax, row, part.metrics.get(metric), null)
-    _named_rows(ax, [part.title if isinstance(part, Arm) else part.name for part in parts])
+    _named_rows(ax, [part.title for part in parts])
     ax.set_xlabel("calibration error")
     return ax
 
