@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Literal, TypeAlias
 
-from calibrant.evaluation import quantities, result
+from calibrant.evaluation import phrases, quantities, result
 from calibrant.evaluation.monitoring.result import Monitoring, SequentialTest, Window
 from calibrant.evaluation.phrases import clearly, p_value
 from calibrant.evaluation.thresholds import beyond_chance
@@ -79,10 +79,8 @@ class MetricTable:
 
     def numbers(self, found: Found) -> list[MetricRow]:
         """The rows of the first screen: the verdict's metric, then the default ones that are known."""
-        first, usual = (
-            self.columns[0].metrics,
-            [quantities.NLL.key, quantities.ACCURACY.key, quantities.BRIER.key],
-        )
+        usual = [quantities.NLL.key, quantities.ACCURACY.key, quantities.BRIER.key]
+        first = self.columns[0].metrics
         error = quantities.ECE.event_key if quantities.ECE.event_key in first else quantities.ECE.key
         rows = {row.key: row for row in self.rows}
         if isinstance(found, result.Evaluation):
@@ -322,7 +320,7 @@ def brief_rows(evaluation: result.Evaluation, *, every: bool = False) -> list[Br
         values = tuple(map(_brief, cells, repeat(row.key), nulls or repeat(None)))
         made.append(BriefRow(title, values, key=row.key))
         if nulls:
-            floors = (Brief(_floor(null.upper), "", None, best=False) for null in nulls)
+            floors = (Brief(phrases.number(null.upper), "", None, best=False) for null in nulls)
             made.append(BriefRow("  noise floor", tuple(floors)))
     return made
 
@@ -343,14 +341,10 @@ def brief_models(comparison: result.Comparison) -> tuple[list[str], list[BriefRo
         BriefRow(
             column.title,
             tuple(_brief(row.cells[place], row.key) for row in rows),
-            tuple(_floor(null.upper) for null in column.null if null.metric == rows[0].key),
+            tuple(phrases.number(null.upper) for null in column.null if null.metric == rows[0].key),
         )
         for place, column in enumerate(found.columns)
     ]
-
-
-def _floor(upper: float) -> str:
-    return brief(result.Estimate(value=upper))[0]
 
 
 def _brief(cell: Cell, key: str, null: result.NullError | None = None) -> Brief:
@@ -382,10 +376,10 @@ def floor_sentence(found: Found) -> str:
 
 
 def pairing_sentence(comparison: result.Comparison) -> str:
-    first = comparison.models[0].name
+    differences = f"differences from {comparison.models[0].name} are"
     if comparison.paired:
-        return f"All models use the same samples: differences from {first} are paired."
-    return f"The samples might differ: differences from {first} are unpaired."
+        return f"All models use the same samples: {differences} paired."
+    return f"The samples might differ: {differences} unpaired."
 
 
 def tests_sentence(comparison: result.Comparison) -> str:
