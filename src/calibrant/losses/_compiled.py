@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -33,6 +33,10 @@ from calibrant._math.simplex import LOG_OF_ZERO
 from calibrant._math.threads import SMALL, in_threads
 from calibrant.losses._closed_form import BLOCK, FEW, Closed, Pull, scaled
 from calibrant.losses._rows import Rows
+
+Floats: TypeAlias = NDArray[np.floating]  # in the precision of the logits
+Doubles: TypeAlias = NDArray[np.float64]
+Classes: TypeAlias = NDArray[np.int64]
 
 _NOTHING = np.empty(0)
 _TINY = 1e-300  # below it, a probability's logarithm comes from the logits
@@ -81,9 +85,7 @@ def _loss_and_pull(
 
 
 @njit
-def _exponentials(
-    scores: NDArray[np.floating], largest: NDArray[np.floating], odds: NDArray[np.floating]
-) -> None:
+def _exponentials(scores: Floats, largest: Floats, odds: Floats) -> None:
     for i in range(len(scores)):
         row, top = scores[i], scores[i, 0]
         for k in range(1, len(row)):
@@ -93,7 +95,7 @@ def _exponentials(
         largest[i] = top
 
 
-def weighed(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
+def weighed(rows: Rows) -> tuple[Classes, Doubles, float]:
     """Class of each row, -1 if ignored, and its share of the loss; the sum of the weights."""
     labels, weight = np.ascontiguousarray(rows.labels.numpy()), rows.weight
     per_class = _NOTHING if weight is None else weight.detach().double().contiguous().numpy()
@@ -105,13 +107,13 @@ def weighed(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
 
 @njit
 def _weigh(
-    labels: NDArray[np.int64],
-    weight: NDArray[np.float64],
+    labels: Classes,
+    weight: Doubles,
     num_classes: int,
     ignore_index: int,
     mean: bool,
-    classes: NDArray[np.int64],
-    shares: NDArray[np.float64],
+    classes: Classes,
+    shares: Doubles,
 ) -> float:
     total = 0.0
     for i in range(len(labels)):
@@ -129,7 +131,7 @@ def _weigh(
 
 
 @njit(inner=True, fastmath={"reassoc", "nsz"})
-def _sums(numbers: NDArray[np.floating]) -> tuple[float, float]:
+def _sums(numbers: Floats) -> tuple[float, float]:
     total, squares = 0.0, 0.0
     for k in range(len(numbers)):
         number = float(numbers[k])
@@ -139,7 +141,7 @@ def _sums(numbers: NDArray[np.floating]) -> tuple[float, float]:
 
 
 @njit(inner=True, fastmath={"reassoc", "nsz", "nnan"})
-def _largest_below(row: NDArray[np.floating], limit: float) -> Any:
+def _largest_below(row: Floats, limit: float) -> Any:
     nothing = row.dtype.type(-np.inf)
     found = nothing
     for k in range(len(row)):
@@ -148,7 +150,7 @@ def _largest_below(row: NDArray[np.floating], limit: float) -> Any:
 
 
 @njit(inner=True, fastmath={"reassoc", "nsz"})
-def _below(row: NDArray[np.floating], limit: float, origin: float) -> tuple[float, float]:
+def _below(row: Floats, limit: float, origin: float) -> tuple[float, float]:
     """Number of unmasked logits below the limit, and their total distance below ``origin``."""
     count, distance, highest, lowest = 0, 0.0, row.dtype.type(limit), row.dtype.type(LOG_OF_ZERO)
     for k in range(len(row)):
@@ -159,14 +161,14 @@ def _below(row: NDArray[np.floating], limit: float, origin: float) -> tuple[floa
 
 
 @njit(inner=True)
-def _scale(odds: NDArray[np.floating], slope: float, curve: float) -> None:
+def _scale(odds: Floats, slope: float, curve: float) -> None:
     steep, flat = odds.dtype.type(curve), odds.dtype.type(slope)
     for k in range(len(odds)):
         odds[k] *= flat + steep * odds[k]
 
 
 @njit(inner=True)
-def _take_below(row: NDArray[np.floating], slopes: NDArray[np.floating], limit: float, amount: float) -> None:
+def _take_below(row: Floats, slopes: Floats, limit: float, amount: float) -> None:
     highest, lowest = row.dtype.type(limit), row.dtype.type(LOG_OF_ZERO)
     taken, nothing = row.dtype.type(amount), row.dtype.type(0)
     for k in range(len(row)):
@@ -174,7 +176,7 @@ def _take_below(row: NDArray[np.floating], slopes: NDArray[np.floating], limit: 
 
 
 @njit(inner=True)
-def _share_out(row: NDArray[np.floating], slopes: NDArray[np.floating], at: float, amount: float) -> None:
+def _share_out(row: Floats, slopes: Floats, at: float, amount: float) -> None:
     """Add the amount to the slope of the logit ``at``; equal logits share it."""
     count, same = 0, row.dtype.type(at)
     for k in range(len(row)):
@@ -190,14 +192,14 @@ def _share_out(row: NDArray[np.floating], slopes: NDArray[np.floating], at: floa
 
 @njit(error_model="numpy")
 def _row_losses(
-    scores: NDArray[np.floating],
-    largest: NDArray[np.floating],
-    gradient: NDArray[np.floating],
-    classes: NDArray[np.int64],
-    shares: NDArray[np.float64],
-    values: NDArray[np.float64],
-    gammas: NDArray[np.float64],
-    edges: NDArray[np.float64],
+    scores: Floats,
+    largest: Floats,
+    gradient: Floats,
+    classes: Classes,
+    shares: Doubles,
+    values: Doubles,
+    gammas: Doubles,
+    edges: Doubles,
     right: bool,
     focal: float,
     l1: float,
@@ -262,14 +264,14 @@ _STEPS = 50  # tests needed at most 5
 
 
 @lru_cache(maxsize=16)
-def _inverse_table(gamma: float, cells_per_unit: int) -> NDArray[np.float64]:
+def _inverse_table(gamma: float, cells_per_unit: int) -> Doubles:
     r"""Table of the focal map's inverse: q and dq/de by e, where :math:`\log q - \log g(q) = \log e`.
 
     Polynomials of :math:`\log e` for q / e and for dq / de, ``(cells, 2, 5)``, from -45 on: accurate to 1e-9
     with 8 cells, to 1e-14 with 64. Below -45, q is e.
     """
 
-    def value(log_prob: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def value(log_prob: Doubles) -> tuple[Doubles, Doubles]:
         prob = np.exp(log_prob)
         miss = 1 - prob
         ratio = -prob * log_prob / miss
@@ -289,12 +291,12 @@ def _inverse_table(gamma: float, cells_per_unit: int) -> NDArray[np.float64]:
 
 
 @njit(inner=True)
-def _polynomial(c: NDArray[np.float64], x: float) -> float:
+def _polynomial(c: Doubles, x: float) -> float:
     return (((c[4] * x + c[3]) * x + c[2]) * x + c[1]) * x + c[0]
 
 
 @njit(inner=True)
-def _inverse(log_odds: float, table: NDArray[np.float64], cells_per_unit: float) -> tuple[float, float]:
+def _inverse(log_odds: float, table: Doubles, cells_per_unit: float) -> tuple[float, float]:
     place = (log_odds - _LOWEST) * cells_per_unit
     place = place if place > 0 else 0.0
     cell = min(int(place), len(table) - 1)
@@ -304,11 +306,7 @@ def _inverse(log_odds: float, table: NDArray[np.float64], cells_per_unit: float)
 
 @njit(inner=True, fastmath={"reassoc", "nsz", "contract"})
 def _sums_of_inverse(
-    row: NDArray[np.floating],
-    odds: NDArray[np.floating],
-    shift: float,
-    table: NDArray[np.float64],
-    cells_per_unit: float,
+    row: Floats, odds: Floats, shift: float, table: Doubles, cells_per_unit: float
 ) -> tuple[float, float]:
     """Sums of q and of its derivative by log e, up to a factor."""
     total, by_value = 0.0, 0.0
@@ -321,12 +319,7 @@ def _sums_of_inverse(
 
 @njit(inner=True, fastmath={"reassoc", "nsz", "contract"})
 def _set_weights(
-    row: NDArray[np.floating],
-    odds: NDArray[np.floating],
-    shift: float,
-    table: NDArray[np.float64],
-    cells_per_unit: float,
-    scale: float,
+    row: Floats, odds: Floats, shift: float, table: Doubles, cells_per_unit: float, scale: float
 ) -> float:
     """Overwrite the odds with derivatives by log e; return their sum."""
     total = 0.0
@@ -349,7 +342,7 @@ def _see_top(y: float, gamma: float) -> tuple[float, float, float, float]:
 
 
 @njit(inner=True)
-def _see_largest(row: NDArray[np.floating], highest: float) -> tuple[int, float]:
+def _see_largest(row: Floats, highest: float) -> tuple[int, float]:
     """Index of the first largest logit, and the largest of the others minus it."""
     top, second = 0, -math.inf
     while row[top] < highest:
@@ -372,13 +365,13 @@ def _focal(log_odds: float, gamma: float) -> tuple[float, float]:
 
 @njit(error_model="numpy")
 def _proper_rows(
-    scores: NDArray[np.floating],
-    largest: NDArray[np.floating],
-    gradient: NDArray[np.floating],
-    classes: NDArray[np.int64],
-    shares: NDArray[np.float64],
-    values: NDArray[np.float64],
-    table: NDArray[np.float64],
+    scores: Floats,
+    largest: Floats,
+    gradient: Floats,
+    classes: Classes,
+    shares: Doubles,
+    values: Doubles,
+    table: Doubles,
     cells_per_unit: float,
     gamma: float,
 ) -> None:
@@ -452,19 +445,14 @@ def softmax(logits: Tensor) -> Tensor:
 
 
 @njit
-def _normalise(odds: NDArray[np.floating]) -> None:
+def _normalise(odds: Floats) -> None:
     for i in range(len(odds)):
         _scale(odds[i], 1 / _sums(odds[i])[0], 0.0)
 
 
 @njit
 def add_mean_difference(
-    probs: NDArray[np.floating],
-    labels: NDArray[np.int64],
-    ignore_index: int,
-    penalty: float,
-    gradient: NDArray[np.floating],
-    difference: NDArray[np.float64],
+    probs: Floats, labels: Classes, ignore_index: int, penalty: float, gradient: Floats, difference: Doubles
 ) -> float:
     """MDCA's penalty; adds its gradient, and overwrites ``difference`` ``(C,)``, initially zeros."""
     num_samples, num_classes = probs.shape
@@ -490,7 +478,7 @@ def add_mean_difference(
 
 
 @njit(inner=True, fastmath={"reassoc", "nsz"})
-def _dot(left: NDArray[np.floating], right: NDArray[np.float64]) -> float:
+def _dot(left: Floats, right: Doubles) -> float:
     total = 0.0
     for k in range(len(left)):
         total += left[k] * right[k]
@@ -499,11 +487,11 @@ def _dot(left: NDArray[np.floating], right: NDArray[np.float64]) -> float:
 
 @njit
 def find_tops(
-    scores: NDArray[np.floating],
-    probs: NDArray[np.floating],
-    classes: NDArray[np.int64],
-    places: NDArray[np.int64],
-    confidences: NDArray[np.floating],
+    scores: Floats,
+    probs: Floats,
+    classes: Classes,
+    places: Classes,
+    confidences: Floats,
     right: NDArray[np.bool_],
 ) -> bool:
     """Fill in top classes, confidences (0 if ignored) and correctness; return True if no tops are tied."""
@@ -522,11 +510,7 @@ def find_tops(
 
 @njit
 def set_slopes(
-    probs: NDArray[np.floating],
-    classes: NDArray[np.int64],
-    shares: NDArray[np.float64],
-    places: NDArray[np.int64],
-    by_log_confidence: NDArray[np.floating],
+    probs: Floats, classes: Classes, shares: Doubles, places: Classes, by_log_confidence: Floats
 ) -> None:
     """Overwrite probabilities with gradients; ignored rows may hold NaN, and get zeros."""
     for i in range(len(probs)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from calibrant._math.threads import SMALL, in_threads
 from calibrant._math.true_class import focal_value
 from calibrant.losses._closed_form import BLOCK, Pull, by_closed_form, can_look, scaled
 from calibrant.losses._rows import Layout, Reduction, check_is_tensor, check_scores, dtypes_of
+
+Floats: TypeAlias = NDArray[np.floating]
 
 
 class Entries(NamedTuple):
@@ -118,7 +120,7 @@ def _closed_form(entries: Entries, terms: EntryTerms, logits: Tensor) -> tuple[T
 
 def _outcomes(
     labels: NDArray[Any], dtype: np.dtype[Any], ignore_index: int
-) -> tuple[NDArray[np.floating], NDArray[np.bool_] | None]:
+) -> tuple[Floats, NDArray[np.bool_] | None]:
     """Labels as numbers, and the mask of ignored entries, or None."""
     outcomes = labels.astype(dtype)
     if not 0 <= ignore_index <= 1 and (outcomes * outcomes == outcomes).all():
@@ -129,13 +131,7 @@ def _outcomes(
     return happened.astype(dtype), ignored
 
 
-def _fill_block(
-    logits: NDArray[np.floating],
-    outcomes: NDArray[np.floating],
-    value: NDArray[np.floating],
-    slope: NDArray[np.floating],
-    terms: EntryTerms,
-) -> None:
+def _fill_block(logits: Floats, outcomes: Floats, value: Floats, slope: Floats, terms: EntryTerms) -> None:
     r"""Fill in the values of a block and their derivatives.
 
     With the log-odds t of the absent outcome, :math:`u = \sigma(t)` and :math:`m = \log(1 + e^t)`,

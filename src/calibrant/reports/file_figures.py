@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -12,6 +13,9 @@ from matplotlib.figure import Figure
 from calibrant._math.errors import InputError
 from calibrant._math.extensions import extensions
 from calibrant._math.text_form import named, nearest
+from calibrant.evaluation.judging.diagrams import decisions_of, flexible_of
+from calibrant.evaluation.quantities import AUROC
+from calibrant.evaluation.stages import judged_as_it_is
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import figures
 from calibrant.reports.figures.drawing import legend_above
@@ -121,8 +125,6 @@ def draw_confidence(request: FigureRequest) -> DrawnFigure:
 
 def draw_roc(request: FigureRequest) -> DrawnFigure:
     """ROC curves of an event: the positive class, or all labels together."""
-    from calibrant.evaluation.quantities import AUROC
-
     found = _judged(request)
     needs = (
         "the figure roc needs an event (of two classes, or several labels) that occurs in some samples only"
@@ -144,23 +146,10 @@ def draw_risk_coverage(request: FigureRequest) -> DrawnFigure:
     return _drawn(figures.risk_coverage_diagram(alone), found)
 
 
-def draw_decisions(request: FigureRequest) -> DrawnFigure:
-    """Net benefit of the positive class, by the threshold from which one acts."""
-    from calibrant.evaluation.judging.diagrams import decisions_of
-
-    return _of_one_event(request, decisions_of, figures.decision_diagram)
-
-
-def draw_flexible(request: FigureRequest) -> DrawnFigure:
-    """The smooth calibration curve, over the range that holds 98% of the samples."""
-    from calibrant.evaluation.judging.diagrams import flexible_of
-
-    return _of_one_event(request, flexible_of, figures.flexible_diagram)
-
-
 def _of_one_event(
-    request: FigureRequest, of: Callable[..., tuple[str, Any]], draw: Callable[..., Axes]
+    of: Callable[..., tuple[str, Any]], draw: Callable[..., Axes], request: FigureRequest
 ) -> DrawnFigure:
+    """Curves over the probability of an event."""
     files = {name: request.load(path) for name, path in request.files.items()}
     found = {
         name: of(predictions, request.label or request.positive_class, level=request.level)
@@ -205,8 +194,6 @@ class _Judged(NamedTuple):
 
 
 def _judged(request: FigureRequest) -> dict[str, _Judged]:
-    from calibrant.evaluation.stages import judged_as_it_is
-
     found: dict[str, _Judged] = {}
     for place, (name, path) in enumerate(request.files.items()):
         request.tell(f"evaluating {name}", place / len(request.files))
@@ -287,12 +274,12 @@ _OF_FILES: dict[str, tuple[Callable[[FigureRequest], DrawnFigure], set[str], str
         "The error rate in FILE if only the most confident answers are given.",
     ),
     "decision-curve": (
-        draw_decisions,
+        partial(_of_one_event, decisions_of, figures.decision_diagram),
         _EVENT,
         "Net benefit of treating above a threshold, against treating all or none.",
     ),
     "calibration-curve": (
-        draw_flexible,
+        partial(_of_one_event, flexible_of, figures.flexible_diagram),
         _EVENT,
         "Smooth calibration curve of FILE with its band, where its samples are.",
     ),
