@@ -51,8 +51,9 @@ class Steps(NamedTuple):
     right: bool = False  # True if an edge belongs to the range below
 
     def at(self, probs: Float[Tensor, "*R"]) -> Float[Tensor, "*R"]:
-        if isinstance(self.gammas, Tensor) and isinstance(self.edges, Tensor):
-            return self.gammas.to(probs.dtype)[(probs.unsqueeze(-1) >= self.edges).sum(-1)]
+        if isinstance(self.gammas, Tensor):
+            ranges = (probs.unsqueeze(-1) >= torch.as_tensor(self.edges)).sum(-1)
+            return self.gammas.to(probs.dtype)[ranges]
         gamma = torch.full_like(probs, self.gammas[-1])
         for edge, value in zip(reversed(self.edges), reversed(self.gammas[:-1]), strict=True):
             gamma = torch.where(probs <= edge if self.right else probs < edge, value, gamma)

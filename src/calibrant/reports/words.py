@@ -77,9 +77,9 @@ def mark_of_change(
     Values that look equal when shown get no mark.
     """
     better = metric(key, kind).better
-    if better is None or change is None or change.value is None or change.low is None or change.high is None:
+    if better is None or change is None or change.value is None or estimate.value is None:
         return None
-    if change.low <= 0 <= change.high or estimate.value is None:
+    if not phrases.clearly(change):
         return None
     before = estimate.value - change.value
     if number(estimate.value) == number(before):
@@ -114,14 +114,8 @@ def interval(estimate: Estimate, *, signed: bool = False) -> str:
     return f"[{number(estimate.low, signed=signed)}, {number(estimate.high, signed=signed)}]"
 
 
-SHARES = frozenset(
-    {
-        quantities.ACCURACY.key,
-        quantities.MEAN_CONFIDENCE.key,
-        quantities.MEAN_PROBABILITY.key,
-        quantities.PREVALENCE.key,
-    }
-)
+_AVERAGES = (quantities.MEAN_CONFIDENCE, quantities.MEAN_PROBABILITY, quantities.PREVALENCE)
+SHARES = frozenset(each.key for each in (quantities.ACCURACY, *_AVERAGES))
 
 
 def brief(estimate: Estimate | None, key: str = "") -> tuple[str, str]:
