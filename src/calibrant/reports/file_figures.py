@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 Picked = TypeVar("Picked")
 
 
-def _silent(_stage: str, _share: float) -> None:
-    pass
-
-
 @dataclass(frozen=True, kw_only=True)
 class FigureRequest:
     """Files by display name, and the options; each figure uses those it declares."""
@@ -49,7 +45,7 @@ class FigureRequest:
     resamples: int | None = None
     seed: int = 0
     width: float | None = None  # inches, for a figure that is laid out for its width
-    tell: Callable[[str, float], None] = _silent
+    tell: Callable[[str, float], None] = lambda _stage, _share: None
 
 
 @dataclass(frozen=True)
