@@ -11,6 +11,7 @@ import torch
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
+from calibrant._math.notes import of_kind
 from calibrant._math.text_form import kind_of
 from calibrant.evaluation.resampling.clusters import cluster_note
 from calibrant.evaluation.thresholds import beyond_chance, draws_for
@@ -20,8 +21,7 @@ from calibrant.predictions.partitioned import PartitionedPredictions
 
 def no_labels(predictions: Predictions) -> InputError:
     """Error for predictions without labels; it names the unused and the empty columns of the file."""
-    ends, starts = "is empty in every row.", "Not used:"
-    unused = [note for note in predictions.notes if note.startswith(starts) or note.endswith(ends)]
+    unused = of_kind(predictions.notes, "unused", "empty")
     source, top_label = predictions.source, predictions.kind == "top_label"
     if source is None:
         name = "correct" if top_label else "labels"

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from calibrant._math.errors import InputError
+from calibrant._math.notes import of_kind
 from calibrant.calibrators import FitResult
-from calibrant.evaluation.alarms import NO_BETTER, alarms, other_notes
+from calibrant.evaluation.alarms import alarms, other_notes
 from calibrant.evaluation.arguments import as_judged, clusters_note, dropped_note, few_resamples_note, test_of
 from calibrant.evaluation.fitting.recommend import (
     LEAST_TO_CHOOSE,
@@ -20,7 +21,7 @@ from calibrant.evaluation.fitting.recommend import (
     missing_classes,
     recommend,
 )
-from calibrant.evaluation.fitting.split import NOTHING_FITTED, Split, has_both_parts, is_wide
+from calibrant.evaluation.fitting.split import Split, has_both_parts, is_wide
 from calibrant.evaluation.fitting.templates import (
     FIT_FAILURES,
     FittedCalibrator,
@@ -77,8 +78,8 @@ def notes_on(
     notes = other_notes(split.test)
     if calibration is not None:
         notes += [f"Calibration samples: {note}" for note in calibration.notes]
-    if held is None and split.words.startswith("none: ") and split.words != NOTHING_FITTED:
-        notes.append(f"No calibrator was fitted: {split.words.removeprefix('none: ')}.")
+    if split.too_few:
+        notes.append(f"No calibrator was fitted: {split.too_few}.")
     elif held is not None and (split.announce or (calibration is not None and has_both_parts(calibration))):
         notes.append(f"Calibrators were fitted on {split.words}.")
     if one_class_only(held):
@@ -358,12 +359,11 @@ def verdict_of(
 ) -> Verdict:
     """The verdict; ``calibration`` are the predictions given to fit on."""
     warnings = alarms(split.test, judged.uncalibrated.reduced)
-    useless = any(warning.startswith(NO_BETTER) for warning in warnings)
     case = Case(
         kind=judged.procedure.kind,
         arms=judged.arms,
         uncalibrated=judged.uncalibrated,
-        recommendation=None if useless else recommendation,
+        recommendation=None if of_kind(warnings, "useless") else recommendation,
         level=judged.procedure.level,
         num_calibration=split.num_calibration,
         effective_calibration=split.effective_calibration,
@@ -372,7 +372,6 @@ def verdict_of(
         one_class=one_class_only(split.calibration),
         tolerance=tolerance,
         warnings=warnings,
-        useless=useless,
     )
     verdict = reach_verdict(case)
     if case.repaired:

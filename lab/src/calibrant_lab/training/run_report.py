@@ -13,9 +13,9 @@ from torch.nn.functional import one_hot
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
+from calibrant._math.notes import of_kind
 from calibrant.calibrators import PlattScaling, TemperatureScaling
 from calibrant.evaluation import Evaluation, evaluate
-from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.evaluation.result import Estimate
 from calibrant.metrics import out_of_distribution_detection, out_of_distribution_scores
@@ -173,7 +173,7 @@ def write_results(
         command=job.command,
         progress=job.listener.stage,
     )
-    collapsed = any(warning.startswith(NO_BETTER) for warning in evaluation.verdict.warnings)
+    collapsed = bool(of_kind(evaluation.verdict.warnings, "useless"))
     notes = [COLLAPSED] if collapsed else []
     notes += [f"Trained on a {note}."] if (note := budget_note(job.recipe)) else []
     notes += [*evaluation.notes, *([] if labels is None else [OVER_IMAGES])]

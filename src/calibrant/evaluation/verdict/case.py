@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from calibrant._math.notes import of_kind
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED, Recommendation
 from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.judging.reduce import effective_number_of
@@ -59,9 +60,13 @@ class Case:
     cross_fitted: bool
     warnings: tuple[str, ...] = ()  # likely mistakes in the data
     tolerance: float | None = None  # of calibration errors; None: the default
-    useless: bool = False  # whether the probabilities tell no more than the class frequencies
     effective_calibration: float | None = None  # by their weights; None: as many as there are
     one_class: bool  # whether the calibration samples hold a single class
+
+    @property
+    def useless(self) -> bool:
+        """True if the probabilities tell no more than the class frequencies."""
+        return bool(of_kind(self.warnings, "useless"))
 
     @property
     def first(self) -> Arm:

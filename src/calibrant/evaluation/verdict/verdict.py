@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from calibrant._math.notes import of_kind
 from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.evaluation.judging.measure import MAIN_PART
@@ -342,7 +343,7 @@ def _why(case: Case) -> str:
     chosen = "no repair" if case.picked is case.first else title(case.picked)
     return (
         f"Chosen on {case.fitted_on}: {chosen}, the simplest option within one standard error of the lowest "
-        "cross-validated log loss." + "".join(f" Note: {each}." for each in warnings if "bound" in each)
+        "cross-validated log loss." + "".join(f" Note: {each}." for each in of_kind(warnings, "bound"))
     )
 
 
