@@ -269,34 +269,42 @@ def evaluate(
     more = calibrators is None  # one arm more, if another calibrator is chosen
     steps = Steps(progress, 2 * (len(wanted) + more) + 2 + (ood is not None))
     fitted = fit(divided, wanted, seed, steps, more=more)
-    judged = judge(fitted.calibrators, source, divided, procedure, steps)
-    notes, detected = (*notes, *judged.notes), None
+    procedure, judged, first, num_test, said = judge(fitted.calibrators, source, divided, procedure, steps)
+    notes, detected = (*notes, *said), None
     if ood is not None:
         steps.next("detecting out-of-distribution samples")
         as_given, test, said = source.familiar(divided)
         pair = test, as_judged(ood, positive_class)
         if ood_score in NEED_LOGITS and ood.kind == as_given.kind:
             pair = as_given, ood
-        detected = detect(*pair, ood_score, fitted.calibrators, judged.procedure)
+        detected = detect(*pair, ood_score, fitted.calibrators, procedure)
         notes += said
     steps.finish()
-    arms, on_classes = furthest_classes(judged.arms)
+    arms, on_classes = furthest_classes(judged)
     return Evaluation(
         schema_version=SCHEMA_VERSION,
         kind=procedure.kind,
         num_classes=divided.test.num_classes,
         class_names=None if on_classes else divided.test.class_names,
         num_calibration=divided.num_calibration,
-        num_test=judged.num_test,
+        num_test=num_test,
         source=divided.test_as_given.source,
-        settings=judged.procedure.settings(divided.words, tuple(each.name for each in fitted.tried)),
+        settings=procedure.settings(divided.words, tuple(each.name for each in fitted.tried)),
         arms=arms,
-        verdict=verdict_of(judged, fitted.recommendation, divided, calibration, tolerance),
+        verdict=verdict_of(
+            judged,
+            first,
+            fitted.recommendation,
+            divided,
+            calibration,
+            num_test=num_test,
+            tolerance=tolerance,
+        ),
         notes=(*notes, *fitted.failures, *on_classes),
         versions=versions(),
         command=command,
         out_of_distribution=detected,
-        coverage=coverage_of(judged.procedure, judged.arms[0].metrics),
+        coverage=coverage_of(procedure, judged[0].metrics),
         choice=None if fitted.recommendation is None else fitted.recommendation.choice,
     )
 

@@ -188,21 +188,15 @@ def _fit(
     return FittedCalibrator(template, calibrator, repaired(split.test, probs), ranks_alike(calibrator, data))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Judged:
-    """Every arm with its numbers."""
-
-    procedure: Procedure  # with the number of clusters
-    arms: tuple[Arm, ...]
-    uncalibrated: Measured  # the first arm, for the verdict
-    num_test: int  # samples, or positions of images
-    notes: tuple[str, ...]
-
-
 def judge(
     calibrators: Sequence[FittedCalibrator], source: Source, split: Split, procedure: Procedure, steps: Steps
-) -> Judged:
-    """Evaluate every arm on the same resamples."""
+) -> tuple[Procedure, tuple[Arm, ...], Measured, int, tuple[str, ...]]:
+    """Evaluate every arm on the same resamples.
+
+    Returns:
+        The procedure with the number of clusters, the arms, the first one measured, the number of samples or
+        positions tested, and notes.
+    """
     fitted = (None, *calibrators)
     if source.reads:
         steps.next(f"reading the {source.reads}")
@@ -224,13 +218,7 @@ def judge(
         del reduced, measured  # of many samples, before the next arm needs as much memory
     if first is None:
         raise RuntimeError("the predictions as they are were not read")
-    return Judged(
-        procedure=procedure,
-        arms=tuple(arms),
-        uncalibrated=first,
-        num_test=tests[0].num_tested,
-        notes=notes,
-    )
+    return procedure, tuple(arms), first, tests[0].num_tested, notes
 
 
 def arm_of(
@@ -351,23 +339,26 @@ def furthest_classes(arms: tuple[Arm, ...]) -> tuple[tuple[Arm, ...], tuple[str,
 
 
 def verdict_of(
-    judged: Judged,
+    arms: tuple[Arm, ...],
+    uncalibrated: Measured,
     recommendation: Recommendation | None,
     split: Split,
     calibration: Predictions | None,
+    *,
+    num_test: int,
     tolerance: float | None,
 ) -> Verdict:
     """The verdict; ``calibration`` are the predictions given to fit on."""
-    warnings = alarms(split.test, judged.uncalibrated.reduced)
+    warnings, procedure = alarms(split.test, uncalibrated.reduced), uncalibrated.noise.procedure
     case = Case(
-        kind=judged.procedure.kind,
-        arms=judged.arms,
-        uncalibrated=judged.uncalibrated,
+        kind=procedure.kind,
+        arms=arms,
+        uncalibrated=uncalibrated,
         recommendation=None if of_kind(warnings, "useless") else recommendation,
-        level=judged.procedure.level,
+        level=procedure.level,
         num_calibration=split.num_calibration,
         effective_calibration=split.effective_calibration,
-        num_test=judged.num_test,
+        num_test=num_test,
         cross_fitted=split.folds is not None,
         one_class=one_class_only(split.calibration),
         tolerance=tolerance,
@@ -376,7 +367,7 @@ def verdict_of(
     verdict = reach_verdict(case)
     if case.repaired:
         verdict = replace(verdict, repair=_repair(case.chosen.name, split, calibration))
-    return with_group_sentence(verdict, judged.arms[0].groups, split.test.groups, judged.procedure.level)
+    return with_group_sentence(verdict, arms[0].groups, split.test.groups, procedure.level)
 
 
 def _repair(method: str, split: Split, calibration: Predictions | None) -> Repair:

@@ -43,9 +43,7 @@ from calibrant.evaluation.judging.reduce import (
     WHY_MISSING,
     Agreement,
     ArmStatistics,
-    Mask,
-    ratios_of,
-    values_of,
+    statistics_of,
 )
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import EVENT, HIGH_CONFIDENCE, ClassErrors, ClassRanks, EventError, Samples
@@ -161,9 +159,7 @@ class Sums(SumsOfParts):
         """Mass, probabilities and outcomes ``(G, C, B, 3)`` in each image or batch, class and bin."""
 
     def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
-        kind = self.kind
-        wanted = quantities(kind, metrics)
-        known = [each for each in wanted if kind != "top_label" or not each.needs_all_classes]
+        kind, wanted = self.kind, quantities(self.kind, metrics)
         images, places, cells = self.rows()
         weights = cells[:, COUNT]
         events = _events_of(self, images, places, cells)
@@ -178,46 +174,36 @@ class Sums(SumsOfParts):
             stated=event.confidences if kind == "binary" else nothing,
             happened=event.outcomes if kind == "binary" else nothing,
         )
-        ratios = ratios_of(known, samples, weights)
-
-        def denied(infinite: Mask) -> str:
-            positions = f"{int(cells[infinite, INFINITE].sum()):,} {self.unit}"
-            if kind == "top_label":
-                return f"{positions} are wrong with a confidence of 1, or right with one of 0"
-            return f"{positions} give their true class probability 0"
-
-        values, reasons, influences = values_of(known, ratios, events, self.num_bins, denied)
-        reasons |= {each.key: WHY_MISSING for each in wanted if each not in known}
         classes = _Classes(self.of_classes(), self.agreement, images, cells)
-        for each in known:
-            if isinstance(each.computed, ClassErrors):
-                values[each.key] = (
-                    values[ECE.event_key]
-                    if self.event
-                    else float(classes.bins.calibration_error("l1").mean())
-                )
-            elif isinstance(each.computed, ClassRanks):
-                reasons[each.key] = self.no_ranks
-            elif isinstance(each.computed, EventError) and each.computed.estimates is not None:
-                (event,) = events[each.prefix]
-                values[each.key] = _without_chance(event, each.computed.estimates, self.num_bins)
-            elif each.computed.kernel == "mass l1":
-                (event,) = events[each.prefix]
-                values[each.key] = BinnedEvents(event, self.num_bins).cells("mass l1").observed
-        return ArmStatistics(
-            quantities=wanted,
-            weights=weights,
-            ratios=ratios,
-            events=events,
-            values=values,
-            reasons=reasons,
-            influences=influences,
+        found = statistics_of(
+            kind,
+            wanted,
+            samples,
+            events,
+            weights,
+            self.num_bins,
+            infinite=(self.unit, cells[:, INFINITE]),
             classwise=None if self.event else classes.resampled,
             class_null=None if self.event else classes.null,
             agreement=None if self.event else classes.agreed,
             classes=() if kind == "top_label" else classes.rows(class_names),
             clusters=images,
         )
+        values = found.values
+        for key, computed, (event,) in ((each.key, each.computed, events[each.prefix]) for each in wanted):
+            if found.reasons.get(key) == WHY_MISSING:
+                continue
+            if isinstance(computed, ClassErrors) and self.event:
+                values[key] = values[ECE.event_key]
+            elif isinstance(computed, ClassErrors):
+                values[key] = float(classes.bins.calibration_error("l1").mean())
+            elif isinstance(computed, ClassRanks):
+                found.reasons[key] = self.no_ranks
+            elif isinstance(computed, EventError) and computed.estimates is not None:
+                values[key] = _without_chance(event, computed.estimates, self.num_bins)
+            elif computed.kernel == "mass l1":
+                values[key] = BinnedEvents(event, self.num_bins).cells("mass l1").observed
+        return found
 
 
 def _events_of(sums: Sums, images: Indices, places: Indices, cells: Matrix) -> dict[str, tuple[Events, ...]]:

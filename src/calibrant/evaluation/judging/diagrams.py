@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -29,8 +30,6 @@ from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.evaluation.resampling.resamples import Stream, block_bounds, generator, stream_seed
 from calibrant.evaluation.result import Band, Curve, Estimate, SelectiveRisk, Shapes, Witness, between
 from calibrant.metrics import (
-    DecisionCurve,
-    FlexibleCalibrationCurve,
     RiskCoverageCurve,
     RocCurve,
     corp_reliability_curve,
@@ -144,45 +143,25 @@ def event_of(predictions: Predictions, class_: int | str | None = None) -> tuple
     return names[place], events(probs[:, place], labels[:, place] if labels.ndim == 2 else labels == place)
 
 
-def decisions_of(
+def _curve_of(
+    curve: Callable[..., Any],
     predictions: Predictions,
     class_: int | str | None = None,
     *,
-    thresholds: Sequence[float] | None = None,
     level: float = 0.95,
-) -> tuple[str, DecisionCurve]:
-    """Name and decision curve of :func:`event_of`."""
+    **options: Any,
+) -> tuple[str, Any]:
+    """Name and curve of :func:`event_of`."""
     name, event = event_of(predictions, class_)
-    if name in {"top label", "all labels"}:
+    if curve is decision_curve and name in {"top label", "all labels"}:
         said = "--positive-class, or --label of several labels"
         raise InputError(f"a decision curve needs an event; say which class it is: `class_` ({said}).")
-    return name, decision_curve(
-        event.confidences,
-        event.outcomes,
-        thresholds=thresholds,
-        weights=event.weights,
-        clusters=event.clusters,
-        level=level,
-    )
+    mass = {"weights": event.weights, "clusters": event.clusters}
+    return name, curve(event.confidences, event.outcomes, level=level, **mass, **options)
 
 
-def flexible_of(
-    predictions: Predictions,
-    class_: int | str | None = None,
-    *,
-    num_knots: Literal[3, 4, 5] = 5,
-    level: float = 0.95,
-) -> tuple[str, FlexibleCalibrationCurve]:
-    """Name and flexible calibration curve of :func:`event_of`."""
-    name, event = event_of(predictions, class_)
-    return name, flexible_calibration_curve(
-        event.confidences,
-        event.outcomes,
-        num_knots=num_knots,
-        weights=event.weights,
-        clusters=event.clusters,
-        level=level,
-    )
+decisions_of = partial(_curve_of, decision_curve)
+flexible_of = partial(_curve_of, flexible_calibration_curve)
 
 
 def curve_of(

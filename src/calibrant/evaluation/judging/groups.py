@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.evaluation.judging.measure import in_holm, main_events, replicate
-from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, effective_number_of
+from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, effective_number_of, mean_error
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ACCURACY, ECE, GAP, MEAN_CONFIDENCE, binned
 from calibrant.evaluation.quantity import EVENT
@@ -130,7 +130,7 @@ def _row(group: Group, procedure: Procedure, num_draws: int, *, place: int) -> G
     seed = stream_seed(procedure.seed, Stream.GROUPS, place)
     tests = [calibration_test(event, num_draws, (*seed, 1_000 + label)) for label, event in enumerate(events)]
     p_value = furthest_of(tests).p_value
-    null, ece = _error_and_null(events, _error(events, procedure.num_bins), procedure, num_draws, place)
+    null, ece = _error_and_null(events, procedure, num_draws, place)
     accuracy = wilson_interval(min(1.0, values[ACCURACY.key]), effective_number_of(part, ACCURACY.key), level)
     estimates[ACCURACY.key] = between(values[ACCURACY.key], accuracy)
     stated, gap = values[MEAN_CONFIDENCE.key], estimates[GAP.key]
@@ -174,8 +174,9 @@ def _intervals(part: ArmStatistics, procedure: Procedure, place: int) -> dict[st
 
 
 def _error_and_null(
-    events: tuple[Events, ...], observed: float, procedure: Procedure, num_draws: int, place: int
+    events: tuple[Events, ...], procedure: Procedure, num_draws: int, place: int
 ) -> tuple[NullError, Estimate]:
+    observed = mean_error(binned("width", "l1"), events, procedure.num_bins)
     num_bins, num_kept = procedure.num_bins, fewest_draws(procedure.level)
     places = [BinnedEvents(event, num_bins) for event in events]
     seed = stream_seed(procedure.seed, Stream.GROUPS, place)
@@ -190,11 +191,6 @@ def _error_and_null(
     real = beyond_chance(null.p_value, procedure.level)
     ends = invert(*noise_of(places, drawn, _KERNEL), procedure.level, real=real, seed=procedure.seed)
     return null, ends.estimate(observed, ECE.bounds)
-
-
-def _error(events: Sequence[Events], num_bins: int) -> float:
-    parts = [(event.confidences, event.outcomes, event.weights) for event in events]
-    return float(np.mean([binned("width", "l1")(*part, num_bins) for part in parts]))
 
 
 def pooled_names(groups: np.ndarray[Any, Any], clusters: Iterable[object] | None) -> np.ndarray[Any, Any]:

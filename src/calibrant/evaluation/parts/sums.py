@@ -337,7 +337,7 @@ def _add_value(
     if known:
         found.values[key] = float(np.mean([each.values[of_label] for each in known]))
     elif isinstance(computed, EventError):  # it has no form for a positive class
-        found.values[key] = mean_error(computed, found.events[""], num_bins)
+        found.values[key] = mean_error(computed.value, found.events[""], num_bins)
     else:
         found.reasons[key] = labels[0].reasons[of_label]
     moved = [_of_batches(each, of_label, found.mass) for each in known if of_label in each.influences]
