@@ -111,7 +111,8 @@ def group_repairs(
         several.predict_proba(pooled(scores), groups=list(names)),
     )
     residuals = [_residuals(probs, test.labels) for probs in arms]
-    losses = [_losses(probs, test.labels) for probs in arms]
+    most = -math.log(FLOOR)  # of a probability of zero
+    losses = [negative_log_likelihoods(probs, test.labels).clamp(max=most).numpy() for probs in arms]
     behind = [each - losses[OF_EACH] for each in losses]
     weights = np.ones(len(names)) if test.weights is None else test.weights.numpy()
     masks = memberships(list(names), len(names))
@@ -142,11 +143,6 @@ def _residuals(probs: Tensor, labels: Tensor) -> Vector:
         return (probs - labels).numpy()
     top = top_label(probs, labels)
     return (top.confidence - top.correct.to(torch.float64)).numpy()
-
-
-def _losses(probs: Tensor, labels: Tensor) -> Vector:
-    """The negative log-likelihood of each sample; probabilities of zero count as 1e-12."""
-    return negative_log_likelihoods(probs, labels).clamp(max=-math.log(FLOOR)).numpy()
 
 
 def _mean(values: Vector, weights: Vector, level: float) -> Estimate:

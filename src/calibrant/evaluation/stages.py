@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -12,6 +12,7 @@ from calibrant._math.notes import of_kind
 from calibrant.calibrators import FitResult
 from calibrant.evaluation.alarms import alarms, other_notes
 from calibrant.evaluation.arguments import as_judged, clusters_note, dropped_note, few_resamples_note, test_of
+from calibrant.evaluation.fitting import templates
 from calibrant.evaluation.fitting.recommend import (
     LEAST_TO_CHOOSE,
     UNCALIBRATED,
@@ -22,17 +23,6 @@ from calibrant.evaluation.fitting.recommend import (
     recommend,
 )
 from calibrant.evaluation.fitting.split import Split, has_both_parts, is_wide
-from calibrant.evaluation.fitting.templates import (
-    FIT_FAILURES,
-    FittedCalibrator,
-    Labelled,
-    Template,
-    cross_fit,
-    fit_summary,
-    name_classes,
-    probs_in_turn,
-    ranks_alike,
-)
 from calibrant.evaluation.judging.diagrams import shapes_of_arm
 from calibrant.evaluation.judging.groups import with_groups
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
@@ -40,7 +30,7 @@ from calibrant.evaluation.judging.reduce import reduce_predictions, with_ranks_o
 from calibrant.evaluation.procedure import Procedure, Steps
 from calibrant.evaluation.quantities import BRIER, NLL
 from calibrant.evaluation.result import Arm, ClassRow, Estimate, Kind, Repair, Verdict
-from calibrant.evaluation.samples import Drawn, Source
+from calibrant.evaluation.samples import Source
 from calibrant.evaluation.thresholds import WIDE, significance
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.verdict import reach_verdict
@@ -58,6 +48,10 @@ IN_PIECES = (
     "The scores were read in pieces, because they are large: the AUROC is not computed, and the class-wise "
     "ECE has no interval; everything else is what it would be in memory."
 )
+OF_WIDE = (
+    f"There are more than {WIDE:,} classes: the AUROC is not computed, and the class-wise ECE has no "
+    "interval."
+)
 
 
 def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
@@ -71,7 +65,7 @@ def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
 
 
 def notes_on(
-    split: Split, procedure: Procedure, calibration: Predictions | None, drawn: Drawn | None, asked: int
+    split: Split, procedure: Procedure, calibration: Predictions | None, asked: int
 ) -> tuple[str, ...]:
     """Notes on the samples for the reader; ``asked`` is the requested number of resamples."""
     held = split.calibration
@@ -109,20 +103,11 @@ def notes_on(
             f"With {procedure.num_draws} draws under calibration no error can count as real at this level; "
             f"take {math.floor(1 / threshold)} or more."
         )
-    notes += _notes_on_size(split.test, procedure.num_resamples, asked)
-    if drawn is not None and drawn.announce and held is not None:
-        notes.append(f"Calibrators were fitted on {drawn.words}.")
+    notes += [IN_PIECES] if split.test.streamed else [OF_WIDE] if is_wide(split.test) else []
+    if (number := procedure.num_resamples) < asked:
+        size = f"{split.test.num_samples:,} samples"
+        notes.append(f"For {size} {number} resamples and draws were made, not {asked}.")
     return (*notes, *split.notes)
-
-
-def _notes_on_size(test: Predictions, resamples: int, asked: int) -> Iterator[str]:
-    if test.streamed:
-        yield IN_PIECES
-    elif is_wide(test):
-        lacking = "the AUROC is not computed, and the class-wise ECE has no interval"
-        yield f"There are more than {WIDE:,} classes: {lacking}."
-    if resamples < asked:
-        yield f"For {test.num_samples:,} samples {resamples} resamples and draws were made, not {asked}."
 
 
 def one_class_only(predictions: Predictions | None) -> bool:
@@ -135,13 +120,13 @@ def one_class_only(predictions: Predictions | None) -> bool:
 class Fitted:
     """The calibrators, fitted, and the one that is recommended."""
 
-    tried: list[Template]  # those asked for, and the one that is recommended
+    tried: list[templates.Template]  # those asked for, and the one that is recommended
     recommendation: Recommendation | None
-    calibrators: list[FittedCalibrator]
+    calibrators: list[templates.FittedCalibrator]
     failures: list[str]  # a sentence on each that could not be fitted
 
 
-def fit(split: Split, wanted: Sequence[Template], seed: int, steps: Steps, *, more: bool) -> Fitted:
+def fit(split: Split, wanted: Sequence[templates.Template], seed: int, steps: Steps, *, more: bool) -> Fitted:
     """Fit the wanted calibrators and the one chosen by cross-validation, from ``more`` candidates if set."""
     steps.next("choosing among the calibrators")
     held, wanted, recommendation = split.calibration, list(wanted), None
@@ -158,38 +143,44 @@ def fit(split: Split, wanted: Sequence[Template], seed: int, steps: Steps, *, mo
         try:
             fitted = _fit(template, split, recommendation, steps.within)
             if held is not None:
-                name_classes(fitted.calibrator, held.class_names, held.event_column)
+                templates.name_classes(fitted.calibrator, held.class_names, held.event_column)
             found.calibrators.append(fitted)
-        except FIT_FAILURES as error:
+        except templates.FIT_FAILURES as error:
             found.failures.append(f"{template.name} could not be fitted: {error}")
     return found
 
 
 def _fit(
-    template: Template, split: Split, chosen: Recommendation | None, tell: Callable[[float], None]
-) -> FittedCalibrator:
+    template: templates.Template, split: Split, chosen: Recommendation | None, tell: Callable[[float], None]
+) -> templates.FittedCalibrator:
     """Fit a calibrator on all calibration samples, and on folds; reuse the fits of the choice."""
     if split.calibration is None:
         raise InputError("there are no samples to fit on.")
     if has_row_temperature(template.name, split.calibration):
         return fit_to_rows(template, split)
     if split.in_pieces is not None and template.calibrator.fits_in_pieces:
-        return FittedCalibrator(template, template.fit_in_pieces(split.in_pieces), None)
-    data = Labelled.of(split.calibration)
+        return templates.FittedCalibrator(template, template.fit_in_pieces(split.in_pieces), None)
+    data = templates.Labelled.of(split.calibration)
     known = None if chosen is None else chosen.fitted.get(template.name)
     calibrator = known or template.fit(data)
     if split.folds is None:
-        return FittedCalibrator(template, calibrator, None)
+        return templates.FittedCalibrator(template, calibrator, None)
     on_others = None if chosen is None else chosen.on_others.get(template.name)
     if chosen is not None and chosen.folds is not None and on_others is not None:
-        probs = probs_in_turn(on_others, data, chosen.folds)
+        probs = templates.probs_in_turn(on_others, data, chosen.folds)
     else:
-        probs = cross_fit(template, data, split.folds, tell)
-    return FittedCalibrator(template, calibrator, repaired(split.test, probs), ranks_alike(calibrator, data))
+        probs = templates.cross_fit(template, data, split.folds, tell)
+    return templates.FittedCalibrator(
+        template, calibrator, repaired(split.test, probs), templates.ranks_alike(calibrator, data)
+    )
 
 
 def judge(
-    calibrators: Sequence[FittedCalibrator], source: Source, split: Split, procedure: Procedure, steps: Steps
+    calibrators: Sequence[templates.FittedCalibrator],
+    source: Source,
+    split: Split,
+    procedure: Procedure,
+    steps: Steps,
 ) -> tuple[Procedure, tuple[Arm, ...], Measured, int, tuple[str, ...]]:
     """Evaluate every arm on the same resamples.
 
@@ -222,7 +213,7 @@ def judge(
 
 
 def arm_of(
-    fitted: FittedCalibrator | None,
+    fitted: templates.FittedCalibrator | None,
     measured: Measured,
     uncalibrated: Measured | None,
     names: tuple[str, ...],
@@ -238,7 +229,7 @@ def arm_of(
         name=UNCALIBRATED if fitted is None else fitted.name,
         title="Uncalibrated" if fitted is None else fitted.title,
         parameters={} if fitted is None else dict(fitted.calibrator.fit_result_.parameters),
-        fit=None if fitted is None else fit_summary(fitted.calibrator),
+        fit=None if fitted is None else templates.fit_summary(fitted.calibrator),
         metrics=measured.metrics,
         change=changes,
         null=chance.null,

@@ -12,6 +12,7 @@ from calibrant import InputError, Predictions, evaluate, load_calibrator, load_p
 from calibrant.cli.opening import opened_to_fit
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import Evaluation, check, compare
+from calibrant.evaluation.fitting.split import Split
 from calibrant.evaluation.group_repairs import group_repairs
 from calibrant.evaluation.parts import source
 from calibrant.evaluation.parts.dealing import Deal
@@ -170,8 +171,9 @@ def test_rows_to_fit_on_may_be_of_another_table(tmp_path, monkeypatch) -> None:
         unused = f"The {FITTED} samples marked as calibration split are not used"
         assert sum(unused in note for note in mine.notes) == 1
         assert [note for note in theirs.notes if note not in mine.notes] == []
-    drawn = sampled_to_fit(unsplit, memory.source, 0, spread=here)
-    assert (drawn.words, drawn.marked) == ("all 240 samples of c.parquet", False)
+    rows, in_words = sampled_to_fit(unsplit, memory.source, 0, spread=here)
+    split = in_words(Split(rows, memory, ""))
+    assert (split.words, split.marked) == ("all 240 samples of c.parquet", False)
     monkeypatch.chdir(tmp_path)
     same = [
         PartitionedPredictions("a.parquet"),
