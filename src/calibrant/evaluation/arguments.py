@@ -149,14 +149,11 @@ def as_judged(predictions: Predictions, positive_class: int | str | None = None)
 
 def check_pairs(models: object) -> None:
     for model in models if isinstance(models, Sequence) else [models]:
-        match model:
-            case (str(_), _):
-                pass
-            case _:
-                raise TypeError(
-                    f"`models` must hold pairs of a name and Predictions; got {kind_of(model)}; "
-                    'name them, as in `compare({"a": first, "b": second})`.'
-                )
+        if not isinstance(model, tuple | list) or len(model) != 2 or not isinstance(model[0], str):
+            raise TypeError(
+                f"`models` must hold pairs of a name and Predictions; got {kind_of(model)}; "
+                'name them, as in `compare({"a": first, "b": second})`.'
+            )
 
 
 def test_of(predictions: Predictions) -> Predictions:

@@ -90,7 +90,13 @@ def group_repairs(
         raise InputError("`groups` must be given, one name per sample; got none.")
     if predictions.kind == "multilabel":
         raise InputError("repairs by group need one label per sample; got several.")
-    fit, test = _parts(predictions, seed)
+    given = to_repair(predictions)
+    if has_both_parts(given):
+        fit, test = given.calibration, given.test
+    elif given.num_samples < FEWEST:
+        raise InputError(f"repairs by group need {FEWEST} samples or more; got {given.num_samples}.")
+    else:
+        fit, test = halves(given, seed)
     own, names = fit.groups or (), test.groups or ()
     if fit.labels is None or test.labels is None:
         raise InputError("`labels` must be given to evaluate predictions; got none.")
@@ -127,15 +133,6 @@ def group_repairs(
 
     order = sorted(masks, key=lambda name: (name != EVERYONE, -int(masks[name].sum()), name))
     return tuple(row(name) for name in order)
-
-
-def _parts(predictions: Predictions, seed: int) -> tuple[Predictions, Predictions]:
-    given = to_repair(predictions)
-    if has_both_parts(given):
-        return given.calibration, given.test
-    if given.num_samples < FEWEST:
-        raise InputError(f"repairs by group need {FEWEST} samples or more; got {given.num_samples}.")
-    return halves(given, seed)
 
 
 def _residuals(probs: Tensor, labels: Tensor) -> Vector:

@@ -10,6 +10,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import suggesting
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation import arguments, stages
+from calibrant.evaluation.arguments import Cluster
 from calibrant.evaluation.fitting.split import judged_kind
 from calibrant.evaluation.fitting.templates import templates, wants_calibrators
 from calibrant.evaluation.measured_coverage import coverage_of
@@ -46,7 +47,7 @@ def evaluate(
     calibration: Predictions | PartitionedPredictions | None = None,
     calibrators: Sequence[str | Calibrator] | None = None,
     positive_class: int | str | None = None,
-    cluster: arguments.Cluster = None,
+    cluster: Cluster = None,
     num_bins: int = 15,
     bootstrap: int = 1000,
     null_draws: int = 1000,
@@ -278,13 +279,7 @@ def evaluate(
         settings=procedure.settings(divided.words, tuple(each.name for each in fitted.tried)),
         arms=arms,
         verdict=stages.verdict_of(
-            judged,
-            first,
-            fitted.recommendation,
-            divided,
-            calibration,
-            num_test=num_test,
-            tolerance=tolerance,
+            judged, first, fitted.recommendation, divided, calibration, num_test=num_test, tolerance=tolerance
         ),
         notes=(*notes, *fitted.failures, *on_classes),
         versions=versions(),

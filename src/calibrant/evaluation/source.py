@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation import arguments
@@ -212,26 +213,12 @@ class ModelSamples:
         return replace(self, samples=SamplesInMemory(predictions=predictions, num_bins=num_bins))
 
 
-def samples_of(
-    given: object,
-    num_bins: int,
-    *,
-    name: str = "predictions",
-    positive_class: int | str | None = None,
-    cluster: arguments.Cluster = None,
-    seed: int = 0,
-    spread: Spread = here,
-) -> ModelSamples:
-    """The test samples, or all if there is no test split; images and tables in parts are read here."""
-    source = source_of(
-        given,
-        num_bins,
-        name=name,
-        positive_class=positive_class,
-        cluster=cluster,
-        seed=seed,
-        spread=spread,
-    )
+def samples_of(given: object, num_bins: int, *, name: str = "predictions", **how: Any) -> ModelSamples:
+    """The test samples, or all if there is no test split; images and tables in parts are read here.
+
+    ``how`` are arguments of :func:`source_of`.
+    """
+    source = source_of(given, num_bins, name=name, **how)
     (samples,), notes = source.read((None,))
     whole = source.given
     form = whole if samples.in_memory is None else samples.in_memory

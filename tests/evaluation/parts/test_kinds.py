@@ -1,12 +1,11 @@
 """Tables of every kind, part by part: confidences, a positive class, and rows to fit on of another table."""
 
 import pickle
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow
 import pytest
-from pyarrow import parquet
 
 from calibrant import InputError, Predictions, evaluate, load_calibrator, load_predictions
 from calibrant.cli.opening import opened_to_fit
@@ -22,16 +21,13 @@ from calibrant.evaluation.spread import here
 from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
 from command_line import call, one_line
+from tables_as_files import as_parts
 
 QUICK = {"bootstrap": 10, "null_draws": 10}
 ROWS, FITTED = 240, 15  # so few are fitted on that none is recommended
 
 
-def written(path, columns) -> PartitionedPredictions:
-    """One file with several row groups, opened."""
-    path.parent.mkdir(exist_ok=True)
-    parquet.write_table(pyarrow.table(columns), path, row_group_size=50)
-    return PartitionedPredictions(path)
+written = partial(as_parts, row_group_size=50)
 
 
 def answers(number: int = ROWS, *, seed: int = 0) -> dict[str, np.ndarray]:

@@ -240,7 +240,6 @@ class _Classes:
 
     @property
     def residuals(self) -> Matrix:
-        """Residuals of each image or batch ``(G, C, B)``."""
         return self.sums[..., 2] - self.sums[..., 1]
 
     @property

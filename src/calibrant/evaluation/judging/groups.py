@@ -6,8 +6,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def group_rows(
         rows = weighted[place == k]
         events = tuple(event.part(rows) for event in main_events(reduced))
         own = ratios and {key: (above[rows], below[rows]) for key, (above, below) in ratios.items()}
-        chosen.append(Group.of(str(name), events, len(rows), own))
+        chosen.append(group_of(str(name), events, len(rows), own))
     return rows_of_groups(chosen, procedure)
 
 
@@ -76,29 +76,27 @@ def with_groups(arm: Arm, rows: tuple[GroupRow, ...], level: float) -> Arm:
     return replace(arm, groups=rows, parts=in_holm([*arm.parts, part], level))
 
 
-@dataclass(frozen=True)
-class Group:
-    """The statistics of one group, with its number of samples."""
+Group: TypeAlias = tuple[str, ArmStatistics, int]  # name, statistics, number of samples
 
-    name: str
-    reduced: ArmStatistics
-    count: int
 
-    @classmethod
-    def of(cls, name: str, events: tuple[Events, ...], count: int, ratios: Ratios | None = None) -> Group:
-        """A group with these events; without ratios, those of the only event."""
-        ratios = ratios or _ratios_of_event(events[0])
-        reduced = ArmStatistics(
-            quantities=MEANS,
-            weights=events[0].weights,
-            ratios=ratios,
-            events={"": events},
-            values={key: float(above.sum() / below.sum()) for key, (above, below) in ratios.items()},
-            reasons={},
-            influences={},
-            clusters=events[0].clusters,
-        )
-        return cls(name, reduced, count)
+def group_of(name: str, events: tuple[Events, ...], count: int, ratios: Ratios | None = None) -> Group:
+    """A group with these events; without ratios, the event's frequency counts as accuracy."""
+    if ratios is None:
+        (event,) = events
+        above = (event.outcomes, event.confidences, event.confidences - event.outcomes)
+        mass = event.mass
+        ratios = {each.key: (mass * values, mass) for each, values in zip(MEANS, above, strict=True)}
+    reduced = ArmStatistics(
+        quantities=MEANS,
+        weights=events[0].weights,
+        ratios=ratios,
+        events={"": events},
+        values={key: float(above.sum() / below.sum()) for key, (above, below) in ratios.items()},
+        reasons={},
+        influences={},
+        clusters=events[0].clusters,
+    )
+    return name, reduced, count
 
 
 def rows_of_groups(groups: Sequence[Group], procedure: Procedure) -> tuple[GroupRow, ...]:
@@ -115,16 +113,9 @@ def _numbers_in_order(row: GroupRow) -> list[tuple[float, str]]:
     return [(float(part), "") if part.isdecimal() else (math.inf, part) for part in parts]
 
 
-def _ratios_of_event(event: Events) -> Ratios:
-    """The event's frequency as accuracy, its probability as mean confidence."""
-    mass = event.mass
-    above = (event.outcomes, event.confidences, event.confidences - event.outcomes)
-    return {each.key: (mass * values, mass) for each, values in zip(MEANS, above, strict=True)}
-
-
 def _row(group: Group, procedure: Procedure, num_draws: int, *, place: int) -> GroupRow:
     """The row of one group, whose ``adjusted_p`` is not adjusted yet."""
-    part = group.reduced
+    name, part, count = group
     events, level = part.events[""], procedure.level
     values, estimates = part.values, _intervals(part, procedure, place)
     seed = stream_seed(procedure.seed, Stream.GROUPS, place)
@@ -137,8 +128,8 @@ def _row(group: Group, procedure: Procedure, num_draws: int, *, place: int) -> G
     low = min(value for value in (gap.low, stated - accuracy[1]) if value is not None)
     high = max(value for value in (gap.high, stated - accuracy[0]) if value is not None)
     return GroupRow(
-        name=group.name,
-        count=group.count,
+        name=name,
+        count=count,
         actual=estimates[ACCURACY.key],
         predicted=estimates[MEAN_CONFIDENCE.key],
         gap=Estimate(value=gap.value, low=low, high=high),

@@ -23,11 +23,7 @@ from calibrant.evaluation.resampling.drawn_labels import ClassNull, joint_p_valu
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector, pool
 from calibrant.evaluation.resampling.inversion import Inverted
 from calibrant.evaluation.resampling.null import ROUNDING, NullDraws
-from calibrant.evaluation.resampling.ranking import (
-    error_of_totals,
-    influence_totals,
-    standard_error,
-)
+from calibrant.evaluation.resampling.ranking import error_of_totals, influence_totals, standard_error
 from calibrant.evaluation.resampling.resamples import (
     LARGE_BLOCK,
     MIDDLE_BLOCK,
@@ -40,16 +36,7 @@ from calibrant.evaluation.resampling.resamples import (
     block_bounds,
     stream_seed,
 )
-from calibrant.evaluation.result import (
-    ClassRow,
-    Curve,
-    Estimate,
-    Kind,
-    NullError,
-    Part,
-    PartName,
-    between,
-)
+from calibrant.evaluation.result import ClassRow, Curve, Estimate, Kind, NullError, Part, PartName, between
 from calibrant.evaluation.thresholds import beyond_chance, holm
 from calibrant.metrics.slope import LEAST_EFFECTIVE, reach_of
 from calibrant.predictions.two_classes import event_title

@@ -29,10 +29,7 @@ from calibrant.evaluation.quantity import (
     Ratio,
     Samples,
 )
-from calibrant.evaluation.resampling.clusters import (
-    effective_share_number,
-    number_of_clusters,
-)
+from calibrant.evaluation.resampling.clusters import effective_share_number, number_of_clusters
 from calibrant.evaluation.resampling.drawn_labels import ClassNull
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.intervals import effective_number

@@ -119,21 +119,13 @@ def _rows(piece: Piece, chosen: Indices, *, groups: bool) -> Rows:
 
 def _joined(parts: Sequence[Rows]) -> Rows:
     columns = {name: [part[name] for part in parts] for name in parts[0]}
-    join = {"top_k": joined, "clusters": _chained, "groups": _chained}
+    join: dict[str, Callable[[list[Any]], Any]] = {"top_k": joined}
+    join |= dict.fromkeys(("clusters", "groups"), lambda names: [*chain.from_iterable(names)])
     return {name: join.get(name, np.concatenate)(each) for name, each in columns.items()}
 
 
-def _chained(names: Sequence[list[str]]) -> list[str]:
-    return list(chain.from_iterable(names))
-
-
 def _sample_of_part(
-    table: PartitionedPredictions,
-    deal: Deal,
-    half: Half,
-    seed: int,
-    groups: bool,
-    item: tuple[Part, float],
+    table: PartitionedPredictions, deal: Deal, half: Half, seed: int, groups: bool, item: tuple[Part, float]
 ) -> Rows:
     """Random rows of a part; ``item`` is the part and the share to draw."""
     part, share = item

@@ -24,7 +24,7 @@ from calibrant.evaluation.dense.sums import (
     num_cells,
     within_cells,
 )
-from calibrant.evaluation.judging.groups import Group, large_groups, rows_of_groups
+from calibrant.evaluation.judging.groups import Group, group_of, large_groups, rows_of_groups
 from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, mean_error
 from calibrant.evaluation.parts import ranked
 from calibrant.evaluation.parts.dealing import fingerprint
@@ -197,7 +197,7 @@ def _group(name: str, sums: Matrix) -> Group:
     clusters = np.unique(batch, return_inverse=True)[1].astype(np.int64)
     means = within_cells(stated / mass, place, width_edges(sums.shape[1]).numpy())
     event = Events(means, hit.astype(np.float64), mass, clusters, squares, numbers)
-    return Group.of(name, (event,), int(sums[..., 2].sum()))
+    return group_of(name, (event,), int(sums[..., 2].sum()))
 
 
 BITS = 10  # of a label's fine cells: few, because there may be many labels
