@@ -152,6 +152,8 @@ def test_nobody_wins_a_tie(made) -> None:
     assert found.verdict.startswith("Equal calibration error: a with 0.0")
     assert "Equal log loss: a with " in found.verdict
     assert "Lowest" not in found.verdict
+    error = found.models[1].difference["ece"]
+    assert (error.value, error.low, error.high) == (0.0, 0.0, 0.0)
     found = compare([("c", sharp), ("a", honest), ("b", honest)], **QUICK)
     assert re.search(
         r"Lowest calibration error: a with .*? and b with .*?, equal, beyond noise\.", found.verdict
