@@ -334,8 +334,7 @@ class CheckedSamples:
     def _value(self, key: str) -> float | None:
         """The value, or ``None`` if infinite; raises if it is not known."""
         value = self._reduced.values.get(key)
-        infinite = key in self._reduced.ratios and np.isinf(self._reduced.ratios[key][0]).any()
-        if value is None and not infinite:
+        if value is None and not np.isinf(self._reduced.ratios.get(key, (0.0,))[0]).any():
             raise InputError(f"{key} cannot be checked: {self._reduced.reasons[key]}.")
         return value
 
