@@ -7,7 +7,13 @@ from typing import Any, Self
 
 
 class Note(str):
-    """A sentence with its kind and what it is about; plain text for users and in JSON."""
+    """A sentence with its kind and what it is about; plain text for users and in JSON.
+
+    Example:
+        >>> import pickle
+        >>> pickle.loads(pickle.dumps(Note("From 1 to 5.", "scale", (1, 5)))).about
+        (1, 5)
+    """
 
     __slots__ = ("about", "kind")
     kind: str

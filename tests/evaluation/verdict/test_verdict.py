@@ -321,6 +321,15 @@ def test_the_calibration_error_never_chooses() -> None:
     assert found.verdict.recommended != by_ece.name
 
 
+@pytest.mark.parametrize(("kind", "label"), [("multiclass", ""), ("multilabel", "label 3: ")])
+def test_a_parameter_on_a_bound_is_noted(made, kind, label) -> None:
+    """Labels that are all right leave the temperature at its lowest; the choice says so, label by label."""
+    logits = made(kind, 300).scores
+    labels = logits.argmax(dim=1) if kind == "multiclass" else (logits > 0).int()
+    verdict = judged(Predictions(logits=logits, labels=labels), most=1).verdict
+    assert f" Note: {label}the best temperature is a bound of the search." in verdict.reason
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_headline_is_one_plain_sentence(made, kind) -> None:
     for sharpness, num_samples in ((1.0, 40), (3.0, 1200), (1.0, 1200)):
