@@ -152,10 +152,33 @@ def import_time(content: dict[str, Any]) -> Iterator[Held]:
 
 
 def growth(content: dict[str, Any]) -> Iterator[Held]:
-    """Sorting is N log N: an exponent that is clearly more than one is a fault."""
-    for name, row in content["metrics"].items():
-        fitted = row["exponent"]
-        yield Held("growth", f"{name}, exponent of N", f"{fitted:.2f}", "≤ 1.2", fitted <= 1.2)
+    """Fitted slopes of time against the known order of growth; a slope clearly above it is a fault."""
+    for group, panels in content["groups"].items():
+        for axis, panel in panels.items():
+            above = {name: row["slope"] - row["known"] for name, row in panel["works"].items()}
+            names = [name for name, by in above.items() if by > 0.2] or [max(above, key=lambda n: above[n])]
+            rows = {name: panel["works"][name] for name in names}
+            said = ", ".join(f"{n} {row['slope']:.2f} (known: {row['known']:.3g})" for n, row in rows.items())
+            work = f"{group}, growth with {axis}, steepest exponent"
+            yield Held("growth", work, said, "≤ known + 0.2", max(above.values()) <= 0.2)
+
+
+def calibrator_peers(content: dict[str, Any]) -> Iterator[Held]:
+    """Every family of calibrators beside its peers: CPU time of a fit, and log loss on other rows."""
+    for size, families in content["tables"].items():
+        for family, fits in families.items():
+            ran = {name: fit for name, fit in fits.items() if "log_loss" in fit}
+            told = [f"{n} {f['cpu_milliseconds']:,.1f} ms, {f['log_loss']:.3f}" for n, f in ran.items()]
+            told += [f"{name} does not run" for name in fits.keys() - ran.keys()]
+            if OURS in ran:
+                fastest = min(ran.values(), key=lambda fit: fit["cpu_milliseconds"])
+                yield Held(
+                    "calibrator peers",
+                    f"{family}, {size}",
+                    "; ".join(told).removeprefix(f"{OURS} "),
+                    "the fastest",
+                    fastest is ran[OURS],
+                )
 
 
 def scale(content: dict[str, Any]) -> Iterator[Held]:
@@ -347,6 +370,7 @@ READERS: dict[str, Callable[[dict[str, Any]], Iterator[Held]]] = {
     "calibrators": calibrators,
     "bootstrap": bootstrap,
     "import_time": import_time,
+    "calibrator_peers": calibrator_peers,
     "growth": growth,
     "curvature": curvature,
     "sweep": sweep,
