@@ -47,7 +47,7 @@ def table(rows: list[Held], folder: Path) -> str:
 
 def line_of(row: Held) -> str:
     """A row of Markdown."""
-    return f"| {row.work} | {row.measured} | {row.bar}{'' if row.met else ' **missed**'} |"
+    return f"| {row.work} | {row.measured} | {row.bar}{'' if row.met else ' **missed**'}{row.why} |"
 
 
 def with_rows(text: str, rows: list[Held]) -> str:

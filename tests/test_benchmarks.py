@@ -107,11 +107,25 @@ def test_a_slope_above_the_known_and_a_slower_fit_are_missed(results) -> None:
     peers = json.loads((results / "calibrator_peers.json").read_text(encoding="utf-8"))
     peers["tables"]["500 x 10"]["vector"]["other"]["cpu_milliseconds"] = 3.9
     write(results, "calibrator_peers", peers)
-    told = run("check.py", "--results", str(results)).stdout
+    ended = run("check.py", "--results", str(results))
+    assert ended.returncode == 1
+    told = ended.stdout
     said = "4.0 ms, 0.200; other 3.9 ms, 0.300; broken does not run (bar the fastest)"
     assert f"MISSED calibrator peers: vector, 500 x 10: {said}\n" in told
     said = "smCE 1.25 (known: 1) (bar ≤ known + 0.2)"
     assert f"MISSED growth: metrics, growth with samples, steepest exponent: {said}\n" in told
+
+
+def test_a_miss_with_a_known_reason_does_not_fail(results) -> None:
+    fits = {
+        name: {"cpu_milliseconds": took, "log_loss": 0.9}
+        for name, took in (("calibrant", 9.0), ("betacal", 8.0))
+    }
+    tables = {"tables": {"5000 x 100": {"beta": fits}}}
+    write(results, "calibrator_peers", {"environment": ENVIRONMENT} | tables)
+    ended = run("check.py", "--results", str(results))
+    assert ended.returncode == 0
+    assert "(bar the fastest): it goes on to a gradient below 1e-8\n" in ended.stdout
 
 
 def test_the_page_is_made_from_the_results(results, tmp_path) -> None:
