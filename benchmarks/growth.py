@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import time
 import warnings
@@ -64,7 +65,7 @@ def probabilities(num_samples: int, num_classes: int) -> tuple[Tensor, Tensor]:
     return logits.softmax(dim=1), labels
 
 
-BINNED: dict[str, Callable[..., object]] = {
+BINNED: dict[str, Callable[..., Any]] = {
     "ECE": metrics.expected_calibration_error,
     "adaptive ECE": metrics.adaptive_calibration_error,
     "classwise": metrics.classwise_calibration_error,
@@ -72,7 +73,7 @@ BINNED: dict[str, Callable[..., object]] = {
     "maximum": metrics.maximum_calibration_error,
     "top 5": metrics.top_k_calibration_error,
 }
-METRICS = BINNED | {
+METRICS: dict[str, Callable[..., Any]] = BINNED | {
     "smCE": metrics.smooth_calibration_error,
     "smECE": metrics.smooth_ece,
     "Kolmogorov-Smirnov": metrics.kolmogorov_smirnov_test,
@@ -139,7 +140,7 @@ def curvature(name: str, width: int) -> Call:
     return lambda: top_eigenvalues(model, nn.CrossEntropyLoss(), batch, tolerance=1e-300, max_products=20)
 
 
-SORTS = 1 + 1 / np.log(100_000)  # N log N there
+SORTS = 1 + 1 / math.log(100_000)  # N log N there
 EACH_METRIC = dict.fromkeys(METRICS, 1.0)
 LOSSES = dict.fromkeys(losses.available(), 1.0)
 del LOSSES["cross-entropy"]  # torch's own
