@@ -301,7 +301,7 @@ def draw(group: str, panels: dict[str, dict[str, Any]]) -> None:
             bbox_to_anchor=(0.5, -0.13),
             title="slope (known)",
         )
-    figure.savefig(IMAGES / f"growth-{group}.png", dpi=130)
+    figure.savefig(IMAGES / f"growth-{group}.png", dpi=100)
 
 
 def main() -> None:
