@@ -101,7 +101,6 @@ def apply(
 
 
 def _refuse_unused(reading: Reading, *, by_group: bool) -> None:
-    """Refuse options for evaluation, and group options for a calibrator of all samples."""
     reading.refuse("cluster", "iou", remedy="apply doesn't evaluate; leave it out.")
     if not by_group:
         of_groups = ("group_column", "bands", "annotations")

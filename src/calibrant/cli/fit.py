@@ -96,7 +96,6 @@ def fit(
 
 
 def _refuse_unused(reading: Reading, *, of_groups: bool, to_choose: bool) -> None:
-    """Refuse groups for one calibrator of all samples, and clusters for a chosen method."""
     if not of_groups:
         reading.refuse("group_column", "bands", remedy="one calibrator serves all; add --by-group.")
     elif any(":" not in each for each in reading.bands):

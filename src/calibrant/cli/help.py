@@ -50,7 +50,6 @@ class Command(_Plain, TyperCommand):
     """A command with a plain help, which understands its options' old names."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse arguments under the current names of options."""
         return super().parse_args(ctx, renamed(self.name or "", args))
 
 
@@ -58,14 +57,12 @@ class Commands(_Plain, TyperGroup):
     """A group of commands; every typing error is an :class:`InputError`."""
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        """Parse the command line."""
         try:
             return super().make_context(*args, **options)
         except Exception as error:
             raise _in_our_words(error) from error
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was typed."""
         try:
             return super().invoke(ctx)
         except Exception as error:
@@ -208,7 +205,6 @@ def _help_of(command: Any, ctx: Any) -> str:
 
 
 def input_help(command: Any, ctx: Any) -> str:
-    """Return the help on the input options of every command."""
     found = [each for each in command.get_params(ctx) if getattr(each, "rich_help_panel", None) == INPUT]
     return _table(INPUT, [(_typed(each), _said(each, ctx)) for each in found])
 
@@ -261,7 +257,6 @@ def _piece(argument: Any) -> str:
 
 
 def _typed(option: Any) -> str:
-    """Return an option as typed: its short name, its first long name, and its value."""
     short = [each for each in option.opts if not each.startswith("--")]
     long = next((each for each in option.opts if each.startswith("--")), "")
     negative = [each for each in option.secondary_opts if each.startswith("--")]

@@ -177,7 +177,6 @@ def _settings(folder: Path) -> tuple[Path | None, dict[str, Any]]:
 
 
 def _options(command: Any) -> dict[str, Any]:
-    """Return a command's options without leading dashes, old names included."""
     found = {
         option.removeprefix("--"): each
         for each in command.params

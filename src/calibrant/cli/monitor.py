@@ -120,7 +120,6 @@ def _length(text: str) -> str | float:
 
 
 def _show(found: Monitoring, *, quiet: bool, waits: bool) -> None:
-    """Print the tests, the decisive one first, and the last windows."""
     from rich.console import Console
 
     for test in sorted(found.tests, key=lambda test: not test.decides):

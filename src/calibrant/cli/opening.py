@@ -65,7 +65,6 @@ def opened_parts(
 
 
 def _needs_whole(path: Path, reading: Reading) -> str:
-    """Return the first option given that needs all samples in memory, else an empty text."""
     if reading.format is not None and reading.format.lower().removeprefix(".") != "parquet":
         raise InputError(f"{path} holds Parquet; leave out --format {reading.format}.")
     if reading.lm_score != Reading.lm_score:
@@ -181,7 +180,6 @@ def opened_alike(
 
 @contextmanager
 def shared_out(engine: str | None, jobs: int | None) -> Generator[Spread]:
-    """Yield the engine for the parts."""
     from calibrant.evaluation.spread import spreading
 
     if jobs is not None and engine is None:

@@ -67,7 +67,6 @@ class Reading(ReadOptions):
     """An option of the command itself."""
 
     def open(self, path: Path, *, labels: Path | None = None, stream: bool | None = None) -> Predictions:
-        """Open predictions from a file or a pipe."""
         from calibrant.predictions import load_detections, open_predictions
         from calibrant.predictions.scale import scale_of
         from calibrant.predictions.top_k import by_frequency
@@ -106,7 +105,6 @@ class Reading(ReadOptions):
             )
 
     def _refuse_columns(self) -> None:
-        """Refuse columns for boxes: images are clusters, classes or bands are groups."""
         plain = replace(self, logit_columns=self.logit_columns or self.score_columns)
         for name in (
             "label_column",
@@ -121,7 +119,6 @@ class Reading(ReadOptions):
                 raise InputError(f"--{option} is for tables; leave it out with --annotations.")
 
     def _in_clusters(self, found: Predictions, path: Path) -> Predictions:
-        """Return the predictions, with their groups as clusters if requested."""
         if not self.clusters_are_groups:
             return found
         if found.groups is None:
@@ -129,7 +126,6 @@ class Reading(ReadOptions):
         return found.with_clusters(found.groups)
 
     def refuse(self, *names: str, remedy: str) -> None:
-        """Refuse options that a command ignores; groups may name its clusters."""
         for name in names:
             if name == "group_column" and "cluster" not in names and self.clusters_are_groups:
                 continue
@@ -138,7 +134,6 @@ class Reading(ReadOptions):
 
     @property
     def columns(self) -> ColumnNames | None:
-        """Names of columns that were given."""
         from calibrant.predictions import ColumnNames
 
         if self.score_columns:
@@ -151,7 +146,6 @@ class Reading(ReadOptions):
         return replace(super().columns or ColumnNames(), bands=bands) or None
 
     def load(self, path: Path) -> Predictions:
-        """Read the predictions of a file whole."""
         return self.open(path, stream=False)
 
     def of_new(self, *, groups: bool) -> Reading:
@@ -182,7 +176,6 @@ class Reading(ReadOptions):
             raise
 
     def load_timed(self, path: Path, time: str) -> TimedPredictions:
-        """Read predictions with a column of times; labels may be missing."""
         from calibrant.predictions.over_time import load_timed
 
         others = ("bands", "annotations", "iou", "percent", "scale", "kind", "lm_score")
@@ -244,7 +237,6 @@ def reads(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def check_inputs(*paths: Path | None) -> None:
-    """Refuse missing files before slow imports."""
     missing: dict[Path, None] = {}  # each once, however often it is named
     for path in paths:
         if path is None or is_pipe(path) or _ADDRESS.match(str(path)):
@@ -269,7 +261,6 @@ def _how_to_type(missing: Sequence[Path]) -> str:
 
 
 def is_pipe(path: Path) -> bool:
-    """Return True for standard input or another pipe."""
     if str(path) in STDIN:
         return True
     try:

@@ -97,7 +97,6 @@ def serve(
 
 
 def _loaded(settings: ModelSettings, limits: Limits) -> Model:
-    """Load the network in its own process and describe it."""
     from calibrant.web.predicting import Model, call
     from calibrant.web.workers import Workers
 

@@ -94,7 +94,6 @@ IgnoreIndex = Annotated[
 
 
 def command_line() -> str:
-    """Return the typed command, for reports."""
     return shlex.join(["calibrant", *sys.argv[1:]])
 
 
@@ -119,7 +118,6 @@ def check_output(
 
 
 def to_stdout(path: Path | None) -> bool:
-    """Return True if an output goes to stdout."""
     return path is not None and str(path) == "-"
 
 
@@ -138,7 +136,6 @@ def check_outputs(inputs: Sequence[Path], *, force: bool, **outputs: Path | None
 
 
 def deliver_json(path: Path | None, text: str) -> None:
-    """Write or print the numbers, if requested."""
     from calibrant._math.files import write_text
 
     if to_stdout(path):
@@ -175,8 +172,6 @@ def refuse_to_replace(
 
 
 def refuse_to_replace_report(path: Path | None, files: Sequence[Path], *, force: bool) -> None:
-    """Refuse to replace anything but an earlier report of these files."""
-
     def made_from_them(page: Path) -> bool:
         from calibrant.reports.commands import mark_of_files  # a second, of no use where nothing is replaced
 
@@ -213,8 +208,6 @@ def _is_answer(content: dict[str, Any]) -> bool:
 
 
 def starts_with(*words: bytes) -> Callable[[Path], bool]:
-    """Return a test for files with any of these words in their first lines."""
-
     def found(path: Path) -> bool:
         with path.open("rb") as file:
             start = file.read(4096)

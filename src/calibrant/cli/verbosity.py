@@ -40,7 +40,6 @@ OTHER_NAMES = {
 
 
 def print_version(wanted: bool) -> None:
-    """Print the version and exit if --version is given."""
     if wanted:
         typer.echo(f"calibrant {calibrant.__version__}")
         raise typer.Exit
@@ -155,7 +154,6 @@ def _refuse_options_as_values(values: dict[str, Any], options: dict[str, str]) -
 
 @contextlib.contextmanager
 def verbosity(*, quiet: bool, verbose: bool) -> Generator[None]:
-    """Set quiet or verbose output in this context."""
     first, second = QUIET.set(quiet), VERBOSE.set(verbose)
     try:
         yield

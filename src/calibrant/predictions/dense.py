@@ -98,11 +98,9 @@ class ImagesOfArchive:
 
     @property
     def in_any_order(self) -> bool:
-        """Return True if images can be read in any order."""
         return self._start is not None
 
     def _read_on(self, place: int, size: int) -> bytes:
-        """Read ``size`` bytes from ``place``, going on from the last read where possible."""
         if self._stream is None or place < self._next:
             self.__del__()
             with zipfile.ZipFile(self._path) as archive:  # which stays open as long as its member does
@@ -125,7 +123,6 @@ def _start(path: Path, member: zipfile.ZipInfo) -> int | None:
 
 
 def header_of(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Return shape, dtype and offset of the numbers."""
     read: dict[tuple[int, int], Callable[..., Any]] = {
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,
@@ -142,7 +139,6 @@ def header_of(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.
 
 @contextmanager
 def damage_named(path: Path) -> Generator[None]:
-    """Name the file in errors about its bytes."""
     try:
         yield
     except (InputError, MemoryError, OSError):
@@ -420,7 +416,6 @@ def holds_images(path: Path) -> bool:
 
 
 def _scores_in(folder: Path) -> tuple[str, Path] | None:
-    """Return the space of the scores, and their file or folder."""
     for space in SPACES:
         for place in (folder / f"{space}.npy", folder / space):
             if place.is_file() if place.suffix else place.is_dir():
@@ -485,7 +480,6 @@ def _split(split: Sequence[int | str] | NDArray[Any], num_images: int) -> NDArra
 
 
 def marks_in(folder: Path) -> tuple[str, ...]:
-    """Return the note on images that are calibrated already."""
     file = folder / f"{MARK}.npy"
     return notes_of_mark(_mapped(file)) if file.is_file() else ()
 

@@ -253,7 +253,6 @@ def _classes(entries: Sequence[Mapping[str, Any]], truth: Mapping[str, Any]) -> 
 
 
 def _refuse_corners(entries: Sequence[Mapping[str, Any]], images: Mapping[Any, Any]) -> None:
-    """Refuse boxes that seem to give two corners: most would end outside their images."""
     boxes, sizes = _boxes(entries), _sizes(entries, images)
     beyond = (boxes[:, :2] + boxes[:, 2:] > sizes + 1).any(axis=1)
     are_corners = (boxes[:, 2:] > boxes[:, :2]).all() and (boxes[:, 2:] <= sizes + 1).all()
@@ -286,7 +285,6 @@ def _boxes(entries: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
 
 
 def parsed(path: Path) -> Any:
-    """Parse a JSON file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:

@@ -41,7 +41,6 @@ def scores_of(
 
 
 def classes_of(estimator: Any) -> NDArray[Any]:
-    """The classes of a fitted classifier, in the order of its scores."""
     classes = getattr(estimator, "classes_", None)
     if classes is None:
         raise InputError(
@@ -67,7 +66,6 @@ def class_numbers(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
 
 
 def innermost(estimator: Any) -> Any:
-    """The classifier inside searches and pipelines."""
     if hasattr(estimator, "best_estimator_"):
         return innermost(estimator.best_estimator_)
     return innermost(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator

@@ -143,7 +143,6 @@ def classes_of(
 
 
 def _of_frames(values: Any, labels: Any, class_names: ArrayLike | None) -> tuple[Any, Any, ArrayLike | None]:
-    """Return scores, labels and class names from frames; one column gives ``(N,)``."""
     columns, of_labels = frame_names(values), frame_names(labels)
     if of_labels and len(of_labels) == 1:
         labels = np.asarray(labels)[:, 0]
@@ -169,7 +168,6 @@ def _checked_weights(weights: ArrayLike | None, num_samples: int) -> Tensor | No
 def check_scores(
     space: ClassSpace, values: Tensor, labels: Tensor | None, weights: Tensor | None, kind: Kind | None
 ) -> tuple[Checked, tuple[str, ...]]:
-    """Return logits or probabilities with labels and weights, and repairs."""
     task = None if kind == "top_label" else kind
     if space == "logits":
         return check_logits(values, labels, weights, task=task), ()

@@ -38,7 +38,6 @@ MISSING_AMONG_NUMBERS = MISSING | {"na", "n/a", "none", "?"}
 
 
 def as_correct(values: ArrayLike, num_samples: int) -> Tensor:
-    """Return correctness per sample as bool; the words yes and no work."""
     texts = as_texts(values)
     if texts is not None:
         values = whole_numbers([YES_OR_NO.get(text.lower(), text) for text in texts], "correct")
@@ -247,7 +246,6 @@ def _remedy_for(texts: list[str], remedy: str) -> str:
 
 
 def _all_numbers(class_names: tuple[str, ...]) -> bool:
-    """Return True if class names are numbers other than their places."""
     numbers = [None if name.isalpha() else whole_number(name) for name in class_names]
     return None not in numbers and len({*numbers}) == len(numbers) and numbers != [*range(len(numbers))]
 
@@ -275,7 +273,6 @@ def _bools_as_names(values: ArrayLike, class_names: tuple[str, ...]) -> list[str
 
 
 def is_fraction(text: str) -> bool:
-    """Return True for a text with a number between 0 and 1."""
     try:
         return 0 < float(text) < 1
     except ValueError:

@@ -48,7 +48,6 @@ def oddities(
     labels: Int[Tensor, " N"] | Int[Tensor, "N C"] | None,
     class_names: tuple[str, ...] | None,
 ) -> tuple[str, ...]:
-    """Return notes for the reader on checked scores of one kind."""
     found = list(_suspicions(kind, space, values))
     if class_names is not None and len(set(class_names)) < len(class_names):
         found.append(_same_name(class_names))
@@ -68,7 +67,6 @@ def oddities(
 def are_one_hot(
     space: str, values: Float[Tensor, " N"] | Float[Tensor, "N C"], labels: Int[Tensor, "N C"] | None
 ) -> bool:
-    """Return True if labels next to class probabilities are one-hot rows."""
     if space != "probs" or labels is None or labels.shape != values.shape:
         return False
     return checks.are_one_hot(labels) and checks.sum_to_one(values, logarithms=False)

@@ -91,19 +91,16 @@ class Piece:
     """Notes for readers on the whole table."""
 
     def at(self, temperature: float) -> Piece:
-        """Divide the logits behind confidences by a temperature; refuse other predictions."""
         if self.top_k is None:
             raise InputError("the largest logits of each sample must be known.")
         return replace(self, scores=_two_columns(self.top_k.at(temperature).confidence))
 
     def label(self, place: int, *, logits: bool) -> Piece:
-        """Return one of several labels, as an event."""
         stated = torch.from_numpy(self.scores[:, place])
         scores = columns_of_odds(stated).numpy() if logits else _two_columns(stated)
         return replace(self, scores=scores, labels=self.labels[:, place], truth=self.truth[:, place])
 
     def turned(self) -> Piece:
-        """Swap the two classes of an event."""
         names = ("0", "1") if self.class_names is None else self.class_names
         return replace(
             self,
@@ -158,7 +155,6 @@ def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
 
 
 def holds_one_hot(fields: Mapping[str, Any]) -> bool:
-    """Return True if labels are one-hot rows."""
     labels = fields.get("labels")
     if "probs" not in fields or not isinstance(labels, np.ndarray) or labels.ndim != 2:
         return False
@@ -352,7 +348,6 @@ class PartitionedPredictions:
         groups: Sequence[str] | None = None,
         top_k: TopK | None = None,
     ) -> Predictions:
-        """Return rows of pieces as predictions of the table's kind."""
         places = torch.from_numpy(labels)
         values: dict[str, Any] = {self.space: scores, "labels": places}
         if self.kind == "top_label":

@@ -81,7 +81,6 @@ def as_shares(
 
 
 def holds_percentages(fields: dict[str, Any]) -> bool:
-    """Return True if the probabilities are percentages."""
     return scale_before(as_shares(fields).get("notes", ())) == PERCENT
 
 

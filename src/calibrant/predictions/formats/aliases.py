@@ -251,7 +251,6 @@ def _stated(columns: ColumnNames) -> Iterator[_Column]:
 
 
 def _rivals(name: str, column: _Column) -> bool:
-    """Return True if a column would replace or accompany one that the caller named."""
     if column.family in {"label", "weight", "group", "cluster"}:
         return name in {column.family, f"{column.family}s"}
     return name in {"prob", "logit", "confidence"} or name.startswith(("prob_", "logit_"))
@@ -350,7 +349,6 @@ def _labels(names: Sequence[str], lower: Mapping[str, str]) -> Iterator[_Column]
 
 
 def _only(found: Sequence[str], name: str, what: str, option: str) -> Iterator[_Column]:
-    """Yield the only column found; refuse several with a request to choose one."""
     if len(found) > 1:
         shown = " or ".join(f"`{each}`" for each in found)
         raise InputError(

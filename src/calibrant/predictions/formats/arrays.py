@@ -101,7 +101,6 @@ def _column(values: Any, name: str) -> Any:
 
 
 def read_npz(path: Path) -> FileContents:
-    """Read the used arrays."""
     with path.open("rb") as file:
         try:
             archive = np.load(file, allow_pickle=False)
@@ -121,7 +120,6 @@ def read_npz(path: Path) -> FileContents:
 
 
 def write_npz(arrays: Arrays, path: Path) -> None:
-    """Write tensors, and texts as string arrays."""
     if "class_names" in arrays and "labels" in arrays:
         arrays = {**arrays, "labels": labels_by_name(arrays["labels"], arrays["class_names"])}
     whole: dict[str, Any] = {
@@ -149,7 +147,6 @@ def _member(archive: np.lib.npyio.NpzFile, name: str) -> Any:
 
 
 def read_safetensors(path: Path) -> FileContents:
-    """Read the used tensors and texts."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -170,7 +167,6 @@ def read_safetensors(path: Path) -> FileContents:
 
 
 def write_safetensors(arrays: Arrays, path: Path) -> None:
-    """Write tensors, and texts as JSON lists into the metadata."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -193,7 +189,6 @@ def _from_json(name: str, text: str) -> list[Any]:
 
 
 def read_pt(path: Path) -> FileContents:
-    """Read a dictionary of tensors and lists of texts."""
     try:
         with warnings.catch_warnings():  # warnings about unsupported content; it raises where reading fails
             warnings.filterwarnings("ignore", message="Detected pickle protocol", category=UserWarning)
@@ -212,7 +207,6 @@ def read_pt(path: Path) -> FileContents:
 
 
 def write_pt(arrays: Arrays, path: Path) -> None:
-    """Write a dictionary of tensors and lists of texts."""
     whole: dict[str, Any] = {
         name: _trimmed(values) if isinstance(values, torch.Tensor) else list(values)
         for name, values in arrays.items()
@@ -247,7 +241,6 @@ class NpyRows:
         self.dtype: torch.dtype = torch.from_numpy(np.empty(0, self._dtype.newbyteorder("="))).dtype
 
     def read(self, start: int, stop: int) -> Float[Tensor, "n C"]:
-        """Read consecutive rows."""
         width = self.shape[1]
         offset = self._offset + start * width * self._dtype.itemsize
         values = np.fromfile(self._path, self._dtype, (stop - start) * width, offset=offset)

@@ -84,12 +84,10 @@ class Layout:
 
     @property
     def weights(self) -> tuple[str, ...]:
-        """The column of weights, or none."""
         return tuple(name for name in self.singles if KEYS.get(name, name) == "weights")
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Columns that may hold texts."""
         return (*self.labels, *(name for name in self.singles if name not in self.weights))
 
 
@@ -242,7 +240,6 @@ def stacked(
 
 
 def _numeric(cells: Column, name: str, texts: dict[str, list[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return numbers as floats; collect other cells in ``texts``."""
     if isinstance(cells, np.ndarray) and cells.ndim == 1:
         return cells if cells.dtype.kind == "f" else cells.astype(np.float64)
     texts[name] = list(cells)
@@ -289,7 +286,6 @@ def lists_as_rows(cells: Column, name: str, width: int | None = None) -> np.ndar
 
 
 def refuse_decisions(scores: Any, name: str) -> None:
-    """Refuse whole numbers under a name that is often used for decisions."""
     if name.lower() in DECISIONS and bool((scores == scores.round()).all()):
         raise InputError(
             f"it holds decisions (`{name}`), and no probabilities, which calibration is about; in "
@@ -308,7 +304,6 @@ def _names_of(layout: Layout, others: Mapping[str, Column]) -> tuple[str, ...] |
 
 
 def groups_of(columns: Mapping[str, Column]) -> list[str]:
-    """Return the groups from columns of names and bands of numbers together."""
     groups = {
         name.removeprefix(GROUP_OF): values for name, values in columns.items() if name.startswith(GROUP_OF)
     }
@@ -368,7 +363,6 @@ def columns_of(arrays: Arrays) -> dict[str, list[Any] | Tensor]:
 
 
 def cells_of(arrays: Arrays) -> dict[str, list[Any]]:
-    """Return :func:`columns_of` as lists."""
     columns = columns_of(arrays).items()
     return {name: cells if isinstance(cells, list) else cells.tolist() for name, cells in columns}
 

@@ -88,7 +88,6 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def header_of(file: TextIO) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """Return column names, and the rows below with the line each ends on."""
     start, delimiter = beginning(file)
     numbered = lines(itertools.chain(start, file), delimiter)
     _, header = next(numbered, (0, []))
@@ -96,13 +95,11 @@ def header_of(file: TextIO) -> tuple[list[str], Iterator[tuple[int, list[str]]]]
 
 
 def names_of(path: Path) -> list[str]:
-    """Return the names of the columns."""
     with open_text(path) as file:
         return header_of(file)[0]
 
 
 def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
-    """Return all columns as texts."""
     header = names_of(path)
     _, cells, lines = _cells(path, range(len(header)))
     return Table(names=header, column=lambda name: cells[header.index(name)], lines=lines)
@@ -173,7 +170,6 @@ def _readable() -> Generator[None]:
 
 
 def lines(file: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows that are not blank, with the number of the line each ends on."""
     reader = csv.reader(file, strict=True, delimiter=delimiter)
     try:
         with _readable():

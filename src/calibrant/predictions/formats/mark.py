@@ -28,7 +28,6 @@ class Mark:
 
     @classmethod
     def of(cls, method: str, sha256: str, *, seen: bool = False, before: Mark | None = None) -> Mark:
-        """Return the mark of a file after a calibrator, possibly not its first."""
         if before is None:
             return cls(method=method, file=sha256[:_DIGITS], seen=seen)
         return cls(method=f"{before.method} + {method}", file=before.file, seen=seen or before.seen)
@@ -46,12 +45,10 @@ class Mark:
 
     @property
     def note(self) -> str:
-        """Note on predictions for this mark."""
         return f"{_NOTE}{self.text.removeprefix(_START)}."
 
     @property
     def brief(self) -> str:
-        """Note for readers, without the file's digest."""
         return f"{_NOTE}{self.method}."
 
 
@@ -68,7 +65,6 @@ def notes_of_mark(values: Any) -> tuple[str, ...]:
 
 
 def mark_in(notes: Iterable[str]) -> Mark | None:
-    """Return the mark that the notes on predictions mention."""
     said = next((each for each in notes if each.startswith(_NOTE)), None)
     if said is None:
         return None

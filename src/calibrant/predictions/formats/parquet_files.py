@@ -29,7 +29,6 @@ _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 
 
 def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
-    """Return all files as one table with the keys as columns."""
     files = Files(path)
     return parquet.table_in(files.schema_arrow, files.column, files.keys)
 
@@ -72,12 +71,10 @@ class Files:
         self.metadata = SimpleNamespace(num_rows=number)
 
     def column(self, name: str) -> Any:
-        """Return a column of all files."""
         return self.whole.column(name)
 
     @cached_property
     def whole(self) -> Any:
-        """All rows."""
         import pyarrow
 
         tables: list[Any] = []
@@ -273,7 +270,6 @@ def _place(address: str) -> tuple[Any, str]:
 
 @contextmanager
 def opened(name: str, footer: Any = None) -> Generator[Any]:
-    """Open one of the files, with its footer if known."""
     if not is_address(name):
         with parquet.opened(Path(name), parquet.BUFFER, footer=footer) as file:
             yield file

@@ -61,7 +61,6 @@ class Table:
 
 
 def table_of_columns(columns: Mapping[str, Column], lines: Sequence[int] = ()) -> Table:
-    """A table of columns in memory."""
     firsts = {name: cells[0] for name, cells in columns.items() if len(cells) and isinstance(cells[0], list)}
     return Table(
         names=[*columns],
@@ -83,7 +82,6 @@ def table_of_records(
 
 
 def fields_of_table(table: Table, columns: ColumnNames | None = None) -> dict[str, Any]:
-    """The arguments of ``Predictions``."""
     if holds_top_k(table.names):
         return fields_of_top_k(table.names, table.column, columns)
     spread = with_lists_spread(table, columns)
@@ -97,7 +95,6 @@ def fields_of_table(table: Table, columns: ColumnNames | None = None) -> dict[st
 
 
 def layout_of_table(table: Table, columns: ColumnNames | None) -> Layout:
-    """Return the role of each column; refuse scores named after folders."""
     layout = layout_of(canonical(table.names, columns))
     scores = (layout.given[each] for each in layout.scores)
     if wrong := next((each for each in scores if each in table.keys), None):
