@@ -79,15 +79,6 @@ def test_plural_columns(ending, tmp_path) -> None:
     assert found[0].notes == found[1].notes
 
 
-@pytest.mark.parametrize("name", ["label", "weight", "group"])
-def test_both_forms_of_a_column(name, tmp_path) -> None:
-    path = tmp_path / "p.csv"
-    path.write_text(f"{name},{name}s,prob\n0,1,0.5\n1,1,0.5\n")
-    said = f"{path}: it holds both `{name}` and `{name}s`; keep one of them."
-    with pytest.raises(InputError, match=rf"\A{re.escape(said)}\Z"):
-        load_predictions(path)
-
-
 @pytest.mark.parametrize(
     ("arrays", "note"),
     [
