@@ -174,12 +174,7 @@ def _see(ctx: Any) -> str:
 
 
 def alternatives(names: Iterable[str]) -> str:
-    """Join names for a help text.
-
-    Example:
-        >>> alternatives(["ece", "nll", "brier"])
-        'ece, nll or brier'
-    """
+    """Join names for a help text."""
     *most, last = names
     return f"{', '.join(most)} or {last}" if most else last
 

@@ -106,17 +106,10 @@ class Reading(ReadOptions):
 
     def _refuse_columns(self) -> None:
         plain = replace(self, logit_columns=self.logit_columns or self.score_columns)
-        for name in (
-            "label_column",
-            "prob_columns",
-            "logit_columns",
-            "weight_column",
-            "group_column",
-            "cluster",
-        ):
-            if getattr(plain, name):
-                option = name.replace("_", "-")
-                raise InputError(f"--{option} is for tables; leave it out with --annotations.")
+        of_tables = ("prob_columns", "logit_columns", "weight_column", "group_column", "cluster")
+        if name := next((each for each in ("label_column", *of_tables) if getattr(plain, each)), None):
+            option = name.replace("_", "-")
+            raise InputError(f"--{option} is for tables; leave it out with --annotations.")
 
     def _in_clusters(self, found: Predictions, path: Path) -> Predictions:
         if not self.clusters_are_groups:

@@ -123,15 +123,13 @@ def _start(path: Path, member: zipfile.ZipInfo) -> int | None:
 
 
 def header_of(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    read: dict[tuple[int, int], Callable[..., Any]] = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
+    format = np.lib.format  # noqa: A001 (numpy's name)
     with archive.open(f"{name}.npy") as file:
-        version = np.lib.format.read_magic(file)
-        if version not in read:
+        version = format.read_magic(file)
+        if version not in {(1, 0), (2, 0)}:
             raise InputError(f"`{name}` must hold plain numbers.")
-        shape, by_column, dtype = read[version](file)
+        read = format.read_array_header_1_0 if version == (1, 0) else format.read_array_header_2_0
+        shape, by_column, dtype = read(file)
         if by_column or dtype.hasobject:
             raise InputError(f"`{name}` must hold plain numbers in C order.")
         return shape, dtype, file.tell()
@@ -234,7 +232,8 @@ class DensePredictions:
                 f"`names` must hold {len(given)} different names; got {len(self.names)} names, "
                 f"{len(set(self.names))} of them different."
             )
-        self.split = None if split is None else _split(split, len(given))
+        marked = torch.tensor(split) if isinstance(split, np.ndarray) else split
+        self.split = None if marked is None else as_split(marked, len(given)).numpy()
         self.source = source
 
     @property
@@ -475,31 +474,15 @@ def _whole(labels: NDArray[Any], name: str) -> NDArray[np.int64]:
     return labels.astype(np.int64)
 
 
-def _split(split: Sequence[int | str] | NDArray[Any], num_images: int) -> NDArray[np.int64]:
-    return as_split(torch.tensor(split) if isinstance(split, np.ndarray) else split, num_images).numpy()
-
-
 def marks_in(folder: Path) -> tuple[str, ...]:
     file = folder / f"{MARK}.npy"
     return notes_of_mark(_mapped(file)) if file.is_file() else ()
 
 
 def repair_images(folder: Path, out: Path, repair: Repair, *, num_classes: int | None, mark: str) -> int:
-    """Write repaired probabilities in a folder of the same layout, one image at a time, whole or not at all.
+    """Write repaired probabilities in a new folder of the same layout, image by image, whole or not at all.
 
-    Args:
-        folder: With ``logits.npy`` (or ``probs.npy``) of shape ``(N, C, d1, ...)``, or with a folder
-            ``logits`` (or ``probs``) of files ``(C, d1, ...)``. Labels are not needed, and not copied.
-        out: The new folder: ``probs.npy``, or ``probs`` with files of the same names.
-        repair: Function from scores to probabilities.
-        num_classes: C.
-        mark: Mark in the new folder that it is calibrated.
-
-    Returns:
-        The number of images.
-
-    Raises:
-        InputError: If ``folder`` is none, ``out`` exists, or an image is damaged or of another shape.
+    Labels are not needed, and not copied; ``mark`` says in the folder that it is calibrated.
     """
     if not folder.is_dir():
         raise InputError(f"{folder} must be a folder that holds `logits.npy` or `probs.npy`.")

@@ -66,26 +66,22 @@ class Detections:
         Raises:
             InputError: If a name is none of these, or bands do not begin at rising numbers.
         """
-        groups = self._in_bands(bands) if bands else self.classes
+        found: dict[str, list[str]] = {}
+        for name, starts in map(named_bands, bands):
+            if name not in COVARIATES:
+                raise InputError(f"`bands` must be among {', '.join(COVARIATES)} of boxes; got {name!r}.")
+            found[name] = bands_of(self.covariates([name])[:, 0], name=name, starts=starts)
         are = "is" if self.num_left_out == 1 else "are"
         note = f"{plural(self.num_left_out, 'detection')} of crowds {are} left out."
         crowds = (note,) if self.num_left_out else ()
         return Predictions(
             confidence=self.confidences,
             correct=self.correct,
-            groups=groups,
+            groups=groups_together(found) if bands else self.classes,
             clusters=self.images if len(set(self.images)) > 1 else None,
             source=self.source,
             notes=(*self.marks, *crowds),
         )
-
-    def _in_bands(self, bands: Sequence[str]) -> list[str]:
-        found: dict[str, list[str]] = {}
-        for name, starts in map(named_bands, bands):
-            if name not in COVARIATES:
-                raise InputError(f"`bands` must be among {', '.join(COVARIATES)} of boxes; got {name!r}.")
-            found[name] = bands_of(self.covariates([name])[:, 0], name=name, starts=starts)
-        return groups_together(found)
 
 
 def load_detections(
@@ -212,11 +208,7 @@ def boxes_of(
 
 
 def annotated_boxes(path: Path) -> dict[tuple[str, str], list[tuple[float, float, float, float]]]:
-    """Return the boxes of COCO annotations by image file and class: corner and size, as shares of the image.
-
-    Raises:
-        InputError: If the file is not of that form.
-    """
+    """Return annotated boxes by image file and class: corner and size, as shares of the image."""
     truth = parsed(path)
     try:
         images = {each["id"]: each for each in truth["images"]}

@@ -22,11 +22,7 @@ _ONE_LABEL = (
 def scores_of(
     estimator: Any, X: Any, response: Response, num_classes: int, *, margins_first: bool = False
 ) -> tuple[str, NDArray[np.float64]]:
-    """Return the method used and its scores: ``(N, C)``, or ``(N,)`` for a decision between two classes.
-
-    Raises:
-        InputError: If the estimator lacks the method, or gives other than one number per class.
-    """
+    """Return the method used and its scores: ``(N, C)``, or ``(N,)`` for a decision between two classes."""
     check_choice("response", response, get_args(Response))
     known = ("predict_proba", "decision_function")
     wanted = (response,) if response != "auto" else known[::-1] if margins_first else known

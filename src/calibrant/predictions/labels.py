@@ -67,12 +67,7 @@ def as_labels(values: ArrayLike, class_names: tuple[str, ...] | None, *, binary:
 
 
 def refuse_other_columns(columns: Sequence[str], class_names: Sequence[str]) -> None:
-    """Refuse class names that contradict the columns; ``p_0``, ``p_1`` fit any.
-
-    Example:
-        >>> refuse_other_columns(["p(ant)", "p(bee)"], ["ant", "bee"])
-        >>> refuse_other_columns(["class_0", "class_1"], ["ant", "bee"])
-    """
+    """Refuse class names that contradict the columns; ``p_0``, ``p_1`` fit any."""
     one, other = ([_plain(name) for name in names] for names in (columns, class_names))
     same, first = sorted(one) == sorted(other), _counted_from(columns)
     if len(one) != len(other) or first == 0 or (first is not None and not same):

@@ -24,7 +24,7 @@ from calibrant.predictions import labels as labels_of
 from calibrant.predictions.bands import named_bands
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats import parquet
-from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames, as_named
+from calibrant.predictions.formats.aliases import BANDS_OF, ColumnNames, as_named
 from calibrant.predictions.formats.columns import Column, Layout, fields_of_cells
 from calibrant.predictions.formats.contents import damaged
 from calibrant.predictions.formats.parquet_files import (
@@ -291,7 +291,7 @@ class PartitionedPredictions:
             raise InputError(f"{self.address}: it holds no rows.")
         self._layout, self._lists = first.layout, first.lists
         self._dtype, self.width = first.dtype, first.width
-        self.has_groups = any(map(_names_groups, self._layout.singles))
+        self.has_groups = any(name.startswith(("group", BANDS_OF)) for name in self._layout.singles)
         self._refuse_other_kinds()
         self.parts: tuple[Part, ...] = tuple(parts)
         self.num_samples = start
@@ -463,12 +463,10 @@ class _FileColumns:
     @classmethod
     def of(cls, name: str, file: Any, columns: ColumnNames | None, keys: Keys) -> _FileColumns:
         schema = file.schema_arrow
-
-        def first_of(column: str) -> Any:
-            return next(file.iter_batches(1, columns=[column])).column(column)
-
         try:
-            table = parquet.table_in(schema, first_of)
+            table = parquet.table_in(
+                schema, lambda column: next(file.iter_batches(1, columns=[column])).column(column)
+            )
             if holds_top_k(schema.names):
                 layout = layout_of_top_k([*schema.names, *keys], columns or ColumnNames())
                 listed = len(table.column(layout.scores[0])[0])
@@ -533,7 +531,3 @@ def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ..
 def _weights(given: Column) -> NDArray[np.float64]:
     found = np.asarray(given, np.float64)
     return check_weights(found, len(found)).numpy() if found.any() else found
-
-
-def _names_groups(name: str) -> bool:
-    return name in {"group", "groups"} or name.startswith((GROUP_OF, BANDS_OF))

@@ -28,9 +28,6 @@ SPACES = ("probs", "confidence")
 def scale_of(text: str) -> Scale:
     """Parse a scale such as 1:5.
 
-    Raises:
-        InputError: If it is not two different numbers.
-
     Example:
         >>> scale_of("1:5")
         (1.0, 5.0)

@@ -170,9 +170,6 @@ class Header:
 def canonical(given: Sequence[str], columns: ColumnNames | None = None) -> Header:
     """Translate a header to calibrant's names: given names first, then known, then common ones.
 
-    Raises:
-        InputError: If a stated column is not there, or it is not clear which of several is meant.
-
     Example:
         >>> canonical(["id", "y_true", "p_spam"]).names
         ('id', 'label', 'prob')
@@ -210,12 +207,7 @@ def canonical(given: Sequence[str], columns: ColumnNames | None = None) -> Heade
 
 
 def said_of_names(read: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the note on columns read under other names, if any.
-
-    Example:
-        >>> said_of_names({"y_true": "label"})
-        ('Read `y_true` as `label`.',)
-    """
+    """Return the note on columns read under other names, if any."""
     notes = [f"`{found}` as `{name}`" for found, name in read.items()]
     shown = ", ".join(notes[:3]) + (f" and {len(notes) - 3} more" if len(notes) > 3 else "")
     return (f"Read {shown}.",) if notes else ()
@@ -265,12 +257,7 @@ def _suffixes(found: Sequence[str], family: str) -> list[str]:
 
 
 def without_start(names: Sequence[str], at: str = "") -> list[str]:
-    """Strip the common start of names, up to one of some characters, or up to any character.
-
-    Example:
-        >>> without_start(["Class1", "Class2"]), without_start(["Class1", "Class2"], at="_")
-        (['1', '2'], ['Class1', 'Class2'])
-    """
+    """Strip the common start of names, up to one of some characters, or up to any character."""
     start = common_start(names)
     while at and start and start[-1] not in at:
         start = start[:-1]

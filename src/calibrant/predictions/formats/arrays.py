@@ -37,13 +37,6 @@ _BY_TORCH = "torch.save({'logits': logits, 'labels': labels}, path)"
 def fields_of_arrays(found: Sequence[str], read: Callable[[str], Any]) -> dict[str, Any]:
     """Return the arguments of ``Predictions`` from arrays; only used ones are read.
 
-    Args:
-        found: What the arrays are called.
-        read: Gives the array of a name.
-
-    Raises:
-        InputError: If something is missing, or said twice.
-
     Example:
         >>> arrays = {"y_true": np.array([1, 0]), "y_prob": np.array([0.75, 0.5])}
         >>> fields = fields_of_arrays(list(arrays), arrays.__getitem__)
@@ -58,9 +51,17 @@ def fields_of_arrays(found: Sequence[str], read: Callable[[str], Any]) -> dict[s
         return fields_of({name: read(name) for name in used}, unused)
     header = known_arrays(found)
     given = {ARRAYS.get(name, name): own for name, own in zip(header.names, found, strict=True)}
-    if header.positive is not None or _only_columns(given):
-        return _fields_of_columns(found, read, header)
-    used, unused = choose(given if given.keys() & {*SPACES} else found)  # (or what is there is said)
+    scores = given.keys() & {*SPACES}
+    by_class = not scores and any(name.startswith(("prob_", "logit_")) for name in given)
+    if header.positive is not None or by_class:
+        layout = replace(layout_of(header), given=dict(zip(header.names, found, strict=True)))
+        try:
+            return fields_of_cells(layout, lambda name: _column(read(name), name))
+        except InputError:
+            raise
+        except ValueError as error:
+            raise InputError("arrays of single classes must have the same length.") from error
+    used, unused = choose(given if scores else found)  # (or what is there is said)
     arrays = {name: read(given[name]) for name in used}
     if "probs" in arrays:
         refuse_decisions(arrays["probs"], given["probs"])
@@ -70,27 +71,8 @@ def fields_of_arrays(found: Sequence[str], read: Callable[[str], Any]) -> dict[s
 
 
 def known_arrays(found: Sequence[str]) -> Header:
-    """Return the header of arrays, each under the name a column would have.
-
-    Example:
-        >>> known_arrays(["target", "y_prob"]).names
-        ('label', 'prob')
-    """
+    """Return the header of arrays, each under the name a column would have."""
     return canonical([_COLUMNS.get(name.lower(), name) if name not in ARRAYS else name for name in found])
-
-
-def _only_columns(given: dict[str, str]) -> bool:
-    return given.keys().isdisjoint(SPACES) and any(name.startswith(("prob_", "logit_")) for name in given)
-
-
-def _fields_of_columns(found: Sequence[str], read: Callable[[str], Any], header: Header) -> dict[str, Any]:
-    layout = replace(layout_of(header), given=dict(zip(header.names, found, strict=True)))
-    try:
-        return fields_of_cells(layout, lambda name: _column(read(name), name))
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError("arrays of single classes must have the same length.") from error
 
 
 def _column(values: Any, name: str) -> Any:

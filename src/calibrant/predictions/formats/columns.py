@@ -106,21 +106,18 @@ def layout_of(header: Header) -> Layout:
     if _paired_by_number(layout):
         notes += (f"Read as pairs, in this order: {listing(layout.labels)} and {listing(layout.scores)}.",)
     given = dict(zip(header.names, header.given, strict=True))
+    decisions = (each for each, name in header.read.items() if name == "prob" and each.lower() in DECISIONS)
     scores = tuple(given[name] for name in layout.scores)
     return replace(
         layout,
         given=given,
         truth=given[layout.labels[0]] if len(layout.labels) == 1 else layout.truth,
         called=(scores, tuple(without_start(scores))),
-        decisions=next((each for each, name in header.read.items() if _may_decide(each, name)), None),
+        decisions=next(decisions, None),
         positive=header.positive,
         notes=notes,
         unused=tuple(name.removeprefix(OTHER) for name in layout.unused),
     )
-
-
-def _may_decide(given: str, name: str) -> bool:
-    return name == "prob" and given.lower() in DECISIONS
 
 
 def _paired_by_number(layout: Layout) -> bool:
@@ -482,14 +479,6 @@ def numbers_in(
 ) -> tuple[dict[str, np.ndarray[Any, np.dtype[np.float64]]], tuple[str, ...]]:
     """Return columns as numbers, and notes on how they were read.
 
-    Args:
-        columns: Cells by the name of their column.
-        scores: Columns that can have percent signs.
-        space: Space of the scores.
-
-    Raises:
-        InputError: If a cell holds no number, or the comma in it can mean two things; with its row.
-
     Example:
         >>> found, notes = numbers_in({"prob": ["12,5%", "7%"]}, ["prob"], "probs")
         >>> found["prob"].tolist(), notes[0]
@@ -514,16 +503,13 @@ def numbers_in(
     notes: list[str] = []
     if commas:
         _refuse_two_meanings(columns, commas)
-        notes.append(", ".join(f"`{name}`" for name in commas) + f" ha{_s(commas)} decimal commas.")
+        have = "has" if len(commas) == 1 else "have"
+        notes.append(", ".join(f"`{name}`" for name in commas) + f" {have} decimal commas.")
     if signs:
         _refuse_some_signs(signs, scores, len(next(iter(columns.values()))), space)
         found |= {name: found[name] / 100 for name in scores}
         notes.append(f"`{space}` {DIVIDED}")
     return found, tuple(notes)
-
-
-def _s(columns: Mapping[str, Any]) -> str:
-    return "s" if len(columns) == 1 else "ve"
 
 
 def _with_point(text: str, name: str, row: int, cell: Any) -> float:

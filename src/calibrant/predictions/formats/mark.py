@@ -53,12 +53,7 @@ class Mark:
 
 
 def notes_of_mark(values: Any) -> tuple[str, ...]:
-    """Return the note on predictions from the marks in their file, if any.
-
-    Example:
-        >>> notes_of_mark([None, "calibrant: platt"])
-        ('A calibrator was applied to these probabilities: platt.',)
-    """
+    """Return the note on predictions from the marks in their file, if any."""
     cells = map(str, np.asarray(values, dtype=object).reshape(-1))
     found = next((each for each in cells if each.startswith(_START)), None)
     return () if found is None else (f"{_NOTE}{found.removeprefix(_START)}.",)

@@ -147,12 +147,7 @@ def _of_pipeline(cells: Iterable[Any], name: str) -> dict[str, Column]:
 
 
 def pipeline_classes(labels: Iterable[str]) -> list[str]:
-    """Return a pipeline's classes in order: ``LABEL_10`` and the number 10 are the tenth.
-
-    Example:
-        >>> pipeline_classes(["LABEL_10", "LABEL_2"]), pipeline_classes(["b", "a"])
-        (['LABEL_2', 'LABEL_10'], ['a', 'b'])
-    """
+    """Return a pipeline's classes in order: ``LABEL_10`` and the number 10 are the tenth."""
     numbers = {each: each.removeprefix(_NUMBERED) for each in labels}
     if all(map(str.isdecimal, numbers.values())):
         return sorted(numbers, key=lambda each: int(numbers[each]))
@@ -173,12 +168,7 @@ def _refuse_numbers_for_names(labels: Any, names: Sequence[str], truth: str, pip
 
 
 def names_stated(columns: ColumnNames | None) -> list[str]:
-    """Return the column names that the caller gives.
-
-    Example:
-        >>> names_stated(ColumnNames(label="who", bands=("place:0:9",)))
-        ['who', 'place']
-    """
+    """Return the column names that the caller gives."""
     if columns is None:
         return []
     bands = (name for name, _ in map(named_bands, columns.bands))
@@ -187,12 +177,7 @@ def names_stated(columns: ColumnNames | None) -> list[str]:
 
 
 def values_in(records: Sequence[Mapping[str, Any]], name: str, within: str = "") -> list[Any]:
-    """Return a field of every record, or ``None``; fields ``within`` one need no prefix.
-
-    Example:
-        >>> values_in([{"doc": {"subject": "law"}}], "subject", "doc")
-        ['law']
-    """
+    """Return a field of every record, or ``None``; fields ``within`` one need no prefix."""
     paths = [(name,), tuple(name.split("."))]
     paths += [(within, *path) for path in paths] if within else []
     for path in paths:
