@@ -83,7 +83,7 @@ def _say_read_whole(path: Path, reason: str) -> None:
     from calibrant.predictions.formats.parquet_files import Files, restored
     from calibrant.repair import opening
 
-    rows = Files(restored(str(path))).metadata.num_rows
+    rows = Files(restored(str(path))).num_rows
     if rows > opening.MOST_HELD:
         raise InputError(
             f"with {reason}, all {rows:,} rows of {path} must be in memory; leave out --engine, and this "

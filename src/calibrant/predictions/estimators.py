@@ -31,9 +31,23 @@ def scores_of(
         lacks = "doesn't have it" if len(wanted) == 1 else "has neither"
         raise InputError(f"`estimator` must have {' or '.join(wanted)}; {type(estimator).__name__} {lacks}.")
     respond: Callable[[Any], Any] = getattr(estimator, name)
-    scores = np.asarray(respond(X), dtype=np.float64)
-    _check_scores(name, scores, estimator, num_classes)
-    return name, scores[:, 0] if scores.ndim == 2 and scores.shape[1] == 1 else scores
+    given = np.asarray(respond(X), dtype=np.float64)
+    by_pairs = getattr(innermost(estimator), "decision_function_shape", "ovr") == "ovo"
+    if name == "decision_function" and num_classes > 2 and by_pairs:
+        raise InputError(
+            f"`estimator` must return one score per class; {type(estimator).__name__} has one per pair of "
+            'classes: set decision_function_shape="ovr".'
+        )
+    num_scores = given.shape[1] if given.ndim == 2 else 1
+    if num_scores != num_classes and (num_classes, num_scores) != (2, 1):
+        raise InputError(
+            f"`estimator` must return one score per class; `{name}` of {type(estimator).__name__} returns "
+            f"{num_scores} for {num_classes} classes: choose another `response`."
+        )
+    if np.isnan(given).any():
+        row = int(np.isnan(given.reshape(len(given), -1)).any(axis=1).argmax())
+        raise InputError(f"`{name}` of {type(estimator).__name__} returned NaN in row {row}.")
+    return name, given[:, 0] if given.ndim == 2 and given.shape[1] == 1 else given
 
 
 def classes_of(estimator: Any) -> NDArray[Any]:
@@ -65,22 +79,3 @@ def innermost(estimator: Any) -> Any:
     if hasattr(estimator, "best_estimator_"):
         return innermost(estimator.best_estimator_)
     return innermost(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
-
-
-def _check_scores(name: str, given: NDArray[np.float64], estimator: Any, num_classes: int) -> None:
-    """Refuse NaN, and anything but one score per class."""
-    by_pairs = getattr(innermost(estimator), "decision_function_shape", "ovr") == "ovo"
-    if name == "decision_function" and num_classes > 2 and by_pairs:
-        raise InputError(
-            f"`estimator` must return one score per class; {type(estimator).__name__} has one per pair of "
-            'classes: set decision_function_shape="ovr".'
-        )
-    num_scores = given.shape[1] if given.ndim == 2 else 1
-    if num_scores != num_classes and (num_classes, num_scores) != (2, 1):
-        raise InputError(
-            f"`estimator` must return one score per class; `{name}` of {type(estimator).__name__} returns "
-            f"{num_scores} for {num_classes} classes: choose another `response`."
-        )
-    if np.isnan(given).any():
-        row = int(np.isnan(given.reshape(len(given), -1)).any(axis=1).argmax())
-        raise InputError(f"`{name}` of {type(estimator).__name__} returned NaN in row {row}.")

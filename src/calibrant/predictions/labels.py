@@ -226,18 +226,16 @@ def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
     for row, text in enumerate(texts):
         number = whole_number(text)
         if number is None:
-            remedy = _remedy_for(texts, remedy) if text else NOT_KNOWN
+            words = sum(whole_number(each) is None for each in texts)
+            if not text:
+                remedy = NOT_KNOWN
+            elif 4 * words <= len(texts):  # a total, among numbers
+                remedy = "; if that row is no sample, leave it out"
             if name == "labels" and 2 * sum(map(is_fraction, texts)) > len(texts):
                 remedy = PROBABILITIES_AS_LABELS
             raise InputError(f"`{name}` must be whole numbers; row {row} holds {shown(text)}{remedy}.")
         numbers.append(number)
     return numbers
-
-
-def _remedy_for(texts: list[str], remedy: str) -> str:
-    """Return the remedy for words; among numbers a word is a total or a missing value."""
-    words = sum(whole_number(text) is None for text in texts)
-    return "; if that row is no sample, leave it out" if 4 * words <= len(texts) else remedy
 
 
 def _all_numbers(class_names: tuple[str, ...]) -> bool:

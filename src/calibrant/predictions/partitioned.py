@@ -125,18 +125,33 @@ def columns_of_odds(log_odds: Tensor) -> Tensor:
 
 def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
     """Check the arguments of ``Predictions``; refuse bad scores or labels, and rows without labels."""
-    top_k: TopK | None = None
-    notes = tuple(fields.get("notes", ()))
-    if "top_k" in fields:
-        names, repairs = None, tuple(fields["repairs"])
-        top_k, labels, truth = _largest(fields)
-        scores = _two_columns(top_k.confidence)
-    elif kind == "top_label":
-        scores, labels, truth, repairs = _confidences(fields)
-        names = None
+    top_k: TopK | None = fields.get("top_k")
+    true, names, words = fields.get("labels"), None, ()
+    if kind == "top_label" and top_k is None:
+        if fields.get("correct") is None:
+            raise InputError("`correct` must be given to tell which predictions are correct; got none.")
+        values = torch.from_numpy(np.ascontiguousarray(fields["confidence"]))
+        values, repairs = checks.repair_events(values, name="confidence")
+        scores = _two_columns(values)
+        labels = labels_of.as_correct(fields["correct"], len(values)).numpy().astype(np.int64)
+        truth = labels if true is None else _true_numbers(true)
+    elif true is None:
+        raise InputError("`labels` must be given to evaluate predictions; got none.")
+    elif top_k is not None:  # each piece numbers text classes anew, so the truth is that of the table
+        top_k, repairs = replace(top_k, label_logits=top_k.logits_of(true)), tuple(fields["repairs"])
+        scores, truth = _two_columns(top_k.confidence), _true_numbers(fields["truth"])
+        labels = (top_k.predicted == true).numpy().astype(np.int64)
     else:
-        scores, labels, names, words, repairs = _classes(fields, kind)
-        truth, notes = labels, (*notes, *words)
+        space = "logits" if "logits" in fields else "probs"
+        values = torch.from_numpy(np.ascontiguousarray(fields[space]))
+        several = "multilabel" if kind == "multilabel" else None
+        given = (values, true, fields.get("class_names"), None, several)
+        checked, names, words, repairs = classes_of(space, *given)
+        found = checked.scores
+        if found.ndim == 1:
+            found = columns_of_odds(found) if space == "logits" else torch.from_numpy(_two_columns(found))
+        scores = found.numpy()
+        labels = truth = cast("Tensor", checked.labels).numpy()
     split, clusters, groups = (fields.get(each) for each in ("split", "clusters", "groups"))
     return Piece(
         first_row=first_row,
@@ -150,49 +165,8 @@ def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
         repairs=repairs,
         class_names=names,
         top_k=top_k,
-        notes=notes,
+        notes=(*fields.get("notes", ()), *words),
     )
-
-
-def holds_one_hot(fields: Mapping[str, Any]) -> bool:
-    labels = fields.get("labels")
-    if "probs" not in fields or not isinstance(labels, np.ndarray) or labels.ndim != 2:
-        return False
-    return are_one_hot("probs", torch.as_tensor(fields["probs"]), torch.as_tensor(labels))
-
-
-def _classes(fields: Mapping[str, Any], kind: Kind) -> tuple[Any, ...]:
-    space = "logits" if "logits" in fields else "probs"
-    if fields.get("labels") is None:
-        raise InputError("`labels` must be given to evaluate predictions; got none.")
-    values = torch.from_numpy(np.ascontiguousarray(fields[space]))
-    several = "multilabel" if kind == "multilabel" else None
-    checked, *said = classes_of(space, values, fields["labels"], fields.get("class_names"), None, several)
-    found = checked.scores
-    if found.ndim == 1:
-        found = columns_of_odds(found) if space == "logits" else torch.from_numpy(_two_columns(found))
-    return found.numpy(), cast("Tensor", checked.labels).numpy(), *said
-
-
-def _confidences(
-    fields: Mapping[str, Any],
-) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
-    if fields.get("correct") is None:
-        raise InputError("`correct` must be given to tell which predictions are correct; got none.")
-    values = torch.from_numpy(np.ascontiguousarray(fields["confidence"]))
-    values, repairs = checks.repair_events(values, name="confidence")
-    right = labels_of.as_correct(fields["correct"], len(values)).numpy().astype(np.int64)
-    true = fields.get("labels")
-    return _two_columns(values), right, right if true is None else _true_numbers(true), repairs
-
-
-def _largest(fields: Mapping[str, Any]) -> tuple[TopK, NDArray[np.int64], NDArray[np.int64]]:
-    """Return largest logits, correctness and given true classes; each piece numbers text classes anew."""
-    top_k, true = fields["top_k"], fields["labels"]
-    if true is None:
-        raise InputError("`labels` must be given to evaluate predictions; got none.")
-    top_k = replace(top_k, label_logits=top_k.logits_of(true))
-    return top_k, (top_k.predicted == true).numpy().astype(np.int64), _true_numbers(fields["truth"])
 
 
 def _two_columns(probs: Tensor) -> NDArray[np.float64]:
@@ -426,7 +400,9 @@ class PartitionedPredictions:
             fields["weights"] = _weights(fields["weights"])
         if not first_row and holds_percentages(fields):
             raise NeedsWholeError(self.address, "percentages")
-        if not first_row and holds_one_hot(fields):
+        probs, labels = fields.get("probs"), fields.get("labels")
+        tables = probs is not None and isinstance(labels, np.ndarray) and labels.ndim == 2
+        if tables and not first_row and are_one_hot("probs", *map(torch.as_tensor, (probs, labels))):
             raise NeedsWholeError(self.address, "one-hot labels")
         piece = piece_of(fields, self.kind, first_row)
         if self._clusters_are_groups:

@@ -42,13 +42,7 @@ NO_CLASS = frozenset(
     {"max", "pred", "predicted", "top", "top1", "true", "correct", "label", "value", "class", "score"}
 )
 """Suffixes of score columns that are no class names."""
-ARRAYS = {
-    "label": "labels",
-    "weight": "weights",
-    "group": "groups",
-    "cluster": "clusters",
-    **SPACES,
-}
+ARRAYS = {name: f"{name}s" for name in ("label", "weight", "group", "cluster")} | SPACES
 """An array has the plural for its name, a column the singular or the plural."""
 GROUP_OF = "group="
 """Prefix for the name of one of several columns of groups."""
@@ -238,7 +232,10 @@ def _stated(columns: ColumnNames) -> Iterator[_Column]:
     if len(scores) == 1:
         yield _Column(found=scores[0], name=family, positive=_class_of(scores[0], family), family=family)
         return
-    for each, suffix in zip(scores, _suffixes(scores, family), strict=True):
+    # The distinguishing part of each name: after the family's name or a common start.
+    known = [_class_of(name, family) for name in scores]
+    suffixes = without_start(scores, at="_. -") if None in known else known
+    for each, suffix in zip(scores, suffixes, strict=True):
         yield _Column(found=each, name=f"{family}_{suffix}", family=family)
 
 
@@ -246,14 +243,6 @@ def _rivals(name: str, column: _Column) -> bool:
     if column.family in {"label", "weight", "group", "cluster"}:
         return name in {column.family, f"{column.family}s"}
     return name in {"prob", "logit", "confidence"} or name.startswith(("prob_", "logit_"))
-
-
-def _suffixes(found: Sequence[str], family: str) -> list[str]:
-    """Return the distinguishing part of each name: after the family's name or a common start."""
-    known = [_class_of(name, family) for name in found]
-    if None not in known:
-        return [str(each) for each in known]
-    return without_start(found, at="_. -")
 
 
 def without_start(names: Sequence[str], at: str = "") -> list[str]:

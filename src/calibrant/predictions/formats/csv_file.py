@@ -122,7 +122,11 @@ def write(arrays: Arrays, path: Path) -> None:
 def open_text(path: Path, mode: Literal["r", "w"] = "r") -> Generator[TextIO]:
     """Open a text file, compressed or not; equal text gives equal bytes."""
     encoding = "utf-8" if mode == "w" else "utf-8-sig"
-    if not (_is_packed(path) if mode == "r" else path.suffix.lower() == ".gz"):
+    packed = path.suffix.lower() == ".gz"
+    if mode == "r" and not packed:
+        with path.open("rb") as file:
+            packed = file.read(2) == _PACKED
+    if not packed:
         with path.open(mode, encoding=encoding, newline="") as file:
             yield file
         return
@@ -132,11 +136,6 @@ def open_text(path: Path, mode: Literal["r", "w"] = "r") -> Generator[TextIO]:
         io.TextIOWrapper(inner, encoding=encoding, newline="") as file,
     ):
         yield file
-
-
-def _is_packed(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(2) == _PACKED or path.suffix.lower() == ".gz"
 
 
 def beginning(file: TextIO) -> tuple[list[str], str]:

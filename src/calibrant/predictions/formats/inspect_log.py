@@ -212,7 +212,9 @@ def _samples(log: Record) -> list[Record]:
         )
     named = {name: log["eval"].get(name) for name in ("task", "model", "task_id")}
     named["status"] = log.get("status")
-    found = [named | {k: each[k] for k in each if k not in _UNREAD} for each in log.get("samples") or []]
+    found = [
+        named | {k: cell for k, cell in each.items() if k not in _UNREAD} for each in log.get("samples") or []
+    ]
     if not found:
         raise InputError("it holds no samples; run inspect eval without --no-log-samples.")
     return found

@@ -9,7 +9,6 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -39,7 +38,7 @@ def whole_table(path: Path, *, feather: bool = False) -> Any:
 
 
 class Files:
-    """Many files, with the interface of one pyarrow file."""
+    """Many files as one."""
 
     def __init__(self, path: str | Path) -> None:
         address = rooted(path)
@@ -68,7 +67,7 @@ class Files:
             raise InputError(
                 f"its files must agree in what they hold; {str(error).split('. ')[0]}."
             ) from error
-        self.metadata = SimpleNamespace(num_rows=number)
+        self.num_rows = number
 
     def column(self, name: str) -> Any:
         return self.whole.column(name)
