@@ -134,6 +134,22 @@ def test_bad_arrays(name, tmp_path) -> None:
     assert message(tmp_path / "p.npz") == SAID["arrays"][name]
 
 
+KINDS = {
+    "several labels": ({"logits": np.eye(3), "labels": [0, 2, 1]}, "multilabel"),
+    "another in the file": ({"logits": np.eye(3), "kind": "multilabel"}, "multiclass"),
+    "an event": ({"logits": np.eye(3)}, "binary"),
+    "an event of confidences": ({"confidence": [0.5, 0.75], "correct": [0, 1]}, "binary"),
+    "unknown": ({"logits": np.eye(3)}, "several"),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_kinds_that_contradict_the_file(name, tmp_path) -> None:
+    arrays, kind = KINDS[name]
+    np.savez(tmp_path / "p.npz", **arrays)
+    assert message(tmp_path / "p.npz", kind=kind) == SAID["kinds"][name]
+
+
 TABLES = {
     "no scores": "id,label\na,1\nb,0\n",
     "many columns": ",".join(f"c{index}" for index in range(14)) + "\n",

@@ -12,8 +12,10 @@ import torch
 from pyarrow import parquet
 from safetensors.torch import save_file
 
+from calibrant import InputError
 from calibrant.predictions import ColumnNames, Predictions, load_predictions
 from calibrant.predictions.save_like import write_in_form_of
+from tables_as_files import given_as
 
 LOGITS = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0], [1.0, 0.0, 2.0], [0.0, 1.0, 4.0]], dtype=np.float32)
 PROBS = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5], [0.125, 0.125, 0.75]])
@@ -244,3 +246,45 @@ def test_parquet_column_of_whole_rows(sized: int, tmp_path) -> None:
     written = load_predictions(tmp_path / "u.parquet")
     torch.testing.assert_close(written.probs, found.probs)
     assert parquet.read_table(tmp_path / "u.parquet").column_names == ["probs", *more]
+
+
+UNLABELLED = {
+    "logits": np.array([[2.0, 1.0, -1.0], [0.5, 0.0, 3.0]]),
+    "probs": np.array([[0.875, 0.75, 0.125], [0, 0, 1]]),
+}
+
+
+@pytest.mark.parametrize("ending", ["npz", "csv", "parquet", "safetensors", "pt"])
+@pytest.mark.parametrize("space", ["logits", "probs"])
+def test_unlabelled_events_are_read_by_kind(space, ending, tmp_path) -> None:
+    """Without labels a table (N, C) is multilabel where that is asked for, in every format."""
+    columns = {space: UNLABELLED[space].tolist()}
+    if ending in {"csv", "parquet"}:
+        columns = {f"{space[:-1]}_{index}": UNLABELLED[space][:, index].tolist() for index in range(3)}
+    found = given_as(tmp_path, ending, columns, kind="multilabel")
+    assert (found.kind, found.space, found.labels) == ("multilabel", space, None)
+    assert np.array_equal(found.values, UNLABELLED[space])
+    if space == "probs":
+        with pytest.raises(InputError, match=r"must have rows summing to 1.*use the kind multilabel"):
+            given_as(tmp_path, ending, columns)
+    else:
+        assert given_as(tmp_path, ending, columns).kind == "multiclass"
+
+
+@pytest.mark.parametrize(
+    ("arrays", "note"),
+    [
+        (
+            {"logits_val": LOGITS, "logits_test": LOGITS, "y_true_test": LABELS},
+            "`y_true_test`; if `y_true_test` holds the true classes, name it `labels_test`",
+        ),
+        ({"logits": LOGITS, "labels": LABELS, "y": LABELS}, "`y`"),
+        ({"confidence": [0.5, 0.75], "correct": [0, 1], "y": [0, 1]}, "`y`"),
+        ({"logits": LOGITS, "id": LABELS}, "`id`"),
+    ],
+)
+def test_labels_by_another_name(arrays, note, tmp_path) -> None:
+    np.savez(tmp_path / "p.npz", **arrays)
+    found = load_predictions(tmp_path / "p.npz")
+    assert found.notes == (f"Not used: {note}.",)
+    assert (found.labels is None) == ("labels" not in arrays)

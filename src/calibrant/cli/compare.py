@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +14,6 @@ from calibrant.cli.file_names import called, expanded
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.verbosity import VERBOSE
 from calibrant.evaluation.quantities import check_added, thresholds_of
-
-if TYPE_CHECKING:
-    from calibrant.reports.sections import Section
 
 
 @reads
@@ -84,7 +81,9 @@ def compare(
             spread=spread,
         )
         if report is not None:
-            write_report(found, report, title=title, before=_sections(runs), files=files)
+            several, what = len(runs) > 1, "a comparison of runs"
+            sections = extension("comparison_sections", what=what)(runs) if several else ()
+            write_report(found, report, title=title, before=sections, files=files)
         terminal.deliver_json(json, found.to_json())
         terminal.deliver_markdown(markdown, found, report=report, numbers=json)
     if terminal.to_stdout(json):
@@ -114,7 +113,3 @@ def _runs(names: list[str], files: list[Path]) -> dict[str, Any]:
                 f"{folders[name]} is not finished; `calibrant train {folders[name]}` goes on with it."
             )
     return runs
-
-
-def _sections(runs: dict[str, Any]) -> tuple[Section, ...]:
-    return extension("comparison_sections", what="a comparison of runs")(runs) if len(runs) > 1 else ()

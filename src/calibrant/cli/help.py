@@ -25,20 +25,18 @@ COMMON = frozenset({"quiet", "verbose", "version_wanted", "_version", "help"})
 """Options of every command, which the help of ``calibrant`` lists."""
 SPACES = "; put quotes around a path with spaces"
 OLD_NAMES = {
-    "evaluate": {"--labels": ("--label-file", "0.4")},
-    "check": {"--confidence": ("--level", "0.4")},
-    "monitor": {"--against": ("--alarm-on", "0.4")},
-    "figure": {"--resamples": ("--bootstrap", "0.4")},
-    "predict": {"--checkpoint": ("--weights", "0.4"), "--calibration": ("--calibration-size", "0.4")},
-    "sweep": {"--only": ("--where", "0.4")},
-    "table": {"--output": ("--out", "0.4"), "--format": ("--out-format", "0.4")},
-    "serve": {
-        "--most-upload": ("--max-upload", "0.4"),
-        "--most-seconds": ("--max-seconds", "0.4"),
-        "--workers": ("--jobs", "0.4"),
-    },
+    "evaluate": {"--labels": "--label-file"},
+    "check": {"--confidence": "--level"},
+    "monitor": {"--against": "--alarm-on"},
+    "figure": {"--resamples": "--bootstrap"},
+    "predict": {"--checkpoint": "--weights", "--calibration": "--calibration-size"},
+    "sweep": {"--only": "--where"},
+    "table": {"--output": "--out", "--format": "--out-format"},
+    "serve": {"--most-upload": "--max-upload", "--most-seconds": "--max-seconds", "--workers": "--jobs"},
 }
-"""Old names of options by command, each with its replacement and the version that removes it."""
+"""Old names of options by command, each with its replacement."""
+GONE = "0.4"
+"""The version that removes the old names."""
 
 
 class _Plain:
@@ -82,10 +80,9 @@ def renamed(command: str, words: Iterable[str]) -> list[str]:
             break
         name, equals, value = word.partition("=")
         if name in old:
-            new, gone = old[name]
-            note = f"note: {name} is now {new}; calibrant {gone} removes the old name."
+            note = f"note: {name} is now {old[name]}; calibrant {GONE} removes the old name."
             typer.secho(note, fg="yellow", err=True)
-            found[at] = f"{new}{equals}{value}"
+            found[at] = f"{old[name]}{equals}{value}"
     return found
 
 

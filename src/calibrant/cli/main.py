@@ -183,7 +183,7 @@ def _options(command: Any) -> dict[str, Any]:
         for option in each.opts
         if option.startswith("--") and option not in {"--help", "--version"}
     }
-    for old, (new, _) in OLD_NAMES.get(command.name, {}).items():
+    for old, new in OLD_NAMES.get(command.name, {}).items():
         found.setdefault(old.removeprefix("--"), found[new.removeprefix("--")])
     return found
 

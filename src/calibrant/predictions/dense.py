@@ -22,8 +22,7 @@ from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, reason
 from calibrant.predictions.checks import as_split
-from calibrant.predictions.formats.mark import MARK, notes_of_mark
-from calibrant.predictions.source import Source
+from calibrant.predictions.formats.mark import MARK, Source, notes_of_mark
 from calibrant.predictions.table import Predictions
 
 SPACES = ("logits", "probs")

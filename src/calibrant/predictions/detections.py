@@ -20,8 +20,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.formats.columns import groups_together
-from calibrant.predictions.formats.mark import MARK, mark_in, notes_of_mark
-from calibrant.predictions.source import Source
+from calibrant.predictions.formats.mark import MARK, Source, mark_in, notes_of_mark
 from calibrant.predictions.table import Predictions
 
 COVARIATES = ("x", "y", "width", "height")

@@ -19,6 +19,7 @@ from calibrant.predictions.formats.aliases import ColumnNames, as_named
 from calibrant.predictions.formats.contents import FileContents, lines_named
 from calibrant.predictions.formats.inspect_log import logs_in
 from calibrant.predictions.formats.lm_eval import LmScore
+from calibrant.predictions.formats.mark import Source
 from calibrant.predictions.formats.names import known_kind
 from calibrant.predictions.formats.parquet_files import digest_of, is_address, is_partitioned
 from calibrant.predictions.formats.roster import (
@@ -32,7 +33,6 @@ from calibrant.predictions.formats.roster import (
 )
 from calibrant.predictions.labels import event_names
 from calibrant.predictions.scale import Scale, as_shares
-from calibrant.predictions.source import Source
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.top_k import predictions_of_top_k
 

@@ -23,7 +23,6 @@ ClassSpace: TypeAlias = Literal["logits", "probs"]
 
 def check(
     given: Mapping[Space, Any],
-    *,
     correct: ArrayLike | None,
     labels: ArrayLike | None,
     class_names: ArrayLike | None,

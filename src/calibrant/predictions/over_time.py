@@ -18,6 +18,7 @@ from calibrant.predictions.files import found_ending, load_predictions, sha256_o
 from calibrant.predictions.formats import inspect_log, json_file
 from calibrant.predictions.formats.aliases import ColumnNames, as_named
 from calibrant.predictions.formats.contents import lines_named
+from calibrant.predictions.formats.mark import Source
 from calibrant.predictions.formats.roster import format_at
 from calibrant.predictions.formats.tables import (
     Table,
@@ -27,7 +28,6 @@ from calibrant.predictions.formats.tables import (
     with_lists_spread,
 )
 from calibrant.predictions.labels import missing_rows
-from calibrant.predictions.source import Source
 from calibrant.predictions.table import Predictions
 
 

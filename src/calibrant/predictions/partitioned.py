@@ -27,6 +27,7 @@ from calibrant.predictions.formats import parquet
 from calibrant.predictions.formats.aliases import BANDS_OF, ColumnNames, as_named
 from calibrant.predictions.formats.columns import Column, Layout, fields_of_cells
 from calibrant.predictions.formats.contents import damaged
+from calibrant.predictions.formats.mark import Source
 from calibrant.predictions.formats.parquet_files import (
     Keys,
     add_to_digest,
@@ -43,7 +44,6 @@ from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k, la
 from calibrant.predictions.kinds import classes_of
 from calibrant.predictions.oddities import are_one_hot
 from calibrant.predictions.scale import holds_percentages
-from calibrant.predictions.source import Source
 from calibrant.predictions.stores import PIECE
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.two_classes import positive_number

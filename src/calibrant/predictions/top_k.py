@@ -12,7 +12,7 @@ from calibrant._math.arrays import ArrayLike, as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import TopK
 from calibrant.predictions.bands import bands_of
-from calibrant.predictions.source import Source
+from calibrant.predictions.formats.mark import Source
 from calibrant.predictions.stores import PIECE, HeldScores
 from calibrant.predictions.table import Predictions
 

@@ -376,23 +376,6 @@ def test_numbers_are_names_where_names_are_numbers(tmp_path, ending, labels) -> 
     assert places.labels.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("kind", ["list", "numpy", "pandas", "categorical", "polars", "pyarrow"])
-def test_words_of_any_column_are_matched_by_name(kind) -> None:
-    """``labels=y, class_names=clf.classes_`` as scikit-learn's users have them."""
-    words = ["cat", "dog", "cat"]
-    made = {
-        "list": lambda: words,
-        "numpy": lambda: np.array(words, dtype=object),
-        "pandas": lambda: pytest.importorskip("pandas").Series(words),
-        "categorical": lambda: pytest.importorskip("pandas").Series(words, dtype="category"),
-        "polars": lambda: pytest.importorskip("polars").Series(words),
-        "pyarrow": lambda: pyarrow.chunked_array([words]),
-    }[kind]()
-    probs = [[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]
-    found = Predictions(probs=probs, labels=made, class_names=np.array(["cat", "dog"]))
-    assert found.labels.tolist() == [0, 1, 0]
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -501,19 +484,6 @@ def test_the_positive_class_names_the_word_of_a_single_score(tmp_path, ending) -
     assert (event.labels.tolist(), event.probs.tolist()) == ([0, 1], [0.25, 0.5])
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "pandas"])
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [({"died": 7}, "`died` must be 0 or 1"), ({"risk": 7.0}, "`risk` must"), ({"n": -1.0}, "`n` must")],
-)
-def test_values_of_named_columns_are_refused_by_their_names(tmp_path, ending, wrong, said) -> None:
-    """Whose table holds `died` does not look for `labels`."""
-    rows = [{"died": k % 2, "risk": 0.25, "n": 1.0} for k in range(6)]
-    rows[3] |= wrong
-    with pytest.raises(InputError, match=said):
-        given_as(tmp_path, ending, rows, columns=ColumnNames(label="died", probs="risk", weight="n"))
-
-
 @pytest.mark.parametrize("ending", TABLES)
 def test_values_are_refused_by_the_names_of_their_columns(tmp_path, ending) -> None:
     """What is read as `labels` or `probs` is called as the table calls it, in every format."""
@@ -525,10 +495,13 @@ def test_values_are_refused_by_the_names_of_their_columns(tmp_path, ending) -> N
         ("y_true y_score w", {"w": -1.0}, "`w` must be finite and not negative; ROW holds -1"),
         ("is_right conf w", {"is_right": 7}, "`is_right` must be 0 or 1; ROW holds 7"),
         ("is_right conf w", {"conf": 1.5}, "`conf` must be between 0 and 1; ROW holds 1.5"),
+        ("died risk n", {"died": 7}, "`died` must be 0 or 1; ROW holds 7"),
+        ("died risk n", {"risk": 7.0}, "`risk` must be between 0 and 1; ROW holds 7"),
+        ("died risk n", {"n": -1.0}, "`n` must be finite and not negative; ROW holds -1"),
     ):
         rows = [dict(zip(names.split(), (k % 2, 0.25, 1.0), strict=True)) for k in range(6)]
         rows[3] |= wrong
-        columns = ColumnNames(probs="risk") if "risk" in names else None
+        columns = ColumnNames(label="died", probs="risk", weight="n") if "risk" in names else None
         with pytest.raises(InputError, match=re.escape(said.replace("ROW", place))):
             given_as(tmp_path, ending, rows, columns=columns)
 

@@ -1,4 +1,4 @@
-"""Mark in a file whose probabilities were calibrated."""
+"""Origin of predictions: the file that was read, and the mark of the calibrator that was applied."""
 
 from __future__ import annotations
 
@@ -14,6 +14,17 @@ _START = "calibrant: "
 _FROM, _SEEN = " of file ", " (fitted on it)"
 _NOTE = "A calibrator was applied to these probabilities: "
 _DIGITS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """File that was read."""
+
+    name: str
+    sha256: str
+    format: str
+    path: str | None = None
+    """Path as given, for commands that can be run again."""
 
 
 @dataclass(frozen=True, kw_only=True)

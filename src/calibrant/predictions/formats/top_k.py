@@ -254,14 +254,10 @@ def _matrix(values: Any, name: str, what: str = "numbers") -> Any:
     try:
         return np.asarray(values, dtype=np.float64 if what == "numbers" else None)
     except (TypeError, ValueError) as error:
-        said = f"`{name}` must hold {what}, the same number in every row{_uneven(values)}."
-        raise InputError(said) from error
-
-
-def _uneven(rows: Sequence[Any]) -> str:
-    lengths = [len(row) if isinstance(row, Sequence | np.ndarray) else 0 for row in rows]
-    row = next((k for k, length in enumerate(lengths) if length != lengths[0]), None)
-    return "" if row is None else f"; row 0 holds {lengths[0]}, row {row} {lengths[row]}"
+        lengths = [len(row) if isinstance(row, Sequence | np.ndarray) else 0 for row in values]
+        row = next((k for k, length in enumerate(lengths) if length != lengths[0]), None)
+        rows = "" if row is None else f"; row 0 holds {lengths[0]}, row {row} {lengths[row]}"
+        raise InputError(f"`{name}` must hold {what}, the same number in every row{rows}.") from error
 
 
 def _size(given: Any) -> int | None:
