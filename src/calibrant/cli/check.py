@@ -15,6 +15,7 @@ from calibrant.cli import opening, terminal
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.verbosity import in_options, option_names
 from calibrant.evaluation.quantities import with_gate
+from calibrant.evaluation.read_options import told
 
 
 def _with_limits(command: Callable[..., None]) -> Callable[..., None]:
@@ -44,39 +45,27 @@ def _with_limits(command: Callable[..., None]) -> Callable[..., None]:
 def check(
     file: Annotated[Path, typer.Argument(help="Predictions with labels, or `confidence` and `correct`.")],
     reading: Reading,
-    baseline: Annotated[
-        Path | None, typer.Option(help="Fail if FILE is significantly worse than this file.")
-    ] = None,
-    baseline_metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="METRIC", help="Metric that must not be worse (repeatable; default: ece and nll)."
-        ),
-    ] = None,
-    confidence: Annotated[
-        float,
-        typer.Option(
-            "--level", parser=terminal.share, metavar="SHARE", help="Level of the tests: 0.95 or 95."
-        ),
-    ] = 0.95,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Also fail if noise or too few samples could explain the result.")
-    ] = False,
+    baseline: Path | None = told("Fail if FILE is significantly worse than this file."),
+    baseline_metric: list[str] | None = told(
+        "Metric that must not be worse (repeatable; default: ece and nll).", None, "METRIC"
+    ),
+    confidence: float = told(
+        "Level of the tests: 0.95 or 95.", 0.95, "SHARE", "--level", parser=terminal.share
+    ),
+    strict: bool = told("Also fail if noise or too few samples could explain the result.", False),
     positive_class: terminal.PositiveClass = None,
-    groups: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Groups to check: a,b or none (default: all).")
-    ] = None,
+    groups: str | None = told("Groups to check: a,b or none (default: all).", None, "NAMES"),
     json: terminal.Json = None,
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
+    junit: Path | None = told("Write JUnit XML to this file."),
     markdown: terminal.Markdown = None,
     bins: terminal.Bins = 15,
-    bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = 1000,
+    bootstrap: int = told("Bootstrap resamples.", 1000, min=2),
     ignore_index: terminal.IgnoreIndex = None,
     seed: terminal.Seed = 0,
     engine: terminal.Engine = None,
     jobs: terminal.Jobs = None,
     force: terminal.Force = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what fails.")] = False,
+    quiet: bool = told("Print only what fails.", False, None, "--quiet", "-q"),
     **limits: str | None,
 ) -> None:
     """Fail (exit 1) if FILE is significantly worse than a limit or baseline.

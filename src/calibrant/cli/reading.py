@@ -11,7 +11,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
@@ -183,27 +183,32 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 def options_of(kind: Any, *first: str, panel: str | None = None) -> list[inspect.Parameter]:
     """Return the :func:`told` fields of a dataclass as options, after ``first``."""
     kinds, told_of = get_type_hints(kind), {each.name: each for each in fields(kind) if each.metadata}
-    options: list[inspect.Parameter] = []
-    for name in dict.fromkeys((*first, *told_of)):
-        long, default, typed = f"--{name.replace('_', '-')}", told_of[name].default, kinds[name]
-        names = (long, f"{long}s") if name == "group_column" else (long,)
-        if default == ():
-            default, typed = None, list[str] | None
-        elif typed in (tuple[str, ...] | None, tuple[float, ...] | None):
-            typed = str | None
-        annotation = Annotated[typed, typer.Option(*names, rich_help_panel=panel, **told_of[name].metadata)]
-        options.append(inspect.Parameter(name, _KEYWORD, default=default, annotation=annotation))
-    return options
+    names = dict.fromkeys((*first, *told_of))
+    return [_option(name, kinds[name], told_of[name], panel) for name in names]
+
+
+def _option(name: str, typed: Any, told: Field[Any], panel: str | None = None) -> inspect.Parameter:
+    long, default, how = f"--{name.replace('_', '-')}", told.default, dict(told.metadata)
+    names = how.pop("names") or (long,)
+    if default == ():
+        default, typed = None, list[str] | None
+    elif typed in (tuple[str, ...] | None, tuple[float, ...] | None):
+        typed = str | None
+    annotation = Annotated[typed, typer.Option(*names, rich_help_panel=panel, **how)]
+    return inspect.Parameter(name, _KEYWORD, default=default, annotation=annotation)
 
 
 def with_options(
     command: Callable[..., None], name: str, options: list[inspect.Parameter]
 ) -> inspect.Signature:
-    """Return a command's signature with options in place of the named parameter."""
+    """Return a command's signature with options for :func:`told` ones and for the named parameter."""
     signature = inspect.signature(command, eval_str=True)
     parameters: list[inspect.Parameter] = []
     for each in signature.parameters.values():
-        parameters += options if each.name == name else [each.replace(kind=_KEYWORD)]
+        if isinstance(each.default, Field):
+            parameters.append(_option(each.name, each.annotation, each.default))
+        else:
+            parameters += options if each.name == name else [each.replace(kind=_KEYWORD)]
     return signature.replace(parameters=parameters)
 
 
