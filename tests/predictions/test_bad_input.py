@@ -150,70 +150,12 @@ def test_kinds_that_contradict_the_file(name, tmp_path) -> None:
     assert message(tmp_path / "p.npz", kind=kind) == SAID["kinds"][name]
 
 
-TABLES = {
-    "no scores": "id,label\na,1\nb,0\n",
-    "many columns": ",".join(f"c{index}" for index in range(14)) + "\n",
-    "semicolons": "label;prob_0;prob_1\n1;0,5;0.5.\n",
-    "both spaces": "prob_0,prob_1,logit_0,logit_1\n",
-    "both forms": "prob,prob_0,prob_1\n",
-    "one of many": "label,prob_0\n1,0.5\n0,0.5\n",
-    "numbers and names": "prob_0,prob_1,prob_max\n1,0,1\n0,1,1\n",
-    "twice": "prob_0,prob_1,label,label\n1,0,1,1\n",
-    "a class twice": "prob_0,prob_1,prob_1\n1,0,1\n",
-    "a label column missing": "prob_0,prob_1,label_1\n1,0,1\n0,1,1\n",
-    "no outcome": "confidence,true_label\n0.5,1\n0.25,1\n",
-    "ragged": "prob,label\n0.5,1\n\n0.5\n",
-    "decimal comma": "prob,label\n0,5,1\n",
-    "not a number": "prob_0,prob_1,label\n1,0,1\n0,one,1\n",
-    "an underscore": "prob,label\n0_1,1\n0.5,1\n",
-    "an empty cell": "prob,label\n0.5,1\n,1\n",
-    "weight not a number": "prob,weight\n0.5,1\n0.5,heavy\n",
-    "words for labels": "prob,label\n0.5,ill\n0.5,well\n",
-    "two forms of one word": "prob,label\n0.5,yes\n0.5,Yes\n",
-    "words for labels of classes": "prob_0,prob_1,label\n0.5,0.5,yes\n0.5,0.5,no\n",
-    "labels that read like places": "prob_0,prob_1,label\n0.5,0.5,row 50\n0.5,0.5,row 1\n",
-    "a label missing": "prob,label\n0.5,1\n0.5,\n",
-    "a row of units": "prob,label\n%,-\n50,1\n",
-    "a label not whole": "prob,label\n0.5,1\n0.5,0.5\n",
-    "a stranger": "prob_cat,prob_dog,label\n1,0,cat\n0,1,cow\n",
-    "numbers and names for labels": "prob_cat,prob_dog,label\n1,0,cat\n0,1,1\n",
-    "labels from 0, columns from 1": "prob_1,prob_2,label\n1,0,0\n0,1,1\n",
-    "one of several labels missing": "prob_0,prob_1,label_0,label_1\n1,0,1,1\n0,1,1,\n",
-    "NaN": "logit_0,logit_1\n1,0\nnan,0\n",
-    "only a header": "prob,label\n",
-    "two names for one class": "prob,label,negative_class,positive_class\n0.5,1,a,b\n0.5,1,a,c\n",
-    "an open quote": 'prob,label\n0.5,"1\n0.5,1\n',
-    "only blank lines": "\n\n",
-    "bad split": "prob,split\n0.5,val\n0.5,\n",
-    "two names of labels": "y_true,target,prob\n1,1,0.5\n0,0,0.5\n",
-    "percentages that do not sum to 100": "label,prob_a,prob_b\na,3,4\nb,50,50\n",
-    "a slip": "label,prob\n1,0.7\n0,37\n0,0.5\n",
-    "a slip among confidences": "correct,confidence\n1,0.7\n0,37\n0,0.5\n",
-    "one sign": "label,prob\n1,0.7\n0,37%\n0,0.5\n",
-    "one sign among confidences": "correct,confidence\n1,0.7\n0,37%\n0,0.5\n",
-    "thousands beside points": "label;prob;weight\n1;0.5;1,000\n0;0.25;500\n",
-    "thousands beside whole numbers": "label;prob;weight\n1;0,5;1,000\n0;0,25;500\n",
-    "thousands or decimals": "label\tlogit\n1\t-1,234\n0\t2,500\n",
-    "millions": "label;prob;weight\n1;0,5;1,000,000\n0;0,5;1\n",
-    "an underscore in a single score": "label,prob\n1,1_0\n0,0.5\n",
-    "an underscore in a label": "label,prob_0,prob_1\n1_0,1,0\n0,0.5,0.5\n",
-    "an underscore in correctness": "correct,confidence\n0_1,1\n0,0.5\n",
-    "a total": "label,prob\n" + "1,0.25\n" * 20 + "Total,0.5\n",
-    "a dash": "label,prob\n" + "1,0.25\n" * 4 + "-,0.5\n",
-    "a fault of a spreadsheet": "label,prob\n" + "1,0.25\n" * 3 + "#DIV/0!,0.5\n",
-    "one of two classes missing": "conf,gold,y_pred\n0.5,a,a\n0.75,,b\n",
-    "label and labels": "label,labels,prob\n0,1,0.5\n1,1,0.5\n",
-    "weight and weights": "weight,weights,prob\n0,1,0.5\n1,1,0.5\n",
-    "group and groups": "group,groups,prob\n0,1,0.5\n1,1,0.5\n",
-    "labels that no score goes with": "label_0,label_1,prob_a,prob_b,prob_c\n1,0,0.9,0.8,0.5\n",
-}
-
-
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", SAID["tables"])
 def test_bad_tables(name, tmp_path) -> None:
     """Each wrong text is refused with its own sentence, with the number of the line where a cell is wrong."""
-    (tmp_path / "p.csv").write_text(TABLES[name], encoding="utf-8")
-    assert message(tmp_path / "p.csv") == SAID["tables"][name]
+    case = SAID["tables"][name]
+    (tmp_path / "p.csv").write_text(case["text"], encoding="utf-8")
+    assert message(tmp_path / "p.csv") == case["said"]
 
 
 STATED = {
@@ -239,20 +181,11 @@ def test_bad_tables_with_options(name, tmp_path) -> None:
     assert message(tmp_path / "p.csv", **options) == SAID["stated"][name]
 
 
-RECORDS = {
-    "an open bracket": ("p.jsonl", '{"prob": 0.5}\n{oops'),
-    "a list": ("p.jsonl", "[1, 2]\n"),
-    "nothing": ("p.jsonl", "\n"),
-    "a gap": ("p.jsonl", '{"prob": 0.5, "label": 1}\n{"prob": null, "label": 0}'),
-    "records on lines": ("p.json", "{}\n{}\n"),
-}
-
-
-@pytest.mark.parametrize("name", RECORDS)
+@pytest.mark.parametrize("name", SAID["records"])
 def test_bad_records(name, tmp_path) -> None:
-    file, text = RECORDS[name]
-    (tmp_path / file).write_text(text, encoding="utf-8")
-    assert message(tmp_path / file) == SAID["records"][name]
+    case = SAID["records"][name]
+    (tmp_path / case["file"]).write_text(case["text"], encoding="utf-8")
+    assert message(tmp_path / case["file"]) == case["said"]
 
 
 def test_text_that_is_not_utf8(tmp_path) -> None:
