@@ -31,12 +31,6 @@ def exactly(text: str) -> str:
     return rf"\A{re.escape(text)}\Z"
 
 
-def changed(values: np.ndarray, place: tuple[int, ...] | int, value: float) -> np.ndarray:
-    values = values.astype(float)
-    values[place] = value
-    return values
-
-
 def message(path, **options) -> str:
     """What loading a file says; it names the file first, and is one line that ends in a full stop."""
     with pytest.raises(InputError, match=re.escape(f"{path}: ")) as caught:
@@ -48,144 +42,30 @@ def message(path, **options) -> str:
     return said.removeprefix(f"{path}: ")
 
 
-ARRAYS = {
-    "no scores": {"labels": [0, 1], "x": [1]},
-    "empty archive": {},
-    "five largest": {"top5_probs": np.zeros((3, 5)), "top5_classes": np.zeros((3, 5))},
-    "both spaces": {"logits": LOGITS, "probs": PROBS},
-    "both spaces in parts": {"logits": LOGITS, "probs_val": PROBS, "probs_test": PROBS},
-    "both forms": {"logits": LOGITS, "logits_test": LOGITS},
-    "half a pair": {"probs_val": PROBS},
-    "half the labels": {"probs_val": PROBS, "probs_test": PROBS, "labels_test": [0, 0, 1]},
-    "labels of the other part": {
-        "probs_val": PROBS,
-        "probs_test": PROBS[:2],
-        "labels_val": [0, 1],
-        "labels_test": [0, 1, 1],
-    },
-    "parts of other width": {"logits_val": LOGITS, "logits_test": np.zeros((2, 4))},
-    "no outcome": {"confidence": [0.5, 0.5], "pred_label": [1, 2]},
-    "outcomes of two lengths": {"confidence": [0.5, 0.5], "pred_label": [1, 2], "true_label": [1]},
-    "correct beyond one": {"confidence": [0.5, 0.5], "correct": [1, 2]},
-    "correct too short": {"confidence": [0.5, 0.5], "correct": [1]},
-    "confidence as a table": {"confidence": PROBS, "correct": [1, 0, 1]},
-    "confidence beyond per cent": {"confidence": [50.0, 190.0], "correct": [1, 0]},
-    "rank 3": {"logits": np.zeros((2, 3, 4))},
-    "rank 0": {"logits": 3.0, "weights": [1]},
-    "one column": {"logits": LOGITS[:, :1]},
-    "one column of probs": {"probs": PROBS[:, :1]},
+OBJECTS = {
     "no sample": {"logits": np.zeros((0, 3))},
-    "one sample": {"probs": PROBS[:1], "labels": [0]},
-    "too few labels": {"logits": LOGITS, "labels": [0, 1]},
-    "labels in a column": {"logits": LOGITS, "labels": [[0], [1], [1]]},
-    "NaN": {"logits": changed(LOGITS, (1, 0), np.nan)},
-    "infinite": {"logits": changed(LOGITS, (2, 0), np.inf)},
-    "minus infinite": {"logits": changed(LOGITS, (2, 0), -np.inf)},
-    "NaN among probs": {"probs": changed(PROBS, (1, 0), np.nan)},
-    "label too large": {"logits": np.zeros((3, 3)), "labels": [0, 3, 1]},
-    "label below zero": {"logits": LOGITS, "labels": [0, 1, -1]},
-    "fractional label": {"logits": LOGITS, "labels": [0, 0.5, 1]},
-    "NaN label": {"logits": LOGITS, "labels": [0, 1, np.nan]},
-    "names without class names": {"logits": LOGITS, "labels": ["0", "1", "cat"]},
-    "a name that no class has": {
-        "logits": LOGITS,
-        "labels": ["cat", "cow", "dog"],
-        "class_names": ["cat", "dog"],
-    },
-    "names that two classes have": {
-        "logits": LOGITS,
-        "labels": ["crane"] * 3,
-        "class_names": ["crane", "crane"],
-    },
-    "multilabel beyond one": {"logits": LOGITS, "labels": [[0, 1], [2, 0], [0, 0]]},
-    "rows that do not sum to one": {"probs": changed(PROBS, (1, 0), 0.127)},
-    "rows just beyond the tolerance": {"probs": changed(PROBS, (2, 0), 0.0011)},
-    "logits called probs": {"probs": LOGITS},
-    "negative": {"probs": changed(PROBS, (2, 0), -0.2)},
-    "negative by round-off": {"probs": changed(PROBS, (2, 0), -1e-9)},
-    "event beyond one": {"probs": [0.5, 1.002]},
-    "texts for scores": {"logits": [["a", "b"], ["c", "d"]]},
     "complex scores": {"logits": LOGITS * 1j},
-    "unknown split": {"logits": LOGITS, "split": ["val", "test", "train"]},
-    "split 2": {"logits": LOGITS, "split": [0, 2, 1]},
-    "split too short": {"logits": LOGITS, "split": [0, 1]},
-    "negative weight": {"logits": LOGITS, "weights": [1, -2, 1]},
-    "NaN weight": {"logits": LOGITS, "weights": [1, 1, np.nan]},
-    "no weight": {"logits": LOGITS, "weights": [0, 0, 0]},
-    "weights too short": {"confidence": [0.5, 0.5], "correct": [0, 1], "weights": [1]},
-    "too many class names": {"logits": LOGITS, "class_names": ["a", "b", "c"]},
-    "class names of a binary file": {"logits": LOGITS[:, 0], "class_names": ["ill"]},
-    "an empty class name": {"logits": LOGITS, "class_names": ["a", " "]},
-    "class names in a table": {"logits": LOGITS, "class_names": [["a"], ["b"]]},
-    "too few groups": {"logits": LOGITS, "groups": ["a"]},
-    "fractional groups": {"logits": LOGITS, "groups": [0.5, 1, 2]},
-    "unknown kind": {"logits": LOGITS, "kind": "ternary"},
-    "kind against shape": {"logits": LOGITS, "kind": "binary"},
-    "kind against labels": {"logits": LOGITS, "labels": [0, 1, 1], "kind": "multilabel"},
-    "kind top_label with logits": {"logits": LOGITS, "kind": "top_label"},
-    "kind binary with confidence": {"confidence": [0.5, 0.5], "correct": [0, 1], "kind": "binary"},
     "Python objects": {"logits": LOGITS, "class_names": np.array(["a", "b"], dtype=object)},
 }
 
 
-@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("name", [*SAID["arrays"], *OBJECTS])
 def test_bad_arrays(name, tmp_path) -> None:
-    np.savez(tmp_path / "p.npz", **ARRAYS[name])
-    assert message(tmp_path / "p.npz") == SAID["arrays"][name]
-
-
-KINDS = {
-    "several labels": ({"logits": np.eye(3), "labels": [0, 2, 1]}, "multilabel"),
-    "another in the file": ({"logits": np.eye(3), "kind": "multilabel"}, "multiclass"),
-    "an event": ({"logits": np.eye(3)}, "binary"),
-    "an event of confidences": ({"confidence": [0.5, 0.75], "correct": [0, 1]}, "binary"),
-    "unknown": ({"logits": np.eye(3)}, "several"),
-}
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_kinds_that_contradict_the_file(name, tmp_path) -> None:
-    arrays, kind = KINDS[name]
-    np.savez(tmp_path / "p.npz", **arrays)
-    assert message(tmp_path / "p.npz", kind=kind) == SAID["kinds"][name]
+    case = SAID["arrays"].get(name) or {"arrays": OBJECTS[name], "said": SAID["objects"][name]}
+    np.savez(tmp_path / "p.npz", **case["arrays"])
+    assert message(tmp_path / "p.npz", **case.get("options", {})) == case["said"]
 
 
 @pytest.mark.parametrize("name", SAID["tables"])
 def test_bad_tables(name, tmp_path) -> None:
     """Each wrong text is refused with its own sentence, with the number of the line where a cell is wrong."""
     case = SAID["tables"][name]
-    (tmp_path / "p.csv").write_text(case["text"], encoding="utf-8")
-    assert message(tmp_path / "p.csv") == case["said"]
-
-
-STATED = {
-    "beyond the scale": ("id,correct,confidence\na,1,5\nb,0,1\nc,1,4\n", {"scale": (1, 4)}),
-    "logits on a scale": ("label,logit\n1,5\n0,1\n", {"scale": (1, 5)}),
-    "columns swapped": (
-        "y_test,y_score\n1,0.75\n0,0.5\n",
-        {"columns": ColumnNames(label="y_score", probs="y_test")},
-    ),
-    "two roles": ("y,p\n0,0.25\n1,0.5\n", {"columns": ColumnNames(label="y", cluster="y")}),
-    "no scores": (
-        "churned,score,channel,amount,who\n0,0.1,a,1,x\n",
-        {"columns": ColumnNames(group="channel", weight="amount", cluster="who")},
-    ),
-}
-"""Tables, and what is said of them by options."""
-
-
-@pytest.mark.parametrize("name", STATED)
-def test_bad_tables_with_options(name, tmp_path) -> None:
-    text, options = STATED[name]
-    (tmp_path / "p.csv").write_text(text, encoding="utf-8")
-    assert message(tmp_path / "p.csv", **options) == SAID["stated"][name]
-
-
-@pytest.mark.parametrize("name", SAID["records"])
-def test_bad_records(name, tmp_path) -> None:
-    case = SAID["records"][name]
-    (tmp_path / case["file"]).write_text(case["text"], encoding="utf-8")
-    assert message(tmp_path / case["file"]) == case["said"]
+    options = case.get("options", {})
+    if "columns" in options:
+        options = options | {"columns": ColumnNames(**options["columns"])}
+    path = tmp_path / case.get("file", "p.csv")
+    path.write_text(case["text"], encoding="utf-8")
+    assert message(path, **options) == case["said"]
 
 
 def test_text_that_is_not_utf8(tmp_path) -> None:
