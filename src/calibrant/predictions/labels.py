@@ -126,13 +126,10 @@ def yes_and_no(labels: ArrayLike) -> tuple[str, str] | None:
     words = set(as_texts(labels) or ())
     for positive, negative in OPPOSITES.items():
         if words and {word.lower() for word in words} <= {positive, negative}:
-            forms = [
+            no, yes = (
                 next((word for word in words if word.lower() == name), None) for name in (negative, positive)
-            ]
-            names = (
-                forms[0] or _in_the_form_of(negative, forms[1]),
-                forms[1] or _in_the_form_of(positive, forms[0]),
             )
+            names = (no or _in_the_form_of(negative, yes), yes or _in_the_form_of(positive, no))
             return names if words <= set(names) else None
     return None
 
