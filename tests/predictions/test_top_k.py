@@ -192,25 +192,6 @@ def test_bands_and_clusters_of_tokens(tmp_path) -> None:
         assert found.clusters == tuple(map(str, DOCUMENTS))
 
 
-@pytest.mark.parametrize(
-    ("arrays", "said"),
-    [
-        ({"top_k_logits": TOP, "top_k_indices": INDICES}, "needs `log_rest`"),
-        ({"top_logprobs": TOP}, "needs `top_k_indices`"),
-        ({"top_logprobs": TOP, "top_k_indices": INDICES, "num_classes": [3, 4]}, "one whole number"),
-        (
-            {"top_logprobs": TOP, "top_k_indices": INDICES, "labels": LABELS[:9]},
-            "one per sample",
-        ),
-        ({"top_logprobs": TOP, "top_tokens": INDICES.astype(str), "labels": LABELS}, "must be text if"),
-    ],
-)
-def test_what_is_missing_is_said(arrays, said, tmp_path) -> None:
-    np.savez(tmp_path / "t.npz", **arrays)
-    with pytest.raises(InputError, match=said):
-        load_predictions(tmp_path / "t.npz")
-
-
 def test_rows_of_another_length_are_named() -> None:
     given = {"top_logprobs": [[-0.1, -3.0], [-0.2]], "top_ids": [[1, 2], [1, 2]]}
     with pytest.raises(InputError, match="row 0 holds 2, row 1 1"):

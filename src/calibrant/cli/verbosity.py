@@ -34,7 +34,6 @@ OTHER_NAMES = {
     "calibrators": "method",
     "metrics": "metric",
     "baseline_metrics": "baseline_metric",
-    "lm_score": "lm_score",
 }
 """The library's names of values that differ from those of options."""
 
