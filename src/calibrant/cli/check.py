@@ -12,7 +12,7 @@ import typer
 
 from calibrant._math.errors import EXPECTED, InputError, sentence_of
 from calibrant.cli import opening, terminal
-from calibrant.cli.reading import Reading, check_inputs, reads
+from calibrant.cli.reading import Reading, check_inputs, option, reads
 from calibrant.cli.verbosity import in_options, option_names
 from calibrant.evaluation.quantities import with_gate
 from calibrant.evaluation.read_options import told
@@ -24,14 +24,7 @@ def _with_limits(command: Callable[..., None]) -> Callable[..., None]:
     first, *others, _ = signature.parameters.values()
     keyword = inspect.Parameter.KEYWORD_ONLY
     limits = [
-        inspect.Parameter(
-            key,
-            keyword,
-            default=None,
-            annotation=Annotated[
-                str | None, typer.Option(quantity.option, metavar="NUMBER", help=quantity.gate.help)
-            ],
-        )
+        option(key, str | None, told(quantity.gate.help, None, "NUMBER", quantity.option))
         for key, quantity in with_gate().items()
         if quantity.gate is not None and quantity.gate.help is not None
     ]

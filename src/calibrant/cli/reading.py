@@ -184,10 +184,11 @@ def options_of(kind: Any, *first: str, panel: str | None = None) -> list[inspect
     """Return the :func:`told` fields of a dataclass as options, after ``first``."""
     kinds, told_of = get_type_hints(kind), {each.name: each for each in fields(kind) if each.metadata}
     names = dict.fromkeys((*first, *told_of))
-    return [_option(name, kinds[name], told_of[name], panel) for name in names]
+    return [option(name, kinds[name], told_of[name], panel) for name in names]
 
 
-def _option(name: str, typed: Any, told: Field[Any], panel: str | None = None) -> inspect.Parameter:
+def option(name: str, typed: Any, told: Field[Any], panel: str | None = None) -> inspect.Parameter:
+    """Return a :func:`told` field as an option."""
     long, default, how = f"--{name.replace('_', '-')}", told.default, dict(told.metadata)
     names = how.pop("names") or (long,)
     if default == ():
@@ -206,7 +207,7 @@ def with_options(
     parameters: list[inspect.Parameter] = []
     for each in signature.parameters.values():
         if isinstance(each.default, Field):
-            parameters.append(_option(each.name, each.annotation, each.default))
+            parameters.append(option(each.name, each.annotation, each.default))
         else:
             parameters += options if each.name == name else [each.replace(kind=_KEYWORD)]
     return signature.replace(parameters=parameters)
