@@ -501,7 +501,9 @@ def test_values_are_refused_by_the_names_of_their_columns(tmp_path, ending) -> N
     ):
         rows = [dict(zip(names.split(), (k % 2, 0.25, 1.0), strict=True)) for k in range(6)]
         rows[3] |= wrong
-        columns = ColumnNames(label="died", probs="risk", weight="n") if "risk" in names else None
+        columns = ColumnNames(probs="risk") if "risk" in names else None
+        if "died" in names:
+            columns = ColumnNames(label="died", probs="risk", weight="n")
         with pytest.raises(InputError, match=re.escape(said.replace("ROW", place))):
             given_as(tmp_path, ending, rows, columns=columns)
 
