@@ -26,7 +26,7 @@ def apply(
     file: Annotated[Path, typer.Argument(help="Predictions; labels aren't needed.")],
     reading: Reading,
     out: Annotated[Path, typer.Option("--out", "-o", help="Write the calibrated predictions to this file.")],
-    positive_class: terminal.PositiveWord = None,  # noqa: ARG001 (reading has it)
+    positive_class: str | None = terminal.POSITIVE_WORD,  # noqa: ARG001 (reading has it)
     label_shift: str | None = told(
         "em: estimate new class frequencies without labels and correct for them.", None, "METHOD"
     ),

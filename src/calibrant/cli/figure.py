@@ -37,7 +37,7 @@ def figure(
     out: Path | None = told(
         "Write to this .svg, .png or .pdf file (default: NAME.svg).", None, None, "--out", "-o"
     ),
-    positive_class: terminal.PositiveClass = None,
+    positive_class: str | None = terminal.POSITIVE_CLASS,
     label: str | None = told("Label of a multilabel file.", None, "NAME"),
     bins: int | None = told("Number of bins (default: 15).", min=1, max=terminal.MOST_BINS),
     level: float | None = told(
@@ -49,7 +49,7 @@ def figure(
         "landscape: refits (default: 100; calibration errors: 20).", None, None, "--bootstrap", min=2
     ),
     seed: int | None = told("Random seed.", min=0),
-    names: terminal.Names = None,
+    names: str | None = terminal.NAMES,
     width: float | None = told("Width, 2 to 20; a journal column is 3.3.", None, "INCHES", min=2, max=20),
     force: terminal.Force = False,
 ) -> None:

@@ -36,10 +36,10 @@ def fit(
     ),
     every_row: bool = told("Fit on every row, not only on the calibration split.", False, None, "--all"),
     by_group: bool = told("Fit one calibrator per group; small groups are pooled with the rest.", False),
-    positive_class: terminal.PositiveWord = None,  # noqa: ARG001 (reading has it)
-    ignore_index: terminal.IgnoreIndex = None,
-    engine: terminal.Engine = None,
-    jobs: terminal.Jobs = None,
+    positive_class: str | None = terminal.POSITIVE_WORD,  # noqa: ARG001 (reading has it)
+    ignore_index: int | None = terminal.IGNORE_INDEX,
+    engine: str | None = terminal.ENGINE,
+    jobs: int | None = terminal.JOBS,
     force: terminal.Force = False,
 ) -> None:
     """Fit a calibrator on the calibration split of FILE and save it.

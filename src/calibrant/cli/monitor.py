@@ -42,12 +42,12 @@ def monitor(
     false_alarms: float = told(
         "Largest probability of ever raising a false alarm.", 0.05, "SHARE", min=1e-6, max=0.5
     ),
-    positive_class: terminal.PositiveClass = None,
-    report: terminal.ReportFile = None,
-    title: terminal.Title = None,
-    json: terminal.Json = None,
+    positive_class: str | None = terminal.POSITIVE_CLASS,
+    report: Path | None = terminal.REPORT,
+    title: str | None = terminal.TITLE,
+    json: Path | None = terminal.JSON,
     prometheus: Path | None = told("Write Prometheus metrics to this .prom file."),
-    bins: terminal.Bins = 15,
+    bins: int = terminal.BINS,
     bootstrap: int = told("Bootstrap resamples per window.", 200, min=2),
     seed: terminal.Seed = 0,
     force: terminal.Force = False,

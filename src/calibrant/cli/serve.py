@@ -12,8 +12,8 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant._math.extensions import extension
+from calibrant.cli import terminal
 from calibrant.cli.reading import check_inputs, options_of, with_options
-from calibrant.cli.terminal import Level, progress
 from calibrant.evaluation.read_options import told
 from calibrant.web.settings import ModelSettings
 
@@ -47,7 +47,7 @@ def serve(
         "Also classify images: module:factory, a name such as densenet, or a run's directory.", None, "MODEL"
     ),
     settings: dict[str, Any],
-    level: Level = 0.95,
+    level: float = terminal.LEVEL,
     notice: str | None = told("Sentence to show next to every answer."),
 ) -> None:
     """Evaluate files in the browser or over HTTP.
@@ -92,7 +92,7 @@ def _loaded(settings: ModelSettings, limits: Limits) -> Model:
     from calibrant.web.workers import Workers
 
     processes = Workers(limits, setup=partial(extension("load_classifier", what="--model"), settings))
-    with progress(f"loading {settings.model}"):
+    with terminal.progress(f"loading {settings.model}"):
         described = processes.first(call, "described")
     return Model(processes, described)
 
