@@ -36,9 +36,9 @@ from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.samples import Drawn, Source
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions, Predictions
+from calibrant.predictions.formats.mark import Source as File
 from calibrant.predictions.formats.parquet_files import is_address
 from calibrant.predictions.partitioned import Part, PartitionedPredictions, Piece
-from calibrant.predictions.source import Source as File
 from calibrant.predictions.to_event import to_repair
 
 SAMPLED_PARTS = 32  # or enough to hold the requested rows, spread evenly over the table
