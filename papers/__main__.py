@@ -12,7 +12,6 @@ from papers.analysis import HERE, content, strange_numbers
 
 
 def arguments() -> argparse.ArgumentParser:
-    """Build the parser."""
     parser = argparse.ArgumentParser(
         prog="python -m papers",
         description="Repeat a study. What its store holds is not done again, so it can be interrupted.",
@@ -38,7 +37,6 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def main(words: list[str] | None = None) -> None:
-    """Run the command."""
     given = arguments().parse_args(words)
     if given.claims is not None:
         from papers import every_claim

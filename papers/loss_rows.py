@@ -1,4 +1,3 @@
-# pyright: basic
 """Frames of networks trained with several losses, and the papers' printed values."""
 
 from __future__ import annotations

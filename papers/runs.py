@@ -44,8 +44,6 @@ def kept_results(grid: Grid, out: Path) -> list[RunResult]:
 
 
 class _Telling(Watcher):
-    """Print a line for each ended run."""
-
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = {item.run: item for item in items}
 

@@ -2,7 +2,6 @@
 
 Linear models of a logistic world, where the answer is exact, and the networks of four other studies.
 """
-# pyright: basic
 
 from __future__ import annotations
 
@@ -123,7 +122,6 @@ def _row(run: Mapping[str, Any], setting: str, loss: str, stage: str) -> dict[st
 
 
 def tables(found: Frames) -> Tables:
-    """ECE by cosine; trained models; rank correlations with the error, and FLSD-53 less cross-entropy."""
     curve, pairs = found["curve"], found["pairs"]
     at = curve[curve.cosine.isin(COSINES)].pivot(index="cosine", columns="signal", values="ece")
     means = [

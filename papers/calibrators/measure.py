@@ -96,14 +96,11 @@ def judged_as_it_came(name: str, given: Predictions) -> dict[str, Any]:
     one = as_judged(given)
     prefix = "event_" if one.kind == "binary" else ""
     estimates = {key: asdict(arm.metrics[prefix * (key in OF_THE_EVENT) + key]) for key in JUDGED}
+    said = one.probs, Labelled.of(one).labels
     if one.kind == "top_label":  # theirs is that of being right, not to be read beside that of classes
-        estimates["nll"] = {
-            **dict.fromkeys(estimates["nll"]),
-            "reason": "needs the probabilities of all classes",
-        }
+        reason = "needs the probabilities of all classes"
+        estimates["nll"] = {**dict.fromkeys(estimates["nll"]), "reason": reason}
         said = one.confidence, one.correct
-    else:
-        said = one.probs, Labelled.of(one).labels
     null = next(each for each in arm.null if each.metric == f"{prefix}ece")
     row = {
         "name": name,
@@ -143,7 +140,6 @@ class Resamples:
         self.counts = np.stack(list(resampled(num_samples, number, seed=seed))).astype(np.uint8)
 
     def sums(self, table: Shaped[np.ndarray, "N K"]) -> Shaped[np.ndarray, "B K"]:
-        """Sums over each resample, of each column of a table."""
         parts = np.array_split(self.counts, math.ceil(len(self.counts) / 50))
         return np.concatenate([part.astype(np.float64) @ table for part in parts])
 
@@ -166,7 +162,6 @@ class Resamples:
 
 
 def losses_of(probs: Tensor, data: Labelled) -> Mapping[str, NDArray[np.float64]]:
-    """Negative log-likelihood and Brier score of each sample."""
     scores = {"nll": negative_log_likelihoods, "brier": brier_scores}
     return {name: score(probs, data.labels).numpy() for name, score in scores.items()}
 
@@ -185,7 +180,7 @@ class Crossed:
     """What calibrators that did not see a sample say of it, and how long a fit took."""
 
     probs: Tensor
-    seconds: float
+    seconds: float | None
     calibrators: tuple[Calibrator, ...]
 
 
@@ -198,12 +193,10 @@ class Division:
 
     @cached_property
     def data(self) -> Labelled:
-        """All samples."""
         return Labelled.of(self.predictions)
 
     @cached_property
     def halves(self) -> Int[Tensor, " N"]:
-        """The half of each sample, 0 or 1."""
         return torch.from_numpy(stratified_folds(self.predictions, 2, self.seed))
 
     def judged(self, text: str) -> Crossed:
@@ -233,39 +226,26 @@ class Division:
 
 
 def measured(probs: Tensor, data: Labelled, names: Sequence[str] = COMPARED) -> dict[str, float]:
-    """Measures of all samples."""
     return {name: float(MEASURES[name](probs, data.labels, weights=data.weights)) for name in names}
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A calibrator on one division: measures of all samples, and of resamples."""
-
-    measures: Mapping[str, float | None]
-    draws: Mapping[str, NDArray[np.float64] | None]
-    changed: float
-    seconds: float | None
-
-    @classmethod
-    def of(cls, division: Division, name: str, resamples: Resamples) -> Trial | None:
-        """None where the fit fails."""
-        given, data = division.predictions, division.data
-        before = given.probs.double()
-        try:
-            found = Crossed(before, 0.0, ()) if name == AS_THEY_CAME else division.judged(name)
-        except FIT_FAILURES:
-            return None
-        names = [each for each in MEASURES if each != "classwise" or given.kind == "multiclass"]
-        said = [
-            each.argmax(1) if given.kind == "multiclass" else each > 0.5 for each in (before, found.probs)
-        ]
-        measures = measured(found.probs, data, names)
-        return cls(
-            {by: value if math.isfinite(value) else None for by, value in measures.items()},
-            resamples.measures(found.probs, data),
-            float((said[0] != said[1]).double().mean()),
-            None if name == AS_THEY_CAME else found.seconds,
-        )
+def trial(division: Division, name: str, resamples: Resamples) -> dict[str, Any] | None:
+    """Measures of all samples and of resamples after a calibrator; None where the fit fails."""
+    data, before = division.data, division.predictions.probs.double()
+    try:
+        found = Crossed(before, None, ()) if name == AS_THEY_CAME else division.judged(name)
+    except FIT_FAILURES:
+        return None
+    several = division.predictions.kind == "multiclass"
+    names = [each for each in MEASURES if several or each != "classwise"]
+    said = [each.argmax(1) if several else each > 0.5 for each in (before, found.probs)]
+    measures = measured(found.probs, data, names)
+    return {
+        "measures": {by: value if math.isfinite(value) else None for by, value in measures.items()},
+        "draws": resamples.measures(found.probs, data),
+        "changed": float((said[0] != said[1]).double().mean()),
+        "seconds": found.seconds,
+    }
 
 
 class Trials:
@@ -274,34 +254,30 @@ class Trials:
     def __init__(self, given: Predictions, names: Sequence[str]) -> None:
         self.resamples = Resamples(given.num_samples, RESAMPLES)
         divisions = [Division(given, seed) for seed in range(DIVISIONS)]
-        self.of = {name: [Trial.of(each, name, self.resamples) for each in divisions] for name in names}
+        self.of = {name: [trial(each, name, self.resamples) for each in divisions] for name in names}
 
     def mean(self, name: str, by: str) -> float | None:
         """A measure, as a mean over the divisions; None where one is infinite, or a fit failed."""
-        values = [None if each is None else each.measures[by] for each in self.of[name]]
-        return None if None in values else fmean(value for value in values if value is not None)
+        values = [each and each["measures"][by] for each in self.of[name]]
+        return None if None in values else fmean(values)
 
     def error(self, one: str, other: str, by: str) -> float | None:
         """The standard error of the difference of two calibrators' means, paired by resample."""
-        both: list[Any] = []
-        for name in (one, other):
-            known = [each.draws[by] for each in self.of[name] if each is not None]
-            draws = [each for each in known if each is not None]
-            if len(draws) < len(self.of[name]):
-                return None
-            both.append(np.mean(draws, axis=0))
-        return rounded(stdev(both[0] - both[1]))
+        draws = [[each and each["draws"][by] for each in self.of[name]] for name in (one, other)]
+        if any(each is None for each in (*draws[0], *draws[1])):
+            return None
+        return rounded(stdev(np.mean(draws[0], axis=0) - np.mean(draws[1], axis=0)))
 
     def summary(self, name: str) -> dict[str, Any]:
         """Values division by division; what failed has none."""
         fitted = [each for each in self.of[name] if each is not None]
-        seconds = [each.seconds for each in fitted if each.seconds is not None]
+        seconds = [each["seconds"] for each in fitted if each["seconds"] is not None]
         return {
             "measures": {
-                by: [rounded(each.measures[by]) for each in fitted]
-                for by in (fitted[0].measures if fitted else ())
+                by: [rounded(each["measures"][by]) for each in fitted]
+                for by in (fitted[0]["measures"] if fitted else ())
             },
-            "changed": rounded(fmean(each.changed for each in fitted)) if fitted else 0.0,
+            "changed": rounded(fmean(each["changed"] for each in fitted)) if fitted else 0.0,
             "seconds": rounded(fmean(seconds)) if seconds else None,
             "failures": len(self.of[name]) - len(fitted),
         }

@@ -1,4 +1,3 @@
-# pyright: basic
 """Which calibrator repairs other people's networks?
 
 Outputs of 34 networks that others trained, each judged as it came. On those with all scores every calibrator
@@ -123,7 +122,6 @@ def _criteria(means: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def tables(found: Frames) -> Tables:
-    """Calibrators against temperature scaling: files on which the NLL is lower or higher beyond noise."""
     against = found["gains"].query(f"against == '{PLAIN}' and counts").copy()
     sure = against.value.abs() > Z * against.standard_error
     against["side"] = (against.value > 0).map({True: "lower", False: "higher"}).where(sure, "undecided")

@@ -1,4 +1,3 @@
-# pyright: basic
 """Do the probabilities of networks on chest X-rays need a repair?
 
 Small DenseNets with three losses on X-rays of three classes, and public predictions of a DenseNet-121 for the
@@ -123,7 +122,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """What a repair does to each network, and means over the labels beside the printed ones."""
     means = _means(found["labels"])
     wide = found["judged"].set_index(["loss", "stage"])[["ece", "nll", "auroc"]].map(_cell).unstack("stage")
     short = pd.DataFrame(

@@ -40,11 +40,9 @@ class CIFAR10Run(FollowedRun):
     name: ClassVar[str] = "cifar10-training"
 
     def covers(self, result: RunResult, settings: Settings) -> bool:
-        """Whether all of that was measured."""
         return super().covers(result, settings) and {"shift", "people"} <= result.more.keys()
 
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
-        """Train, then judge the network on what it was not trained for."""
         _judgements()  # before minutes of training rather than after them
         outcome = super().run(settings, folder, tell)
         run = load_run(folder)
@@ -67,7 +65,6 @@ class CIFAR10Run(FollowedRun):
 
 @lru_cache(maxsize=1)
 def _data(section: str) -> Dataset:
-    """In memory, for the runs that share it."""
     return read_data(DataSection.model_validate_json(section))
 
 
@@ -87,7 +84,6 @@ def _foreign(section: str, name: str) -> Tensor:
 
 
 def _judgements() -> Path:
-    """The folder of data sets with people's judgements in it."""
     return located("cifar10h_human_labels", None, files=["cifar10h.npz"]).parents[1]
 
 

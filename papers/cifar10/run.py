@@ -5,7 +5,6 @@ in the code of Mukhoti et al. (2020) or averaged as in that of focal calibration
 that make the gradients of two losses about equally long.
 """
 
-# pyright: basic
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -179,7 +178,6 @@ def _maps(fits: pd.DataFrame, sides: pd.DataFrame) -> pd.DataFrame:
 
 
 def tables(of: Frames) -> Tables:
-    """ECE as trained, and with the temperature that it chose, of twelve losses with either reduction."""
     ways = {"sum": "sum:", "mean": "mean:"}
     ece = of["errors"].query("metric == 'ECE' and stage in ['as trained', 'with T']")
     ece = ece[~ece.loss.isin(LEFT_OUT)]

@@ -54,8 +54,6 @@ START = 5.0
 
 @dataclass(frozen=True)
 class Scale:
-    """How large everything is."""
-
     epochs: tuple[int, ...]
     steps: int
     changes: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -177,8 +175,6 @@ class _Packing(Watcher):
 
 @dataclass
 class Lease:
-    """One command's work."""
-
     given: argparse.Namespace
     begun: float = field(default_factory=time.monotonic)
 
@@ -194,11 +190,9 @@ class Lease:
         return self.given.time_limit - self.given.reserve - (time.monotonic() - self.begun)
 
     def tell(self, text: str) -> None:
-        """Print a line with the time since the begin."""
         print(f"{time.monotonic() - self.begun:6.1f} s  {text}", flush=True)  # noqa: T201
 
     def carry_out(self) -> None:
-        """Do all of it."""
         plan = self.plan()
         known = set(plan["known"])
         grid = grid_of(self.given.tier, plan["epochs"], self.scale)
@@ -317,7 +311,6 @@ def _serve_several() -> None:
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m papers.cifar10_fast.lease", description=__doc__)
     parser.add_argument("--time-limit", type=float, default=540, help="seconds of the whole command")
     parser.add_argument("--reserve", type=float, default=45, help="seconds of them in which to end")
@@ -336,7 +329,6 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 def main(words: Sequence[str]) -> None:
-    """Do what was asked for."""
     given = arguments(words)
     if given.probe is not None:
         print(json.dumps(probe(given.probe, given)))  # noqa: T201

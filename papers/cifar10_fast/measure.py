@@ -43,7 +43,6 @@ class FastRun(Training):
     }
 
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
-        """Train, then keep what a later analysis may need, which has no GPU."""
         outcome = super().run(settings, folder, tell)
         recipe, run = recipe_of(settings), load_run(folder)
         model = run.model()

@@ -36,7 +36,6 @@ class Pack:
 
     @property
     def parts(self) -> list[Path]:
-        """The files, in order."""
         return sorted(self.folder.glob("runs-*.tar"))
 
     def add(self, run: Path, names: Sequence[str]) -> bool:

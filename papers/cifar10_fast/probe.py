@@ -19,8 +19,6 @@ COMPARED = ("train_loss", "gradient_norm", "last_layer_norm")
 
 
 class _Clock(Listener):
-    """The time at the end of each epoch."""
-
     def __init__(self) -> None:
         self.ends: list[float] = []
 

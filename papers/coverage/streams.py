@@ -28,7 +28,6 @@ class Change:
 
     @property
     def formula(self) -> str:
-        """The true log-odds."""
         scaled = "z" if self.slope == 1 else f"{self.slope:g} z"
         return f"{scaled} + {self.shift:g}" if self.shift else scaled
 

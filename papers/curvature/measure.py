@@ -63,7 +63,6 @@ class Curvature(Simulation):
     costly: ClassVar[tuple[str, ...]] = ("setting", "arm", "epochs", "measured")
 
     def complete(self, settings: Settings) -> Settings:
-        """The setting's own numbers, and that there are such a setting and arm."""
         setting, arm = (
             settings.get(name, first) for name, first in (("setting", "digits-plain"), ("arm", "focal-0"))
         )
@@ -72,7 +71,6 @@ class Curvature(Simulation):
         return completed(settings, {"seed": 0, "setting": setting, "arm": arm, **numbers})
 
     def simulate(self, settings: Settings) -> Mapping[str, Any]:
-        """Train and measure; nothing is found if the loss stopped being finite."""
         with threads_for(0):
             return trained_and_measured(settings)
 

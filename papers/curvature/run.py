@@ -3,8 +3,6 @@
 The abstract of Kimura and Naganuma (2024) says so. Here small networks are trained with focal loss, with a
 penalty on the trace of the Hessian, and with sharpness-aware minimisation (SAM), and measured at the end.
 """
-# pyright: basic, reportGeneralTypeIssues=false, reportIndexIssue=false, reportAttributeAccessIssue=false
-# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportReturnType=false
 
 from __future__ import annotations
 
@@ -102,7 +100,6 @@ def _changes(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def tables(found: Frames) -> Tables:
-    """Three ways of training by setting, and errors."""
     shown = {name: name for name in (PLAIN, "focal, γ = 3", "SAM, ρ = 0.2")}
     rows, form = ordered(found["runs"], "arm", shown), {"digits": 1, "scale": 1}
     heads = ("trace, own loss", f"trace, {PLAIN}", "ece", "ece_after")

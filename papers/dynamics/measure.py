@@ -30,11 +30,9 @@ class FollowedRun(Training):
     """A training like any other, of which more is told: its training samples, and lengths of gradients."""
 
     def covers(self, result: RunResult, settings: Settings) -> bool:
-        """Whether the training samples were measured."""
         return super().covers(result, settings) and "train_side" in result.more
 
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
-        """Train, then measure the network on what it was trained on."""
         outcome = super().run(settings, folder, tell)
         run = load_run(folder)
         recipe = recipe_of(settings)
@@ -52,7 +50,6 @@ class FollowedRun(Training):
 
 @lru_cache(maxsize=2)
 def _data(section: str) -> Dataset:
-    """In memory, for the runs that share it."""
     return read_data(DataSection.model_validate_json(section))
 
 

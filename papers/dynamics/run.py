@@ -4,7 +4,6 @@ A small network is trained on Fashion-MNIST with cross-entropy and focal losses,
 batch, and followed epoch by epoch on held-out images; the rate drops after epochs 9 and 15 of 21.
 """
 
-# pyright: basic
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -118,7 +117,6 @@ def _found(at: Mapping[tuple[str, int], pd.Series]) -> dict[str, pd.Series]:
 
 
 def tables(of: Frames) -> Tables:
-    """Rises and ends."""
     found, nats = ordered(of["found"], "way", {"sum": "sum", "mean": "mean"}), {"digits": 3, "scale": 1}
     parts = (
         ({"nll_incorrect, rise": "NLL, wrong: rise"}, nats),

@@ -4,7 +4,6 @@ The networks are those of the study of refinement, five seeds of each loss: thei
 nothing is trained. A calibrator is fitted to the log of the mean probabilities (Rahaman and Thiery, 2021).
 """
 
-# pyright: basic
 from __future__ import annotations
 
 import math
@@ -132,7 +131,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(of: Frames) -> Tables:
-    """Error, NLL and ECE of single networks and of their mean."""
     arms = of["arms"].query("repair != 'focal temperature' and loss != 'FLSD-53'").copy()
     for name, (scale, digits) in FORMS.items():
         arms[name] = [f"{scale * value:.{digits}f}" for value in arms[name]]

@@ -5,7 +5,6 @@ distance between probabilities and label; λ = 0 is focal loss, and with γ = 0 
 half-moons show how long their decision boundaries are, and how much they turn.
 """
 
-# pyright: basic
 from __future__ import annotations
 
 import re
@@ -102,7 +101,6 @@ def _arm(loss: str) -> dict[str, Any]:
 
 
 def tables(of: Frames) -> Tables:
-    """ECE as trained by γ and λ, and some temperatures."""
     errors, runs = (of[name].assign(γ=of[name].gamma) for name in ("errors", "runs"))
     errors = errors.query("metric == 'ECE' and stage == 'as trained'")
     ece = pivot(errors, ["γ"], ["weight"], "value").drop(columns="λ = 0.5, L1")

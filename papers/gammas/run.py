@@ -4,8 +4,6 @@ Komisarenko and Kull (2024) explain why focal loss calibrates: it makes a networ
 training images, and the step to new images, which makes any network too confident, compensates. Their table 1
 scales networks by a temperature, and by a temperature with an exponent (focal temperature scaling).
 """
-# pyright: basic, reportGeneralTypeIssues=false, reportIndexIssue=false, reportAttributeAccessIssue=false
-# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportReturnType=false
 
 from __future__ import annotations
 
@@ -166,7 +164,6 @@ def _relative(sides: pd.DataFrame) -> pd.DataFrame:
 
 
 def tables(found: Frames) -> Tables:
-    """Table 1, gains of each criterion, and temperatures on new images."""
     scaled = found["scaled"]
     number = {"digits": 3, "scale": 1}
     heads = {

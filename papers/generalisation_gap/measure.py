@@ -58,7 +58,6 @@ def _fitted(
 
 
 def _focal(gamma: float) -> Callable[[Tensor, Tensor], Tensor]:
-    """Focal loss of log-odds."""
 
     def loss(log_odds: Tensor, truth: Tensor) -> Tensor:
         logits = torch.stack([torch.zeros_like(log_odds), log_odds], 1)

@@ -4,8 +4,6 @@ Section 4.1 of Komisarenko and Kull (2024) argues that it does: it makes a model
 training samples by a fixed factor, and the step to new samples multiplies the temperature by another.
 Here linear models are fitted where the truth is known, so that nothing is estimated on test samples.
 """
-# pyright: basic, reportGeneralTypeIssues=false, reportIndexIssue=false, reportAttributeAccessIssue=false
-# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportReturnType=false
 
 from __future__ import annotations
 
@@ -70,7 +68,6 @@ def crossing(temperatures: pd.Series) -> float:
 
 
 def tables(found: Frames) -> Tables:
-    """More and more features with 800 samples."""
     rows, exponents = (found[name].query("samples == 800") for name in ("fits", "exponents"))
     number = {"digits": 3, "scale": 1}
     proper = pivot(rows[rows.loss == CE], ["features"], [], "test_temperature", **number)

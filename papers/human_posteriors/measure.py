@@ -94,7 +94,6 @@ class Judged:
 
     @cached_property
     def people(self) -> Float[Tensor, "N C"]:
-        """The share of people who chose each class."""
         return self.counts / self.counts.sum(1, keepdim=True)
 
     @cached_property
@@ -262,7 +261,7 @@ class _Division:
             return {"gamma": float(np.mean(self._exponents[arm]))}
         each = [fit.fit_result_.parameters for fit in self._fits.get(arm, ())]
         names = [name for name, value in each[0].items() if isinstance(value, float)] if each else []
-        return {name: float(np.mean([float(one[name]) for one in each])) for name in names}  # pyright: ignore[reportArgumentType]
+        return {name: float(np.mean([float(one[name]) for one in each])) for name in names}
 
     def refitted(self, number: int) -> list[Means]:
         """Means over resampled images, of arms that were fitted again to them."""

@@ -1,4 +1,3 @@
-# pyright: basic
 """Does calibration to labels bring a network nearer to people's judgements?
 
 Outputs of two networks on the test images of CIFAR-10, beside the judgements of about fifty people on each
@@ -60,7 +59,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """Errors by arm, and temperatures."""
     arms = ordered(found["arms"], "arm", {title: title for title in ARMS.values()})
     wide = arms.pivot(index="arm", columns="network")
     temperatures = found["temperatures"].set_index("network").filter(["labels", "people"])

@@ -90,7 +90,6 @@ class LinearModel(Simulation):
     }
 
     def simulate(self, settings: Settings) -> Mapping[str, Any]:
-        """Train and evaluate all models of one seed."""
         sample = draw(settings, settings["num_samples"], settings["seed"])
         test = draw(settings, settings["num_test"], settings["seed"] + TEST_SEED)
         path = descend(sample, settings)
@@ -108,7 +107,6 @@ class LinearModel(Simulation):
 
 
 def _evaluated(weights: Float[ndarray, " 2"], sample: Sample, test: Sample) -> dict[str, Any]:
-    """What one model is like after the last step."""
     scores = test.points @ weights
     stated = scores > 0
     confidence = 1 / (1 + np.exp(-np.abs(scores)))

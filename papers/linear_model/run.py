@@ -3,8 +3,6 @@
 Appendix G of Mukhoti et al. (2020) compares it with cross-entropy on two clusters per class with flipped
 labels. Here the true probabilities stand beside it.
 """
-# pyright: basic, reportGeneralTypeIssues=false, reportIndexIssue=false, reportAttributeAccessIssue=false
-# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportReturnType=false
 
 from __future__ import annotations
 
@@ -42,7 +40,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """At the end of training."""
     titles = {
         "accuracy": "accuracy %",
         "confidence": "confidence %",

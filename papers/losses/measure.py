@@ -34,11 +34,9 @@ class LossRun(Training):
     """A training like any other, of which every class is measured too."""
 
     def covers(self, result: RunResult, settings: Settings) -> bool:
-        """Whether the classes were measured."""
         return super().covers(result, settings) and "classes" in result.more
 
     def measured(self, predictions: Predictions, recipe: Recipe, calibrators: Sequence[str]) -> Outcome:
-        """The numbers of every class, as trained and after each calibrator."""
         outcome = super().measured(predictions, recipe, calibrators)
         return replace(outcome, more={**outcome.more, "classes": _classes(predictions)})
 

@@ -3,7 +3,6 @@
 A small network is trained on 10,000 images of Fashion-MNIST with each of fourteen losses, and with seven on a
 long-tailed set, in which the first class has a hundred times the images of the last.
 """
-# pyright: basic, reportGeneralTypeIssues=false
 
 from __future__ import annotations
 
@@ -68,7 +67,6 @@ def key_of(run: Mapping[str, Any]) -> dict[str, Any]:
 def of_runs(
     runs: Sequence[Mapping[str, Any]], key: Callable[[Mapping[str, Any]], dict[str, Any]]
 ) -> dict[str, pd.DataFrame]:
-    """The frames that the study of sum and mean has too."""
     errors = pd.DataFrame(
         {**key(run), "stage": stage, "metric": metric, "value": value}
         for run in runs
@@ -97,7 +95,6 @@ def of_runs(
 
 
 def tables(found: Frames) -> Tables:
-    """Error and ECE by loss."""
     heads = {
         ("balanced", "before", "error"): "error %",
         ("balanced", "before", "ece"): "ECE %",

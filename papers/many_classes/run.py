@@ -5,7 +5,6 @@ Komisarenko and Kull (2024), and focal calibration loss can be further from the 
 theorem 4.1 of its paper. Linear heads are trained for Tiny-ImageNet on features of EfficientNet-Lite0.
 """
 
-# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -62,7 +61,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(of: Frames) -> Tables:
-    """Errors before and after T, and the images whose top probability the map lowers or raises."""
     rows = ["way", "loss"]
     errors = of["errors"].query("stage in ['as trained', 'with T'] and way != 'ImageNet'")
     errors = errors[errors.metric.isin(["error", "ECE"]) & errors.loss.ne("FLSD-53")]

@@ -2,7 +2,6 @@
 
 Each measure tests the same thing of the same samples: the probability of the event, or of the top label.
 """
-# pyright: basic
 
 from __future__ import annotations
 
@@ -80,7 +79,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """How many sets each measure finds off, and in how many it says what the ECE says."""
     wide = found["off"].assign(row=lambda of: of.groupby(["measure", "size"], sort=False).cumcount())
     wide = wide.pivot(index=["size", "row"], columns="measure", values="off")
     columns = {}

@@ -2,7 +2,6 @@
 
 Each loss of the library is minimised against known probabilities, by `calibrant.theory`.
 """
-# pyright: basic
 
 from __future__ import annotations
 
@@ -126,7 +125,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """What is on the page."""
     rows = found["losses"].to_dict("records")
     table = pd.DataFrame(
         {

@@ -4,7 +4,6 @@ Berta et al. (2025) choose the epoch by NLL after temperature scaling, since a t
 the NLL later ("refine, then calibrate"). A small network is trained on Fashion-MNIST with three losses.
 """
 
-# pyright: basic
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -80,7 +79,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(of: Frames) -> Tables:
-    """Epoch, error, and NLL before and after a temperature, by loss and way."""
     parts = (
         (["epoch"], {"digits": 1, "scale": 1}),
         (["error"], {}),

@@ -4,7 +4,6 @@ Of the runs of every study with a grid one in fifty is done again on a CPU, and 
 keep are compared, to the last digit.
 """
 
-# pyright: basic
 from __future__ import annotations
 
 import math
@@ -154,7 +153,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(of: Frames) -> Tables:
-    """Studies of which some run differs, and all others; devices."""
     runs = of["runs"]
     differs = ~runs.groupby("study").equal.transform("all")
     studied = runs.assign(study=runs.study.where(differs, "all others"))

@@ -46,7 +46,6 @@ class ShiftedNetwork(Simulation):
     defaults: ClassVar[Mapping[str, Any]] = DEFAULTS
 
     def simulate(self, settings: Settings) -> Mapping[str, Any]:
-        """Train, fit the calibrators, and judge all of them on everything."""
         recipe = recipe_of(settings)
         with tempfile.TemporaryDirectory() as folder:
             run = train(recipe, Path(folder) / "run", report=False)
@@ -134,7 +133,6 @@ def recipe_of(settings: Settings) -> Recipe:
 
 @lru_cache(maxsize=2)
 def _data(num_train: int) -> Dataset:
-    """The data of every run of that size."""
     return read_data(recipe_of({**DEFAULTS, "seed": 0, "train": num_train}).data)
 
 
@@ -157,7 +155,6 @@ def logits_of(
 
 
 def _judged(found: Mapping[str, Tensor], labels: Tensor) -> dict[str, Any]:
-    """Error, ECE and NLL at every stage."""
     return {
         stage: {
             "error": float(metrics.error_rate(probs, labels)),

@@ -78,7 +78,6 @@ def _above_clean(found: Frames) -> pd.DataFrame:
 
 
 def tables(found: Frames) -> Tables:
-    """ECE by loss and stage."""
     judged = found["judged"].query("place in ['clean_shown', 'severity 5']")
     judged = judged.assign(place=judged.place.replace("clean_shown", "clean"))
     judged = ordered(judged, "stage", {"as-trained": "as trained,", "temperature": "with T,"})

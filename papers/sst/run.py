@@ -1,4 +1,3 @@
-# pyright: basic
 """Which loss is calibrated on a task of two classes?
 
 The Tree-LSTM of Mukhoti et al. (2020) on the binary Stanford Sentiment Treebank, with fifteen losses. It
@@ -49,7 +48,6 @@ KEYS = ("loss", "seed", "convention")
 
 
 def keep(result: RunResult) -> dict[str, Any]:
-    """What the results file keeps of a run."""
     predictions = load_predictions(result.file("predictions.npz"))
     held_out, test = predictions.calibration, predictions.test
     if held_out.labels is None or test.labels is None:
@@ -179,7 +177,6 @@ def _ratios(runs: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def tables(found: Frames) -> Tables:
-    """ECE beside the printed one, ratios of temperatures, and means over the losses."""
     theirs = printed(*PAPER)
     ece = found["errors"].query("metric == 'ECE'")
     struck, both = (

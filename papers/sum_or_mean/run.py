@@ -4,7 +4,6 @@ The code of Mukhoti et al. (2020) for images sums the loss over the batch and cl
 have one length; with the mean, those of focal loss are shorter than cross-entropy's. The network of the study
 of losses is trained in seven ways, among them pairs in which either loss has gradients of about one length.
 """
-# pyright: basic, reportGeneralTypeIssues=false
 
 from __future__ import annotations
 
@@ -32,7 +31,6 @@ def keep(result: RunResult) -> dict[str, Any] | None:
 
 
 def way_of(run: Mapping[str, Any]) -> str:
-    """How the loss becomes a step."""
     rate, decay, clip = (run[f"optimiser.{name}"] for name in ("learning_rate", "weight_decay", "clip_norm"))
     times = "" if rate == 0.1 else f" ×{rate / 0.1:.3g}"
     lighter = "" if decay in {0, 5e-4} else f", decay ÷{5e-4 / decay:.2g}"
@@ -40,7 +38,6 @@ def way_of(run: Mapping[str, Any]) -> str:
 
 
 def key_of(run: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells a run from others."""
     return {**losses.key_of(run), "way": way_of(run)}
 
 
@@ -58,7 +55,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """T and ECE by way."""
     fitted, errors = (
         ordered(
             found[name].query("images == 'balanced' and loss in @SHOWN"), "way", {way: way for way in WAYS}

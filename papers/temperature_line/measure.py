@@ -77,7 +77,6 @@ class TemperatureLine(Simulation):
     costly: ClassVar[tuple[str, ...]] = ("subject", "num_training", "num_epochs")
 
     def complete(self, settings: Settings) -> Settings:
-        """The numbers of the data, and that there are such; a file has none, nor a seed."""
         subject = str(settings.get("subject", next(iter(WORLDS))))
         world = FEW if _is_file(subject) else named(subject, WORLDS, "data")
         every = {"seed": 0, "subject": subject, "divisions": DIVISIONS, **asdict(world)}
@@ -102,7 +101,6 @@ class TemperatureLine(Simulation):
         return {"images": fingerprints.get(state, _digest_of_images)}
 
     def simulate(self, settings: Settings) -> Mapping[str, Any]:
-        """Follow the best temperature."""
         subject, divisions = settings["subject"], settings["divisions"]
         with threads_for(0):
             if _is_file(subject):

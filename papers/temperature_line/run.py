@@ -4,8 +4,6 @@ Komisarenko and Kull (2024) saw in their figure 8 a relation close to linear, pr
 along the line only, and left open how good that is. What shares its data counts once: the labels of one file,
 and the networks of one seed.
 """
-# pyright: basic, reportGeneralTypeIssues=false, reportIndexIssue=false, reportAttributeAccessIssue=false
-# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportReturnType=false
 
 from __future__ import annotations
 
@@ -100,7 +98,6 @@ def _nearer(networks: pd.DataFrame) -> pd.DataFrame:
 
 
 def tables(found: Frames) -> Tables:
-    """Means over files or seeds."""
     units = found["units"]
     heads: Mapping[str, tuple[str, dict[str, Any]]] = {
         "R² of T": ("R²", {"digits": 4, "scale": 1}),

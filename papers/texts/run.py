@@ -1,4 +1,3 @@
-# pyright: basic
 """Which loss is calibrated on texts?
 
 A convolutional network on 20 Newsgroups, with the losses of Mukhoti et al. (2020), and on a subset of AG
@@ -45,7 +44,6 @@ KEYS = ("data", "loss", "seed")
 
 
 def keep(result: RunResult) -> dict[str, Any]:
-    """What the results file keeps of a run."""
     accuracies = [row["calibration_accuracy"] for row in result.rows]
     return {
         "cpu_seconds": result.cpu_seconds,
@@ -104,7 +102,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """ECE beside the printed one, ECE by stage, and temperatures of two epochs."""
     ece = found["errors"].query("metric == 'ECE'")
     parts = {}
     for data, paper in ROWS.items():

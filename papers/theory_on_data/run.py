@@ -5,8 +5,6 @@ Komisarenko and Kull (2024) say that the focal calibration map always raises the
 step to new data (section 4.1). The map is applied to files of predictions. Temperatures are those of the
 study of losses, and those that Mukhoti et al. (2020) printed.
 """
-# pyright: basic, reportGeneralTypeIssues=false, reportIndexIssue=false, reportAttributeAccessIssue=false
-# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportReturnType=false
 
 from __future__ import annotations
 
@@ -141,7 +139,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def _own() -> pd.DataFrame:
-    """Temperatures by likelihood in the study of losses."""
     rows = pd.DataFrame(
         {**key_of(run), "T": run["parameters"]["temperature"]} for run in flat_runs(content("losses"))
     )
@@ -166,7 +163,6 @@ def _printed() -> pd.DataFrame:
 
 
 def tables(found: Frames) -> Tables:
-    """The map of γ = 1 on files of more than two classes, and temperatures by source."""
     files = found["files"].query("gamma == 1 and classes > 2")
     short = pd.DataFrame(
         {
