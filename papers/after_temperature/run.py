@@ -21,7 +21,7 @@ from calibrant.reports.figures.drawing import series
 from calibrant_lab.theory import LogisticWorld, fit_linear
 from papers.analysis import Frames, Tables, content, difference, flat_runs, means_only, pivot, pm
 from papers.loss_rows import TITLES
-from papers.many_classes.measure import LOSSES
+from papers.many_classes.run import LOSSES
 
 SIGNALS = (2.0, 4.0, 8.0)
 COSINES = (0.4, 0.8, 0.9, 0.99, 1.0)

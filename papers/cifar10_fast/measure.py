@@ -20,7 +20,7 @@ from calibrant_lab.sweep.tasks.training import Training, data_of, recipe_of
 from calibrant_lab.training import Recipe
 from calibrant_lab.training.data import preparation, read_foreign
 from calibrant_lab.training.run import Run, load_run
-from papers.shift.measure import evenly, logits_of
+from papers.shift.run import evenly, logits_of
 
 LOGITS, WEIGHTS = "logits.npz", "weights.pt"
 IMAGES, SEVERITY = 1000, 3

@@ -6,20 +6,234 @@ penalty on the trace of the Hessian, and with sharpness-aware minimisation (SAM)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pandas as pd
+import torch
 from matplotlib.figure import Figure
+from torch import Tensor, nn
 
+from calibrant import metrics
+from calibrant._math.shapes import Float
+from calibrant._math.text_form import named
+from calibrant._math.threads import threads_for
+from calibrant.calibrators import TemperatureScaling
+from calibrant.calibrators.fitting.results import fitted_number
+from calibrant.curvature import SAM, CurvatureRegularizer, hessian_trace, top_eigenvalues
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.losses import focal_loss
 from calibrant.reports.figures.drawing import GREY
+from calibrant_lab.data import Part, RawData, load, split
+from calibrant_lab.data.table import Preparation, to_unit
 from calibrant_lab.reports.curvature import scatter
+from calibrant_lab.sweep.tasks.task import Settings, Simulation, completed
+from calibrant_lab.training import seeds as training_seeds
 from papers.analysis import Frames, Tables, beside, flat_runs, means_only, ordered, pivot
-from papers.curvature.measure import ARMS
+
+Batch: TypeAlias = tuple[Tensor, Tensor]
+Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+EIGEN_TOLERANCE, MAX_PRODUCTS, TRACE_PRODUCTS = 3e-3, 100, 21
+TRAINING: Mapping[str, Any] = {
+    "epochs": 40,
+    "batch_size": 50,
+    "learning_rate": 0.05,
+    "momentum": 0.9,
+    "weight_decay": 5e-4,
+}
+OF_DIGITS = {"data": "digits", "kind": "mlp", "train": 400, "calibration": 400, "test": 997, "measured": 400}
+OF_FASHION = {"data": "fashion_mnist", "kind": "cnn", "train": 1000, "calibration": 1000, "test": 10_000}
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    f"{name}-{end}": {**TRAINING, **data, "batch_norm": end == "norm"}
+    for name, data in (
+        ("digits", {**OF_DIGITS, "downsample": 1}),
+        ("fashion", {**OF_FASHION, "measured": 250, "downsample": 2}),
+    )
+    for end in ("plain", "norm")
+}
+"""Data, network and training; the Hessian is that of the first ``measured`` training samples."""
+ARMS: Mapping[str, Mapping[str, float]] = {
+    **{f"focal-{gamma}": {"gamma": gamma} for gamma in (0, 1, 2, 3, 5)},
+    **{f"trace-{beta:g}": {"beta": beta} for beta in (1e-4, 1e-3, 1e-2)},
+    **{f"sam-{radius:g}": {"radius": radius} for radius in (0.05, 0.2)},
+    **{f"focal-no-decay-{gamma}": {"gamma": gamma, "decay": 0} for gamma in (0, 2, 5)},
+    **{f"focal-low-rate-{gamma}": {"gamma": gamma, "slower": 5} for gamma in (0, 2, 5)},
+}
+"""Exponent of focal loss, weight of the trace of cross-entropy's Hessian, radius of SAM; the training."""
+
+
+class Curvature(Simulation):
+    """One arm of one setting, trained and measured; numbers of the setting may be changed."""
+
+    name: ClassVar[str] = "curvature"
+    version: ClassVar[int] = 1
+    costly: ClassVar[tuple[str, ...]] = ("setting", "arm", "epochs", "measured")
+
+    def complete(self, settings: Settings) -> Settings:
+        setting, arm = (
+            settings.get(name, first) for name, first in (("setting", "digits-plain"), ("arm", "focal-0"))
+        )
+        numbers = named(setting, SETTINGS, "setting", place=" in this study")
+        named(arm, ARMS, "arm", place=" in this study")
+        return completed(settings, {"seed": 0, "setting": setting, "arm": arm, **numbers})
+
+    def simulate(self, settings: Settings) -> Mapping[str, Any]:
+        with threads_for(0):
+            return trained_and_measured(settings)
+
+
+def trained_and_measured(settings: Settings) -> dict[str, Any]:
+    """Curvature of its loss and of cross-entropy on training samples, and calibration on test samples."""
+    arm, seed = ARMS[settings["arm"]], settings["seed"]
+    data = split(
+        _raw(settings["data"]),
+        seed=seed,
+        **{name: settings[name] for name in ("train", "calibration", "test", "downsample")},
+    )
+    prepare = Preparation.fitted(data.train.inputs)
+
+    def batch(part: Part) -> Batch:
+        return prepare(to_unit(part.inputs[:])), part.labels
+
+    training = batch(data.train)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(training_seeds.derived(seed, training_seeds.WEIGHTS))
+        model = network(
+            settings["kind"], training[0].shape[1:], data.num_classes, batch_norm=settings["batch_norm"]
+        )
+    if not _train(model, settings, arm, training):
+        return {}
+    first = training[0][: settings["measured"]], training[1][: settings["measured"]]
+    losses = {"own": focal(arm.get("gamma", 0)), "cross_entropy": focal(0)}
+    return {
+        **{name: curvature(model, loss, first) for name, loss in losses.items()},
+        **calibration(model, batch(data.calibration), batch(data.test)),
+    }
+
+
+def focal(gamma: float) -> Loss:
+    """Mean focal loss of a batch; cross-entropy for an exponent of zero."""
+    return partial(focal_loss, gamma=gamma)
+
+
+def _train(model: nn.Module, settings: Settings, arm: Mapping[str, float], training: Batch) -> bool:
+    """Descend at a rate that falls twice to a tenth; False if the loss stopped being finite."""
+    seed, epochs = settings["seed"], settings["epochs"]
+    rate = settings["learning_rate"] / arm.get("slower", 1)
+    decay = arm.get("decay", settings["weight_decay"])
+    optimiser = torch.optim.SGD(
+        model.parameters(), lr=rate, momentum=settings["momentum"], weight_decay=decay
+    )
+    step = _stepper(model, optimiser, arm, seed)
+    for epoch in range(1, epochs + 1):
+        for group in optimiser.param_groups:
+            group["lr"] = rate * 0.1 ** ((epoch > epochs / 2) + (epoch > 0.75 * epochs))
+        order = torch.randperm(
+            len(training[1]), generator=training_seeds.generator(seed, training_seeds.ORDER, epoch)
+        )
+        batches = order.split(settings["batch_size"])
+        if not math.isfinite(sum(step((training[0][rows], training[1][rows])) for rows in batches)):
+            return False
+    return True
+
+
+def _stepper(
+    model: nn.Module, optimiser: torch.optim.Optimizer, arm: Mapping[str, float], seed: int
+) -> Callable[[Batch], float]:
+    """One step of the arm's training on a batch; it returns the loss before it, without a penalty."""
+    loss = focal(arm.get("gamma", 0))
+    sharp = SAM(model, optimiser, rho=arm["radius"]) if "radius" in arm else None
+    penalty = CurvatureRegularizer(model, loss, weight=arm["beta"], seed=seed) if "beta" in arm else None
+
+    def step(batch: Batch) -> float:
+        inputs, labels = batch
+        if sharp is not None:
+            return float(sharp.step(lambda: loss(model(inputs), labels)))
+        optimiser.zero_grad()
+        logits = model(inputs)
+        if penalty is not None:
+            found = penalty.penalised(logits, labels)
+            value, total = found.loss, found.total
+        else:
+            value = total = loss(logits, labels)
+        total.backward()
+        optimiser.step()
+        return float(value.detach())
+
+    return step
+
+
+def curvature(model: nn.Module, loss: Loss, batch: Batch) -> dict[str, float]:
+    """Largest eigenvalue and trace of the loss's Hessian, in evaluation mode."""
+    eigen = top_eigenvalues(model, loss, [batch], tolerance=EIGEN_TOLERANCE, max_products=MAX_PRODUCTS)
+    trace = hessian_trace(model, loss, [batch], method="hutch++", num_matvecs=TRACE_PRODUCTS)
+    return {"lambda_max": eigen.values[0], "trace": trace.value}
+
+
+def calibration(model: nn.Module, held_out: Batch, test: Batch) -> dict[str, float]:
+    """Error, ECE and overconfidence on test samples; ECE after a temperature fitted on held-out ones."""
+    scaling = fit_quietly(TemperatureScaling(), Labelled(_logits(model, held_out[0]), held_out[1], None))
+    logits, labels = _logits(model, test[0]), test[1]
+    confidence, chosen = logits.softmax(1).max(1)
+    right = (chosen == labels).double()
+    scaled = scaling.predict_proba(logits).double()
+    return {
+        "error": 1 - float(right.mean()),
+        "ece": float(metrics.expected_calibration_error(logits.softmax(1), labels)),
+        "overconfidence": float((confidence - right).mean()),
+        "ece_after": float(metrics.expected_calibration_error(scaled, labels)),
+        "temperature": fitted_number(scaling.fit_result_, "temperature"),
+    }
+
+
+def _logits(model: nn.Module, inputs: Tensor) -> Float[Tensor, "N C"]:
+    """In evaluation mode, in float64 from there on."""
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        found = torch.cat([model(piece) for piece in inputs.split(2000)]).double()
+    model.train(was_training)
+    return found
+
+
+def network(kind: str, shape: tuple[int, ...], num_classes: int, *, batch_norm: bool) -> nn.Sequential:
+    """Two hidden layers, dense ("mlp") or convolutional ("cnn", with a dense one more).
+
+    Batch normalisation, where wanted, stands between each of them and its ReLU, and takes the bias's place.
+
+    Example:
+        >>> sum(each.numel() for each in network("mlp", (1, 8, 8), 10, batch_norm=False).parameters())
+        8970
+    """
+
+    def block(layer: nn.Module, norm: nn.Module) -> list[nn.Module]:
+        return [layer, *([norm] if batch_norm else []), nn.ReLU()]
+
+    def dense(given: int, width: int) -> list[nn.Module]:
+        return block(nn.Linear(given, width, bias=not batch_norm), nn.BatchNorm1d(width))
+
+    def convolution(given: int, width: int, size: int) -> list[nn.Module]:
+        options: dict[str, Any] = {"stride": 2, "padding": size // 2, "bias": not batch_norm}
+        return block(nn.Conv2d(given, width, size, **options), nn.BatchNorm2d(width))
+
+    if kind == "mlp":
+        hidden = [nn.Flatten(), *dense(math.prod(shape), 64), *dense(64, 64)]
+        return nn.Sequential(*hidden, nn.Linear(64, num_classes))
+    size = 16 * ((shape[1] + 3) // 4) * ((shape[2] + 3) // 4)
+    hidden = [*convolution(shape[0], 8, 5), *convolution(8, 16, 3), nn.Flatten(), *dense(size, 32)]
+    return nn.Sequential(*hidden, nn.Linear(32, num_classes))
+
+
+@lru_cache(maxsize=2)
+def _raw(name: str) -> RawData:
+    return load(name)
+
 
 DIGITS = 4
-SETTINGS = {
+TITLES = {
     "digits-plain": "digits",
     "digits-norm": "digits, BatchNorm",
     "fashion-plain": "Fashion-MNIST",
@@ -52,7 +266,7 @@ def frames(results: Mapping[str, Any]) -> Frames:
         }
         for run in flat_runs(results)
     )
-    runs = ordered(ordered(found, "setting", SETTINGS), "arm", {name: _title(name) for name in ARMS})
+    runs = ordered(ordered(found, "setting", TITLES), "arm", {name: _title(name) for name in ARMS})
     return {"runs": runs, "ranks": _ranks(runs), "changes": _changes(runs)}
 
 
@@ -115,7 +329,7 @@ def figure(found: Frames) -> Figure:
     """ECE against the trace, of the loss that is trained and of cross-entropy; a column for each setting."""
     runs = found["runs"].query("family in ['focal', 'trace penalty', 'SAM']")
     whole = Figure(figsize=(8.6, 4.6), layout="constrained")
-    panels = whole.subplots(2, len(SETTINGS), sharey=True)
+    panels = whole.subplots(2, len(TITLES), sharey=True)
     for column, (setting, of) in enumerate(runs.groupby("setting", observed=True)):
         for ax, loss in zip(panels[:, column], ("own loss", PLAIN), strict=True):
             for family, mark in (("trace penalty", "x"), ("SAM", "+")):

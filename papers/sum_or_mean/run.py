@@ -17,7 +17,7 @@ from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, draw_means, flat_runs, means_only, ordered, pivot
 from papers.losses import run as losses
-from papers.losses.measure import stages_of
+from papers.losses.run import stages_of
 
 WAYS = ("sum", "sum, clip 0.56", "mean", "mean ×0.606", "mean ×2.17", "mean ×3.58", "mean ×3.58, decay ÷3.6")
 """The reduction, with the factor of the learning rate, clipping and weight decay if they are unusual."""

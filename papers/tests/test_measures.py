@@ -29,22 +29,22 @@ from few_points import few_points
 from papers import studies
 from papers.analysis import HERE, content
 from papers.chest_x_rays import run as chest
-from papers.curvature.measure import ARMS, SETTINGS, trained_and_measured
-from papers.dynamics.measure import shape_of, train_side
+from papers.curvature.run import ARMS, SETTINGS, trained_and_measured
+from papers.dynamics.run import shape_of, train_side
 from papers.gammas import run as gammas
 from papers.gammas.run import fits
-from papers.generalisation_gap.measure import GeneralisationGap
-from papers.human_posteriors.measure import JUDGEMENTS, Judged, Tried, focal_answer, focal_map, read
-from papers.linear_model import measure as linear_model
+from papers.generalisation_gap.run import GeneralisationGap
+from papers.human_posteriors.run import JUDGEMENTS, Judged, Tried, focal_answer, focal_map, read
+from papers.linear_model import run as linear_model
 from papers.losses import run as losses
-from papers.losses.measure import BY_ECE, CALIBRATED, by_class
-from papers.many_classes.measure import CLASSES, of_the_map, of_the_theorem, trained
+from papers.losses.run import BY_ECE, CALIBRATED, by_class
+from papers.many_classes.run import CLASSES, of_the_map, of_the_theorem, trained
 from papers.properness.run import every_loss, row_of
 from papers.repeats.run import compared, sample_of
 from papers.runs import finished_runs
 from papers.sst.run import RENORMALISED, STRUCK, judged
 from papers.sum_or_mean import run as sum_or_mean
-from papers.temperature_line import measure as temperature_line
+from papers.temperature_line import run as temperature_line
 from papers.temperature_line.run import straight
 from papers.theory_on_data.run import like_the_map, theory_on_files
 
@@ -91,7 +91,7 @@ def test_a_run_of_losses_holds_what_its_predictions_say(tmp_path) -> None:
     assert by_hand["overconfidence"] == pytest.approx([(0.999 + 0.8) / 2 - 0.5, (0.6 + 0.7) / 2 - 0.5])
     grid = Grid.read(
         {
-            "task": "papers.losses.measure:LossRun",
+            "task": "papers.losses.run:LossRun",
             "recipe": {
                 "model": "mlp(widths=(8,))",
                 "data": {"name": "digits", "calibration": 200, "test": 0.5, "train": 300},

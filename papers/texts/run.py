@@ -18,7 +18,7 @@ from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, flat_runs, means_only, pivot, relative
 from papers.loss_rows import called, frames_of, gamma_3, printed, scheduled
-from papers.losses.measure import BY_ADAPTIVE_ECE, BY_ECE, CALIBRATED, measured
+from papers.losses.run import BY_ADAPTIVE_ECE, BY_ECE, CALIBRATED, measured
 
 STAGES = {"by-ece": BY_ECE, "by-adaptive-ece": BY_ADAPTIVE_ECE, **{name: name for name in CALIBRATED}}
 """What is fitted on the held-out texts, by the name of the stage."""
