@@ -14,12 +14,11 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
-from calibrant.losses import focal_loss
 from calibrant.reports.figures.drawing import series
 from calibrant_lab.theory import LogisticWorld, fit_linear
 from papers.analysis import Frames, Tables, content, difference, flat_runs, means_only, pivot, pm
+from papers.generalisation_gap.run import focal
 from papers.loss_rows import TITLES
 from papers.many_classes.run import LOSSES
 
@@ -81,12 +80,8 @@ def measure(_folder: Path, seeds: str = "20") -> dict[str, Any]:
 
 
 def _trained(load: float, gamma: float, seed: int) -> dict[str, float]:
-    def focal(log_odds: Tensor, outcomes: Tensor) -> Tensor:
-        logits = torch.stack([torch.zeros_like(log_odds), log_odds], dim=1)
-        return focal_loss(logits, outcomes.long(), gamma=gamma, reduction="none")
-
     world = LogisticWorld(num_features=round(load * SAMPLES), signal=WORLD)
-    weights = fit_linear(*world.sample(SAMPLES, seed=seed), focal).weights
+    weights = fit_linear(*world.sample(SAMPLES, seed=seed), focal(gamma)).weights
     return recalibrated(WORLD, float(weights[0]), float(weights[1:].norm()))
 
 

@@ -27,7 +27,7 @@ from calibrant.curvature import SAM, CurvatureRegularizer, hessian_trace, top_ei
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.losses import focal_loss
 from calibrant.reports.figures.drawing import GREY
-from calibrant_lab.data import Part, RawData, load, split
+from calibrant_lab.data import Part, load, split
 from calibrant_lab.data.table import Preparation, to_unit
 from calibrant_lab.reports.curvature import scatter
 from calibrant_lab.sweep.tasks.task import Settings, Simulation, completed
@@ -73,12 +73,11 @@ class Curvature(Simulation):
     costly: ClassVar[tuple[str, ...]] = ("setting", "arm", "epochs", "measured")
 
     def complete(self, settings: Settings) -> Settings:
-        setting, arm = (
-            settings.get(name, first) for name, first in (("setting", "digits-plain"), ("arm", "focal-0"))
-        )
-        numbers = named(setting, SETTINGS, "setting", place=" in this study")
-        named(arm, ARMS, "arm", place=" in this study")
-        return completed(settings, {"seed": 0, "setting": setting, "arm": arm, **numbers})
+        given = {"seed": 0, "setting": "digits-plain", "arm": "focal-0", **settings}
+        numbers = named(given["setting"], SETTINGS, "setting", place=" in this study")
+        named(given["arm"], ARMS, "arm", place=" in this study")
+        chosen = {name: given[name] for name in ("seed", "setting", "arm")}
+        return completed(settings, {**chosen, **numbers})
 
     def simulate(self, settings: Settings) -> Mapping[str, Any]:
         with threads_for(0):
@@ -88,11 +87,8 @@ class Curvature(Simulation):
 def trained_and_measured(settings: Settings) -> dict[str, Any]:
     """Curvature of its loss and of cross-entropy on training samples, and calibration on test samples."""
     arm, seed = ARMS[settings["arm"]], settings["seed"]
-    data = split(
-        _raw(settings["data"]),
-        seed=seed,
-        **{name: settings[name] for name in ("train", "calibration", "test", "downsample")},
-    )
+    sizes = {name: settings[name] for name in ("train", "calibration", "test", "downsample")}
+    data = split(_raw(settings["data"]), seed=seed, **sizes)
     prepare = Preparation.fitted(data.train.inputs)
 
     def batch(part: Part) -> Batch:
@@ -101,9 +97,8 @@ def trained_and_measured(settings: Settings) -> dict[str, Any]:
     training = batch(data.train)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(training_seeds.derived(seed, training_seeds.WEIGHTS))
-        model = network(
-            settings["kind"], training[0].shape[1:], data.num_classes, batch_norm=settings["batch_norm"]
-        )
+        shape, norm = training[0].shape[1:], settings["batch_norm"]
+        model = network(settings["kind"], shape, data.num_classes, batch_norm=norm)
     if not _train(model, settings, arm, training):
         return {}
     first = training[0][: settings["measured"]], training[1][: settings["measured"]]
@@ -121,49 +116,35 @@ def focal(gamma: float) -> Loss:
 
 def _train(model: nn.Module, settings: Settings, arm: Mapping[str, float], training: Batch) -> bool:
     """Descend at a rate that falls twice to a tenth; False if the loss stopped being finite."""
-    seed, epochs = settings["seed"], settings["epochs"]
+    seed, epochs, loss = settings["seed"], settings["epochs"], focal(arm.get("gamma", 0))
     rate = settings["learning_rate"] / arm.get("slower", 1)
     decay = arm.get("decay", settings["weight_decay"])
     optimiser = torch.optim.SGD(
         model.parameters(), lr=rate, momentum=settings["momentum"], weight_decay=decay
     )
-    step = _stepper(model, optimiser, arm, seed)
-    for epoch in range(1, epochs + 1):
-        for group in optimiser.param_groups:
-            group["lr"] = rate * 0.1 ** ((epoch > epochs / 2) + (epoch > 0.75 * epochs))
-        order = torch.randperm(
-            len(training[1]), generator=training_seeds.generator(seed, training_seeds.ORDER, epoch)
-        )
-        batches = order.split(settings["batch_size"])
-        if not math.isfinite(sum(step((training[0][rows], training[1][rows])) for rows in batches)):
-            return False
-    return True
-
-
-def _stepper(
-    model: nn.Module, optimiser: torch.optim.Optimizer, arm: Mapping[str, float], seed: int
-) -> Callable[[Batch], float]:
-    """One step of the arm's training on a batch; it returns the loss before it, without a penalty."""
-    loss = focal(arm.get("gamma", 0))
     sharp = SAM(model, optimiser, rho=arm["radius"]) if "radius" in arm else None
     penalty = CurvatureRegularizer(model, loss, weight=arm["beta"], seed=seed) if "beta" in arm else None
 
-    def step(batch: Batch) -> float:
-        inputs, labels = batch
+    def step(inputs: Tensor, labels: Tensor) -> float:
+        """Return the loss before a step of the arm's training, without a penalty."""
         if sharp is not None:
             return float(sharp.step(lambda: loss(model(inputs), labels)))
         optimiser.zero_grad()
         logits = model(inputs)
-        if penalty is not None:
-            found = penalty.penalised(logits, labels)
-            value, total = found.loss, found.total
-        else:
-            value = total = loss(logits, labels)
-        total.backward()
+        found = None if penalty is None else penalty.penalised(logits, labels)
+        value = loss(logits, labels) if found is None else found.loss
+        (value if found is None else found.total).backward()
         optimiser.step()
         return float(value.detach())
 
-    return step
+    for epoch in range(1, epochs + 1):
+        for group in optimiser.param_groups:
+            group["lr"] = rate * 0.1 ** ((epoch > epochs / 2) + (epoch > 0.75 * epochs))
+        generator = training_seeds.generator(seed, training_seeds.ORDER, epoch)
+        batches = torch.randperm(len(training[1]), generator=generator).split(settings["batch_size"])
+        if not math.isfinite(sum(step(training[0][rows], training[1][rows]) for rows in batches)):
+            return False
+    return True
 
 
 def curvature(model: nn.Module, loss: Loss, batch: Batch) -> dict[str, float]:
@@ -227,11 +208,7 @@ def network(kind: str, shape: tuple[int, ...], num_classes: int, *, batch_norm: 
     return nn.Sequential(*hidden, nn.Linear(32, num_classes))
 
 
-@lru_cache(maxsize=2)
-def _raw(name: str) -> RawData:
-    return load(name)
-
-
+_raw = lru_cache(maxsize=2)(load)
 DIGITS = 4
 TITLES = {
     "digits-plain": "digits",
@@ -318,11 +295,9 @@ def tables(found: Frames) -> Tables:
     rows, form = ordered(found["runs"], "arm", shown), {"digits": 1, "scale": 1}
     heads = ("trace, own loss", f"trace, {PLAIN}", "ece", "ece_after")
     parts = [pivot(rows, ["setting", "arm"], [], name, **(form if "," in name else {})) for name in heads]
-    titles = {"ece": "ECE %", "ece_after": "ECE % after T"}
-    return {
-        "short": means_only(pd.concat(parts, axis=1).rename(columns=titles), "ECE %"),
-        "error": pivot(found["runs"], ["arm"], ["setting"], "error"),
-    }
+    short = pd.concat(parts, axis=1).rename(columns={"ece": "ECE %", "ece_after": "ECE % after T"})
+    error = pivot(found["runs"], ["arm"], ["setting"], "error")
+    return {"short": means_only(short, "ECE %"), "error": error}
 
 
 def figure(found: Frames) -> Figure:
@@ -342,11 +317,6 @@ def figure(found: Frames) -> Figure:
         panels[0, column].set_title(setting, fontsize="medium")
     for ax in panels[:, 0]:
         ax.set_ylabel("test ECE in %")
-    whole.legend(
-        *panels[0, 0].get_legend_handles_labels(),
-        ncols=7,
-        fontsize="small",
-        columnspacing=1,
-        loc="outside lower center",
-    )
+    look: dict[str, Any] = {"ncols": 7, "fontsize": "small", "columnspacing": 1}
+    whole.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", **look)
     return whole

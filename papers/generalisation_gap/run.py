@@ -54,11 +54,9 @@ def _fitted(
     world: theory.LogisticWorld, features: Tensor, outcomes: Tensor, gamma: float
 ) -> dict[str, float]:
     """One loss on one sample; nothing if it has no minimum, or weights that point the wrong way."""
-    fit = theory.fit_linear(features, outcomes, _focal(gamma))
-    if not fit.converged:
-        return {}
+    fit = theory.fit_linear(features, outcomes, focal(gamma))
     test = world.performance(fit.weights)
-    if not 0 < test.temperature < float("inf"):
+    if not fit.converged or not 0 < test.temperature < float("inf"):
         return {}
     return {
         "train_temperature": _best_temperature(features @ fit.weights, outcomes),
@@ -68,7 +66,7 @@ def _fitted(
     }
 
 
-def _focal(gamma: float) -> Callable[[Tensor, Tensor], Tensor]:
+def focal(gamma: float) -> Callable[[Tensor, Tensor], Tensor]:
 
     def loss(log_odds: Tensor, truth: Tensor) -> Tensor:
         logits = torch.stack([torch.zeros_like(log_odds), log_odds], 1)
@@ -93,7 +91,7 @@ def _limit(gamma: float, load: float) -> float | None:
     """The temperature on new samples with infinitely many samples and features; None if they separate."""
     if load >= theory.separability_threshold(SIGNAL):
         return None
-    return theory.asymptotic_fit(_focal(gamma), load=load, signal=SIGNAL).test.temperature
+    return theory.asymptotic_fit(focal(gamma), load=load, signal=SIGNAL).test.temperature
 
 
 CE = "cross-entropy"

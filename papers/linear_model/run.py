@@ -52,13 +52,11 @@ def descend(sample: Sample, settings: Settings) -> dict[int, Float[ndarray, "A 2
     exponents = np.array(GAMMAS)[:, None]
     signs = 2 * sample.labels - 1
     weights = np.zeros((len(GAMMAS), 2))
-    kept = checkpoints(settings["iterations"])
-    found: dict[int, Float[ndarray, "A 2"]] = {}
+    kept, found = checkpoints(settings["iterations"]), {}
     for step in range(1, settings["iterations"] + 1):
         margin = (weights @ sample.points.T) * signs  # log-odds of the true class, (A, N)
-        weights = weights + settings["learning_rate"] * (
-            (push(margin, exponents) * signs) @ sample.points / len(signs)
-        )
+        slope = (push(margin, exponents) * signs) @ sample.points / len(signs)
+        weights = weights + settings["learning_rate"] * slope
         if step in kept:
             found[step] = weights.copy()
     return found
@@ -154,11 +152,8 @@ def frames(results: Mapping[str, Any]) -> Frames:
     lists = ["steps", "norms", "histogram"]
     models = arms.drop(columns=lists).melt(["loss", "seed"], var_name="metric")
     paths = arms[["loss", "seed", "steps", "norms"]].explode(["steps", "norms"])
-    return {
-        "models": models,
-        "paths": paths,
-        "mistakes": arms[["loss", "seed", "histogram", "mistakes_truth"]],
-    }
+    mistakes = arms[["loss", "seed", "histogram", "mistakes_truth"]]
+    return {"models": models, "paths": paths, "mistakes": mistakes}
 
 
 def tables(found: Frames) -> Tables:
@@ -189,7 +184,6 @@ def figure(found: Frames) -> Figure:
         right.stairs(share, edges, color=series(place)[0], fill=True, alpha=0.35)
         right.stairs(share, edges, color=series(place)[0])
     right.axvline(100 * mistakes.mistakes_truth.mean(), color=GREY, linestyle=":")
-    right.set(
-        xlabel="confidence of the mistakes in % (dotted: true probability)", ylabel="share of them in %"
-    )
+    right.set(xlabel="confidence of the mistakes in % (dotted: true probability)")
+    right.set(ylabel="share of them in %")
     return whole

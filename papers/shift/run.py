@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
@@ -62,16 +62,13 @@ class ShiftedNetwork(Simulation):
             model, predictions = run.model(), run.predictions
             train_accuracy = run.rows[-1]["train_accuracy"]
         dataset, num_images = _data(settings["train"]), settings["images"]
+        foreign = {name: read_foreign(name, dataset, recipe.data) for name in FOREIGN}
         found = judged_elsewhere(
             model,
             preparation(recipe.data, dataset),
             predictions,
             corrupted=lambda *worse: _corrupted(settings["train"], num_images, *worse),
-            foreign={
-                name: part.inputs[evenly(len(part), num_images)]
-                for name in FOREIGN
-                for part in (read_foreign(name, dataset, recipe.data),)
-            },
+            foreign={name: part.inputs[evenly(len(part), num_images)] for name, part in foreign.items()},
             num_images=num_images,
         )
         return {"train_accuracy": train_accuracy, **found}
@@ -131,12 +128,8 @@ def recipe_of(settings: Settings) -> Recipe:
         >>> recipe_of({"loss": "brier", "seed": 1, "train": 500, "epochs": 2, "images": 10}).training.epochs
         2
     """
-    changes = [
-        f"seed={settings['seed']}",
-        f'loss="{settings["loss"]}"',
-        f"data.train={settings['train']}",
-        f"training.epochs={settings['epochs']}",
-    ]
+    changes = [f"seed={settings['seed']}", f'loss="{settings["loss"]}"']
+    changes += [f"data.train={settings['train']}", f"training.epochs={settings['epochs']}"]
     base = tomllib.loads(LOSSES_GRID.read_text(encoding="utf-8"))["recipe"]
     return Recipe.read(base).with_settings(changes)
 
@@ -180,21 +173,16 @@ def _told(inside: Tensor, outside: Tensor) -> dict[str, float]:
     """AUROC of telling foreign images from test images, by entropy and by the top probability."""
     found: dict[str, float] = {}
     for score in ("entropy", "max_probability"):
-        known, foreign = (
-            metrics.out_of_distribution_scores(probs=each, score=score) for each in (inside, outside)
-        )
-        found[score] = float(metrics.out_of_distribution_detection(known, foreign).auroc)
+        both = (metrics.out_of_distribution_scores(probs=each, score=score) for each in (inside, outside))
+        found[score] = float(metrics.out_of_distribution_detection(*both).auroc)
     return found
 
 
-def by_severity(shifts: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, float]]]:
+def by_severity(shifts: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, float]]]:
     """Means over corruptions, by stage and severity."""
-    rows = list(shifts)
+    rows = [[each for each in shifts if each["severity"] == severity] for severity in SEVERITIES]
     return {
-        stage: [
-            {name: fmean(each[stage][name] for each in rows if each["severity"] == s) for name in JUDGED}
-            for s in SEVERITIES
-        ]
+        stage: [{name: fmean(each[stage][name] for each in of) for name in JUDGED} for of in rows]
         for stage in STAGES
     }
 
@@ -218,19 +206,14 @@ KEPT = ("train_accuracy", "temperature", "clean", "clean_shown", "foreign")
 def keep(result: RunResult) -> dict[str, Any]:
     """Means over corruptions by severity, and the ECE under each corruption."""
     found = result.rows[0]
-    shifts = pd.DataFrame(
-        {"corruption": each["corruption"], "severity": each["severity"], "stage": stage, **each[stage]}
-        for each in found["shifts"]
-        for stage in STAGES
-    )
-    names = list(dict.fromkeys(shifts.corruption))
-    errors = shifts.set_index(["corruption", "stage", "severity"]).ece
+    errors = {(of["corruption"], of["severity"]): of for of in found["shifts"]}
     return {
         **{name: found[name] for name in KEPT},
         "cpu_seconds": result.cpu_seconds,
         "severities": by_severity(found["shifts"]),
         "corruptions": {
-            name: {stage: [errors[name, stage, s] for s in SEVERITIES] for stage in STAGES} for name in names
+            name: {stage: [errors[name, s][stage]["ece"] for s in SEVERITIES] for stage in STAGES}
+            for name in dict.fromkeys(name for name, _ in errors)
         },
     }
 

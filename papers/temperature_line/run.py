@@ -89,8 +89,7 @@ class TemperatureLine(Simulation):
         subject = str(settings.get("subject", next(iter(WORLDS))))
         world = FEW if _is_file(subject) else named(subject, WORLDS, "data")
         every = {"seed": 0, "subject": subject, "divisions": DIVISIONS, **asdict(world)}
-        found = completed(settings, every)
-        return {**found, "seed": 0} if _is_file(subject) else found
+        return completed(settings, every) | ({"seed": 0} if _is_file(subject) else {})
 
     def deciding(self, settings: Settings) -> Settings:
         """For a file, only its name and how often it is halved."""
@@ -133,8 +132,8 @@ def _path(subject: str) -> Path:
 def _digest_of_images() -> str:
     source, digest = load("fashion_mnist").train, hashlib.sha256()
     every = source.rows(torch.arange(len(source.labels)))
-    feed(digest, every.inputs)
-    feed(digest, every.labels)
+    for part in (every.inputs, every.labels):
+        feed(digest, part)
     return digest.hexdigest()
 
 
@@ -145,13 +144,14 @@ def _of_file(name: str, divisions: int) -> list[dict[str, Any]]:
         raise InputError(f"{name} must hold labels and the scores of all classes.")
     if given.kind != "multilabel":
         return [{"name": name, **_follow(given.with_split(None), CRITERIA, divisions)}]
-    found: list[dict[str, Any]] = []
-    for label in range(given.values.shape[1]):
-        values, labels = given.values[:, label], given.labels[:, label]
-        logits, probs = (values, None) if given.space == "logits" else (None, values)
-        problem = Predictions(logits=logits, probs=probs, labels=labels)
-        found.append({"name": f"{name}, label {label}", **_follow(problem, CRITERIA[:1], divisions)})
-    return found
+    problems = [
+        Predictions(**{given.space: given.values[:, label]}, labels=given.labels[:, label])
+        for label in range(given.values.shape[1])
+    ]
+    return [
+        {"name": f"{name}, label {label}", **_follow(problem, CRITERIA[:1], divisions)}
+        for label, problem in enumerate(problems)
+    ]
 
 
 def _of_networks(subject: str, setting: Setting, seed: int, divisions: int) -> list[dict[str, Any]]:
@@ -225,10 +225,8 @@ def _elsewhere(problem: Predictions, by: Criterion, seed: int) -> dict[str, floa
     fitted, other = Labelled.of(problem.rows(halves == 0)), Labelled.of(problem.rows(halves == 1))
     found: dict[str, float] = {}
     for name, kind in {"line": FineLine, "full": FocalTemperatureScaling}.items():
-        scaling = fit_quietly(kind(objective=by), fitted)
-        found[name] = float(
-            _MEASURES[by](scaling.predict_proba(other.scores), other.labels, weights=other.weights)
-        )
+        probs = fit_quietly(kind(objective=by), fitted).predict_proba(other.scores)
+        found[name] = float(_MEASURES[by](probs, other.labels, weights=other.weights))
     return found
 
 
@@ -303,9 +301,8 @@ def straight(values: np.ndarray) -> dict[str, float]:
 
 def _nearer(networks: pd.DataFrame) -> pd.DataFrame:
     """How much nearer to 1 than cross-entropy's the temperatures of focal loss are, by seed."""
-    far = networks.assign(far=np.log(networks["T"]).abs()).pivot(
-        index=["group", "seed"], columns="loss", values="far"
-    )
+    far = networks.assign(far=np.log(networks["T"]).abs())
+    far = far.pivot(index=["group", "seed"], columns="loss", values="far")
     usual = reaching(networks[networks.loss == CE], "group", "T", SPAN)
     found = (far[list(FOCAL)].mean(axis=1) - far[CE]).rename("value").reset_index()
     return found.assign(usual=found.group.map(usual).astype(bool))
@@ -313,18 +310,18 @@ def _nearer(networks: pd.DataFrame) -> pd.DataFrame:
 
 def tables(found: Frames) -> Tables:
     units = found["units"]
-    heads: Mapping[str, tuple[str, dict[str, Any]]] = {
-        "R² of T": ("R²", {"digits": 4, "scale": 1}),
-        "T off by %": ("off", {"digits": 1}),
-        "1/T off by %": ("off inverse", {"digits": 1}),
-        "γ gains": ("gain", {"digits": 5, "scale": 1}),
-        "line loses": ("lost", {"digits": 5, "scale": 1}),
+    heads = {
+        "R² of T": ("R²", 4, 1),
+        "T off by %": ("off", 1, 100),
+        "1/T off by %": ("off inverse", 1, 100),
+        "γ gains": ("gain", 5, 1),
+        "line loses": ("lost", 5, 1),
     }
-    columns = [
-        pivot(units[units.quantity == name], ["group"], [], "value", **form) for name, form in heads.values()
-    ]
-    whole = pd.concat(columns, axis=1).set_axis(list(heads), axis=1)
-    return {"short": means_only(whole, "γ gains", "line loses")}
+    columns = {
+        title: pivot(units[units.quantity == name], ["group"], [], "value", digits=digits, scale=scale).value
+        for title, (name, digits, scale) in heads.items()
+    }
+    return {"short": means_only(pd.DataFrame(columns), "γ gains", "line loses")}
 
 
 def figure(found: Frames) -> Figure:
@@ -334,9 +331,8 @@ def figure(found: Frames) -> Figure:
     curves = found["curves"]
     for group, colour in (("files, two classes", VERMILLION), ("files, more classes", BLUE)):
         for place, values in enumerate(curves[curves.group == group].temperatures):
-            left.plot(
-                GAMMAS, values / values[ZERO], color=colour, linewidth=0.8, label=None if place else group
-            )
+            label = None if place else group
+            left.plot(GAMMAS, values / values[ZERO], color=colour, linewidth=0.8, label=label)
     left.set(xlabel="exponent γ of the calibrator", ylabel="best T, as a multiple of that at γ = 0")
     networks = curves[curves.group == "Fashion-MNIST"]
     for place, (loss, of) in enumerate(networks.groupby("loss")):
