@@ -1,7 +1,5 @@
 """``python -m papers``: repeat a study's runs, or write its page from its results."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

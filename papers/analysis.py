@@ -4,8 +4,6 @@ A study's ``results.json`` becomes frames of one row per run and condition. A ta
 claim of ``claims.toml`` is a t test of a column of a frame, over seeds, in each of its groups.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -107,6 +105,22 @@ def pivot(
     cells = groups.agg(lambda values: pm(values, **form))
     table = cells.unstack(list(columns), sort=False) if columns else cells.to_frame()
     return table.fillna("–")
+
+
+def by_stage(
+    key: Mapping[str, Any], found: Mapping[str, Any], stages: Mapping[str, str], metrics: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return a row for each stage and metric; both are titles with what results call them.
+
+    Example:
+        >>> by_stage({"seed": 0}, {"before": {"ece": 0.1}}, {"as trained": "before"}, {"ECE": "ece"})
+        [{'seed': 0, 'stage': 'as trained', 'metric': 'ECE', 'value': 0.1}]
+    """
+    return [
+        {**key, "stage": stage, "metric": metric, "value": found[of][name]}
+        for stage, of in stages.items()
+        for metric, name in metrics.items()
+    ]
 
 
 def ordered(frame: pd.DataFrame, column: str, titles: Mapping[Any, str]) -> pd.DataFrame:

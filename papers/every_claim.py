@@ -1,7 +1,5 @@
 """All studies' claims: the page ``claims.md``, and every test as a table for download."""
 
-from __future__ import annotations
-
 import math
 import re
 import textwrap
@@ -101,11 +99,8 @@ def told(rows: pd.DataFrame, by: Sequence[str] = ("asked_of",)) -> dict[str, str
         spread = each.verdict.map(lambda one: ["holds", "does not hold"] if one == "both" else [one])
         verdict = status(pd.DataFrame({"left": spread.explode(), "open": ""})).capitalize()
         verdict += _by_one_metric(counted)
-    return {
-        "here": signs(each.verdict if len(counted) else [], left_open),
-        "effect": effects(each.effect, rows.unit.iloc[0]),
-        "verdict": verdict,
-    }
+    here = signs(each.verdict if len(counted) else [], left_open)
+    return {"here": here, "effect": effects(each.effect, rows.unit.iloc[0]), "verdict": verdict}
 
 
 def _by_one_metric(counted: pd.DataFrame) -> str:
@@ -212,11 +207,8 @@ def forest(entry: Mapping[str, Any], rows: pd.DataFrame) -> Figure:
         ax.axvline(end, color=GREY, linewidth=0.8)
     left, right = ax.get_xlim()
     ax.axvspan(max(left, low), min(right, high), color=GREY, alpha=0.12, linewidth=0)
-    ax.set(
-        xlim=(left, right),
-        ylim=(min(ticks) - 0.5, len(places) + 0.5),
-        xlabel=entry.get("axis", "difference in percentage points"),
-    )
+    ax.set(xlim=(left, right), ylim=(min(ticks) - 0.5, len(places) + 0.5))
+    ax.set_xlabel(entry.get("axis", "difference in percentage points"))
     ax.set_yticks(ticks, [*(["the paper's rows"] if len(own) else []), *places])
     return whole
 

@@ -1,7 +1,5 @@
 """Cached work of a study: its grid's runs, swept over a store, and other records."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

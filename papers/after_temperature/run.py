@@ -3,8 +3,6 @@
 Linear models of a logistic world, where the answer is exact, and the networks of four other studies.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -89,9 +87,8 @@ def frames(results: Mapping[str, Any]) -> Frames:
     """``curve``; ``pairs``, a model less cross-entropy's; ``networks``, one row per run."""
     trained = pd.DataFrame(results["trained"]).set_index(["load", "seed", "gamma"])
     base = trained.xs(0, level="gamma")
-    pairs = pd.concat(
-        {gamma: trained.xs(gamma, level="gamma") - base for gamma in GAMMAS[1:]}, names=["gamma"]
-    )
+    less = {gamma: trained.xs(gamma, level="gamma") - base for gamma in GAMMAS[1:]}
+    pairs = pd.concat(less, names=["gamma"])
     return {
         "curve": pd.DataFrame(results["curve"]),
         "pairs": pairs.assign(
@@ -126,9 +123,8 @@ def tables(found: Frames) -> Tables:
     shares = 100 * pairs.groupby(["load", "gamma"])[["nearer_is_better", "opposite"]].mean()
     shares.columns = ["nearer has lower NLL", "ECE says the opposite"]
     trained = pd.concat([*means, shares.map("{:.0f}%".format)], axis=1).sort_index()
-    networks = pd.DataFrame(
-        {setting: _compared(of) for setting, of in found["networks"].groupby("setting")}
-    ).T
+    of_setting = found["networks"].groupby("setting")
+    networks = pd.DataFrame({setting: _compared(of) for setting, of in of_setting}).T
     return {
         "curve": (100 * at).map("{:.3f}".format),
         "trained": means_only(trained, "ECE, %"),
@@ -151,7 +147,6 @@ def _compared(of: pd.DataFrame) -> dict[str, str]:
 
 
 def figure(found: Frames) -> Figure:
-    """NLL and ECE after temperature against the cosine."""
     whole = Figure(figsize=(8.4, 3.2), layout="constrained")
     for ax, name, scale in zip(whole.subplots(1, 2), ("nll", "ece"), (1, 100), strict=True):
         for place, (signal, of) in enumerate(found["curve"].groupby("signal")):

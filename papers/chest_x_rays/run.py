@@ -4,8 +4,6 @@ Small DenseNets with three losses on X-rays of three classes, and public predict
 fourteen findings of ChestX-ray14.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -84,6 +82,7 @@ def labels_of(given: Predictions) -> dict[str, Any]:
             (probs, test.labels),
         )
     )
+    columns = names, whole, raw, repaired
     return {
         "num": given.num_samples,
         "num_test": test.num_samples,
@@ -92,13 +91,11 @@ def labels_of(given: Predictions) -> dict[str, Any]:
                 "label": name,
                 "positives": every.num_positives,
                 "auroc": _interval(every.auroc),
-                "mean": float(given.probs[:, place].mean()),
+                "mean": float(probs.mean()),
                 "before": _interval(before.ece),
                 "after": _interval(after.ece),
             }
-            for place, (name, every, before, after) in enumerate(
-                zip(names, whole, raw, repaired, strict=True)
-            )
+            for name, every, before, after, probs in zip(*columns, given.probs.unbind(1), strict=True)
         ],
     }
 
@@ -135,10 +132,8 @@ def tables(found: Frames) -> Tables:
     )
     short.loc["public predictions, mean"] = [means["before"], means["after"], "–", "–", means["auroc"]]
     printed = [fact.value for fact in facts("focal-calibration-loss-2025") if fact.table == "9"]
-    return {
-        "short": short.rename_axis("network"),
-        "means": pd.DataFrame({"mean": [*means.values(), *printed]}),
-    }
+    means = pd.DataFrame({"mean": [*means.values(), *printed]})
+    return {"short": short.rename_axis("network"), "means": means}
 
 
 def _means(labels: pd.DataFrame) -> dict[str, str]:

@@ -5,8 +5,6 @@ in the code of Mukhoti et al. (2020) or averaged as in that of focal calibration
 that make the gradients of two losses about equally long.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -23,16 +21,15 @@ from calibrant.calibrators import build
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
-from calibrant_lab.data import Dataset
 from calibrant_lab.data.fetch import located
 from calibrant_lab.data.images.corruptions import CorruptedImages
 from calibrant_lab.sweep.tasks.task import Outcome, RunResult, Settings, Tell
 from calibrant_lab.sweep.tasks.training import recipe_of
-from calibrant_lab.training.data import preparation, read_data, read_foreign
+from calibrant_lab.training.data import preparation, read_foreign
 from calibrant_lab.training.recipe import DataSection
 from calibrant_lab.training.run import load_run
-from papers.analysis import Frames, Tables, beside, flat_runs, means_only, ordered, pivot, relative
-from papers.dynamics.run import FollowedRun
+from papers.analysis import Frames, Tables, beside, by_stage, flat_runs, means_only, ordered, pivot, relative
+from papers.dynamics.run import FollowedRun, data_of_section
 from papers.gammas.run import CLOSEST, OBJECTIVES, SEPARATED, fits_of, sides
 from papers.human_posteriors.run import beside_people
 from papers.loss_rows import called, gamma_3, on_grid, scheduled
@@ -63,7 +60,7 @@ class CIFAR10Run(FollowedRun):
         run = load_run(folder)
         section = recipe_of(settings).data
         key = section.model_dump_json()
-        dataset = _data(key)
+        dataset = data_of_section(key)
         found = judged_elsewhere(
             run.model().to(self.device(settings)),
             preparation(section, dataset),
@@ -78,15 +75,10 @@ class CIFAR10Run(FollowedRun):
         return replace(outcome, more=more)
 
 
-@lru_cache(maxsize=1)
-def _data(section: str) -> Dataset:
-    return read_data(DataSection.model_validate_json(section))
-
-
 @lru_cache(maxsize=64)
 def _corrupted(section: str, corruption: str, severity: int) -> Tensor:
     """Test images under a corruption, the same ones for every run."""
-    inputs = _data(section).test.inputs
+    inputs = data_of_section(section).test.inputs
     return CorruptedImages(inputs, corruption, severity=severity)[evenly(len(inputs), IMAGES)]
 
 
@@ -94,7 +86,7 @@ def _corrupted(section: str, corruption: str, severity: int) -> Tensor:
 def _foreign(section: str, name: str) -> Tensor:
     """Images of another set, made as large and as coloured as those of CIFAR-10."""
     own = DataSection.model_validate_json(section)
-    part = read_foreign(name, _data(section), own.model_copy(update={"size": 32, "channels": 3}))
+    part = read_foreign(name, data_of_section(section), own.model_copy(update={"size": 32, "channels": 3}))
     return part.inputs[evenly(len(part), IMAGES)]
 
 
@@ -110,10 +102,8 @@ def people(predictions: Predictions) -> dict[str, dict[str, float]]:
     for stage in PEOPLE:
         fitted = fit_quietly(build(stage), held_out)
         said[stage] = fitted.predict_proba(predictions.test.scores.double()).log()
-    return {
-        stage: {name: float(each.mean()) for name, each in data.scores(log_probs).items()}
-        for stage, log_probs in said.items()
-    }
+    scores = {stage: data.scores(log_probs) for stage, log_probs in said.items()}
+    return {stage: {name: float(each.mean()) for name, each in of.items()} for stage, of in scores.items()}
 
 
 CE, FOCAL = "cross-entropy", "focal, γ = 3"
@@ -188,12 +178,11 @@ def frames(results: Mapping[str, Any]) -> Frames:
             "loss": NO_DECAY if run["optimiser.weight_decay"] == 0 else run["loss"],
             "seed": run["seed"],
         }
-        errors += [
-            {**key, "stage": stage, "metric": metric, "value": run["stages"][of][name]}
-            for stage, of in STAGES.items()
-            for metric, name in METRICS.items()
-        ]
-        fits.append({**key, **_fits(run)})
+        errors += by_stage(key, run["stages"], STAGES, METRICS)
+        fitted, train, people = (run[name] for name in ("parameters", "train", "people"))
+        by_ece = {"T": fitted["temperature"], "T by ECE": fitted["ece_temperature"]}
+        trained = {"train_T": train["temperature"], "train_gap": train["gap"]}
+        fits.append({**key, **by_ece, **trained, "people": people["temperature"]["nll"]})
         of_table = key["way"] == "sum" and LOSSES[key["loss"]] in ROWS
         by_all = OBJECTIVES if of_table else ()
         for method, chosen, by in product(("temperature", "focal"), OBJECTIVES, by_all):
@@ -201,27 +190,14 @@ def frames(results: Mapping[str, Any]) -> Frames:
             kind = {"method": method, "chosen": chosen, "judged": by}
             grids.append({**key, **kind, "value": fit[by], "T": fit["T"]})
         for name, of in run["shift"]["foreign"].items():
-            stages = (("as trained", "as-trained"), ("with T", "temperature"))
-            foreign += [
-                {**key, "set": name, "stage": s, "value": of[n]["max_probability"]} for s, n in stages
-            ]
+            stages = {"as trained": "as-trained", "with T": "temperature"}
+            foreign += by_stage({**key, "set": name}, of, stages, {"AUROC": "max_probability"})
     found = {"errors": errors, "fits": fits, "grids": grids, "foreign": foreign}
     tidy = {name: ordered(pd.DataFrame(rows), "loss", LOSSES) for name, rows in found.items()}
     fits = tidy["fits"]
+    fits["from_one"] = np.log(fits["T"]).abs()
     fits["T by ECE"] = fits.groupby(["way", "loss"], observed=True)["T by ECE"].transform(on_grid)
     return {**tidy, **_derived(tidy)}
-
-
-def _fits(run: Mapping[str, Any]) -> dict[str, float]:
-    fitted, train = run["parameters"], run["train"]
-    return {
-        "T": fitted["temperature"],
-        "T by ECE": fitted["ece_temperature"],
-        "from_one": abs(np.log(fitted["temperature"])),
-        "train_T": train["temperature"],
-        "train_gap": train["gap"],
-        "people": run["people"]["temperature"]["nll"],
-    }
 
 
 def _derived(of: Frames) -> dict[str, pd.DataFrame]:
@@ -279,7 +255,6 @@ def tables(of: Frames) -> Tables:
 
 
 def figure(of: Frames) -> Figure:
-    """ECE of each loss as trained and after a temperature; a panel for each reduction."""
     whole = Figure(figsize=(8.4, 4.2), layout="constrained")
     axes = whole.subplots(1, 2, sharex=True, sharey=True)
     ece = of["errors"].query("metric == 'ECE' and loss != @NO_DECAY")

@@ -10,8 +10,6 @@ The same command goes on where an earlier one was killed, as long as ``--work`` 
 ``--known`` names the ``lease.json`` of the last lease: its runs are not done again, and its epochs are kept.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil
@@ -104,11 +102,8 @@ def grid_of(tier: str, epochs: int, scale: Scale = FULL) -> Grid:
     named, own = (f"milestones={tuple(shares((100, 250), number))}" for number in (45, epochs))
     axes = {**content["axes"], **scale.axes}
     axes["loss"] = [each.replace(named, own) for each in axes["loss"]]
-    content |= {
-        "task": "papers.cifar10_fast.measure:FastRun",
-        "recipe": nested({**flat(recipe), **changes, **scale.changes}),
-        "axes": axes,
-    }
+    content |= {"task": "papers.cifar10_fast.measure:FastRun", "axes": axes}
+    content["recipe"] = nested({**flat(recipe), **changes, **scale.changes})
     return Grid.read(content, source=GRIDS[tier])
 
 
@@ -123,15 +118,7 @@ def shares(of: Sequence[int], epochs: int) -> list[int]:
 
 
 def chosen(choices: Sequence[int], *, step: float, steps: int, runs: int, jobs: int, seconds: float) -> int:
-    """The most epochs with which all runs end in time; the fewest, if none does.
-
-    Args:
-        choices: The numbers of epochs to choose from.
-        step: Seconds of a step, beside ``jobs - 1`` others.
-        steps: Steps in an epoch.
-        runs: All runs of the tier.
-        jobs: Runs side by side.
-        seconds: The time that there is.
+    """The most epochs with which all runs end in time; the fewest, if none does. Times are in seconds.
 
     Example:
         >>> chosen((60, 45, 30), step=0.002, steps=352, runs=40, jobs=4, seconds=460)
@@ -291,10 +278,8 @@ class Lease:
     def _measured(self) -> dict[str, Any]:
         """Seconds of a step in each of the processes, and how far captured steps are from plain ones."""
         words = [sys.executable, "-m", "papers.cifar10_fast.lease", *self.given.words, "--probe"]
-        processes = [
-            subprocess.Popen([*words, str(number)], stdout=subprocess.PIPE, text=True)
-            for number in range(self.given.jobs + 1)
-        ]
+        count, given = self.given.jobs + 1, {"stdout": subprocess.PIPE, "text": True}
+        processes = [subprocess.Popen([*words, str(number)], **given) for number in range(count)]
         said = [each.communicate()[0].splitlines()[-1:] for each in processes]
         if not all(said):
             raise InputError("a step could not be timed; what is wrong is above.")

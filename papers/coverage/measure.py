@@ -1,12 +1,10 @@
 """Test sets with known true errors, judged batch by batch as ``calibrant evaluate`` judges them."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -119,9 +117,8 @@ def measure(folder: Path, size: str = "full", seeds: str = "25") -> dict[str, An
     (setting, of_streams), where = SIZES[size], os.environ.get("CALIBRANT_DATA")
     study = Study(setting, Path(where) if where else None, Records(folder / "coverage.jsonl"))
     every = range(int(seeds))
-    batches = {
-        cell: [study.batch(cell, seed) for seed in every] for cell in (*study.cells(), *study.changes())
-    }
+    cells = (*study.cells(), *study.changes())
+    batches = {cell: [study.batch(cell, seed) for seed in every] for cell in cells}
     return {
         "setting": asdict(setting),
         "batches": len(every),
@@ -196,15 +193,12 @@ class Study:
 
         def compute() -> dict[str, Any]:
             if cell.file and cell.stated:
-                errors, gaps = populations.redrawn_truth(
-                    self.population(cell.file, cell.stated), setting.num_bins
-                )
+                population = self.population(cell.file, cell.stated)
+                errors, gaps = populations.redrawn_truth(population, setting.num_bins)
             else:
                 how = setting.spread, setting.num_bins, setting.truth_samples
-                another = cell.model is not None
-                errors, gaps = populations.normal_truth(
-                    cell.classes, cell.scale or 1.0, *how, another=another
-                )
+                draw = partial(populations.normal_truth, another=cell.model is not None)
+                errors, gaps = draw(cell.classes, cell.scale or 1.0, *how)
             return {"errors": errors, "gaps": gaps.tolist()}
 
         if cell.calibrated:
@@ -250,10 +244,8 @@ class Study:
         for _ in range(self.setting.changed_sets):
             logits, labels = populations.normal((cell.samples, cell.classes), self.setting.spread, rng)
             known = logits if cell.model is None else populations.coarser(logits, rng)
-            both = (
-                populations.stated(logits, labels, cell.scale or 1.0),
-                populations.stated(known, labels, cell.after or 1.0),
-            )
+            both = ((logits, cell.scale), (known, cell.after))
+            both = [populations.stated(each, labels, scale or 1.0) for each, scale in both]
             (_, after) = compare([("before", both[0]), ("after", both[1])], **self._how(rng)).models
             _add(found, _ends(after.difference, cell))
         return {"errors": found}

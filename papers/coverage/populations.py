@@ -4,8 +4,6 @@ Instead of outcomes their true probabilities are set against what is stated, so 
 has errors of exactly zero and the others are exact but for which confidences were drawn.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path

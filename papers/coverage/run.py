@@ -4,8 +4,6 @@ Test sets whose true error is known are judged as ``calibrant evaluate`` judges 
 confidences with labels redrawn. Streams of a calibrated model, and of one that changes, are monitored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -88,9 +86,8 @@ def _means(shares: pd.DataFrame) -> pd.DataFrame:
     def mean(of: pd.DataFrame) -> pd.Series:
         alike = of.sets.nunique() == 1
         covered = (of.covered * of.sets).sum() / of.sets.sum() if alike else of.covered.mean()
-        return pd.Series(
-            {"covered": covered, "value": 1 - covered, "sets": round(len(of) ** 2 / (1 / of.sets).sum())}
-        )
+        sets = round(len(of) ** 2 / (1 / of.sets).sum())
+        return pd.Series({"covered": covered, "value": 1 - covered, "sets": sets})
 
     means = shares.groupby("error")[["covered", "sets"]].apply(mean)
     return means.reindex([title for title in TITLES.values() if title in means.index]).reset_index()
@@ -154,7 +151,6 @@ def _quoted(cells: pd.DataFrame, means: pd.DataFrame) -> dict[str, Any]:
 
 
 def figure(found: Frames) -> Figure:
-    """Coverage of every cell by how wrong the model is, of the intervals and of the centred bootstrap."""
     whole = Figure(figsize=(8.4, 3.2), layout="constrained")
     cells = found["cells"].assign(place=found["cells"].scale.map("{:g}".format).replace("nan", "real"))
     places = list(dict.fromkeys(cells.place))

@@ -4,8 +4,6 @@ The abstract of Kimura and Naganuma (2024) says so. Here small networks are trai
 penalty on the trace of the Hessian, and with sharpness-aware minimisation (SAM), and measured at the end.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
@@ -119,9 +117,8 @@ def _train(model: nn.Module, settings: Settings, arm: Mapping[str, float], train
     seed, epochs, loss = settings["seed"], settings["epochs"], focal(arm.get("gamma", 0))
     rate = settings["learning_rate"] / arm.get("slower", 1)
     decay = arm.get("decay", settings["weight_decay"])
-    optimiser = torch.optim.SGD(
-        model.parameters(), lr=rate, momentum=settings["momentum"], weight_decay=decay
-    )
+    how = {"lr": rate, "momentum": settings["momentum"], "weight_decay": decay}
+    optimiser = torch.optim.SGD(model.parameters(), **how)
     sharp = SAM(model, optimiser, rho=arm["radius"]) if "radius" in arm else None
     penalty = CurvatureRegularizer(model, loss, weight=arm["beta"], seed=seed) if "beta" in arm else None
 
@@ -301,7 +298,6 @@ def tables(found: Frames) -> Tables:
 
 
 def figure(found: Frames) -> Figure:
-    """ECE against the trace, of the loss that is trained and of cross-entropy; a column for each setting."""
     runs = found["runs"].query("family in ['focal', 'trace penalty', 'SAM']")
     whole = Figure(figsize=(8.6, 4.6), layout="constrained")
     panels = whole.subplots(2, len(TITLES), sharey=True)

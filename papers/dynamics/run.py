@@ -4,8 +4,6 @@ A small network is trained on Fashion-MNIST with cross-entropy and focal losses,
 batch, and followed epoch by epoch on held-out images; the rate drops after epochs 9 and 15 of 21.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -46,7 +44,7 @@ class FollowedRun(Training):
         outcome = super().run(settings, folder, tell)
         run = load_run(folder)
         recipe = recipe_of(settings)
-        dataset = _data(recipe.data.model_dump_json())
+        dataset = data_of_section(recipe.data.model_dump_json())
         model = run.model().to(self.device(settings))
         logits = logits_of(model, preparation(recipe.data, dataset), dataset.train.inputs)
         norms = {str(epoch): found["gradient_norms"] for epoch, found in run.snapshots.items()}
@@ -59,7 +57,7 @@ class FollowedRun(Training):
 
 
 @lru_cache(maxsize=2)
-def _data(section: str) -> Dataset:
+def data_of_section(section: str) -> Dataset:
     return read_data(DataSection.model_validate_json(section))
 
 
@@ -131,26 +129,17 @@ def keep(result: RunResult) -> dict[str, Any] | None:
 def frames(results: Mapping[str, Any]) -> Frames:
     """``courses`` by epoch, what is ``found`` of each, errors ``relative`` to cross-entropy's, ``norms``."""
     courses = [
-        {
-            "way": run["reduction"],
-            "loss": run["loss"],
-            "seed": run["seed"],
-            "name": name,
-            "epoch": epoch,
-            "value": value,
-        }
+        {"way": run["reduction"], "loss": run["loss"], "seed": run["seed"]}
+        | {"name": name, "epoch": epoch, "value": value}
         for run in flat_runs(results)
         for name, course in _courses(run).items()
         for epoch, value in course.items()
     ]
     tidy = ordered(pd.DataFrame(courses), "loss", LOSSES)
-    wide = {
-        (name, epoch): of.set_index(KEY).value
-        for (name, epoch), of in tidy.groupby(["name", "epoch"], observed=True)
-    }
-    found = pd.concat(
-        values.rename("value").reset_index().assign(what=what) for what, values in _found(wide).items()
-    )
+    groups = tidy.groupby(["name", "epoch"], observed=True)
+    wide = {place: of.set_index(KEY).value for place, of in groups}
+    of_runs = {what: values.rename("value").reset_index() for what, values in _found(wide).items()}
+    found = pd.concat(frame.assign(what=what) for what, frame in of_runs.items())
     norms = found[found.what.isin([BEFORE, END])].reset_index()
     plain = beside(norms, norms[norms.loss == CE], ["way", "seed", "what"]).value
     sides = norms.what.map({BEFORE: 1, END: -1})
@@ -203,14 +192,12 @@ def tables(of: Frames) -> Tables:
         ({"ece, rise": "ECE: rise", "ece": "ECE"}, {}),
         ({END: END}, nats),
     )
-    columns = [
-        pivot(ordered(found, "what", names), ["way", "loss"], ["what"], "value", **form)
-        for names, form in parts
-    ]
+    columns = []
+    for names, form in parts:
+        columns.append(pivot(ordered(found, "what", names), ["way", "loss"], ["what"], "value", **form))
     return {"short": means_only(pd.concat(columns, axis=1), "NLL, wrong: rise")}
 
 
 def figure(of: Frames) -> Figure:
-    """The courses with the sum, as in the paper's figure 3: means over seeds with 95% intervals."""
     courses = of["courses"].query("way == 'sum' and loss != 'FLSD-53'")
     return draw_courses(courses.rename(columns={"loss": "arm"}), drops=(DROP, SECOND))

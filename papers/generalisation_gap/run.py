@@ -5,8 +5,6 @@ training samples by a fixed factor, and the step to new samples multiplies the t
 Here linear models are fitted where the truth is known, so that nothing is estimated on test samples.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -44,10 +42,8 @@ class GeneralisationGap(Simulation):
         features, outcomes = world.sample(settings["num_samples"], seed=settings["seed"])
         fits = [_fitted(world, features, outcomes, gamma) for gamma in GAMMAS]
         load = settings["num_features"] / settings["num_samples"]
-        return {
-            **{name: [fit.get(name) for fit in fits] for name in QUANTITIES},
-            "limit_temperature": [_limit(gamma, load) for gamma in GAMMAS],
-        }
+        limits = [_limit(gamma, load) for gamma in GAMMAS]
+        return {name: [fit.get(name) for fit in fits] for name in QUANTITIES} | {"limit_temperature": limits}
 
 
 def _fitted(
@@ -153,7 +149,6 @@ def tables(found: Frames) -> Tables:
 
 
 def figure(found: Frames) -> Figure:
-    """Overconfidence by loss, and the exponent that needs no temperature, against features per sample."""
     whole = Figure(figsize=(8.4, 3.4), layout="constrained")
     (left, right), look = whole.subplots(1, 2), {"markersize": 4, "capsize": 2}
     left.axhline(0, color=GREY, linewidth=0.8)

@@ -4,14 +4,12 @@ Outputs of two networks on the test images of CIFAR-10, beside the judgements of
 image (CIFAR-10H, Peterson et al. 2019). Nothing is trained.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -85,7 +83,7 @@ PAIRS = (
     ("focal-temperature-people", "temperature-people"),
 )
 """What is compared: the first is asked to be nearer to people than the second."""
-Means = dict[str, dict[str, float]]
+Means: TypeAlias = dict[str, dict[str, float]]
 """Numbers by arm and measure."""
 
 
@@ -184,15 +182,16 @@ def measured(data: Judged, divisions: int, refits: int) -> dict[str, Any]:
     """The numbers of one network: means over images, and errors of differences with their origin."""
     tried = {name: Tried(data, name) for name in MAPS}
     runs = [_Division(data, tried, seed) for seed in range(divisions)]
+    ece = metrics.expected_calibration_error
     arms: Means = {}
     mean: dict[str, dict[str, Tensor]] = {}
     for arm in ARMS:
         each = [data.scores(run.said[arm]) for run in runs]
         mean[arm] = {name: torch.stack([one[name] for one in each]).mean(0) for name in each[0]}
-        fitted = [run.parameters(arm) for run in runs]
+        fitted, probs = [run.parameters(arm) for run in runs], [run.said[arm].exp() for run in runs]
         arms[arm] = {
             **{name: float(values.mean()) for name, values in mean[arm].items()},
-            "ece": float(np.mean([_ece(run.said[arm], data.labels) for run in runs])),
+            "ece": float(np.mean([float(ece(p / p.sum(1, keepdim=True), data.labels)) for p in probs])),
             **{name: float(np.mean([one[name] for one in fitted])) for name in fitted[0]},
         }
     again = runs[0].refitted(refits)
@@ -210,11 +209,6 @@ def measured(data: Judged, divisions: int, refits: int) -> dict[str, Any]:
     }
 
 
-def _ece(log_probs: Tensor, labels: Tensor) -> float:
-    probs = log_probs.exp()
-    return float(metrics.expected_calibration_error(probs / probs.sum(1, keepdim=True), labels))
-
-
 class _Division:
     """The images in two halves; each is judged by what was fitted on the other."""
 
@@ -223,19 +217,16 @@ class _Division:
         divided = stratified_folds(Predictions(logits=data.log_probs, labels=data.labels), 2, seed)
         halves = torch.from_numpy(divided)
         self._halves = [(halves != half, halves == half) for half in (0, 1)]
-        self._fits = {
-            name: [self._fit(name, seen) for seen, _ in self._halves] for name in (*BY_LABELS, *BY_PEOPLE)
-        }
+        names = (*BY_LABELS, *BY_PEOPLE)
+        self._fits = {name: [self._fit(name, seen) for seen, _ in self._halves] for name in names}
         self._exponents = {
             name: [each.exponents[each.best(seen)] for seen, _ in self._halves]
             for name, each in tried.items()
         }
         self.said = {AS_TRAINED: data.log_probs}
         self.said |= {name: self._on_others(fits) for name, fits in self._fits.items()}
-        self.said |= {
-            name: self._on_others([lambda x, f=MAPS[name][0], g=gamma: f(x, g) for gamma in exponents])
-            for name, exponents in self._exponents.items()
-        }
+        for name, exponents in self._exponents.items():
+            self.said[name] = self._on_others([partial(MAPS[name][0], gamma=gamma) for gamma in exponents])
         self.said |= {name: answer(self.said["temperature"]) for name, answer in IDEAL.items()}
 
     def _fit(
@@ -276,12 +267,9 @@ class _Division:
         for drawn in resampled(size, number):
             counts = torch.from_numpy(drawn).double()
             arms = {AS_TRAINED: fixed} | {name: self._scores_again(name, counts) for name in REFITTED}
-            found.append(
-                {
-                    arm: {name: float(counts @ scores[name]) / size for name in MEASURES}
-                    for arm, scores in arms.items()
-                }
-            )
+            found.append({})
+            for arm, scores in arms.items():
+                found[-1][arm] = {name: float(counts @ scores[name]) / size for name in MEASURES}
         return found
 
     def _scores_again(self, name: str, counts: Tensor) -> dict[str, Tensor]:
@@ -295,12 +283,8 @@ class _Division:
                     found[key][judged] = table[judged, place]
             return found
         fitted = "temperature" if name in IDEAL else name
-        said = self._on_others(
-            [
-                self._fit(fitted, seen, counts[seen], like)
-                for (seen, _), like in zip(self._halves, self._fits[fitted], strict=True)
-            ]
-        )
+        both = zip(self._halves, self._fits[fitted], strict=True)
+        said = self._on_others([self._fit(fitted, seen, counts[seen], like) for (seen, _), like in both])
         return data.scores(IDEAL[name](said) if name in IDEAL else said)
 
 
@@ -384,11 +368,8 @@ def frames(results: Mapping[str, Any]) -> Frames:
         of = network["temperatures"]
         ratio = {"value": math.log(of["people"] / of["labels"]), "standard_error": of["error"]}
         temperatures.append({**key, **ratio, "labels": of["labels"], "people": of["people"]})
-    return {
-        "arms": pd.DataFrame(arms),
-        "gains": pd.DataFrame(gains),
-        "temperatures": pd.DataFrame(temperatures),
-    }
+    found = {"arms": arms, "gains": gains, "temperatures": temperatures}
+    return {name: pd.DataFrame(rows) for name, rows in found.items()}
 
 
 def tables(found: Frames) -> Tables:

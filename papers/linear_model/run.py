@@ -4,8 +4,6 @@ Appendix G of Mukhoti et al. (2020) compares it with cross-entropy on two cluste
 labels. Here the true probabilities stand beside it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -142,10 +140,8 @@ LOSSES = {gamma: f"focal, γ = {gamma:g}" if gamma else "cross-entropy" for gamm
 
 def frames(results: Mapping[str, Any]) -> Frames:
     """``models``, a row for each metric; ``paths`` of the norm; ``mistakes`` by confidence."""
-    runs = flat_runs(results)
-    arms = pd.DataFrame(
-        {"seed": run["seed"], "steps": run["steps"], **arm} for run in runs for arm in run["arms"]
-    )
+    every = ((run, arm) for run in flat_runs(results) for arm in run["arms"])
+    arms = pd.DataFrame({"seed": run["seed"], "steps": run["steps"], **arm} for run, arm in every)
     arms = ordered(arms.rename(columns={"gamma": "loss"}), "loss", LOSSES)
     arms["first_norm"] = arms.norms.str[0]
     arms["distance"] = (arms.mistakes_confidence - arms.mistakes_truth).abs()
@@ -169,7 +165,6 @@ def tables(found: Frames) -> Tables:
 
 
 def figure(found: Frames) -> Figure:
-    """Norm of the weights along training, and how confident the mistakes are."""
     whole = Figure(figsize=(8.4, 3.4), layout="constrained")
     left, right = whole.subplots(1, 2)
     for place, (loss, of) in enumerate(found["paths"].groupby("loss", observed=True)):

@@ -4,8 +4,6 @@ A small network is trained on 10,000 images of Fashion-MNIST with each of fourte
 long-tailed set, in which the first class has a hundred times the images of the last.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -114,19 +112,17 @@ def stages_of(result: RunResult) -> dict[str, Any] | None:
     if "classes" not in result.more or not {BY_ECE, *CALIBRATED} <= fitted.keys():
         return None
     stages = {"before": "uncalibrated", **{name: name for name in CALIBRATED}, "by-ece": BY_ECE}
+    judged = {name: result.metrics[of] for name, of in stages.items()}
     given = load_predictions(result.file("predictions.npz"))
-    adaptive, test = (
-        fit_quietly(build(BY_ADAPTIVE_ECE), Labelled.of(given.calibration)),
-        Labelled.of(given.test),
-    )
+    test = Labelled.of(given.test)
+    adaptive = fit_quietly(build(BY_ADAPTIVE_ECE), Labelled.of(given.calibration))
     repaired = measured(adaptive.predict_proba(test.scores.double()).double(), test.labels)
     return {
         "train_accuracy": result.rows[-1]["train_accuracy"],
         "stages": {
-            name: {key: result.metrics[stage][_KEYS.get(key, key)] for key in METRICS}
-            for name, stage in stages.items()
-        }
-        | {"by-adaptive-ece": {name: repaired[name] for name in METRICS}},
+            **{n: {key: of[_KEYS.get(key, key)] for key in METRICS} for n, of in judged.items()},
+            "by-adaptive-ece": {name: repaired[name] for name in METRICS},
+        },
         "parameters": {
             "ece_temperature": fitted[BY_ECE]["temperature"],
             "adaptive_ece_temperature": fitted_number(adaptive.fit_result_, "temperature"),
@@ -227,7 +223,6 @@ def tables(found: Frames) -> Tables:
 
 
 def figure(found: Frames) -> Figure:
-    """ECE by loss as trained and after temperature scaling, with intervals."""
     whole = Figure(figsize=(8.4, 3.6), layout="constrained")
     part = found["errors"].query("metric == 'ece' and loss in @SHORT")
     for ax, images in zip(whole.subplots(1, 2, sharey=True), IMAGES.values(), strict=True):

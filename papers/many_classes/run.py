@@ -5,8 +5,6 @@ Komisarenko and Kull (2024), and focal calibration loss can be further from the 
 theorem 4.1 of its paper. Linear heads are trained for Tiny-ImageNet on features of EfficientNet-Lite0.
 """
 
-from __future__ import annotations
-
 import runpy
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -28,7 +26,7 @@ from calibrant_lab.data import Geometry, load
 from calibrant_lab.data.lazy import LazyImages
 from calibrant_lab.sweep.kept_runs import shortened
 from calibrant_lab.theory import top_errors
-from papers.analysis import HERE, Frames, Tables, beside, means_only, ordered, pivot, relative
+from papers.analysis import HERE, Frames, Tables, beside, by_stage, means_only, ordered, pivot, relative
 from papers.loss_rows import called
 from papers.losses.run import BY_ECE, measured
 from papers.runs import Records
@@ -100,10 +98,8 @@ def head(given: Mapping[str, Tensor], loss: str, epochs: int, seed: int) -> dict
             rows = _drawn(len(given["train"]))
             layer, error = trained(given["train"][rows], given["train_labels"][rows], loss, epochs)
             logits = layer(given["validation"]).detach()
-    fitted = {
-        stage: fit_quietly(build(name), Labelled(logits[held_out], labels[held_out], None))
-        for stage, name in CALIBRATORS.items()
-    }
+    half = Labelled(logits[held_out], labels[held_out], None)
+    fitted = {stage: fit_quietly(build(name), half) for stage, name in CALIBRATORS.items()}
     probs = {"as trained": logits[test].double().softmax(1)}
     probs |= {stage: each.predict_proba(logits[test]).double() for stage, each in fitted.items()}
     return {
@@ -168,7 +164,7 @@ def of_the_theorem(posterior: Float[Tensor, "N C"]) -> dict[str, float]:
 CE, FOCAL = "cross-entropy", "focal, γ = 3"
 ROWS = {**LOSSES, OWN: "none: its own head"}
 WAYS = {8: "8 epochs", 24: "24 epochs", 0: "ImageNet"}
-METRICS = {"error": "error", "nll": "NLL", "ece": "ECE", "classwise_ece": "classwise ECE", "smce": "smCE"}
+METRICS = {"error": "error", "NLL": "nll", "ECE": "ece", "classwise ECE": "classwise_ece", "smCE": "smce"}
 PARTS = {"share": "images", "top": "top probability", "right": "accuracy", "mapped": "mapped"}
 """Means over the images whose top probability the map lowers, or raises."""
 
@@ -178,33 +174,22 @@ def frames(results: Mapping[str, Any]) -> Frames:
     errors, parts, heads = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
     for run in results["runs"]:
         key = {"way": run["epochs"], "loss": run["loss"], "seed": run["seed"]}
-        errors += [
-            {**key, "stage": stage, "metric": title, "value": of[name]}
-            for stage, of in run["stages"].items()
-            for name, title in METRICS.items()
-        ]
-        parts += [
-            {**key, "part": part, **of, "gap": of["top"] - of["right"]} for part, of in run["map"].items()
-        ]
+        stages = {stage: stage for stage in run["stages"]}
+        errors += by_stage(key, run["stages"], stages, METRICS)
+        both = ((part, of, of["top"] - of["right"]) for part, of in run["map"].items())
+        parts += [{**key, "part": part, **of, "gap": gap} for part, of, gap in both]
         lowered, fitted = run["map"]["lowered"]["share"], run["with T"]
         heads.append({**key, **run["theorem"], "lowered": lowered, "T": fitted, "error": run["train_error"]})
     found = {"errors": errors, "parts": parts, "heads": heads}
-    tidy = {
-        name: ordered(ordered(pd.DataFrame(rows), "loss", ROWS), "way", WAYS) for name, rows in found.items()
-    }
+    tidy = {name: ordered(pd.DataFrame(rows), "loss", ROWS) for name, rows in found.items()}
+    tidy = {name: ordered(frame, "way", WAYS) for name, frame in tidy.items()}
     heads = tidy["heads"]
     closest = closest_temperature(GAMMA, CLASSES).temperature
     base = beside(heads, heads[heads.loss == CE], ["way", "seed"])["T"]
     trained = tidy["errors"].query("stage == 'as trained' and metric == 'error' and way != 'ImageNet'")
-    return {
-        **tidy,
-        "heads": heads.assign(
-            from_one=np.log(heads["T"]).abs(),
-            factor=heads["T"] / (base * closest) - 1,
-            nearer=heads.fcl - heads.focal,
-        ),
-        "relative": relative(trained, ["way", "seed"]),
-    }
+    heads = heads.assign(factor=heads["T"] / (base * closest) - 1, nearer=heads.fcl - heads.focal)
+    heads["from_one"] = np.log(heads["T"]).abs()
+    return {**tidy, "heads": heads, "relative": relative(trained, ["way", "seed"])}
 
 
 def tables(of: Frames) -> Tables:
@@ -215,9 +200,6 @@ def tables(of: Frames) -> Tables:
     short = wide.set_axis(["error", "ECE as trained", "ECE with T"], axis=1)
     fitted = pivot(of["heads"], rows, [], "T", scale=1)
     parts = of["parts"][of["parts"].loss == FOCAL].melt(["way", "part", "seed"], list(PARTS), "what")
-    return {
-        "short": means_only(short.join(fitted), "ECE as trained"),
-        "parts": means_only(
-            pivot(ordered(parts, "what", PARTS), ["way", "part"], ["what"], "value", digits=1), "accuracy"
-        ),
-    }
+    parts = pivot(ordered(parts, "what", PARTS), ["way", "part"], ["what"], "value", digits=1)
+    short = means_only(short.join(fitted), "ECE as trained")
+    return {"short": short, "parts": means_only(parts, "accuracy")}

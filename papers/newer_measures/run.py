@@ -3,8 +3,6 @@
 Each measure tests the same thing of the same samples: the probability of the event, or of the top label.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,10 +39,9 @@ def measure(_folder: Path) -> dict[str, Any]:
         order = torch.randperm(len(probs), generator=generator)
         parts = order[: len(order) // SIZE * SIZE].split(SIZE)[:PARTS]
         of = [(ALL, slice(None)), *((FEW, part) for part in parts if len(order) > PARTS * SIZE)]
-        runs += [
-            {"file": name, "size": size, **_p_values(probs[rows], labels[rows], generator)}
-            for size, rows in of
-        ]
+        for size, rows in of:
+            found = _p_values(probs[rows], labels[rows], generator)
+            runs.append({"file": name, "size": size, **found})
     return {"runs": runs}
 
 

@@ -3,8 +3,6 @@
 Each loss of the library is minimised against known probabilities, by `calibrant.theory`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -73,10 +71,8 @@ def _of_two(module: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
 
     def of_two(logits: Tensor, labels: Tensor) -> Tensor:
         log_odds = logits[:, 1:] - logits[:, :1]
-        values = [
-            module(row[None], label[None, None].to(row.dtype))
-            for row, label in zip(log_odds, labels, strict=True)
-        ]
+        rows = zip(log_odds, labels, strict=True)
+        values = [module(row[None], label[None, None].to(row.dtype)) for row, label in rows]
         return torch.stack(values)
 
     return of_two

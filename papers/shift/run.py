@@ -5,8 +5,6 @@ on clean images, and judged on clean ones, on fifteen corruptions (Hendrycks and
 severities, and on images of other sets.
 """
 
-from __future__ import annotations
-
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -259,7 +257,6 @@ def tables(found: Frames) -> Tables:
 
 
 def figure(found: Frames) -> Figure:
-    """ECE against severity, as trained and after temperature scaling; a line for each loss."""
     whole = Figure(figsize=(8.4, 3.4), layout="constrained")
     places = ["clean_shown", *(f"severity {severity}" for severity in SEVERITIES)]
     left, right = whole.subplots(1, 2, sharey=True)

@@ -5,8 +5,6 @@ learns three classes and is judged by two: as the authors do, with the neutral c
 renormalised.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -77,10 +75,8 @@ def judged(
     def at(temperature: float, part: str) -> Tensor:
         return probs_of(logits[part], convention, temperature=temperature)
 
-    plain, focal = (
-        fitted_under(convention, each, logits["calibration"], held_out)
-        for each in (TemperatureScaling(), FocalTemperatureScaling())
-    )
+    both = (TemperatureScaling(), FocalTemperatureScaling())
+    plain, focal = (fitted_under(convention, each, logits["calibration"], held_out) for each in both)
     by_ece, by_adaptive_ece = (
         best_of_grid(lambda found, of=error: float(of(*top_event(at(found, "calibration"), held_out))))
         for error in (metrics.expected_calibration_error, metrics.adaptive_calibration_error)
@@ -88,16 +84,11 @@ def judged(
     temperature = fitted_number(plain.fit_result_, "temperature")
     wide = logits["test"].double() if convention == RENORMALISED else with_neutral(logits["test"])
     repaired = focal.predict_proba(wide).double()
+    tried = {"before": 1.0, "by-ece": by_ece, "by-adaptive-ece": by_adaptive_ece, "temperature": temperature}
+    stages = {stage: measured(at(each, "test"), labels) for stage, each in tried.items()}
+    shown = repaired if convention == RENORMALISED else repaired[:, ::2]
     return {
-        "stages": {
-            "before": measured(at(1.0, "test"), labels),
-            "by-ece": measured(at(by_ece, "test"), labels),
-            "by-adaptive-ece": measured(at(by_adaptive_ece, "test"), labels),
-            "temperature": measured(at(temperature, "test"), labels),
-            "focal-temperature": measured(
-                repaired if convention == RENORMALISED else repaired[:, ::2], labels
-            ),
-        },
+        "stages": {**stages, "focal-temperature": measured(shown, labels)},
         "parameters": {
             "temperature": temperature,
             "ece_temperature": by_ece,
@@ -179,10 +170,8 @@ def _ratios(runs: list[dict[str, Any]]) -> pd.DataFrame:
 def tables(found: Frames) -> Tables:
     theirs = printed(*PAPER)
     ece = found["errors"].query("metric == 'ECE'")
-    struck, both = (
-        pivot(ece.query("convention == @name"), ["loss"], ["stage"], "value")
-        for name in (STRUCK, RENORMALISED)
-    )
+    asked = (ece[ece.convention == name] for name in (STRUCK, RENORMALISED))
+    struck, both = (pivot(of, ["loss"], ["stage"], "value") for of in asked)
     short = {
         "as trained": struck["as trained"],
         "paper": theirs["ECE pre"],
@@ -201,7 +190,6 @@ def tables(found: Frames) -> Tables:
 
 
 def figure(found: Frames) -> Figure:
-    """ECE as trained under both conventions, and the printed one; a row for each loss of the paper."""
     whole = Figure(figsize=(7.2, 3.6), layout="constrained")
     ax = whole.subplots()
     theirs = printed(*PAPER)["ECE pre"]

@@ -5,8 +5,6 @@ have one length; with the mean, those of focal loss are shorter than cross-entro
 of losses is trained in seven ways, among them pairs in which either loss has gradients of about one length.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -70,7 +68,6 @@ def tables(found: Frames) -> Tables:
 
 
 def figure(found: Frames) -> Figure:
-    """T and ECE by way after cross-entropy and focal loss, with intervals."""
     whole = Figure(figsize=(8.4, 2.8), layout="constrained")
     plain = found["errors"].query("stage == 'before' and metric == 'ece'")
     drawn = {"temperature": (found["fitted"], "T", 1), "ECE in %, as trained": (plain, "value", 100)}

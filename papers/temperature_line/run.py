@@ -5,8 +5,6 @@ along the line only, and left open how good that is. What shares its data counts
 and the networks of one seed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
@@ -186,10 +184,8 @@ def _fashion(setting: Setting, seed: int) -> Digits:
 def _follow(problem: Predictions, criteria: Sequence[Criterion], divisions: int) -> dict[str, Any]:
     """The ridges by either criterion, what the searches reach on them, and what they are worth elsewhere."""
     data = Labelled.of(problem)
-    ridges = {
-        by: temperature_ridge(data.scores, data.labels, gammas=GAMMAS, weights=data.weights, objective=by)
-        for by in criteria
-    }
+    how = {"gammas": GAMMAS, "weights": data.weights}
+    ridges = {by: temperature_ridge(data.scores, data.labels, objective=by, **how) for by in criteria}
     halves = {by: [_elsewhere(problem, by, seed) for seed in range(divisions)] for by in criteria}
     return {
         "num_classes": problem.num_classes,
@@ -243,9 +239,8 @@ ZERO = GAMMAS.index(0.0)
 
 def frames(results: Mapping[str, Any]) -> Frames:
     """``curves``, a row for each; ``units``, means over what shares its data; ``nearer``, by seed."""
-    curves = pd.DataFrame(
-        _curve(run["subject"], run["seed"], arm) for run in flat_runs(results) for arm in run["arms"]
-    )
+    every = ((run, arm) for run in flat_runs(results) for arm in run["arms"])
+    curves = pd.DataFrame(_curve(run["subject"], run["seed"], arm) for run, arm in every)
     curves["group"] = pd.Categorical(curves.group, GROUPS, ordered=True)
     numbers = curves.select_dtypes("number").columns
     groups = curves.groupby(["unit", "kind", "group"], observed=True, sort=False)[list(numbers)]
@@ -325,7 +320,6 @@ def tables(found: Frames) -> Tables:
 
 
 def figure(found: Frames) -> Figure:
-    """T over its value at exponent 0 for files, and T of the networks on Fashion-MNIST by loss."""
     whole = Figure(figsize=(8.4, 3.4), layout="constrained")
     left, right = whole.subplots(1, 2)
     curves = found["curves"]

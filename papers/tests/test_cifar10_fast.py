@@ -1,7 +1,5 @@
 """The registered sweep on CIFAR-10: its grids and rules, what is kept of a run, and the files of a lease."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace

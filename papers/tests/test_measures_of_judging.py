@@ -1,7 +1,5 @@
 """What the studies of calibrators and of coverage measure, on the smallest settings."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -13,8 +11,8 @@ from calibrant.evaluation.fitting.templates import Labelled
 from calibrant.evaluation.monitoring.evidence import log_mean_wealth, over_starts
 from calibrant.predictions import Predictions
 from papers import studies
-from papers.calibrators import measure as calibrators
-from papers.calibrators.measure import Division, Resamples
+from papers.calibrators import run as calibrators
+from papers.calibrators.run import Division, Resamples
 from papers.coverage import measure as coverage
 from papers.coverage.populations import coarser, event_errors, normal, normal_truth, smoothed, softmax
 from papers.coverage.streams import FULL_STREAMS, Change, evidence_at_looks, samples_of_fixed_test

@@ -4,8 +4,6 @@ A convolutional network on 20 Newsgroups, with the losses of Mukhoti et al. (202
 News, with those of the paper on focal calibration loss.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
