@@ -20,7 +20,7 @@ from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.sweep.published import facts
 from calibrant_lab.sweep.tasks.task import RunResult
-from calibrant_lab.training.over_groups import label_rows
+from calibrant_lab.training.run_report import label_rows
 from papers.analysis import Frames, Tables, flat_runs, ordered
 
 PUBLIC = Path("logits_chestxray14_multilabel", "chestxray14_densenet121.npz")
