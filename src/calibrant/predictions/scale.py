@@ -24,9 +24,6 @@ SPACES = ("probs", "confidence")
 def scale_of(text: str) -> Scale:
     """Parse a scale such as 1:5.
 
-    Raises:
-        InputError: If it is not two different numbers.
-
     Example:
         >>> scale_of("1:5")
         (1.0, 5.0)
@@ -83,7 +80,6 @@ def were_percentages(space: str) -> Note:
 
 
 def holds_percentages(fields: dict[str, Any]) -> bool:
-    """Return True if the probabilities are percentages."""
     return scale_before(as_shares(fields).get("notes", ())) == PERCENT
 
 
