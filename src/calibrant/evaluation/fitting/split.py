@@ -256,16 +256,17 @@ def _cluster_folds(predictions: Predictions, codes: Indices, num_folds: int, see
 
 
 def _strata(predictions: Predictions) -> Indices:
-    """Strata to spread evenly: classes, or the rarest label of each sample."""
+    """Strata to spread evenly, whatever the order of the columns: classes, or each sample's rarest label."""
     labels = predictions.correct if predictions.kind == "top_label" else predictions.labels
     if labels is None:
         raise no_labels(predictions)
     if labels.ndim == 1:
-        return labels.to(torch.int64).numpy()
+        _, first, classes = np.unique(labels.numpy(), return_index=True, return_inverse=True)
+        return np.argsort(np.argsort(first))[classes]  # in the order in which the classes first occur
     given = labels.numpy()
-    rarest_first = np.argsort(given.sum(axis=0), kind="stable")
-    has_any = given.any(axis=1)
-    return np.where(has_any, given[:, rarest_first].argmax(axis=1), given.shape[1])
+    columns = np.ascontiguousarray(given.T)
+    rarest_first = sorted(range(len(columns)), key=lambda k: (columns[k].sum(), columns[k].tobytes()))
+    return np.where(given.any(axis=1), given[:, rarest_first].argmax(axis=1), len(columns))
 
 
 def _check_other_file(predictions: Predictions, calibration: Predictions) -> None:

@@ -271,6 +271,7 @@ def add_drawn_labels(
     bins: Indices,
     places: Indices,
     mass: Vector,
+    classes: Indices,
     ends: Vector,
     guide: Indices,
     sums: Matrix,
@@ -278,20 +279,21 @@ def add_drawn_labels(
     """Draw the label of each sample from its probabilities ``(N, C)`` by uniform numbers ``(N, r)``.
 
     The mass of a sample is added to ``sums`` ``(M, r)`` where it is drawn: at the ``places`` ``(C, B)`` of
-    its class and of the bin of the probability that the sample states for it.
+    its class and of the bin of the probability that the sample states for it. The ``classes`` ``(C,)`` follow
+    each other in this order between 0 and 1.
     """
     num_samples, num_classes = probs.shape
     for i in range(num_samples):
         total = 0.0
-        for k in range(num_classes):
-            total += probs[i, k]
-            ends[k] = total
-        for k in range(num_classes):
-            ends[k] /= total
+        for j in range(num_classes):
+            total += probs[i, classes[j]]
+            ends[j] = total
+        for j in range(num_classes):
+            ends[j] /= total
         ends[num_classes - 1] = 2.0  # whatever rounding left of it: no uniform number lies beyond
         _set_guide(ends, guide)
         for r in range(uniform.shape[1]):
-            k = _first_above(uniform[i, r], ends, guide)
+            k = classes[_first_above(uniform[i, r], ends, guide)]
             sums[places[k, bins[i, k]], r] += mass[i]
 
 
@@ -317,6 +319,7 @@ def add_exceptions(
     bins: Indices,
     places: Indices,
     mass: Vector,
+    classes: Indices,
     ends: Vector,
     usual: Vector,
     sums: Matrix,
@@ -332,15 +335,15 @@ def add_exceptions(
     num_draws = sums.shape[1]
     used = 0
     for i in range(place[0], num_samples):
-        top = 0
-        for k in range(1, num_classes):
+        top = classes[0]
+        for k in classes:
             if probs[i, k] > probs[i, top]:
                 top = k
         others = 0.0
-        for k in range(num_classes):
-            if k != top:
-                others += probs[i, k]
-            ends[k] = others
+        for j in range(num_classes):
+            if classes[j] != top:
+                others += probs[i, classes[j]]
+            ends[j] = others
         cell = places[top, bins[i, top]]
         r = place[1]
         place[1] = 0
@@ -363,7 +366,7 @@ def add_exceptions(
             r += int(step)
             wanted = uniform[used] * others
             used += 1
-            k = _first_beyond(wanted, ends)
+            k = classes[_first_beyond(wanted, ends)]
             sums[cell, r] -= mass[i]
             sums[places[k, bins[i, k]], r] += mass[i]
             r += 1
