@@ -105,7 +105,6 @@ def _add(
 ) -> None:
     from calibrant.evaluation.resampling import kernels  # compiled
 
-    ends = np.empty(rows.probs.shape[1])
     largest = rows.probs.max(axis=1)
     exceptions = np.maximum(1 - largest / rows.probs.sum(axis=1), 0.0)
     sure = exceptions < LIKELY_EXCEPTION
@@ -113,13 +112,12 @@ def _add(
         these = rows.part(~sure)
         uniform = rng.random((len(these.mass), sums.shape[1]), dtype=np.float32)
         given = these.probs, these.bins, places, these.mass, classes
-        guide = np.empty(kernels.GUIDE * (4 if sums.shape[1] > 4 * kernels.GUIDE else 1), np.int64)
-        kernels.add_drawn_labels(uniform, *given, ends, guide, sums)
+        kernels.add_drawn_labels(uniform, *given, sums)
     if not sure.any():
         return
     these, place = rows.part(sure), np.zeros(2, np.int64)
     given = these.probs, these.bins, places, these.mass, classes
-    expected = sums.shape[1] * exceptions[sure] + 1
+    expected, ends = sums.shape[1] * exceptions[sure] + 1, np.empty(rows.probs.shape[1])
     while place[0] < len(these.mass):
         wanted = expected[place[0] :].sum()
         size = max(1, int(wanted + SPARE * np.sqrt(wanted)))

@@ -272,29 +272,63 @@ def add_drawn_labels(
     places: Indices,
     mass: Vector,
     classes: Indices,
-    ends: Vector,
-    guide: Indices,
     sums: Matrix,
 ) -> None:
     """Draw the label of each sample from its probabilities ``(N, C)`` by uniform numbers ``(N, r)``.
 
     The mass of a sample is added to ``sums`` ``(M, r)`` where it is drawn: at the ``places`` ``(C, B)`` of
     its class and of the bin of the probability that the sample states for it. The ``classes`` ``(C,)`` follow
-    each other in this order between 0 and 1.
+    each other in this order.
+
+    References:
+        Walker, "An Efficient Method for Generating Discrete Random Variables with General Distributions", ACM
+        Transactions on Mathematical Software 3, 1977.
     """
     num_samples, num_classes = probs.shape
+    shares, cells = np.empty(num_classes), np.empty((num_classes, 2), np.int64)
+    stack = np.empty(num_classes, np.int64)
     for i in range(num_samples):
         total = 0.0
+        for k in classes:
+            total += probs[i, k]
         for j in range(num_classes):
-            total += probs[i, classes[j]]
-            ends[j] = total
-        for j in range(num_classes):
-            ends[j] /= total
-        ends[num_classes - 1] = 2.0  # whatever rounding left of it: no uniform number lies beyond
-        _set_guide(ends, guide)
+            k = classes[j]
+            shares[j] = probs[i, k] / total * num_classes
+            cells[j, 0] = places[k, bins[i, k]]
+        _share_out(shares, cells, stack)
         for r in range(uniform.shape[1]):
-            k = classes[_first_above(uniform[i, r], ends, guide)]
-            sums[places[k, bins[i, k]], r] += mass[i]
+            place = uniform[i, r] * num_classes
+            j = int(place)
+            sums[cells[j, int(place - j >= shares[j])], r] += mass[i]
+
+
+@njit(inner=True)
+def _share_out(shares: Vector, cells: Indices, stack: Indices) -> None:
+    """Fill the intervals of classes with ``shares`` below one, their mean, from those above.
+
+    The share of its own class remains in each, and the second of its ``cells`` gets the rest.
+    """
+    below, above = 0, len(shares)
+    for j in range(len(shares)):
+        if shares[j] < 1.0:
+            stack[below] = j
+            below += 1
+        else:
+            above -= 1
+            stack[above] = j
+    while below > 0 and above < len(shares):
+        below -= 1
+        j, k = stack[below], stack[above]
+        cells[j, 1] = cells[k, 0]
+        shares[k] -= 1.0 - shares[j]
+        if shares[k] < 1.0:
+            above += 1
+            stack[below] = k
+            below += 1
+    for j in range(below):  # rounding left them
+        shares[stack[j]] = 1.0
+    for j in range(above, len(shares)):
+        shares[stack[j]] = 1.0
 
 
 @njit(inner=True)
@@ -371,3 +405,47 @@ def add_exceptions(
             sums[places[k, bins[i, k]], r] += mass[i]
             r += 1
     place[0] = num_samples
+
+
+@njit
+def ranked_rightly(
+    scores: Vector, positive: NDArray[np.bool_], mass: Vector, order: Indices, right: Vector
+) -> None:
+    """Write the share of the other side that each sample is ranked ``right`` against; ties count one half.
+
+    ``order`` ``(P,)`` are the positives by ascending score: few of one class, and only they are sorted.
+    """
+    ranked, num_positive = scores[order], len(order)
+    ends = np.empty(num_positive + 1, np.int64)  # of the tie that begins there
+    ends[num_positive] = num_positive
+    reached, below = np.zeros(num_positive + 1), np.zeros(num_positive + 1)
+    for j in range(num_positive):
+        reached[j + 1] = reached[j] + mass[order[j]]
+    for j in range(num_positive - 1, -1, -1):
+        tied = j + 1 < num_positive and ranked[j + 1] == ranked[j]
+        ends[j] = ends[j + 1] if tied else j + 1
+    for i in range(len(scores)):
+        if not positive[i]:
+            first = _number_below(scores[i], ranked)
+            tied = first < num_positive and ranked[first] == scores[i]
+            last = ends[first] if tied else first
+            right[i] = 1 - (reached[first] + reached[last]) / (2 * reached[num_positive])
+            below[first] += mass[i] / 2
+            below[last] += mass[i] / 2
+    total, start = below.sum(), 0
+    until = np.cumsum(below)
+    for j in range(num_positive):
+        if j >= ends[start]:
+            start = j
+        right[order[j]] = until[start] / total
+
+
+@njit(inner=True)
+def _number_below(value: float, ranked: Vector) -> int:
+    """Number of ascending entries below a value, without branches."""
+    base, size = 0, len(ranked)
+    while size > 1:
+        half = size // 2
+        base += half * int(ranked[base + half - 1] < value)
+        size -= half
+    return base + int(ranked[base] < value)
