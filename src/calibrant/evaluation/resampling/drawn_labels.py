@@ -105,6 +105,7 @@ def _add(
 ) -> None:
     from calibrant.evaluation.resampling import kernels  # compiled
 
+    ends = np.empty(len(classes))
     largest = rows.probs.max(axis=1)
     exceptions = np.maximum(1 - largest / rows.probs.sum(axis=1), 0.0)
     sure = exceptions < LIKELY_EXCEPTION
@@ -112,12 +113,13 @@ def _add(
         these = rows.part(~sure)
         uniform = rng.random((len(these.mass), sums.shape[1]), dtype=np.float32)
         given = these.probs, these.bins, places, these.mass, classes
-        kernels.add_drawn_labels(uniform, *given, sums)
+        cells, stack = np.empty((len(classes), 2), np.int64), np.empty(len(classes), np.int64)
+        kernels.add_drawn_labels(uniform, *given, ends, cells, stack, sums)
     if not sure.any():
         return
     these, place = rows.part(sure), np.zeros(2, np.int64)
     given = these.probs, these.bins, places, these.mass, classes
-    expected, ends = sums.shape[1] * exceptions[sure] + 1, np.empty(rows.probs.shape[1])
+    expected = sums.shape[1] * exceptions[sure] + 1
     while place[0] < len(these.mass):
         wanted = expected[place[0] :].sum()
         size = max(1, int(wanted + SPARE * np.sqrt(wanted)))

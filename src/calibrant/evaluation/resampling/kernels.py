@@ -272,6 +272,9 @@ def add_drawn_labels(
     places: Indices,
     mass: Vector,
     classes: Indices,
+    shares: Vector,
+    cells: Indices,
+    stack: Indices,
     sums: Matrix,
 ) -> None:
     """Draw the label of each sample from its probabilities ``(N, C)`` by uniform numbers ``(N, r)``.
@@ -285,8 +288,6 @@ def add_drawn_labels(
         Transactions on Mathematical Software 3, 1977.
     """
     num_samples, num_classes = probs.shape
-    shares, cells = np.empty(num_classes), np.empty((num_classes, 2), np.int64)
-    stack = np.empty(num_classes, np.int64)
     for i in range(num_samples):
         total = 0.0
         for k in classes:
@@ -408,36 +409,31 @@ def add_exceptions(
 
 
 @njit
-def ranked_rightly(
-    scores: Vector, positive: NDArray[np.bool_], mass: Vector, order: Indices, right: Vector
+def rank_negatives(
+    scores: Vector,
+    positive: NDArray[np.bool_],
+    mass: Vector,
+    ranked: Vector,
+    ends: Indices,
+    reached: Vector,
+    below: Vector,
+    right: Vector,
 ) -> None:
-    """Write the share of the other side that each sample is ranked ``right`` against; ties count one half.
+    """Write the share of the positives that each negative is ranked ``right`` against; ties count one half.
 
-    ``order`` ``(P,)`` are the positives by ascending score: few of one class, and only they are sorted.
+    ``ranked`` ``(P,)`` are the scores of the positives in ascending order, few of one class, ``ends`` where
+    the tie of each ends, and ``reached`` ``(P + 1,)`` the masses up to each. A half of a negative's mass is
+    added to ``below`` ``(P + 1,)`` where its tie begins, and a half where it ends.
     """
-    ranked, num_positive = scores[order], len(order)
-    ends = np.empty(num_positive + 1, np.int64)  # of the tie that begins there
-    ends[num_positive] = num_positive
-    reached, below = np.zeros(num_positive + 1), np.zeros(num_positive + 1)
-    for j in range(num_positive):
-        reached[j + 1] = reached[j] + mass[order[j]]
-    for j in range(num_positive - 1, -1, -1):
-        tied = j + 1 < num_positive and ranked[j + 1] == ranked[j]
-        ends[j] = ends[j + 1] if tied else j + 1
     for i in range(len(scores)):
         if not positive[i]:
             first = _number_below(scores[i], ranked)
-            tied = first < num_positive and ranked[first] == scores[i]
-            last = ends[first] if tied else first
-            right[i] = 1 - (reached[first] + reached[last]) / (2 * reached[num_positive])
+            last = first
+            if first < len(ranked) and ranked[first] == scores[i]:
+                last = ends[first]
+            right[i] = 1 - (reached[first] + reached[last]) / (2 * reached[-1])
             below[first] += mass[i] / 2
             below[last] += mass[i] / 2
-    total, start = below.sum(), 0
-    until = np.cumsum(below)
-    for j in range(num_positive):
-        if j >= ends[start]:
-            start = j
-        right[order[j]] = until[start] / total
 
 
 @njit(inner=True)

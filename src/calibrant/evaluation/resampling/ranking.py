@@ -25,7 +25,7 @@ def auroc_influence(
         DeLong, DeLong and Clarke-Pearson, "Comparing the Areas under Two or More Correlated Receiver
         Operating Characteristic Curves", Biometrics 44, 1988.
     """
-    from calibrant.evaluation.resampling.kernels import ranked_rightly  # compiled
+    from calibrant.evaluation.resampling.kernels import rank_negatives  # compiled
 
     mass = np.ones(len(scores)) if weights is None else weights
     high, low = float(mass[positive].sum()), float(mass[~positive].sum())
@@ -33,8 +33,11 @@ def auroc_influence(
         return None
     order = np.flatnonzero(positive)
     order = order[np.argsort(scores[order])]
-    right = np.empty(len(scores))
-    ranked_rightly(scores, positive, mass, order, right)
+    ranked, reached = scores[order], np.append(0.0, np.cumsum(mass[order]))
+    starts, ends = (np.searchsorted(ranked, ranked, side) for side in ("left", "right"))
+    below, right = np.zeros(len(reached)), np.empty(len(scores))
+    rank_negatives(scores, positive, mass, ranked, ends, reached, below, right)
+    right[order] = np.cumsum(below)[starts] / low
     area = float((mass * right)[positive].sum()) / high
     influence = right - area
     num_positive = int(positive.sum())

@@ -58,23 +58,7 @@ MOST_UNITS = 1 << 14  # rows that are drawn singly; 1000 resamples of so many un
 
 
 @dataclass(frozen=True)
-class _Counted:
-    """Counts of units: rows, clusters, or batches of rows."""
-
-    num_samples: int
-
-    @cached_property
-    def units(self) -> Indices | None:
-        """Unit of each row; ``None`` if each row is one."""
-        raise NotImplementedError
-
-    def by_row(self, counts: Counts) -> Counts:
-        """Counts ``(r, N)`` or ``(N,)`` of rows from those of units."""
-        return counts if self.units is None else counts.take(self.units, axis=-1)
-
-
-@dataclass(frozen=True)
-class Resamples(_Counted):
+class Resamples:
     """Rows, or whole ``clusters``, to draw; every walk over ``blocks`` is the same, so arms are paired.
 
     More than ``MOST_UNITS`` independent rows are split at random into that number of batches, which are drawn
@@ -82,15 +66,21 @@ class Resamples(_Counted):
     about 0.6%, and 1000 resamples by 2.2%.
     """
 
+    num_samples: int
     num_resamples: int
     seed: tuple[int, ...]
     clusters: NDArray[np.int64] | None = field(default=None, compare=False)
 
     @cached_property
     def units(self) -> Indices | None:
+        """Unit of each row: its cluster or batch; ``None`` if each row is one."""
         if self.clusters is not None or self.num_samples <= MOST_UNITS:
             return self.clusters
         return np.random.default_rng((*self.seed, 1)).permutation(self.num_samples) % MOST_UNITS
+
+    def by_row(self, counts: Counts) -> Counts:
+        """Counts ``(r, N)`` or ``(N,)`` of rows from those of units."""
+        return counts if self.units is None else counts.take(self.units, axis=-1)
 
     def blocks(self, size: int = LARGE_BLOCK) -> Iterator[Counts]:
         """The resamples in blocks ``(r, U)`` of at most ``size`` elements, or of one resample."""
@@ -121,26 +111,22 @@ class Resamples(_Counted):
 MOST_DELETIONS = 200
 
 
-@dataclass(frozen=True)
-class Deletions(_Counted):
+class Deletions(Resamples):
     """The sample without each row or cluster; without each of 200 random groups if there are more.
 
-    Groups are as good here: the variance and skewness of deletions add up over groups.
+    Groups are as good here: the variance and skewness of deletions add up over groups. The counts are zero
+    for the rows or clusters left out, else one.
     """
 
-    seed: tuple[int, ...]
-    clusters: NDArray[np.int64] | None = field(default=None, compare=False)
+    def __init__(self, num_samples: int, seed: tuple[int, ...], clusters: Indices | None = None) -> None:
+        number = min(num_units(num_samples, clusters), MOST_DELETIONS)
+        super().__init__(num_samples, number, seed, clusters)
 
     @cached_property
     def units(self) -> Indices | None:
         return self.clusters
 
-    @property
-    def num_resamples(self) -> int:
-        return min(num_units(self.num_samples, self.clusters), MOST_DELETIONS)
-
     def blocks(self, size: int = LARGE_BLOCK) -> Iterator[Counts]:
-        """The counts in blocks ``(r, U)``: zero for the rows or clusters left out, else one."""
         units = num_units(self.num_samples, self.clusters)
         groups = np.random.default_rng(self.seed).permutation(units) % self.num_resamples
         for start, stop in block_bounds(self.num_resamples, size // units):
