@@ -18,7 +18,6 @@ from calibrant.evaluation.monitoring.evidence import (
     log_tilted,
     log_wealth,
     mean_of,
-    most_likely_start,
     over_starts,
 )
 from calibrant.evaluation.monitoring.result import SequentialTest, TestKey
@@ -208,7 +207,7 @@ def _answer(
     ended, needed = float(evidence[-1]) / math.log(10), threshold / math.log(10)
     sentence = f"{quiet} (evidence {said_times(ended)}; threshold {said_times(needed)})."
     if alarm is not None:
-        since = most_likely_start(together, alarm)
+        since = int(together[: alarm + 1, alarm].argmax())
         loudest = max(kept, key=lambda each: float(each.evidence[since, alarm]) + math.log(each.share))
         about = (loudest.name if len(kept) > 1 else "") or None
         start, end = watched.windows.edges[since], watched.windows.edges[alarm + 1]

@@ -84,25 +84,6 @@ def fill_tables(probs: Vector, starts: Indices, tables: Vector) -> None:
         table[size] = 2.0  # whatever rounding left of it: no uniform number lies beyond
 
 
-@njit(inner=True)
-def _set_guide(table: Vector, guide: Indices) -> None:
-    """Fill ``guide`` with start indices in an ascending table, by the first bits of a uniform number."""
-    k = 0
-    for place in range(len(guide)):
-        while table[k] <= place / len(guide):
-            k += 1
-        guide[place] = k
-
-
-@njit(inner=True)
-def _first_above(uniform: float, table: Vector, guide: Indices) -> int:
-    """The least k whose table entry exceeds the uniform number."""
-    k = guide[int(uniform * len(guide))]
-    while table[k] <= uniform:
-        k += 1
-    return k
-
-
 @njit
 def draw_counts(uniform: Uniform, tables: Vector, starts: Indices, guide: Indices, counts: Matrix) -> None:
     """Numbers ``(G, r)`` that occur: the least k whose table entry exceeds the uniform number ``(G, r)``."""
@@ -114,9 +95,18 @@ def draw_counts(uniform: Uniform, tables: Vector, starts: Indices, guide: Indice
             for r in range(num_draws):
                 counts[group, r] = 0.0 if uniform[group, r] < table[0] else 1.0
             continue
-        _set_guide(table, guide)
+        k = 0
+        for place in range(
+            len(guide)
+        ):  # where to start in the table, by the first bits of the uniform number
+            while table[k] <= place / len(guide):
+                k += 1
+            guide[place] = k
         for r in range(num_draws):
-            counts[group, r] = _first_above(uniform[group, r], table, guide)
+            k = guide[int(uniform[group, r] * len(guide))]
+            while table[k] <= uniform[group, r]:
+                k += 1
+            counts[group, r] = k
 
 
 @njit

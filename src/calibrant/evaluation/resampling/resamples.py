@@ -172,11 +172,18 @@ class EventErrors:
         from calibrant._math.lipschitz import lipschitz_values  # compiled, as are those:
         from calibrant.evaluation.resampling import kernels
 
-        total, points = self._totals(counts), self._cells.points
+        points, steps = self._cells.points, np.arange(1, self._num_bins)
+        if self._weights is None:  # bins of equal mass hold ceil(j N / B) samples
+            total = counts.sum(axis=1, dtype=np.uint32).astype(np.float64)  # thrice as fast as in float64
+            targets = np.ceil(steps * total[:, None] / self._num_bins)
+        else:
+            total = np.array([row @ self._weights for row in counts])
+            targets = steps / self._num_bins * total[:, None] * REACHED
+        targets = np.where(total[:, None] > 0, targets, np.inf)  # without weight nothing is reached
         errors, gathered = np.zeros((len(counts), 4)), np.zeros((len(counts), len(points)))
         ranked = self._order, self._ties, self._edges, self._mass, self._residuals
         sums = np.zeros((-(-counts.shape[1] // kernels.BLOCK) + 1, 2))
-        kernels.add_errors(counts, self._targets(total), *ranked, sums, errors)
+        kernels.add_errors(counts, targets, *ranked, sums, errors)
         kernels.add_to_cells(counts, self._cells.index, self._unranked, gathered)
         return {
             "width l1": divide(errors[:, kernels.ECE], total),
@@ -185,20 +192,6 @@ class EventErrors:
             "width max": errors[:, kernels.MAXIMUM],
             "smooth": divide(lipschitz_values(points, gathered), total),
         }
-
-    def _totals(self, counts: Counts) -> Vector:
-        if self._weights is None:
-            return counts.sum(axis=1, dtype=np.uint32).astype(np.float64)  # thrice as fast as in float64
-        return np.array([row @ self._weights for row in counts])
-
-    def _targets(self, total: Vector) -> Matrix:
-        """Cumulative weights ``(r, B - 1)`` that the inner bins of equal mass must reach."""
-        steps = np.arange(1, self._num_bins)
-        if self._weights is None:  # ceil(j N / B) samples
-            targets = np.ceil(steps * total[:, None] / self._num_bins)
-        else:
-            targets = steps / self._num_bins * total[:, None] * REACHED
-        return np.where(total[:, None] > 0, targets, np.inf)  # without weight nothing is reached
 
 
 class ClasswiseErrors:
