@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -71,14 +72,11 @@ def dense(folder: Path, split: str, loss: nn.Module) -> torch.Tensor:
 
 
 def test_a_run_s_curvature_is_the_dense_hessian_s(folder) -> None:
-    """Eigenvalue and trace of both losses, on all training samples, are those of the whole matrix."""
     result = call(folder, "--samples", "0", "--products", "60", "--top", "2")
     assert result.exit_code == 0, result.exception
     found = json.loads((folder / "curvature.json").read_text(encoding="utf-8"))["measurements"]
-    assert [(each["loss"], each["role"]) for each in found] == [
-        ("focal(gamma=2)", "training loss"),
-        ("cross-entropy", "for comparison"),
-    ]
+    roles = {each["loss"]: each["role"] for each in found}
+    assert roles == {"focal(gamma=2)": "training loss", "cross-entropy": "for comparison"}
     for each in found:
         matrix = dense(folder, "train", losses.build(each["loss"]))
         assert each["num_samples"] == each["of_samples"] == 150
@@ -107,7 +105,9 @@ def measured(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> list[di
 
 
 def test_the_report_gets_a_section_and_keeps_the_rest(measured) -> None:
-    """Both splits stand in one section; all else of the report is as training wrote it."""
+    """Both splits stand in one section; all else is as training wrote it, and twice the same."""
+    _, first, again, _ = measured
+    assert first == again
     before, page = (each["report.html"].decode() for each in (measured[0], measured[-1]))
     assert len(re.findall(r"<h2[^>]*>Curvature</h2>", page)) == 1
     assert page.count('aria-label="Spectrum on ') == 2
@@ -117,22 +117,14 @@ def test_the_report_gets_a_section_and_keeps_the_rest(measured) -> None:
     assert len(kept) <= 3, kept  # the order of the contents may name the new section
 
 
-def test_the_same_call_gives_the_same_bytes(measured) -> None:
-    _, first, again, _ = measured
-    assert first == again
-
-
 def test_a_network_of_one_s_own(trained, tmp_path) -> None:
     """A factory with weights and data gives what a run with them gives; nothing else is written."""
     weights, found = tmp_path / "weights.pt", tmp_path / "found.json"
     torch.save(load_run(trained).model().state_dict(), weights)
-    settings = [
-        f"data.{name}={value}" for name, value in (("train", 150), ("calibration", 150), ("downsample", 4))
-    ]
+    settings = [f"--set=data.{each}" for each in ("train=150", "calibration=150", "downsample=4")]
     result = call(
-        "calibrant_lab.models.mlp:MLP(widths=(3,))", "--weights", weights, "--data", "digits",
-        "--loss", "focal(gamma=2)", *(each for setting in settings for each in ("--set", setting)),
-        "--samples", 0, "--json", found, "--figure", tmp_path / "spectrum.svg",
+        "calibrant_lab.models.mlp:MLP(widths=(3,))", "--weights", weights, *DIGITS, *settings, "--samples", 0,
+        "--loss", "focal(gamma=2)", "--json", found, "--figure", tmp_path / "spectrum.svg",
     )  # fmt: skip
     assert result.exit_code == 0, result.exception
     own = json.loads(found.read_text(encoding="utf-8"))["measurements"]
@@ -147,8 +139,9 @@ def test_a_figure_is_replaced_by_an_equal_one(measured, tmp_path, monkeypatch) -
     monkeypatch.setattr(core, "measure_curvature", lambda *_given, **_settings: found)
     subject = SimpleNamespace(run=None, title="a network")
     monkeypatch.setattr("calibrant_lab.cli.curvature._subject", lambda *_given: subject)
-    drawn = "<svg>drawn</svg>"
-    monkeypatch.setattr("calibrant_lab.cli.curvature._draw", lambda _found, path: path.write_text(drawn))
+    monkeypatch.setattr(
+        "calibrant_lab.cli.curvature._draw", lambda _, path: path.write_text("<svg>drawn</svg>")
+    )
     again = ("module:factory", "--figure", tmp_path / "a.svg")
     assert [call(*again).exit_code for _ in range(2)] == [0, 0]
     (tmp_path / "a.svg").write_text("<svg>mine</svg>", encoding="utf-8")
@@ -204,7 +197,6 @@ def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path) -> None:
 def test_mistakes_are_one_sentence_and_leave_nothing(
     trained, tmp_path, monkeypatch, arguments, words
 ) -> None:
-    """Each ends in an error that the command line prints in one line, before anything is written."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(trained, tmp_path / "run")
     (tmp_path / "empty").mkdir()
@@ -235,10 +227,7 @@ def test_other_data_and_files_of_others_are_refused(folder, monkeypatch) -> None
 
 
 def test_interrupted_it_leaves_nothing(folder, monkeypatch) -> None:
-    def stop(*_arguments: object, **_settings: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(core, "hessian_trace", stop)
+    monkeypatch.setattr(core, "hessian_trace", Mock(side_effect=KeyboardInterrupt))
     before = (folder / "report.html").read_bytes()
     assert call(folder, *SMALL).exit_code != 0
     assert not (folder / "curvature.json").exists()
@@ -246,18 +235,14 @@ def test_interrupted_it_leaves_nothing(folder, monkeypatch) -> None:
 
 
 def test_progress_goes_from_start_to_end(trained) -> None:
-    told: list[tuple[str, float]] = []
+    told = Mock()
     effort = core.Effort(num_samples=40, trace_products=12, density_steps=5, density_probes=1)
-    subject = core.subject_of_run(trained)
-    core.measure_curvature(subject, effort=effort, progress=lambda what, share: told.append((what, share)))
-    shares = [share for _, share in told]
+    core.measure_curvature(core.subject_of_run(trained), effort=effort, progress=told)
+    shares = [call_.args[1] for call_ in told.call_args_list]
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1)
-    assert {what for what, _ in told} == {
-        f"{what}, {loss}"
-        for what in ("largest eigenvalue", "trace", "density")
-        for loss in ("focal(gamma=2)", "cross-entropy")
-    }
+    steps, losses_ = ("largest eigenvalue", "trace", "density"), ("focal(gamma=2)", "cross-entropy")
+    assert {call_.args[0] for call_ in told.call_args_list} == {f"{a}, {b}" for a in steps for b in losses_}
 
 
 def test_cross_entropy_is_measured_once(tmp_path) -> None:

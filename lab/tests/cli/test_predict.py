@@ -51,12 +51,9 @@ def folder(tmp_path, rng, monkeypatch):
 
 def test_a_folder_of_images_is_predicted(folder) -> None:
     """Size, mean and deviation are applied; the share for calibration is marked; classes are the folders."""
-    options = (
-        "--size 4 --calibration-size 0.25 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.25 --batch-size 7 --device cpu"
-    )
-    done = call(
-        "predict", "factories_of_test:bright", "images", "-o", "p.npz", *options.split(), folder=folder
-    )
+    options = "--size 4 --calibration-size 0.25 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.25 --batch-size 7"
+    command = f"predict factories_of_test:bright images -o p.npz {options} --device cpu"
+    done = call(*command.split(), folder=folder)
     assert done.returncode == 0, done.stderr
     assert "20 samples, 5 of them for calibration; 2 classes" in done.stdout
     found = load_predictions(folder / "p.npz")
@@ -70,7 +67,6 @@ def test_a_folder_of_images_is_predicted(folder) -> None:
 
 
 def test_weights_are_loaded_by_name(folder) -> None:
-    """``--weights`` replaces the weights that the factory made."""
     weights = {"1.weight": torch.zeros(2, 288), "1.bias": torch.tensor([3.0, -3.0])}
     torch.save(weights, folder / "w.pt")
     options = "-o p.npz --weights w.pt --calibration-size 0 -q"
@@ -116,10 +112,9 @@ class Table(nn.Module):
 
 def raw(rng, *, splits: tuple[str, ...], labels: torch.Tensor, groups: bool = False) -> data.RawData:
     """Features with the number of the sample in them."""
-    inputs = torch.arange(len(labels)).float()[:, None]
-    part = data.table.Part(
-        inputs=inputs, labels=labels, groups=torch.arange(len(labels)) // 2 if groups else None
-    )
+    numbers = torch.arange(len(labels))
+    pairs = numbers // 2 if groups else None
+    part = data.table.Part(inputs=numbers.float()[:, None], labels=labels, groups=pairs)
     names = tuple("abc")[: 3 if labels.ndim == 1 else labels.shape[1]]
     return data.RawData(name="set", class_names=names, **dict.fromkeys(splits, part))
 
@@ -152,12 +147,8 @@ def test_patients_and_labels_of_several_kinds_are_kept(rng) -> None:
     assert not one & other
     assert len(one | other) == 15
     event = replace(made, class_names=("no", "yes"), train=replace(made.train, labels=many[:, 0]))
-    logits = torch.randn(30, 1)
-    assert predict(Table(logits), event, calibration=0).scores.shape == (30,)
+    network = Table(torch.randn(30, 1))
+    assert predict(network, event, calibration=0).scores.shape == (30,)
+    network.forward = lambda _inputs: {}
     with pytest.raises(InputError, match="it gives a NoneType"):
-        predict(Nothing(), event)
-
-
-class Nothing(nn.Module):
-    def forward(self, _inputs: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {}
+        predict(network, event)

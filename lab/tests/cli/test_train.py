@@ -7,7 +7,6 @@ import subprocess
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -58,7 +57,6 @@ def make(num_classes):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a recipe and a network of one's own."""
     (tmp_path / "recipe.toml").write_text(RECIPE)
     (tmp_path / "slow_network.py").write_text(NETWORK)
     return tmp_path
@@ -75,10 +73,10 @@ def started(folder: Path, out: str) -> subprocess.Popen[str]:
 
 
 def same_numbers(first: Path, second: Path) -> bool:
-    """Whether two runs ended in the same bits."""
-    with np.load(first / "predictions.npz") as one, np.load(second / "predictions.npz") as other:
-        same = all(np.array_equal(one[name], other[name]) for name in one.files)
-    return same and (first / "metrics.jsonl").read_text() == (second / "metrics.jsonl").read_text()
+    return all(
+        (first / name).read_bytes() == (second / name).read_bytes()
+        for name in ("predictions.npz", "metrics.jsonl")
+    )
 
 
 @pytest.mark.slow
@@ -145,7 +143,6 @@ def test_everything_is_settable_and_printed(run, folder) -> None:
     ],
 )
 def test_mistakes_are_one_sentence_and_leave_nothing(folder, monkeypatch, arguments, words) -> None:
-    """Each ends in an error that the command line prints in one line, before anything is written."""
     monkeypatch.chdir(folder)
     for name in ("a", "b"):
         (folder / name).mkdir()

@@ -42,7 +42,6 @@ def shared(objective: Any) -> Landscape:
 
 @functools.cache
 def needing_the_exponent() -> Landscape:
-    """The landscape over many samples whose true exponent is 4."""
     return objective_landscape(*drawn(3000, gamma=4.0), num_resamples=30)
 
 
@@ -98,9 +97,8 @@ def test_refits_are_those_of_weighted_fits(objective) -> None:
 
 def test_seed_decides_the_cloud() -> None:
     logits, labels = drawn(100)
-    first, again, other = (
-        objective_landscape(logits, labels, num_resamples=4, seed=seed).cloud for seed in (0, 0, 1)
-    )
+    clouds = (objective_landscape(logits, labels, num_resamples=4, seed=seed).cloud for seed in (0, 0, 1))
+    first, again, other = clouds
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 
@@ -119,27 +117,23 @@ def test_cloud_tells_whether_the_exponent_is_needed() -> None:
 
 def test_line_is_straight() -> None:
     """Through the best points of the grid at exponents 0 and 1, from -0.5 to 5."""
-    found = objective_landscape(*drawn(), num_resamples=2)
+    found = shared("nll")
     first, second = found.anchors
     rise = second.temperature - first.temperature
     np.testing.assert_allclose(found.line[:, 1], first.temperature + rise * found.line[:, 0])
-    assert found.line[0, 0] == -0.5
-    assert found.line[-1, 0] == 5.0
+    assert [*found.line[[0, -1], 0]] == [-0.5, 5.0]
 
 
 def test_everything_is_shown() -> None:
     """The window holds the ridge, the chosen point, most of the cloud, the line's exponents and T = 1."""
     found = objective_landscape(*drawn(60, gamma=1.0), num_resamples=20)
     low, high = found.gamma_interval
-    assert found.gammas[0] <= min(-0.5, low, found.chosen.gamma)
-    assert found.gammas[-1] >= max(5.0, high, found.chosen.gamma)
-    assert found.ridge.gammas[0] <= low
-    assert found.ridge.gammas[-1] >= high
-    inside = [1.0, found.chosen.temperature, *found.temperature_interval, *found.ridge.temperatures]
-    assert found.temperatures[0] <= min(inside)
-    assert found.temperatures[-1] >= max(inside)
-    assert (np.diff(found.gammas) > 0).all()
-    assert (np.diff(found.temperatures) > 0).all()
+    gammas = [-0.5, 5.0, low, high, found.chosen.gamma]
+    temperatures = [1.0, found.chosen.temperature, *found.temperature_interval, *found.ridge.temperatures]
+    for shown, inside in ((found.gammas, gammas), (found.temperatures, temperatures)):
+        assert shown[0] <= min(inside) < max(inside) <= shown[-1]
+        assert (np.diff(shown) > 0).all()
+    assert found.ridge.gammas[0] <= low < high <= found.ridge.gammas[-1]
 
 
 @pytest.mark.parametrize(("low", "high"), [(-0.9, 4.0), (-0.2, 8.0), (0.5, 30.0), (-0.7, 48.0)])
@@ -153,7 +147,6 @@ def test_the_window_leaves_room_around_the_exponents(low, high) -> None:
 
 
 def test_large_exponents_have_logarithmic_axes() -> None:
-    """Beyond 12 exponents are spaced by log(1 + gamma)."""
     found = objective_landscape(*drawn(60), num_resamples=2)
     num_gammas, num_temperatures = found.values.shape
     gammas = [np.linspace(-0.5, top, num_gammas) for top in (5.0, 12.0, 30.0)]
@@ -226,7 +219,6 @@ def test_doubts() -> None:
 
 
 def test_nothing_is_warned_of_beside_the_notes() -> None:
-    """Warnings of the fit and of the refits do not come out one by one."""
     logits, _ = drawn(20)
     with warnings.catch_warnings():
         warnings.simplefilter("error", CalibrantWarning)

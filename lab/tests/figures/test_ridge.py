@@ -34,6 +34,10 @@ def loss_at(logits: Tensor, labels: Tensor, temperature: float, gamma: float, ob
     return (log_probs.exp() - targets).square().sum(dim=1).mean().item()
 
 
+def least(function: Any, bounds: tuple[float, float]) -> Any:
+    return minimize_scalar(function, bounds=bounds, options={"xatol": 1e-9})
+
+
 @pytest.mark.parametrize("objective", ["nll", "brier"])
 def test_smooth_ridge_is_the_minimum(objective) -> None:
     """Every temperature is where a bounded search over log T, started afresh, finds the least objective."""
@@ -41,11 +45,7 @@ def test_smooth_ridge_is_the_minimum(objective) -> None:
     ridge = temperature_ridge(logits, labels, gammas=GAMMAS, objective=objective)
     assert ridge.gammas.tolist() == GAMMAS
     for gamma, temperature, value in zip(ridge.gammas, ridge.temperatures, ridge.values, strict=True):
-        found: Any = minimize_scalar(
-            lambda log_t, gamma=gamma: loss_at(logits, labels, math.exp(log_t), gamma, objective),
-            bounds=(-3, 4),
-            options={"xatol": 1e-9},
-        )
+        found = least(lambda t, gamma=gamma: loss_at(logits, labels, math.exp(t), gamma, objective), (-3, 4))
         assert temperature == pytest.approx(math.exp(found.x), rel=1e-5)  # the search's own precision
         assert value == pytest.approx(found.fun, rel=1e-10)
 
@@ -55,13 +55,8 @@ def test_log_odds() -> None:
     scores = 3 * torch.randn(300, generator=generator, dtype=torch.float64)
     labels = torch.bernoulli(torch.sigmoid(scores / 2), generator=generator).long()
     ridge = temperature_ridge(scores, labels, gammas=[1.0])
-    found: Any = minimize_scalar(
-        lambda t: torch.nn.functional.binary_cross_entropy_with_logits(
-            focal_map_log_odds(scores / t, 1.0), labels.double()
-        ).item(),
-        bounds=(0.1, 20),
-        options={"xatol": 1e-9},
-    )
+    loss = torch.nn.BCEWithLogitsLoss()
+    found = least(lambda t: loss(focal_map_log_odds(scores / t, 1.0), labels.double()).item(), (0.1, 20))
     assert ridge.temperatures[0] == pytest.approx(found.x, rel=1e-5)
 
 

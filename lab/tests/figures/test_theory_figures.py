@@ -1,6 +1,5 @@
 """The figures by name: every one is drawn, and what they show is what was computed."""
 
-import functools
 import io
 import math
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from matplotlib.figure import Figure
 from calibrant import theory
 from calibrant.reports.file_figures import all_figures, figure_named
 from calibrant_lab.figures import curves
-from calibrant_lab.figures.curves import Boundary, train_boundary
+from calibrant_lab.figures.curves import Boundary, shape_of, train_boundary
 from calibrant_lab.figures.roster import FIGURES, TheoryFigure
 from calibrant_lab.theory import temperature_fit
 
@@ -26,7 +25,6 @@ def drawn(panel: Callable[..., None], **settings: Any) -> Any:
 
 
 def curve(ax: Any, label: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The points of the line with that label."""
     (line,) = [each for each in ax.lines if each.get_label() == label]
     x, y = (np.asarray(each, dtype=float) for each in line.get_data())
     return x, y
@@ -68,10 +66,7 @@ def test_gradient_curves_are_the_numbers() -> None:
     assert theory.gradient_factor(at, gamma=7).item() == pytest.approx(1, abs=1e-12)
     truth, elicited = curve(drawn(curves.elicited_probabilities), "γ = 2")
     np.testing.assert_allclose(theory.focal_calibration_map(elicited, gamma=2), truth, atol=1e-12)
-
-
-def test_entropy_is_lost_among_many_classes_only() -> None:
-    ax = drawn(curves.entropy_shifts)
+    ax = drawn(curves.entropy_shifts)  # it is lost among many classes only
     assert curve(ax, "2 classes")[1].min() > -1e-12
     assert curve(ax, "100 classes")[1].min() < -0.04
 
@@ -135,12 +130,6 @@ def test_numbers_of_the_notes() -> None:
     assert f"{line.slope:.3f} gamma + {line.intercept:.2f}" in note("temperature-ternary")
 
 
-@pytest.fixture(scope="module")
-def trained() -> Callable[..., Boundary]:
-    """The networks that are drawn, each trained once."""
-    return functools.cache(train_boundary)
-
-
 def test_names_are_unique_and_found() -> None:
     figures = all_figures()
     assert len({figure.name for figure in figures}) == len(figures)
@@ -151,18 +140,9 @@ def test_names_are_unique_and_found() -> None:
         figure_named("landscap")
 
 
-def test_experiments_are_drawn(trained, monkeypatch) -> None:
-    monkeypatch.setattr(curves, "train_boundary", trained)
-    drawn = figure_named("fcl-boundaries").draw()
-    assert all(ax.has_data() for ax in drawn.axes)
-    written = io.BytesIO()
-    drawn.savefig(written, format="svg")
-    assert written.getbuffer().nbytes > 5000
-
-
-def test_the_distance_makes_the_network_sure(trained) -> None:
+def test_the_distance_makes_the_network_sure() -> None:
     """With gamma = 10 focal loss leaves it unsure, FCL does not; the boundary is much the same."""
-    focal, both = (trained(10.0, weight) for weight in (0.0, 1.5))
+    focal, both = (train_boundary(10.0, weight) for weight in (0.0, 1.5))
     assert focal.confidence < 0.8
     assert both.confidence == pytest.approx(both.accuracy, abs=0.04)
     assert both.accuracy >= focal.accuracy - 0.02
@@ -171,3 +151,15 @@ def test_the_distance_makes_the_network_sure(trained) -> None:
     assert (again.probs == both.probs).all()
     disagree = ((focal.probs > 0.5) != (both.probs > 0.5)).mean()
     assert disagree < 0.1
+
+
+def test_length_and_turning_of_a_circle() -> None:
+    """A circle of radius 1/2: its boundary is π long and turns once around."""
+    across, none = np.linspace(-1, 1, 101), np.zeros((0, 2))
+    radius = np.hypot(*np.meshgrid(across, across))
+    found = Boundary(
+        points=none, labels=none[:, 0], across=across, up=across, probs=radius, confidence=0.0, accuracy=0.0
+    )
+    length, turning = shape_of(found)
+    assert length == pytest.approx(np.pi, abs=0.01)
+    assert 2 * np.pi - 0.4 < turning < 2 * np.pi + 0.01  # less what the first and the last step leave out

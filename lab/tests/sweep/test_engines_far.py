@@ -64,9 +64,8 @@ def test_an_engine_that_is_not_installed_says_what_to_install(monkeypatch) -> No
 def test_gpus_by_recipe() -> None:
     """One for each device where the recipe may use one; that does not change the name of the run."""
     task = Training()
-    assert task.gpus(task.complete({"hardware.devices": 2})) == 2
-    assert task.gpus(task.complete({"hardware.accelerator": "cpu"})) == 0
-    assert task.gpus(task.complete({"hardware.accelerator": "cuda"})) == 1
+    for name, value, gpus in (("devices", 2, 2), ("accelerator", "cpu", 0), ("accelerator", "cuda", 1)):
+        assert task.gpus(task.complete({f"hardware.{name}": value})) == gpus
 
 
 def test_a_job_that_is_ended_early_is_queued_with_the_same_runs(tmp_path, monkeypatch) -> None:
@@ -88,9 +87,8 @@ def test_the_script_for_slurm_is_sound() -> None:
         pytest.skip("there is no bash")
     script = CLUSTER / "ray-on-slurm.sh"
     assert subprocess.run([bash, "-n", str(script)], capture_output=True, check=True).stderr == b""
-    (engine,) = re.findall(
-        r'--engine "(ray\(.*\))" &$', script.read_text(encoding="utf-8"), flags=re.MULTILINE
-    )
+    text = script.read_text(encoding="utf-8")
+    (engine,) = re.findall(r'--engine "(ray\(.*\))" &$', text, flags=re.MULTILINE)
     assert isinstance(build_engine(engine.replace('\\"', '"')), Ray)
 
 
@@ -121,7 +119,6 @@ def trainings() -> tuple[Item, ...]:
 
 
 def bits(store: Store) -> dict[str, Any]:
-    """All that the runs of a store came to."""
     found: dict[str, Any] = {}
     for each in store.results():
         with np.load(each.file("predictions.npz")) as file:
@@ -153,7 +150,6 @@ def test_ray_gives_the_same_bits(tmp_path, cluster, plain) -> None:
 @slow
 @loud
 def test_the_work_of_a_node_that_dies_is_done_elsewhere(tmp_path, cluster) -> None:
-    """One of two raylets is killed while runs are being done; another joins, and all runs are finished."""
     store, log = Store(tmp_path / "store"), tmp_path / "log"
     items = toys(seed=list(range(6)), log=[str(log)], seconds=[0.5], steps=[3])
     victim = next(iter(cluster.worker_nodes))
@@ -179,7 +175,6 @@ def test_the_work_of_a_node_that_dies_is_done_elsewhere(tmp_path, cluster) -> No
 @loud
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_driver_that_ends_loses_nothing(tmp_path, cluster, number) -> None:
-    """What is finished is not begun again by the next driver, and its workers end with it."""
     store, log = Store(tmp_path / "store"), tmp_path / "log"
     engine = f"ray(address='{cluster.address}')"
     process = begin_sweep(

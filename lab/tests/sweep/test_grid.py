@@ -10,8 +10,8 @@ from calibrant_lab.sweep.kept_runs import read_runs
 from calibrant_lab.sweep.matching import matches, read_wanted
 from calibrant_lab.sweep.tasks.training import Training, recipe_of
 from calibrant_lab.training import load_recipe
-from papers.generalisation_gap.measure import GeneralisationGap
-from papers.linear_model.measure import LinearModel
+from papers.generalisation_gap.run import GeneralisationGap
+from papers.linear_model.run import LinearModel
 from toy_task import toy_grid
 
 GRIDS = Path(__file__).parents[2] / "grids"
@@ -20,12 +20,8 @@ GRIDS = Path(__file__).parents[2] / "grids"
 def test_the_first_axis_varies_slowest_and_zipped_ones_together() -> None:
     """The order of the runs is that of nested loops; a zip is one axis."""
     grid = toy_grid({"seed": [0, 1]}, zip=[{"value": [2.0, 3.0], "how": ["a", "b"]}])
-    assert [tuple(point.axes.values()) for point in grid.points] == [
-        (0, 2.0, "a"),
-        (0, 3.0, "b"),
-        (1, 2.0, "a"),
-        (1, 3.0, "b"),
-    ]
+    wanted = [(0, 2.0, "a"), (0, 3.0, "b"), (1, 2.0, "a"), (1, 3.0, "b")]
+    assert [tuple(point.axes.values()) for point in grid.points] == wanted
 
 
 def test_exclusions_and_overrides() -> None:
@@ -35,11 +31,8 @@ def test_exclusions_and_overrides() -> None:
         override=[{"when": {"how": "b*", "seed": 1}, "set": {"value": 5.0}}],
         exclude=[{"how": "a", "seed": [0, 7]}],
     )
-    assert [(point.settings["how"], point.settings["value"]) for point in grid.points] == [
-        ("bb", 1.0),
-        ("a", 1.0),
-        ("bb", 5.0),
-    ]
+    found = [(point.settings["how"], point.settings["value"]) for point in grid.points]
+    assert found == [("bb", 1.0), ("a", 1.0), ("bb", 5.0)]
     assert grid.num_excluded == 1
     assert len(grid.only({"value": 5.0}).points) == 1
     with pytest.raises(InputError, match=r"--where leaves none of the 3 runs; there value is 1\.0, 5\.0\."):
@@ -56,15 +49,8 @@ def test_settings_are_compared_by_value() -> None:
 
 def test_settings_that_come_twice_count_once() -> None:
     """Losses spelled differently are the same run; hardware makes no other run, a seed does."""
-    grid = Grid.read(
-        {
-            "axes": {
-                "loss": ["focal(gamma=3)", "focal( gamma = 3.0 )"],
-                "hardware.threads": [1, 2],
-                "seed": [0, 1],
-            }
-        }
-    )
+    losses = ["focal(gamma=3)", "focal( gamma = 3.0 )"]
+    grid = Grid.read({"axes": {"loss": losses, "hardware.threads": [1, 2], "seed": [0, 1]}})
     assert (len(grid.points), grid.num_merged) == (2, 6)
 
 
@@ -124,10 +110,8 @@ def test_what_is_wrong_is_said_in_one_sentence(content, message) -> None:
 
 def test_wanted_settings() -> None:
     """Stars and alternatives; brackets in values are no patterns; 1 is not true."""
-    assert read_wanted(["loss=focal(gamma=3)", "data.seed=0|2"], option="--where") == {
-        "loss": "focal(gamma=3)",
-        "data.seed": [0, 2],
-    }
+    found = read_wanted(["loss=focal(gamma=3)", "data.seed=0|2"], option="--where")
+    assert found == {"loss": "focal(gamma=3)", "data.seed": [0, 2]}
     assert matches({"model": "mlp(widths=[8])"}, {"model": "mlp(widths=[8])"})
     assert not matches({"model": "mlp(widths=8)"}, {"model": "mlp(widths=[8])"})
     assert matches({"a": ["x"]}, {"a": ["x"]})
@@ -138,7 +122,6 @@ def test_wanted_settings() -> None:
 
 
 def test_the_grids_of_the_project_are_valid() -> None:
-    """Each can be read; the digits' holds 60 runs."""
     grids = {path.stem: load_grid(path) for path in sorted(GRIDS.glob("*.toml"))}
     assert len(grids["digits-losses"].points) == 60
     assert load_grid("digits-losses").points == grids["digits-losses"].points

@@ -51,7 +51,6 @@ def test_a_layout_is_the_table_that_the_paper_prints(name) -> None:
 
 
 def test_cells_by_eye() -> None:
-    """Some cells read off the papers' pages."""
     table = build_table(layout_named("mukhoti-1"), [])
     found = {(cell.at, cell.quantity.title): cell.fact for cell in table.cells.itertuples()}
     fact = found["CIFAR-10, ResNet-50, FLSD-53", "post T"]
@@ -110,12 +109,10 @@ def test_names_are_of_things_that_can_be_built(kind) -> None:
     ],
 )
 def test_methods_are_found_by_their_settings(method, loss, is_it) -> None:
-    """A paper's method is a loss with those settings, defaults included, however it is written."""
     assert accepts("method", method, {"loss": loss}) is is_it
 
 
 def test_data_that_stand_in_are_named() -> None:
-    """Where other data or another network stand in for the paper's, a note says which."""
     settings = {**CIFAR, "data.name": "/data/cifar10_jpeg", "loss": "brier"}
     result = make_result(settings, {"uncalibrated": {"ece": 0.02}})
     table = build_table(layout_named("mukhoti-1"), [result])

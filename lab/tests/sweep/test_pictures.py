@@ -86,25 +86,17 @@ def test_the_unit_of_a_correlation_is_the_loss(seeds) -> None:
 )
 def test_published_numbers_by_a_setting_of_the_loss(loss, quantity, across, points) -> None:
     """As the papers print them, in our unit, for the dataset and network of the runs, or for others named."""
-    for settings, like in ((CIFAR, ()), ({"data.name": "digits"}, ("CIFAR-10", "ResNet-50"))):
-        found = published(
-            [make_result({**settings, "loss": loss})], quantity_of(quantity), f"loss.{across}", like
-        )
+    wanted = quantity_of(quantity)
+    ours, digits = (make_result({**settings, "loss": loss}) for settings in (CIFAR, {"data.name": "digits"}))
+    for run_, like in ((ours, ()), (digits, ("CIFAR-10", "ResNet-50"))):
+        found = published([run_], wanted, f"loss.{across}", like)
         assert dict(next(iter(found.values()), ())) == pytest.approx(points)
-    assert (
-        published([make_result({"data.name": "digits", "loss": loss})], quantity_of(quantity), "loss.gamma")
-        == {}
-    )
+    assert published([digits], wanted, "loss.gamma") == {}
 
 
 def test_published_numbers_are_drawn_beside_the_runs() -> None:
     """Cross-entropy is focal loss with gamma 0, in the runs as in the papers."""
-    losses = ("cross-entropy", "focal(gamma=1)")
-    runs = [
-        replace(run(loss, seed), settings={**CIFAR, "loss": loss, "seed": seed})
-        for loss in losses
-        for seed in (0, 1)
-    ]
+    runs = [run(loss, seed, **CIFAR) for loss in ("cross-entropy", "focal(gamma=1)") for seed in (0, 1)]
     drawn = draw(runs, [quantity_of("ece")], "loss.gamma")
     ours, theirs = (line for line in drawn.axes[0].get_lines() if line.get_gid())
     assert ([*ours.get_xdata()], [*theirs.get_xdata()]) == ([0, 1], [0, 1, 2, 3])
@@ -126,17 +118,9 @@ def looked(tmp_path: Path) -> list[RunResult]:
         for seed in (0, 1):
             heat = torch.zeros(8, 8)
             heat[row, column] = 1.0
-            maps = [
-                HeatMap(
-                    name=f"{name}-a-cat",
-                    image=torch.rand(3, 8, 8),
-                    heat=heat,
-                    class_name="a cat",
-                    probability=0.5,
-                    actual=("a cat",),
-                )
-                for name in ("one", "two")
-            ]
+            seen = {"image": torch.rand(3, 8, 8), "heat": heat, "probability": 0.5}
+            cat = {"class_name": "a cat", "actual": ("a cat",)}
+            maps = [HeatMap(name=f"{name}-a-cat", **seen, **cat) for name in ("one", "two")]
             write_heat_maps(tmp_path / f"{loss}-{seed}" / FOLDER, "1", maps)
             result = make_result({"loss": loss, "seed": seed, "data.size": 8, "data.crop": 0})
             found.append(replace(result, _file=partial(_file, tmp_path / f"{loss}-{seed}")))

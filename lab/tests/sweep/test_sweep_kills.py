@@ -30,7 +30,6 @@ RUNS = 40
 
 
 def start(folder: Path, first: int = 0) -> subprocess.Popen[bytes]:
-    """A sweep of toys from that seed on."""
     seeds = list(range(first, first + RUNS))
     return begin_sweep(folder, seed=seeds, log=[str(folder / "log")], seconds=[0.02], steps=[3])
 

@@ -54,12 +54,8 @@ def test_the_run_is_that_of_calibrant_train(done, tmp_path) -> None:
     assert found.file("predictions.npz").read_bytes() == (tmp_path / "run" / "predictions.npz").read_bytes()
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == found.rows
-    judged = evaluate(
-        load_predictions(found.file("predictions.npz")),
-        calibrators=["temperature"],
-        bootstrap=2,
-        null_draws=1,
-    )
+    predictions = load_predictions(found.file("predictions.npz"))
+    judged = evaluate(predictions, calibrators=["temperature"], bootstrap=2, null_draws=1)
     for arm in ("uncalibrated", "temperature"):
         for key, estimate in judged.arm(arm).metrics.items():
             assert found.value(key, arm) == pytest.approx(estimate.value, abs=1e-12), (arm, key)
@@ -73,35 +69,25 @@ def test_the_run_can_be_drawn(done, tmp_path) -> None:
     with pytest.raises(InputError, match="a correlation needs 3 values of loss; the runs have 1"):
         draw_figure(["curvature"], results)
     assert "on calibration samples" in draw_figure(["dynamics"], results).said[0]
-    answers = {text.get_text() for ax in draw_figure(["images"], results).figure.axes
-               for text in ax.texts}  # fmt: skip
+    axes = draw_figure(["images"], results).figure.axes
+    answers = {text.get_text() for ax in axes for text in ax.texts}
     probs = load_predictions(results[0].file("predictions.npz")).test.probs
     stated = {f"{top:.1%} →" for top in probs.max(dim=1).values.tolist()}
     assert all(any(each in text for each in stated) for text in answers if "→" in text)
     run = train(recipe_of(results[0].settings), tmp_path / "run", report=False)
-    again = measure_curvature(
-        Subject(
-            title="", recipe=run.recipe, model=run.model(), loss=CrossEntropyLoss(), dataset=data_of(run)
-        ),
-        effort=Effort(num_samples=20, density_probes=0),
-    )
-    assert results[0].more["curvature"] == {
-        "own": numbers_of(again[0]),
-        "cross_entropy": numbers_of(again[0]),
-    }
+    own = {"recipe": run.recipe, "model": run.model(), "dataset": data_of(run)}
+    effort = Effort(num_samples=20, density_probes=0)
+    again = measure_curvature(Subject(title="", loss=CrossEntropyLoss(), **own), effort=effort)
+    assert results[0].more["curvature"] == dict.fromkeys(("own", "cross_entropy"), numbers_of(again[0]))
 
 
 def test_every_label_is_measured_by_itself(rng) -> None:
-    """Where samples have several labels, the result has each of them, before and after a calibrator."""
     odds = rng.normal(size=(300, 2))
     came = (rng.random(odds.shape) < 1 / (1 + np.exp(-odds / 2))).astype(int)
     came[150:, 1] = 0  # in the test split nobody has the second one
+    names = ["Mass", "Hernia"]
     given = Predictions(
-        logits=odds,
-        labels=came,
-        split=np.arange(300) // 150,
-        class_names=["Mass", "Hernia"],
-        kind="multilabel",
+        logits=odds, labels=came, split=np.arange(300) // 150, class_names=names, kind="multilabel"
     )
     found = Training().measured(given, recipe_of(item().settings), ["platt"]).more["labels"]
     assert list(found) == ["uncalibrated", "platt"]

@@ -24,7 +24,7 @@ from calibrant.calibrators import (
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions
 from calibrant.web.app import create_app
-from calibrant.web.limits import Limits, Refusal
+from calibrant.web.limits import Limits
 from calibrant.web.predicting import Model
 from calibrant.web.settings import ModelSettings
 from calibrant.web.uploads import Upload
@@ -98,13 +98,11 @@ class Asked(Here):
         self._classifier = classifier
 
     def run(self, function: Any, *args: Any) -> Any:
-        """What the function says of the classifier."""
         return super().run(function, self._classifier, *args)
 
 
 @pytest.fixture(scope="module")
 def asked(classifier: Classifier) -> Client:
-    """A client of a server with that network."""
     model = Model(Asked(classifier), classifier.described(lambda *_: None))
     return Client(create_app(Here(), model=model, limits=replace(SMALL, pixels=10_000)))
 
@@ -126,11 +124,9 @@ def test_probabilities_are_those_of_network_and_calibrator(asked, classifier) ->
 
 def test_a_batch_is_each_alone(asked) -> None:
     """Several images get the answers that each gets alone, and a wrong one among them only its sentence."""
-    files = [
-        ("file", ("red.png", png(picture()))),
-        ("file", ("no.png", b"GIF89a, or so it says")),
-        ("file", ("wide.jpg", png(picture((0, 0, 255), (40, 20)), "JPEG"))),
-    ]
+    wide = png(picture((0, 0, 255), (40, 20)), "JPEG")
+    contents = {"red.png": png(picture()), "no.png": b"GIF89a, or so it says", "wide.jpg": wide}
+    files = [("file", each) for each in contents.items()]
     together = asked.post("/predict", files=files).json()["predictions"]
     alone = [asked.post("/predict", files=[file]).json() for file in files]
     assert "classes" in together[0]
@@ -160,26 +156,19 @@ class Redness(Colours):
     """One logit: how red an image is."""
 
     def forward(self, images: Tensor) -> Tensor:
-        """Log-odds ``(N, 1)``."""
         return super().forward(images)[:, :1] - 1
 
 
 def test_one_output_has_the_map_of_the_second_class(classifier) -> None:
-    alone = replace(
-        classifier,
-        seen=replace(classifier.seen, network=Redness().eval()),
-        class_names=("other", "red"),
-        calibrator=None,
-        refits=None,
-        prevalence=None,
-    )
+    seen = replace(classifier.seen, network=Redness().eval())
+    bare = dict.fromkeys(("calibrator", "refits", "prevalence"))
+    alone = replace(classifier, seen=seen, class_names=("other", "red"), **bare)
     file = Upload("red.png", png(picture()))
     found = {name: alone.with_map(file, name, Limits(), lambda *_: None) for name in ("other", "red")}
     assert (found["red"]["map_of"], found["red"]["map_empty"]) == ("red", False)
     assert found["other"]["map_error"] == "this network has one output, whose map is that of red."
 
 
-@pytest.mark.usefixtures("networks")
 def test_the_event_of_a_calibrator_may_be_class_0(tmp_path) -> None:
     """The classes keep the order of the network's outputs, with intervals on their own side."""
     odds = np.random.default_rng(0).normal(size=300)
@@ -189,14 +178,8 @@ def test_the_event_of_a_calibrator_may_be_class_0(tmp_path) -> None:
     assert isinstance(calibrator, Calibrator)
     calibrator.save(tmp_path / "c.safetensors")
     given.as_binary("red").save(tmp_path / "event.npz")
-    settings = saved(
-        tmp_path,
-        predictions=tmp_path / "event.npz",
-        calibrator=tmp_path / "c.safetensors",
-        model="test_model_networks:redness",
-        resamples=25,
-    )
-    found = load_classifier(settings)
+    files = {"predictions": tmp_path / "event.npz", "calibrator": tmp_path / "c.safetensors"}
+    found = load_classifier(saved(tmp_path, **files, model=f"{__name__}:Redness", resamples=25))
     (answer,) = found.predictions([Upload("red.png", png(picture()))], Limits(), lambda *_: None)
     assert isinstance(answer, dict)
     right = float(calibrator.predict_proba([-1.0]))
@@ -242,15 +225,9 @@ def test_hostile_images(name, asked) -> None:
 def test_kinds_of_images(mode, asked) -> None:
     """Images of every mode are looked at; grey and colour are told apart by the image."""
     image = picture().convert("L" if mode in {"I;16", "F"} else mode)
-    image = (
-        image.convert("I").point(lambda value: 256 * value).convert("I;16")
-        if mode == "I;16"
-        else image.convert(mode)
-    )
-    form = {"CMYK": "JPEG", "F": "TIFF"}.get(mode, "PNG")
-    answer = asked.post(
-        "/predict", files={"file": ("x.png", png(image, form))}
-    )  # the content says what it is
+    image = image.convert("I").point(lambda value: 256 * value) if mode == "I;16" else image
+    form = {"CMYK": "JPEG", "F": "TIFF"}.get(mode, "PNG")  # the content says what it is
+    answer = asked.post("/predict", files={"file": ("x.png", png(image.convert(mode), form))})
     assert "classes" in answer.json()["predictions"][0]
 
 
@@ -271,30 +248,11 @@ def test_without_a_network(client) -> None:
 
 
 def saved(folder: Path, **changes: Any) -> ModelSettings:
-    """Settings of a server with predictions in a file."""
     rows(multilabel=bool(changes.get("multilabel"))).save(folder / "p.npz")
-    given = {
-        "model": "test_model_networks:colours",
-        "predictions": folder / "p.npz",
-        "size": 8,
-        "resamples": 0,
-    }
+    given = {"model": f"{__name__}:Colours", "predictions": folder / "p.npz", "size": 8, "resamples": 0}
     return ModelSettings(**given | changes)
 
 
-@pytest.fixture
-def networks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``test_model_networks:colours``, as a user's module would hold it."""
-    import sys
-    import types
-
-    module = types.ModuleType("test_model_networks")
-    module.redness = Redness  # pyright: ignore[reportAttributeAccessIssue]
-    module.colours = Colours  # pyright: ignore[reportAttributeAccessIssue]
-    monkeypatch.setitem(sys.modules, "test_model_networks", module)
-
-
-@pytest.mark.usefixtures("networks")
 @pytest.mark.parametrize(("multilabel", "method"), [(False, "temperature"), (True, "platt")])
 def test_the_calibrator_comes_from_predictions(tmp_path, multilabel, method) -> None:
     """Without a file of a calibrator one is fitted on the predictions, which say how often classes occur."""
@@ -307,56 +265,41 @@ def test_the_calibrator_comes_from_predictions(tmp_path, multilabel, method) -> 
     assert found.prevalence == pytest.approx(tuple(shares))
 
 
-@pytest.mark.usefixtures("networks")
 def test_classes_are_matched_by_name(tmp_path) -> None:
-    """A network whose outputs stand in another order than the calibrator's classes is read by their names."""
     given = rows()
     calibrator = VectorScaling().fit(given.scores, given.labels)
     calibrator.class_names_ = ("Blue", "red", "green")
     calibrator.save(tmp_path / "c.safetensors")
-    settings = saved(
-        tmp_path,
-        predictions=None,
-        calibrator=tmp_path / "c.safetensors",
-        class_names=("red", "green", "blue"),
-    )
+    names = ("red", "green", "blue")
+    settings = saved(tmp_path, predictions=None, calibrator=tmp_path / "c.safetensors", class_names=names)
     found = load_classifier(settings)
     (answer,) = found.predictions([Upload("red.png", png(picture()))], Limits(), lambda *_: None)
     assert isinstance(answer, dict)
     assert [row["name"] for row in answer["classes"]] == ["Blue", "red", "green"]
     assert max(answer["classes"], key=lambda row: row["raw"])["name"] == "red"
-    assert (
-        found.with_map(Upload("red.png", png(picture())), "red", Limits(), lambda *_: None)["map_of"] == "red"
-    )
+    mapped = found.with_map(Upload("red.png", png(picture())), "red", Limits(), lambda *_: None)
+    assert mapped["map_of"] == "red"
     with pytest.raises(InputError, match="must hold the calibrator's class 'Blue'"):
         load_classifier(replace(settings, class_names=("red", "green", "yellow")))
 
 
-@pytest.mark.usefixtures("networks")
 def test_what_does_not_fit_is_said_before_the_server_listens(tmp_path) -> None:
-    """A network that takes no such images, names that are missing, squares without a side."""
     with pytest.raises(InputError, match="the network takes no images of this size"):
         load_classifier(saved(tmp_path, channels=1))
     with pytest.raises(InputError, match="--class-names must say"):
         load_classifier(saved(tmp_path, predictions=None))
     with pytest.raises(InputError, match="--ten-crop needs --crop"):
         load_classifier(saved(tmp_path, ten_crop=True))
-    with pytest.raises(InputError, match="no function 'colour'"):
-        load_classifier(saved(tmp_path, model="test_model_networks:colour"))
+    with pytest.raises(InputError, match="no function 'Colour'"):
+        load_classifier(saved(tmp_path, model=f"{__name__}:Colour"))
 
 
-@pytest.mark.usefixtures("networks")
 def test_ten_crops_are_averaged(tmp_path) -> None:
-    """With ten crops the probabilities are the means over the crops, not those of the middle."""
-    given = {"file": Upload("x.png", png(picture(size=(9, 9))))}
-    ten, one = (
-        load_classifier(saved(tmp_path, size=9, crop=4, ten_crop=ten)).predictions(
-            [given["file"]], Limits(), lambda *_: None
-        )[0]
-        for ten in (True, False)
-    )
-    assert not isinstance(ten, Refusal)
-    assert not isinstance(one, Refusal)
+    file = Upload("x.png", png(picture(size=(9, 9))))
+    networks = (load_classifier(saved(tmp_path, size=9, crop=4, ten_crop=ten)) for ten in (True, False))
+    (ten,), (one,) = (each.predictions([file], Limits(), lambda *_: None) for each in networks)
+    assert isinstance(ten, dict)
+    assert isinstance(one, dict)
     image = torch.from_numpy(np.array(picture(size=(9, 9)))).permute(2, 0, 1)[None] / 255
     crops = [image[:, :, top : top + 4, left : left + 4] for top in (0, 5) for left in (0, 5)]
     crops.append(image[:, :, 2:6, 2:6])

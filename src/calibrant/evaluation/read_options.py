@@ -15,10 +15,11 @@ def told(
     help: str,  # noqa: A002 (typer's name)
     default: Any = None,
     metavar: str | None = None,
-    **limits: int,
+    *names: str,
+    **more: Any,
 ) -> Any:
-    """A field with the command line's help text, metavar and limits (``min``, ``max``)."""
-    return field(default=default, metadata={"help": help, "metavar": metavar, **limits})
+    """A field with the command line's help text, metavar, names, and more (``min``, ``max``, ``parser``)."""
+    return field(default=default, metadata={"help": help, "metavar": metavar, "names": names, **more})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,9 @@ class ReadOptions:
     )
     logit_columns: tuple[str, ...] = told("Columns of logits, one per class.", (), "NAMES")
     weight_column: str | None = told("Column of sample weights.", metavar="NAME")
-    group_column: tuple[str, ...] = told("Column of groups, or several: sex,site.", (), "NAMES")
+    group_column: tuple[str, ...] = told(
+        "Column of groups, or several: sex,site.", (), "NAMES", "--group-column", "--group-columns"
+    )
     cluster: str | None = told(
         "Column of clusters, such as patients; rows in one are dependent.",
         metavar="COLUMN",

@@ -28,9 +28,6 @@ SPACES = ("probs", "confidence")
 def scale_of(text: str) -> Scale:
     """Parse a scale such as 1:5.
 
-    Raises:
-        InputError: If it is not two different numbers.
-
     Example:
         >>> scale_of("1:5")
         (1.0, 5.0)
@@ -81,7 +78,6 @@ def as_shares(
 
 
 def holds_percentages(fields: dict[str, Any]) -> bool:
-    """Return True if the probabilities are percentages."""
     return scale_before(as_shares(fields).get("notes", ())) == PERCENT
 
 

@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant._math.files import write_unless_other
-from calibrant.cli.terminal import (
-    Force,
-    Seed,
-    check_output,
-    is_our_json,
-    progress,
-    refuse_to_replace,
-    starts_with,
-)
+from calibrant._math.files import write_text, write_unless_other
+from calibrant.cli import terminal
+from calibrant.cli.terminal import Force, Seed, check_output, refuse_to_replace
 
 if TYPE_CHECKING:
     from calibrant_lab.training.curvature import Subject
@@ -68,34 +61,23 @@ def curvature(
         calibrant curvature my_network:build --weights net.pt --data mnist --loss cross-entropy
     """
     check_output(json, endings=(".json",), option="--json", inputs=[weights] if weights else [])
-    refuse_to_replace(json, option="--json", force=force, may=is_our_json)
+    refuse_to_replace(json, option="--json", force=force, may=terminal.is_our_json)
     check_output(figure, endings=(".svg", ".png", ".pdf"), option="--figure")
-    is_figure = starts_with(b"<svg", b"\x89PNG", b"%PDF")  # perhaps an equal one: known once drawn
+    is_figure = terminal.starts_with(b"<svg", b"\x89PNG", b"%PDF")  # perhaps an equal one: known once drawn
     refuse_to_replace(figure, option="--figure", force=force, may=is_figure, what="and isn't a figure")
     if figure is not None and not density:
         raise InputError("--figure draws the density, which --no-density leaves out.")
     subject = _subject(run, {"--weights": weights, "--data": data, "--loss": loss, "--set": setting})
-    from calibrant._math.files import write_text
     from calibrant_lab.reports.curvature import read_curvature
-    from calibrant_lab.training.curvature import (
-        Effort,
-        add_to_run,
-        curvature_text,
-        measure_curvature,
-    )
+    from calibrant_lab.training.curvature import Effort, add_to_run, curvature_text, measure_curvature
     from calibrant_lab.training.data import usable_device
 
     if subject.run is not None:
         read_curvature(subject.run.folder.curvature)  # fails before the work if it is damaged
-    effort = Effort(
-        num_samples=samples,
-        num_eigenvalues=top,
-        trace_products=products,
-        density_probes=Effort.density_probes if density else 0,
-        seed=seed,
-    )
-    place = usable_device(device)
-    with progress("reading") as report:
+    probes = Effort.density_probes if density else 0
+    sizes = {"num_samples": samples, "num_eigenvalues": top, "trace_products": products}
+    effort, place = Effort(**sizes, density_probes=probes, seed=seed), usable_device(device)
+    with terminal.progress("reading") as report:
         found = measure_curvature(subject, split=split, effort=effort, device=place, progress=report)
     if json is not None:
         write_text(json, curvature_text(subject.title, found))

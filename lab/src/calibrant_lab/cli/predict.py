@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from calibrant._math.errors import InputError
+from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant.cli.terminal import Force, check_output, progress, refuse_to_replace
 from calibrant.cli.verbosity import Quiet
 
@@ -114,10 +115,7 @@ def predict(
 
 
 def _warn_of_seen(raw: RawData, split: str | None, *, trained_on: bool) -> None:
-    import warnings
-
-    from calibrant._math.errors import CalibrantWarning
-
+    text = ""
     if trained_on and split in {"train", "all"}:
         text = (
             f"the network was trained on {len(raw.train.labels)} of these samples, and looks better on them "
@@ -128,9 +126,8 @@ def _warn_of_seen(raw: RawData, split: str | None, *, trained_on: bool) -> None:
             f"{raw.name} has no test split, so all its samples are predicted. If the network was trained on "
             "some of them, it looks better than it is; if on none, name --split all."
         )
-    else:
-        return
-    warnings.warn(text, CalibrantWarning, stacklevel=1)
+    if text:
+        warnings.warn(text, CalibrantWarning, stacklevel=1)
 
 
 def _network(text: str, run: Run | None, raw: RawData, checkpoint: Path | None) -> nn.Module:
@@ -157,12 +154,11 @@ def _preparation(
         raise InputError("--mean and --std go together; got one of them.")
     if mean is None or std is None:
         return None
-    means, deviations = _numbers(mean, "--mean"), _numbers(std, "--std")
+    numbers: list[list[float]] = []
+    for option, text in (("--mean", mean), ("--std", std)):
+        try:
+            numbers.append([float(each) for each in text.split(",")])
+        except ValueError:
+            raise InputError(f"{option} must be numbers separated by commas; got {text!r}.") from None
+    means, deviations = numbers
     return Preparation.given(means, deviations, len(means))
-
-
-def _numbers(text: str, option: str) -> list[float]:
-    try:
-        return [float(each) for each in text.split(",")]
-    except ValueError:
-        raise InputError(f"{option} must be numbers separated by commas; got {text!r}.") from None

@@ -77,10 +77,12 @@ def runs(
 def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
     from rich import box
     from rich.console import Console
+    from rich.filesize import decimal
     from rich.markup import escape
     from rich.table import Column, Table
 
     from calibrant.reports.terminal_table import Name
+    from calibrant_lab.sweep.display import said_time
 
     axes = list(dict.fromkeys(name for each in chosen for name in each.axes))
     shown = [name for name in ("error", "ece", "nll") if any(each.value(name) is not None for each in chosen)]
@@ -99,27 +101,17 @@ def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
         Console().print(table)
     if not reasons and len(chosen) > _MOST:
         typer.echo(f"and {len(chosen) - _MOST} more; filter with --where, or list all with --json")
-    if not reasons:
-        for each in chosen:
-            if each.status != "finished":
-                typer.echo(f"{each.run} {each.status}: {each.reason}")
-    _show_totals(store, chosen)
-
-
-def _show_totals(store: Store, chosen: Sequence[RunResult]) -> None:
-    from rich.filesize import decimal
-
-    from calibrant_lab.sweep.display import said_time
-
+    for each in () if reasons else chosen:
+        if each.status != "finished":
+            typer.echo(f"{each.run} {each.status}: {each.reason}")
     counts = Counter(each.status for each in chosen)
     said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items(), reverse=True))
     cpu = said_time(sum(each.cpu_seconds for each in chosen))
     count = plural(len(chosen), "run") + (f": {said}" if said else "")
     typer.echo(f"{count}; {cpu} of processor time")
-    open_ = store.unfinished()
-    if open_:
-        busy = sum(holder is not None for holder in open_.values())
-        typer.echo(f"{len(open_)} unfinished, {busy} of them running")
+    if unfinished := store.unfinished():
+        busy = sum(holder is not None for holder in unfinished.values())
+        typer.echo(f"{len(unfinished)} unfinished, {busy} of them running")
     sizes = store.sizes()
     runs = [size for run, size in sizes.items() if run]
     largest = f", the largest {decimal(max(runs))}" if runs else ""

@@ -103,25 +103,23 @@ def sweep(
             if not quiet:
                 typer.echo("nothing to do")
             return
-    if dry_run and not _is_there(store):  # looking at a grid makes no store
-        refuse_strangers(Path(store))
-        with tempfile.TemporaryDirectory() as empty:
-            _show_plan(found, Store(empty), carrier)
+    if dry_run:
+        with tempfile.TemporaryDirectory() as empty:  # looking at a grid makes no store
+            is_new = "://" not in store and not (Path(store) / "runs").is_dir()
+            if is_new:
+                refuse_strangers(Path(store))
+            _show_plan(found, Store(empty if is_new else store), carrier)
         return
     runs = Store(store)
-    if dry_run:
-        _show_plan(found, runs, carrier)
-        return
     items = found.items(runs.fingerprints())
-    estimates = Estimates(found.task)
-    estimates.learn(runs.results())
+    estimates = Estimates(found.task, runs.results())
     if retry is not None:
         _forget(runs, items, retry)
     if not quiet:
-        typer.echo(f"{grid}: {_said_size(found)}{_said_budget(found)}")
+        typer.echo(f"{grid}: {_said_size(found)}")
     report = None
     with suppress(KeyboardInterrupt):
-        report = carry_out(items, runs, carrier, watcher=SweepDisplay(estimates, quiet=quiet))
+        report = carry_out(items, runs, carrier, watcher=None if quiet else SweepDisplay(estimates))
     if report is None:
         count = len(runs.done() & {item.run for item in items})
         errors().print(
@@ -134,25 +132,18 @@ def sweep(
     raise typer.Exit(1 if report.failed else 0)
 
 
-def _is_there(store: str) -> bool:
-    return "://" in store or (Path(store) / "runs").is_dir()
-
-
 def _said_size(grid: Grid) -> str:
-    merged = f", of which {grid.num_merged} came twice and count once" if grid.num_merged else ""
-    excluded = f"; {grid.num_excluded} more are excluded" if grid.num_excluded else ""
-    return f"{plural(len(grid.points) + grid.num_merged, 'run')}{merged}{excluded}"
-
-
-def _said_budget(grid: Grid) -> str:
-    """Name the recipe settings that a small budget replaced, equal for all points of the grid."""
+    """Return the number of runs, and the settings that a small budget replaced, equal for all of them."""
     from calibrant_lab.sweep.tasks.training import recipe_of
     from calibrant_lab.training.recipe import budget_note
 
+    merged = f", of which {grid.num_merged} came twice and count once" if grid.num_merged else ""
+    excluded = f"; {grid.num_excluded} more are excluded" if grid.num_excluded else ""
     settings = grid.points[0].settings
     scaled = any(key.startswith("full.") for key in settings)
     note = budget_note(recipe_of(settings)) if scaled else None
-    return f"; {note}" if note else ""
+    said = f"; {note}" if note else ""
+    return f"{plural(len(grid.points) + grid.num_merged, 'run')}{merged}{excluded}{said}"
 
 
 def _forget(store: Store, items: Sequence[Item], retry: str) -> None:
@@ -172,10 +163,9 @@ def _show_plan(grid: Grid, store: Store, engine: Engine) -> None:
     from calibrant_lab.sweep.sweep import pending_of
 
     items = {item.run: item for item in grid.items(store.fingerprints())}
-    estimates = Estimates(grid.task)
-    estimates.learn(store.results())
+    estimates = Estimates(grid.task, store.results())
     statuses = Counter(each.status for each in store.results(status=None) if each.run in items)
-    typer.echo(f"{_said_size(grid)}{_said_budget(grid)}")
+    typer.echo(_said_size(grid))
     for name in ("finished", "diverged", "failed"):
         if statuses[name] or name == "finished":
             typer.echo(f"{name}: {statuses[name]}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,8 +15,7 @@ from calibrant_lab.cli.sweep import Where
 if TYPE_CHECKING:
     from calibrant_lab.sweep.matching import Wanted
     from calibrant_lab.sweep.store import RunResult
-    from calibrant_lab.tables import Options, Table
-    from calibrant_lab.tables.build import Correction, Test
+    from calibrant_lab.tables import Table
 
 _PICTURES = (".svg", ".png", ".pdf")
 
@@ -112,13 +111,8 @@ def table(
 
     check_choice("--test", test, TESTS)
     check_choice("--correction", correction, CORRECTIONS)
-    options: Options = Options(
-        against=against,
-        test=cast("Test", test),
-        correction=cast("Correction", correction),
-        whole=whole,
-        wanted=None if grid is None else _points(grid, wanted),
-    )
+    tested: dict[str, Any] = {"against": against, "test": test, "correction": correction}
+    options = Options(**tested, whole=whole, wanted=None if grid is None else _points(grid, wanted))
     chosen = layout_named(layout) if layout else usual_layout(results)
     _write(build_table(chosen, results, options), form, output, force=force)
 

@@ -108,17 +108,13 @@ def train(
             if candidates is None:
                 done = carry_out(wanted, folder, **told)
             else:
-                begin = None if quiet else _announce
+                begin = None if quiet else lambda name: errors().print(f"\n{name}", style="bold")
                 done = select_loss(wanted, candidates, folder, by=select_by, begin=begin, **told)
     except TrainingInterrupted as stop:
         errors().print(f"calibrant: {stop}")
         raise typer.Exit(130) from None
     if not quiet:
         _show(done) if isinstance(done, Run) else _show_selection(done, folder)
-
-
-def _announce(loss: str) -> None:
-    errors().print(f"\n{loss}", style="bold")
 
 
 def _show(run: Run) -> None:

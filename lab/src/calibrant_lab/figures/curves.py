@@ -32,6 +32,7 @@ from calibrant_lab.theory import confidence_region, temperature_fit
 
 _MAX_GAMMA = 10.0
 _MAX_LOG_ODDS = 10.0  # the range of the tight bounds
+_TIGHT = f"tight for log-odds up to {_MAX_LOG_ODDS:g}"
 _CLASSES = (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 20, 30, 50, 100, 300, 1000)
 
 
@@ -44,8 +45,12 @@ def _mark(ax: Axes, place: int, x: float, y: float) -> None:
     ax.plot(x, y, shape, color=colour, markersize=4)
 
 
-def _title(ax: Axes, text: str) -> None:
-    ax.set_title(text, fontsize="medium")
+def _end(ax: Axes, across: str, up: str, title: str = "", legend: Any = None, **limits: Any) -> None:
+    """Set labels, limits and a title, and end with the legend."""
+    ax.set(xlabel=across, ylabel=up, **limits)
+    if title:
+        ax.set_title(title, fontsize="medium")
+    finish(ax, **(legend or {}))
 
 
 # ---------------------------------------------------------------- of Mukhoti and others, 2020
@@ -58,8 +63,7 @@ def gradient_factors(ax: Axes) -> None:
     for place, gamma in enumerate((1, 2, 3, 5, 7)):
         add_curve(ax, place, probs, theory.gradient_factor(probs, gamma=gamma), f"γ = {gamma:g}")
         _mark(ax, place, theory.gradient_threshold(gamma=gamma), 1)
-    ax.set(xlim=(0, 1), ylim=(0, None), xlabel="probability p of the true class", ylabel="g(p, γ)")
-    finish(ax)
+    _end(ax, "probability p of the true class", "g(p, γ)", xlim=(0, 1), ylim=(0, None))
 
 
 def gradient_thresholds(ax: Axes) -> None:
@@ -73,19 +77,18 @@ def gradient_thresholds(ax: Axes) -> None:
     ax.plot(5, 0.19, "x", color=GREY, label=f"chosen in the paper: g(0.19, 5) = {factor:.3f}")
     exact = theory.lambert_branches(0.19).lower
     ax.plot(exact, 0.19, "o", color=BLUE, markersize=4, label=f"exact: γ = {exact:.2f}")
-    ax.set(xlim=(0, _MAX_GAMMA), ylim=(0, 0.6), xlabel="γ", ylabel="probability of the true class")
-    finish(ax)
+    _end(ax, "γ", "probability of the true class", xlim=(0, _MAX_GAMMA), ylim=(0, 0.6))
 
 
 def elicited_probabilities(ax: Axes) -> None:
     event = torch.linspace(0, 1, 401, dtype=torch.float64)
     diagonal(ax, "γ = 0 (cross-entropy)")
     for place, gamma in enumerate((0.5, 1, 2, 3, 5)):
-        elicited = theory.inverse_focal_calibration_map(event, gamma=gamma)
-        add_curve(ax, place, event, elicited, f"γ = {gamma:g}")
+        add_curve(
+            ax, place, event, theory.inverse_focal_calibration_map(event, gamma=gamma), f"γ = {gamma:g}"
+        )
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    ax.set(xlabel="true probability", ylabel="probability that focal loss elicits")
-    finish(ax)
+    _end(ax, "true probability", "probability that focal loss elicits")
 
 
 def entropy_shifts(ax: Axes) -> None:
@@ -96,9 +99,8 @@ def entropy_shifts(ax: Axes) -> None:
         rest = ((1 - top) / (count - 1))[:, None].expand(-1, count - 1)
         shift = theory.entropy_shift(torch.cat([top[:, None], rest], dim=1), gamma=1.0)
         add_curve(ax, place, top, shift, f"{count} classes")
-    ax.set(xlim=(0, 1), xlabel="true probability of the top class", ylabel="entropy gained (nats)")
-    _title(ax, "γ = 1, the other classes equal")
-    finish(ax)
+    ax.set(xlim=(0, 1))
+    _end(ax, "true probability of the top class", "entropy gained (nats)", "γ = 1, the other classes equal")
 
 
 # ---------------------------------------------------------------- of Komisarenko and Kull, 2024
@@ -114,8 +116,7 @@ def proper_part_curves(ax: Axes) -> None:
         line = add_curve(ax, place, event, proper, f"proper part, γ = {gamma:g}")
         style: dict[str, Any] = {"color": line.get_color(), "linestyle": DASHED}
         ax.plot(event, plain, linewidth=1.2, label=f"focal, γ = {gamma:g}", **style)
-    ax.set(xlim=(0, 1), ylim=(0, 3.5), xlabel="probability of the true class", ylabel="loss")
-    finish(ax)
+    _end(ax, "probability of the true class", "loss", xlim=(0, 1), ylim=(0, 3.5))
 
 
 def focal_map_curves(ax: Axes) -> None:
@@ -124,8 +125,7 @@ def focal_map_curves(ax: Axes) -> None:
     for place, gamma in enumerate((-0.5, 0.5, 1, 3, 10)):
         add_curve(ax, place, event, theory.focal_calibration_map(event, gamma=gamma), f"γ = {gamma:g}")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    ax.set(xlabel="probability of the network", ylabel="after the focal calibration map")
-    finish(ax)
+    _end(ax, "probability of the network", "after the focal calibration map")
 
 
 def temperature_line(ax: Axes, *, num_classes: int, num_gammas: int, published: tuple[float, float]) -> None:
@@ -138,9 +138,7 @@ def temperature_line(ax: Axes, *, num_classes: int, num_gammas: int, published: 
     slope, intercept = published
     label = f"as published: {slope:g} γ + {intercept:g}"
     ax.plot(ends, slope * ends + intercept, color=GREY, linestyle=DASHED, linewidth=1.2, label=label)
-    ax.set(xlim=(0, _MAX_GAMMA), xlabel="γ", ylabel="inverse temperature 1/T")
-    _title(ax, f"{num_classes} classes")
-    finish(ax)
+    _end(ax, "γ", "inverse temperature 1/T", f"{num_classes} classes", xlim=(0, _MAX_GAMMA))
 
 
 def temperature_errors(ax: Axes) -> None:
@@ -148,9 +146,7 @@ def temperature_errors(ax: Axes) -> None:
     errors = [theory.closest_temperature(float(gamma), 3).error for gamma in gammas]
     label = f"at most {max(errors):.3f} up to γ = {_MAX_GAMMA:g}"
     ax.plot(gammas, errors, "o-", color=BLUE, markersize=4, linewidth=1.2, label=label)
-    ax.set(xlim=(0, _MAX_GAMMA), ylim=(0, None), xlabel="γ", ylabel="largest difference of a probability")
-    _title(ax, "3 classes")
-    finish(ax)
+    _end(ax, "γ", "largest difference of a probability", "3 classes", xlim=(0, _MAX_GAMMA), ylim=(0, None))
 
 
 def log_odds_maps(ax: Axes) -> None:
@@ -164,8 +160,8 @@ def log_odds_maps(ax: Axes) -> None:
         ax.plot(log_odds, mapped, color=colour, linewidth=3.2, alpha=0.45, label=f"γ = {gamma:g}")
         label = f"T = {closest.temperature:.3f} (off by {closest.error:.1e})"
         ax.plot(log_odds, nearest, color=colour, linewidth=1.2, linestyle=DASHED, label=label)
-    ax.set(xlim=(-4, 4), ylim=(0, 1), xlabel="log-odds", ylabel="probability")
-    finish(ax, legend="lower right", size="x-small")
+    ax.set(xlim=(-4, 4), ylim=(0, 1))
+    _end(ax, "log-odds", "probability", legend={"legend": "lower right", "size": "x-small"})
 
 
 def temperature_bound_curves(ax: Axes) -> None:
@@ -173,35 +169,30 @@ def temperature_bound_curves(ax: Axes) -> None:
     gammas, bounds = _bounds()
     for name, label, colour, style in (
         ("upper", "upper, proved", VERMILLION, "-"),
-        ("tight_upper", f"upper, {_tight()}", VERMILLION, DASHED),
-        ("tight_lower", f"lower, {_tight()}", BLUE, DASHED),
+        ("tight_upper", f"upper, {_TIGHT}", VERMILLION, DASHED),
+        ("tight_lower", f"lower, {_TIGHT}", BLUE, DASHED),
         ("lower", "lower, proved", BLUE, "-"),
     ):
         values = [getattr(each, name) for each in bounds]
         ax.plot(gammas, values, color=colour, linestyle=style, linewidth=1.3, label=label)
-    ax.set(xlim=(0, _MAX_GAMMA), yscale="log", xlabel="γ", ylabel="temperature T")
+    ax.set_yscale("log")
     ticks = [0.1, 0.2, 0.3, 0.5, 0.7, 1.0]
     ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.set_yticks([], minor=True)
-    finish(ax)
+    _end(ax, "γ", "temperature T", xlim=(0, _MAX_GAMMA))
 
 
 def temperature_bound_widths(ax: Axes) -> None:
     gammas, bounds = _bounds()
     ax.plot(gammas, [each.upper - each.lower for each in bounds], color=BLUE, linewidth=1.3, label="proved")
     tight = [each.tight_upper - each.tight_lower for each in bounds]
-    ax.plot(gammas, tight, color=BLUE, linestyle=DASHED, linewidth=1.3, label=_tight())
-    ax.set(xlim=(0, _MAX_GAMMA), ylim=(0, None), xlabel="γ", ylabel="width of the bounds on T")
-    finish(ax)
+    ax.plot(gammas, tight, color=BLUE, linestyle=DASHED, linewidth=1.3, label=_TIGHT)
+    _end(ax, "γ", "width of the bounds on T", xlim=(0, _MAX_GAMMA), ylim=(0, None))
 
 
 def _bounds() -> tuple[list[float], list[theory.TemperatureBounds]]:
     gammas = np.linspace(0, _MAX_GAMMA, 41).tolist()
     return gammas, [theory.temperature_bounds(gamma, max_log_odds=_MAX_LOG_ODDS) for gamma in gammas]
-
-
-def _tight() -> str:
-    return f"tight for log-odds up to {_MAX_LOG_ODDS:g}"
 
 
 def confidence_regions(ax: Axes, *, gamma: float) -> None:
@@ -212,16 +203,14 @@ def confidence_regions(ax: Axes, *, gamma: float) -> None:
     lowered = [region.lowered_below for region in regions]
     raised = [min(region.raised_above, region.lowered_below) for region in regions]
     ax.fill_between(_CLASSES, lowered, 1, color=BLUE, alpha=0.25, linewidth=0, label="raised")
-    label = "raised or lowered"
-    ax.fill_between(_CLASSES, raised, lowered, color=GREY, alpha=0.35, linewidth=0, label=label)
+    ax.fill_between(_CLASSES, raised, lowered, color=GREY, alpha=0.35, linewidth=0, label="raised or lowered")
     ax.fill_between(_CLASSES, least, raised, color=VERMILLION, alpha=0.35, linewidth=0, label="lowered")
     _guide(ax, threshold.above, "g = 1", BLUE)
     _guide(ax, threshold.below, "g largest", VERMILLION)
     ax.plot(_CLASSES, least, color=ax.xaxis.label.get_color(), linewidth=1, label="1 / number of classes")
     ax.set(xscale="log", xlim=(_CLASSES[0], _CLASSES[-1]), ylim=(0, 0.85))
-    ax.set(xlabel="number of classes", ylabel="top probability")
-    _title(ax, f"γ = {gamma:g}")
-    finish(ax, legend="upper right", columns=2)
+    legend = {"legend": "upper right", "columns": 2}
+    _end(ax, "number of classes", "top probability", f"γ = {gamma:g}", legend)
 
 
 # ---------------------------------------------------------------- of focal calibration loss, 2025
@@ -238,8 +227,7 @@ def phi_curves(ax: Axes) -> None:
         add_curve(ax, place, values, phi, f"γ = {gamma:g}, λ = {weight:g}: {ended}")
         if root is not None:
             _mark(ax, place, root, 0)
-    ax.set(xlim=(0, 1), ylim=(-4, 8), xlabel="v", ylabel="φ(v)")
-    finish(ax)
+    _end(ax, "v", "φ(v)", xlim=(0, 1), ylim=(-4, 8))
 
 
 def elicited_by_weight(ax: Axes) -> None:
@@ -253,8 +241,7 @@ def elicited_by_weight(ax: Axes) -> None:
             for weight in weights
         ]
         add_curve(ax, place, weights, elicited, f"γ = {gamma:g}")
-    ax.set(xlim=(0, max_weight), xlabel="weight λ of the squared distance", ylabel="elicited probability")
-    finish(ax)
+    _end(ax, "weight λ of the squared distance", "elicited probability", xlim=(0, max_weight))
 
 
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
@@ -355,11 +342,7 @@ class Boundary:
 
 
 def train_boundary(gamma: float, calibration_weight: float, *, seed: int = 0) -> Boundary:
-    """Train a network with two hidden layers on two half-moons.
-
-    The reference gives "two classes, noise 0.2", but no number of points, learning rate or batch size. This
-    uses 500 points, and Adam with 0.01 on all of them at once.
-    """
+    """Train a network with two hidden layers on 500 points of half-moons, by Adam on all of them at once."""
     try:
         from sklearn.datasets import make_moons
     except ModuleNotFoundError as error:
@@ -378,10 +361,8 @@ def train_boundary(gamma: float, calibration_weight: float, *, seed: int = 0) ->
     optimiser = torch.optim.Adam(network.parameters(), lr=_LEARNING_RATE)
     for _ in range(_EPOCHS):
         optimiser.zero_grad()
-        loss = focal_calibration_loss(
-            network(inputs), targets, gamma=gamma, calibration_weight=calibration_weight
-        )
-        loss.backward()
+        logits = network(inputs)
+        focal_calibration_loss(logits, targets, gamma=gamma, calibration_weight=calibration_weight).backward()
         optimiser.step()
     across, up = (np.linspace(each.min() - 0.4, each.max() + 0.4, _STEPS) for each in points.T)
     grid = torch.from_numpy(np.stack(np.meshgrid(across, up), axis=-1)).float()
@@ -401,9 +382,8 @@ def train_boundary(gamma: float, calibration_weight: float, *, seed: int = 0) ->
 
 def boundary_numbers(gamma: float, calibration_weight: float, *, seed: int) -> dict[str, float]:
     found = train_boundary(gamma, calibration_weight, seed=seed)
-    length, turning = shape_of(found)
-    kept = {"confidence": found.confidence, "accuracy": found.accuracy}
-    return {"seed": seed, "length": length, "turning": turning, **kept}
+    shape = dict(zip(("length", "turning"), shape_of(found), strict=True))
+    return {"seed": seed, **shape, "confidence": found.confidence, "accuracy": found.accuracy}
 
 
 def shape_of(found: Boundary) -> tuple[float, float]:

@@ -18,32 +18,11 @@ from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATU
 from calibrant._math.drawing import resampled_counts
 from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.shapes import Float
-from calibrant.calibrators.fitting.data import CONSTANT, CalibrationData, absent_classes, degenerate
-from calibrant.calibrators.fitting.grid import (
-    Place,
-    TiedSamples,
-    best_on_grid,
-    best_on_line,
-    interpolated_errors,
-    judged_log_odds,
-)
-from calibrant.calibrators.fitting.objectives import (
-    DIFFERENTIABLE,
-    JUDGED,
-    OBJECTIVES,
-    Objective,
-    in_effect,
-    objective_value,
-)
+from calibrant.calibrators.fitting import data, grid, objectives, searches
+from calibrant.calibrators.fitting.grid import Place
+from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, OBJECTIVES, Objective, objective_value
 from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.searches import (
-    LINE_GAMMAS,
-    PAPER_GRID,
-    fit_temperature,
-    line_through,
-    smooth_minimum,
-)
 from calibrant.calibrators.methods.temperatures import FocalTemperatureScaling
 
 _RISE = 0.7  # approximate slope of log T in log(1 + gamma), where the next descent starts
@@ -111,7 +90,7 @@ def temperature_ridge(
         if not LOWEST_GAMMA <= gamma <= HIGHEST_GAMMA:
             raise InputError(f"`gammas` must be from {LOWEST_GAMMA} to {HIGHEST_GAMMA:g}; got {gamma}.")
     samples = single_problem(logits, labels, weights)
-    return ridge_of(samples, in_effect(objective, samples), chosen)
+    return ridge_of(samples, objectives.in_effect(objective, samples), chosen)
 
 
 def single_problem(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None) -> Samples:
@@ -121,7 +100,7 @@ def single_problem(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | No
             "`labels` must have shape (N,), one per sample; pass several labels per sample one at a time, "
             "`logits[:, k]` with `labels[:, k]`."
         )
-    return CalibrationData.of(checked).weighted(checked.weights).problems[0]
+    return data.CalibrationData.of(checked).problems[0]
 
 
 def ridge_of(samples: Samples, objective: Objective, gammas: Sequence[float]) -> TemperatureRidge:
@@ -130,14 +109,14 @@ def ridge_of(samples: Samples, objective: Objective, gammas: Sequence[float]) ->
     if objective not in DIFFERENTIABLE:
         for gamma, place in found.items():
             window = np.unique(np.clip(place.temperature * _FACTORS, LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE))
-            found[gamma], _ = best_on_grid(samples, objective, (gamma,), window.tolist())
+            found[gamma], _ = grid.best_on_grid(samples, objective, (gamma,), window.tolist())
     places = np.array([found[gamma] for gamma in gammas], dtype=np.float64).reshape(-1, 3)
     return TemperatureRidge(gammas=places[:, 0], temperatures=places[:, 1], values=places[:, 2])
 
 
 def _follow(samples: Samples, objective: Objective, gammas: Sequence[float]) -> dict[float, Place]:
     """Follow descents by T alone, from exponent 0 outwards to either side."""
-    origin = fit_temperature(samples, objective, "continuous").parameters["temperature"]
+    origin = searches.fit_temperature(samples, objective, "continuous").parameters["temperature"]
     found: dict[float, Place] = {}
     ups = sorted(gamma for gamma in set(gammas) if gamma >= 0)
     downs = sorted((gamma for gamma in set(gammas) if gamma < 0), reverse=True)
@@ -146,11 +125,10 @@ def _follow(samples: Samples, objective: Objective, gammas: Sequence[float]) -> 
         for gamma in side:
             step = math.log1p(gamma) - place
             start = min(max(math.exp(temperature + rise * step), LOWEST_TEMPERATURE), HIGHEST_TEMPERATURE)
-            minimum = smooth_minimum(
-                samples, objective, [(start, gamma)], lowest_gamma=gamma, highest_gamma=gamma
-            )
-            found[gamma] = Place(gamma, minimum.temperature, minimum.value)
-            reached = math.log(minimum.temperature)
+            minimum = searches.smooth_minimum(samples, objective, [(start, gamma)], (gamma, gamma))
+            best = minimum.parameters["temperature"]
+            found[gamma] = Place(gamma, best, minimum.after)
+            reached = math.log(best)
             if step != 0:
                 place, temperature, rise = math.log1p(gamma), reached, (reached - temperature) / step
     return found
@@ -160,7 +138,8 @@ LEVEL = 0.95
 LINEAR_UP_TO = 12.0, 50.0  # beyond this exponent, or this temperature, the axes are logarithmic
 _RIDGE_POINTS = 21
 _RATIO = 16.0  # difference of likelihoods, twice its logarithm: four standard errors
-_PIXELS, _FEWER_PIXELS, _FEWEST_PIXELS = (111, 121), (61, 81), (41, 51)  # exponents and temperatures
+_FEWER_PIXELS = 61, 81  # exponents and temperatures
+_PIXELS = {**dict.fromkeys(DIFFERENTIABLE, (111, 121)), "classwise": (41, 51)}
 _RESAMPLES = {True: 100, False: 20}
 _DEGREE = 5  # degree of the interpolating spline
 _SPACING, _SPACING_OF_ERRORS = 0.2, 0.1  # of what is computed, in log T and log(1 + gamma)
@@ -180,19 +159,13 @@ class Landscape:
     values: Float[ndarray, "G K"]
     """The objective at all pairs, interpolated to about the thickness of a line in a picture."""
     ridge: TemperatureRidge
-    line: Float[ndarray, "L 2"]
-    """Exponent and temperature of every point that the search along the line looks at."""
-    anchors: tuple[Place, Place]
-    """The two best points of the grid that the line goes through."""
+    line: Float[ndarray, "L 2"]  # exponent and temperature of each point that the search along the line tries
+    anchors: tuple[Place, Place]  # the two best points of the grid that the line goes through
     best_on_line: Place
-    plain: Place
-    """Temperature scaling: exponent 0."""
-    chosen: Place
-    """Focal temperature scaling by the full search."""
-    cloud: Float[ndarray, "R 2"]
-    """Exponent and temperature chosen in each resample."""
-    notes: tuple[str, ...]
-    """Warnings of the fit."""
+    plain: Place  # temperature scaling: exponent 0
+    chosen: Place  # focal temperature scaling by the full search
+    cloud: Float[ndarray, "R 2"]  # exponent and temperature chosen in each resample
+    notes: tuple[str, ...]  # warnings of the fit
     trouble: tuple[str, ...] = ()
     """Why the samples determine little: too few, of one class, all right or all wrong."""
 
@@ -296,9 +269,9 @@ def objective_landscape(
     if count < 2:
         raise InputError(f"`num_resamples` must be at least 2; got {count}.")
     samples = single_problem(logits, labels, weights)
-    wanted = in_effect(objective, samples)
+    wanted = objectives.in_effect(objective, samples)
     chosen, notes = _fitted(samples, wanted)
-    simpler = fit_temperature(samples, wanted, "continuous")
+    simpler = searches.fit_temperature(samples, wanted, "continuous")
     plain = Place(0.0, simpler.parameters["temperature"], simpler.after)
     tell = progress or (lambda _: None)
     tell(0.1)
@@ -312,16 +285,16 @@ def objective_landscape(
         ridge = ridge_of(samples, wanted, ridge_gammas(low, high))
     tell(0.85)
 
-    first, second = (best_on_grid(samples, wanted, (gamma,), PAPER_GRID)[0] for gamma in (0.0, 1.0))
-    points = line_through(first, second)
+    temperatures = searches.PAPER_GRID
+    first, second = (grid.best_on_grid(samples, wanted, (gamma,), temperatures)[0] for gamma in (0.0, 1.0))
+    points = searches.line_through(first, second)
     better = min(first, second, key=lambda anchor: anchor.value)
-    on_line, _ = best_on_line(samples, wanted, points, best=better)
-    num_gammas, num_temperatures = _pixels(wanted)
+    on_line, _ = grid.best_on_line(samples, wanted, points, best=better)
+    num_gammas, num_temperatures = _PIXELS.get(wanted, _FEWER_PIXELS)
     gammas = shown_gammas(low, high, num_gammas)
-    marked = [chosen.temperature, plain.temperature, *middle(cloud[:, 1])]
-    temperatures = shown_temperatures(
-        marked, ridge.temperatures, num_temperatures, logarithmic=gammas[-1] > LINEAR_UP_TO[0]
-    )
+    inside = [chosen.temperature, plain.temperature, *middle(cloud[:, 1]), *ridge.temperatures.tolist()]
+    logarithmic = gammas[-1] > LINEAR_UP_TO[0]
+    temperatures = shown_temperatures(inside, num_temperatures, logarithmic=logarithmic)
     values = _table(samples, wanted, gammas, temperatures)
     tell(1.0)
     return Landscape(
@@ -353,9 +326,10 @@ def _fitted(samples: Samples, objective: Objective) -> tuple[Place, tuple[str, .
 
 def _trouble(samples: Samples) -> tuple[str, ...]:
     if samples.is_constant:
-        return (CONSTANT,)
+        return (data.CONSTANT,)
     width = 2 if samples.is_event else samples.scores.shape[1]
-    return degenerate(samples) or absent_classes(samples.labels, width)
+    right = int(samples.correct.sum())
+    return data.degenerate(samples.num_samples, right) or data.absent_classes(samples.labels, width)
 
 
 def _at_end(places: Float[ndarray, "R 2"]) -> NDArray[np.bool_]:
@@ -402,25 +376,10 @@ def _refit(samples: Samples, objective: Objective, starts: Sequence[Place]) -> t
     if objective not in DIFFERENTIABLE:
         chosen, _ = _fitted(samples, objective)
         return chosen.gamma, chosen.temperature
-    minima = [
-        smooth_minimum(
-            samples,
-            objective,
-            [(start.temperature, start.gamma)],
-            lowest_gamma=LOWEST_GAMMA,
-            highest_gamma=HIGHEST_GAMMA,
-        )
-        for start in starts
-    ]
-    best = min(minima, key=lambda minimum: minimum.value)
-    return best.gamma, best.temperature
-
-
-def _pixels(objective: Objective) -> tuple[int, int]:
-    """Return the grid size, smaller for objectives that are harder to interpolate."""
-    if objective in DIFFERENTIABLE:
-        return _PIXELS
-    return _FEWER_PIXELS if objective in JUDGED else _FEWEST_PIXELS
+    ends, places = (LOWEST_GAMMA, HIGHEST_GAMMA), [(start.temperature, start.gamma) for start in starts]
+    minima = [searches.smooth_minimum(samples, objective, [place], ends) for place in places]
+    best = min(minima, key=lambda minimum: minimum.after)
+    return best.parameters["gamma"], best.parameters["temperature"]
 
 
 def _table(
@@ -431,16 +390,15 @@ def _table(
     The logarithm of smooth objectives is interpolated by T and exponent, log-odds for errors of confidences
     by T; the classwise error is computed at every pair.
     """
-    if objective in JUDGED:
+    if objective in objectives.JUDGED:
         return _table_of_errors(samples, objective, gammas, temperatures)
     if objective not in DIFFERENTIABLE:
         return np.array([[objective_value(samples, objective, t, g) for t in temperatures] for g in gammas])
     warmth, by_temperature = _spline(np.log(temperatures), _SPACING)
     bend, by_gamma = _spline(np.log1p(gammas), _SPACING)
-    values = [
-        [objective_value(samples, objective, temperature, gamma) for temperature in np.exp(warmth).tolist()]
-        for gamma in np.expm1(bend).tolist()
-    ]
+    nodes, values = np.exp(warmth).tolist(), list[list[float]]()
+    for gamma in np.expm1(bend).tolist():
+        values.append([objective_value(samples, objective, temperature, gamma) for temperature in nodes])
     return np.exp(by_gamma @ np.log(np.maximum(values, _SMALLEST)) @ by_temperature.T)
 
 
@@ -448,14 +406,13 @@ def _table_of_errors(
     samples: Samples, objective: Objective, gammas: Sequence[float], temperatures: Sequence[float]
 ) -> NDArray[np.float64]:
     nodes, matrix = _spline(np.log(temperatures), _SPACING_OF_ERRORS)
-    groups = TiedSamples.of(samples)
+    groups = grid.TiedSamples.of(samples)
     together = max(1, _TABLE_ENTRIES // (len(nodes) * samples.num_samples))
     rows: list[NDArray[np.float64]] = []
     for start in range(0, len(gammas), together):
-        tables = judged_log_odds(samples, gammas[start : start + together], np.exp(nodes).tolist())
-        rows += [
-            interpolated_errors(groups, objective, matrix, groups.representatives(table)) for table in tables
-        ]
+        tables = grid.judged_log_odds(samples, gammas[start : start + together], np.exp(nodes).tolist())
+        kept = map(groups.representatives, tables)
+        rows += [grid.interpolated_errors(groups, objective, matrix, each) for each in kept]
     return np.stack(rows).astype(np.float64)
 
 
@@ -467,7 +424,6 @@ def _spline(places: NDArray[np.float64], spacing: float) -> tuple[NDArray[np.flo
 
 
 def middle(values: Float[ndarray, " R"]) -> tuple[float, float]:
-    """Return the central 95% interval."""
     low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
@@ -475,8 +431,12 @@ def middle(values: Float[ndarray, " R"]) -> tuple[float, float]:
 def shown_gammas(low: float, high: float, count: int) -> list[float]:
     """Return exponents from at least the line search's range, evenly spaced, beyond 12 in log(1 + gamma)."""
     margin = 1.15
-    bottom = min(LINE_GAMMAS[0], max(LOWEST_GAMMA, math.expm1(margin * math.log1p(low)))) if low < 0 else -0.5
-    top = max(LINE_GAMMAS[-1], min(HIGHEST_GAMMA, margin * high))
+    bottom = (
+        min(searches.LINE_GAMMAS[0], max(LOWEST_GAMMA, math.expm1(margin * math.log1p(low))))
+        if low < 0
+        else -0.5
+    )
+    top = max(searches.LINE_GAMMAS[-1], min(HIGHEST_GAMMA, margin * high))
     if top <= LINEAR_UP_TO[0]:
         return np.linspace(bottom, top, count).tolist()
     spaced = np.expm1(np.linspace(math.log1p(bottom), math.log1p(top), count))
@@ -487,12 +447,10 @@ def ridge_gammas(low: float, high: float) -> list[float]:
     return sorted({0.0, *shown_gammas(low, high, _RIDGE_POINTS)})
 
 
-def shown_temperatures(
-    marked: Sequence[float], ridge: Float[ndarray, " G"], count: int, *, logarithmic: bool
-) -> list[float]:
-    """Return temperatures around the ridge, all marks, and T = 1."""
-    bottom = max(LOWEST_TEMPERATURE, 0.5 * min(1.0, *marked, float(ridge.min())))
-    top = min(HIGHEST_TEMPERATURE, 1.15 * max(1.0, *marked, float(ridge.max())))
+def shown_temperatures(inside: Sequence[float], count: int, *, logarithmic: bool) -> list[float]:
+    """Return temperatures around these, and T = 1."""
+    bottom = max(LOWEST_TEMPERATURE, 0.5 * min(1.0, *inside))
+    top = min(HIGHEST_TEMPERATURE, 1.15 * max(1.0, *inside))
     logarithmic = logarithmic or top > LINEAR_UP_TO[1]
     spaced = np.geomspace(bottom, top, count) if logarithmic else np.linspace(bottom, top, count)
     return spaced.clip(LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE).tolist()

@@ -119,25 +119,16 @@ def landscape_heat_map(landscape: Landscape, *, ax: Axes | None = None) -> Axes:
     ax = new_axes(ax, width=_SIZE[0], height=_SIZE[1])
     title = _title(landscape)
     heights, norm = _heights(landscape)
-    mesh = ax.pcolormesh(
-        landscape.gammas,
-        landscape.temperatures,
-        heights.T,
-        norm=norm,
-        cmap="viridis",
-        shading="gouraud",
-        rasterized=True,
-    )
+    plane = landscape.gammas, landscape.temperatures, heights.T
+    mesh = ax.pcolormesh(*plane, norm=norm, cmap="viridis", shading="gouraud", rasterized=True)
     above = f"{title} above its least" if landscape.objective in _SMOOTH else title
     ax.figure.colorbar(mesh, ax=ax, label=above, extend="both", pad=0.02)
     _draw_paths(ax, landscape)
     _draw_points(ax, landscape)
-    ax.set_xlim(landscape.gammas[0], landscape.gammas[-1])
-    ax.set_ylim(landscape.temperatures[0], landscape.temperatures[-1])
+    gammas, temperatures = landscape.gammas[[0, -1]], landscape.temperatures[[0, -1]]
+    ax.set(xlim=gammas, ylim=temperatures, xlabel="exponent γ", ylabel="temperature T")
     if landscape.is_logarithmic:
         _make_logarithmic(ax, landscape)
-    ax.set_xlabel("exponent γ")
-    ax.set_ylabel("temperature T")
     counted = plural(landscape.num_samples, "sample")
     loose = "\nThese samples do not fix γ and T" if landscape.doubts else ""
     headed = title[:1].upper() + title[1:]
@@ -184,16 +175,11 @@ def _short(temperature: float) -> str:
 def _conclusion(landscape: Landscape) -> str:
     """Tell whether the samples call for a second parameter, if they can decide."""
     zero = "Exponent 0, which is temperature scaling, lies"
-    doubts = "; ".join(landscape.doubts)
+    among = f"{zero} among these: the samples do not call for a second parameter."
+    found = among if landscape.zero_is_within else f"{zero} outside."
     if landscape.trouble:
-        return (
-            f"These samples do not fix gamma and T: {doubts}. Where the points lie says nothing of other "
-            "samples."
-        )
-    if landscape.zero_is_within:
-        found = f"{zero} among these: the samples do not call for a second parameter."
-    else:
-        found = f"{zero} outside."
+        found = "Where the points lie says nothing of other samples."
+    doubts = "; ".join(landscape.doubts)
     return f"These samples do not fix gamma and T: {doubts}. {found}" if doubts else found
 
 
@@ -233,10 +219,10 @@ def _title(landscape: Landscape) -> str:
 
 def _heights(landscape: Landscape) -> tuple[Float[ndarray, "G K"], LogNorm]:
     values = landscape.values
-    if landscape.objective not in _SMOOTH:
-        low = max(min(landscape.chosen.value, float(values.min())), 1e-5)
-        return values.clip(low), LogNorm(low, max(2 * low, float(np.quantile(values, 0.95))))
     least = min(landscape.chosen.value, float(values.min()))
+    if landscape.objective not in _SMOOTH:
+        low = max(least, 1e-5)
+        return values.clip(low), LogNorm(low, max(2 * low, float(np.quantile(values, 0.95))))
     above = values - least
     top = max(float(np.quantile(above, 0.95)), 1e-9)
     low = top / 10**_DECADES

@@ -84,24 +84,11 @@ def scatter(ax: Axes, groups: Mapping[str, tuple[Sequence[float], Sequence[float
 
 def curvature_section(found: Sequence[Measurement]) -> Section:
     """Report eigenvalues, traces and spectra from ``calibrant curvature``."""
-    drawn = {
-        split: [each for each in found if each["split"] == split and each["density"] is not None]
-        for split in _SPLITS
-    }
+    shown = [each for each in found if each["density"] is not None]
+    drawn = {split: [each for each in shown if each["split"] == split] for split in _SPLITS}
     with drawing_style():
         pictures = tuple(_picture(each, split) for split, each in drawn.items() if each)
-    rows = tuple(
-        (
-            each["loss"],
-            samples_of(each),
-            number(each["value"]),
-            number(each["eigenvalues"][0]),
-            number(each["residuals"][0]),
-            number(each["trace"]),
-            number(each["trace_standard_error"]),
-        )
-        for each in found
-    )
+    rows = tuple((each["loss"], samples_of(each), *map(number, _row(each))) for each in found)
     unsettled = "" if all(each["converged"] for each in found) else " Not every eigenvalue has converged."
     return Section(
         title="Curvature",
@@ -120,14 +107,19 @@ def curvature_section(found: Sequence[Measurement]) -> Section:
     )
 
 
+def _row(each: Measurement) -> tuple[float, ...]:
+    largest = each["eigenvalues"][0], each["residuals"][0]
+    return each["value"], *largest, each["trace"], each["trace_standard_error"]
+
+
 def samples_of(each: Measurement) -> str:
     """Return the number and split of the samples."""
     return f"{each['num_samples']} of {each['of_samples']} {_SPLITS[each['split']]} samples"
 
 
 def _picture(found: Sequence[Measurement], split: str) -> Picture:
-    figure = Figure(figsize=(3.6, 2.6), layout="constrained")
-    spectrum_diagram(found, ax=figure.add_subplot())
     caption = f"Spectrum on {_SPLITS[split]} samples"
     spoken = "; ".join(f"{each['loss']}: up to {number(each['eigenvalues'][0])}" for each in found)
+    figure = Figure(figsize=(3.6, 2.6), layout="constrained")
+    spectrum_diagram(found, ax=figure.add_subplot())
     return Picture(to_svg(figure, label=f"{caption}. {spoken}.", name=f"spectrum-{split}"), caption)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -13,19 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from calibrant._math.means import mean_of
-from calibrant.reports.figures.drawing import (
-    BLUE,
-    GREEN,
-    GREY,
-    VERMILLION,
-    add_curve,
-    diagonal,
-    drawing_style,
-    floats,
-    named_legend,
-    open_frame,
-    series,
-)
+from calibrant.reports.figures import drawing
+from calibrant.reports.figures.drawing import BLUE, GREEN, GREY, VERMILLION, drawing_style, open_frame, series
 from calibrant.reports.pictures import Picture, legend
 from calibrant.reports.sections import Section
 from calibrant.reports.svg import to_svg
@@ -79,9 +68,6 @@ def compared_dynamics(runs: Mapping[str, Rows]) -> Section | None:
 
     They are of the test samples where all runs recorded them, or else of the calibration samples; None where
     fewer than two runs recorded any.
-
-    References:
-        Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020, figure 3.
     """
     split, courses = courses_of({name: [rows] for name, rows in runs.items()})
     recorded = list(dict.fromkeys(courses["arm"]))
@@ -123,11 +109,7 @@ def courses_of(runs: Mapping[str, Sequence[Rows]]) -> tuple[Split, pd.DataFrame]
 
 
 def draw_courses(
-    courses: pd.DataFrame,
-    *,
-    panels: Mapping[str, str] = PANELS,
-    drops: Iterable[int] = (),
-    columns: int = 4,
+    courses: pd.DataFrame, *, panels: Mapping[str, str] = PANELS, drops: Iterable[int] = (), columns: int = 4
 ) -> Figure:
     """Draw each quantity by epoch, one curve per arm, as in figure 3 of Mukhoti et al. (2020).
 
@@ -145,7 +127,9 @@ def draw_courses(
         for ax in axes[:-1].flat:
             ax.set_xlabel("")
         lines = axes.flat[0].get_lines()[: len(arms)]
-        named_legend(figure, [*zip(arms, lines, strict=True)], loc="outside lower center", ncols=columns)
+        drawing.named_legend(
+            figure, [*zip(arms, lines, strict=True)], loc="outside lower center", ncols=columns
+        )
     return figure
 
 
@@ -153,9 +137,9 @@ def draw_course(ax: Axes, position: int, course: pd.DataFrame, label: str | None
     """Draw the mean over runs by epoch; at least three runs have its 95% interval as a band."""
     means = course.groupby("epoch")["value"].apply(lambda values: mean_of([*values]))
     middle = np.array([mean.value for mean in means])
-    half = floats(mean.half_width if mean.n >= _FEWEST else None for mean in means)
+    half = drawing.floats(mean.half_width if mean.n >= _FEWEST else None for mean in means)
     style = {"marker": series(position)[1], "markersize": 3, "markevery": max(1, len(means) // 6)}
-    add_curve(ax, position, means.index, middle, label, band=(middle - half, middle + half), **style)
+    drawing.add_curve(ax, position, means.index, middle, label, band=(middle - half, middle + half), **style)
 
 
 def _draw_panel(courses: pd.DataFrame, name: str, arms: Sequence[str], ax: Axes) -> None:
@@ -166,7 +150,11 @@ def _draw_panel(courses: pd.DataFrame, name: str, arms: Sequence[str], ax: Axes)
     if known:  # wide bands, as of the first epochs, may leave the picture
         margin = _MARGIN * (np.ptp(known) or 1)
         ax.set_ylim(min(known) - margin, max(known) + margin)
-    ax.set_xlabel("epoch")
+    _by_epoch(ax)
+
+
+def _by_epoch(ax: Axes, what: str = "") -> None:
+    ax.set(xlabel="epoch", ylabel=what)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     open_frame(ax)
 
@@ -189,27 +177,14 @@ def _sections(rows: Rows, snapshots: Mapping[int, Snapshot]) -> Iterator[Section
                 f"What the network said of {names} samples, epoch by epoch.",
                 "If the NLL of wrong answers rises while their entropy falls, the network grows too sure.",
             ),
-            pictures=tuple(
-                _curves(
-                    f"{_SPLITS[split][0]} samples: {text}",
-                    f"{quantity}-{split}",
-                    [_Line(rows, split, f"{quantity}{end}", *look) for end, look in _GROUPS.items()],
-                    text,
-                )
-                for quantity, text in _QUANTITIES.items()
-                for split in splits
-            ),
+            pictures=tuple(_by_answer(rows, quantity, split) for quantity in _QUANTITIES for split in splits),
         )
     if snapshots:
         yield Section(
             title="While it learned: stated and found",
             text=("25 bins of equal width at chosen epochs.",),
             pictures=tuple(
-                _picture(
-                    f"{split}, epoch {epoch}",
-                    f"reliability-{split}-{epoch}",
-                    partial(_draw_reliability, snapshot, split),
-                )
+                _reliability(snapshot, split, epoch)
                 for split in _RECORDED
                 for epoch, snapshot in snapshots.items()
             ),
@@ -225,77 +200,69 @@ def _sections(rows: Rows, snapshots: Mapping[int, Snapshot]) -> Iterator[Section
         )
 
 
-class _Line(NamedTuple):
-    """Style of a quantity over the epochs."""
-
-    rows: Rows
-    split: Split
-    key: str
-    label: str
-    colour: str
-    dashes: str
+Line: TypeAlias = tuple[Split, str, str, str, str]  # split, name of the quantity, label, colour, dashes
 
 
 def _errors_and_weights(rows: Rows, split: Split) -> Iterator[Picture]:
     """Yield plots of errors on training and held-out samples, and of calibration-split measures."""
-    errors = [
-        _Line(rows, each, "error", f"error, {_SPLITS[each][0]} samples", *_SPLITS[each][1:])
-        for each in ("train", split)
+    found: list[tuple[str, str, list[Line]]] = []
+    lines: list[Line] = [
+        (each, "error", f"error, {_SPLITS[each][0]} samples", *_SPLITS[each][1:]) for each in ("train", split)
     ]
-    calibration = _Line(rows, split, "ece", f"ECE, {_SPLITS[split][0]} samples", VERMILLION, ":")
-    found = [("errors", [*errors, calibration], "share")]
+    lines.append((split, "ece", f"ECE, {_SPLITS[split][0]} samples", VERMILLION, ":"))
+    found.append(("errors", "share", lines))
     if _has(rows, "calibration", "nll_after_temperature"):
-        before = _Line(rows, "calibration", "nll", "as trained", BLUE, "-")
-        after = before._replace(
-            key="nll_after_temperature", label="after temperature scaling", colour=GREEN, dashes="--"
-        )
-        found.append(("likelihood of calibration samples", [before, after], _QUANTITIES["nll"]))
+        lines = [("calibration", "nll", "as trained", BLUE, "-")]
+        lines.append(("calibration", "nll_after_temperature", "after temperature scaling", GREEN, "--"))
+        found.append(("likelihood of calibration samples", _QUANTITIES["nll"], lines))
     for caption, key, label in (
         ("temperature", "temperature", "best temperature"),
         ("weights", NORM, "norm of the last layer's weights"),
     ):
         if _has(rows, "calibration", key):
-            found.append((caption, [_Line(rows, "calibration", key, label, BLUE, "-")], label))
-    for place, (caption, lines, what) in enumerate(found):
-        yield _curves(caption, f"learned-{place}", lines, what)
+            found.append((caption, label, [("calibration", key, label, BLUE, "-")]))
+    for place, (caption, what, lines) in enumerate(found):
+        yield _curves(rows, caption, f"learned-{place}", what, lines)
 
 
-def _curves(caption: str, name: str, lines: Iterable[_Line], what: str) -> Picture:
+def _by_answer(rows: Rows, quantity: str, split: Split) -> Picture:
+    text, caption = _QUANTITIES[quantity], f"{_SPLITS[split][0]} samples: {_QUANTITIES[quantity]}"
+    lines: list[Line] = [(split, f"{quantity}{end}", *look) for end, look in _GROUPS.items()]
+    return _curves(rows, caption, f"{quantity}-{split}", text, lines)
+
+
+def _curves(rows: Rows, caption: str, name: str, what: str, lines: Iterable[Line]) -> Picture:
     def draw(ax: Axes) -> None:
-        for line in lines:
-            values = [(row["epoch"], _value(row, line.split, line.key)) for row in line.rows]
+        for split, key, label, colour, dashes in lines:
+            values = [(row["epoch"], _value(row, split, key)) for row in rows]
             known = [(epoch, value) for epoch, value in values if value is not None]
-            ax.plot(
-                [epoch for epoch, _ in known],
-                [value for _, value in known],
-                color=line.colour,
-                linestyle=line.dashes,
-                label=line.label,
-                marker="." if len(known) < 3 else "",
-            )
-            if line.key == "temperature":  # above 1 the network is too sure
+            epochs, values = [epoch for epoch, _ in known], [value for _, value in known]
+            marker = "." if len(known) < 3 else ""
+            ax.plot(epochs, values, color=colour, linestyle=dashes, label=label, marker=marker)
+            if key == "temperature":  # above 1 the network is too sure
                 ax.axhline(1, color=GREY, linewidth=0.8, linestyle="--")
-        ax.set(xlabel="epoch", ylabel=what)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        open_frame(ax)
+        _by_epoch(ax, what)
         if len(ax.get_legend_handles_labels()[0]) > 1:
             ax.legend(frameon=False, fontsize="small")
 
     return _picture(caption, name, draw)
 
 
-def _draw_reliability(snapshot: Snapshot, split: Split, ax: Axes) -> None:
-    counts = snapshot[f"{split}_counts"]
-    edges = np.linspace(0, 1, len(counts) + 1)
-    shares = counts / max(counts.sum(), 1)
-    ax.stairs(shares, edges, fill=True, color=GREY, alpha=0.3, label="share of samples")
-    diagonal(ax)
-    confidence, accuracy = snapshot[f"{split}_confidence"], snapshot[f"{split}_accuracy"]
-    known = ~np.isnan(confidence)
-    ax.plot(confidence[known], accuracy[known], color=BLUE, marker="o", markersize=3, label="share right")
-    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence")
-    open_frame(ax)
-    ax.legend(frameon=False, fontsize="small", loc="upper left")
+def _reliability(snapshot: Snapshot, split: Split, epoch: int) -> Picture:
+    def draw(ax: Axes) -> None:
+        counts = snapshot[f"{split}_counts"]
+        edges = np.linspace(0, 1, len(counts) + 1)
+        shares = counts / max(counts.sum(), 1)
+        ax.stairs(shares, edges, fill=True, color=GREY, alpha=0.3, label="share of samples")
+        drawing.diagonal(ax)
+        confidence, accuracy = snapshot[f"{split}_confidence"], snapshot[f"{split}_accuracy"]
+        known = ~np.isnan(confidence)
+        ax.plot(confidence[known], accuracy[known], color=BLUE, marker="o", markersize=3, label="share right")
+        ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence")
+        open_frame(ax)
+        ax.legend(frameon=False, fontsize="small", loc="upper left")
+
+    return _picture(f"{split}, epoch {epoch}", f"reliability-{split}-{epoch}", draw)
 
 
 def _draw_gradients(norms: Mapping[int, np.ndarray[Any, Any]], ax: Axes) -> None:

@@ -18,11 +18,9 @@ from calibrant_lab.sweep.tasks.task import Item, RunResult, Settings, Task, cano
 class Estimates:
     """Mean times of runs that differ only by seed; else of equally large runs; else of all."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, results: Iterable[RunResult] = ()) -> None:
         self._task = task
         self._times: dict[str, list[float]] = defaultdict(list)
-
-    def learn(self, results: Iterable[RunResult]) -> None:
         for each in results:
             if each.task == self._task.name and each.status == "finished":
                 self.note(each.settings, each.wall_seconds)
@@ -32,19 +30,13 @@ class Estimates:
             self._times[key].append(seconds)
 
     def seconds(self, settings: Settings) -> float | None:
-        for key in self._keys(settings):
-            if key in self._times:
-                times = self._times[key]
-                return sum(times) / len(times)
-        return None
+        times = next((self._times[key] for key in self._keys(settings) if key in self._times), [])
+        return sum(times) / len(times) if times else None
 
     def left(self, items: Sequence[Item], jobs: int) -> float | None:
         """Return the total time of these runs, ``jobs`` at once; None if one is unknown."""
-        known = [self.seconds(item.settings) for item in items]
-        each = [seconds for seconds in known if seconds is not None]
-        if len(each) < len(known) or not each:
-            return None
-        return max(sum(each) / min(jobs, len(each)), *each)
+        each = [seconds for item in items if (seconds := self.seconds(item.settings)) is not None]
+        return max(sum(each) / min(jobs, len(each)), *each) if each and len(each) == len(items) else None
 
     def _keys(self, settings: Settings) -> tuple[str, str, str]:
         alike = {name: value for name, value in settings.items() if name != "seed"}
@@ -71,10 +63,16 @@ _WIDTH = 48  # characters of a run's label
 class SweepDisplay(Watcher):
     """Bars on stderr for the sweep and its active runs; without a terminal, a line per run."""
 
-    def __init__(self, estimates: Estimates, *, quiet: bool = False) -> None:
-        self._estimates, self._quiet = estimates, quiet
-        self._console = Console(stderr=True, soft_wrap=True)
-        self._bars: Progress | None = None
+    def __init__(self, estimates: Estimates) -> None:
+        self._estimates, console = estimates, Console(stderr=True, soft_wrap=True)
+        self._bars = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=16),
+            TextColumn("{task.fields[words]}", markup=False),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
         self._running: dict[str, TaskID] = {}
         self._left: dict[str, Item] = {}
         self._shares: dict[str, float] = {}
@@ -82,34 +80,26 @@ class SweepDisplay(Watcher):
         self._jobs, self._is_waiting = 1, False
 
     def start(self, items: Sequence[Item], done: int, jobs: int) -> None:
-        if self._quiet or not items:
-            return
-        self._left = {item.run: item for item in items}
-        self._total, self._done, self._jobs = done + len(items), done, jobs
-        self._bars = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=16),
-            TextColumn("{task.fields[words]}", markup=False),
-            console=self._console,
-            transient=True,
-            disable=not self._console.is_terminal,
-        )
-        self._bars.start()
-        self._sweep = self._bars.add_task("", total=self._total, completed=done, words="")
-        self._refresh()
+        if items:
+            self._left = {item.run: item for item in items}
+            self._total, self._done, self._jobs = done + len(items), done, jobs
+            self._bars.start()
+            self._sweep = self._bars.add_task("", total=self._total, completed=done, words="")
+            self._refresh()
 
     def progress(self, run: str, share: float, words: str) -> None:
-        if self._bars is None or run not in self._left:
+        if run not in self._left:
             return
         self._shares[run] = share
         if run not in self._running:
-            label = _cut(self._left[run].label)
+            label = self._left[run].label
+            label = label if len(label) <= _WIDTH else f"{label[: _WIDTH - 1]}…"
             self._running[run] = self._bars.add_task(f"  {label}", total=1.0, words="")
         self._bars.update(self._running[run], completed=share, words=words)
         self._refresh()
 
     def ended(self, end: Ended) -> None:
-        if self._bars is None or end.run not in self._left:
+        if end.run not in self._left:
             return
         if end.run in self._running:
             self._bars.remove_task(self._running.pop(end.run))
@@ -125,30 +115,24 @@ class SweepDisplay(Watcher):
                 self._say(f"{item.label}: {end.status}: {end.reason}")
             else:
                 self._estimates.note(item.settings, end.seconds)
-                if not self._console.is_terminal:
+                if not self._bars.console.is_terminal:
                     self._say(f"{item.label}  {said_time(end.seconds)}  {end.shown}{self._said_left()}")
         self._refresh()
 
     def waiting(self, runs: int) -> None:
-        if self._bars is not None and not self._is_waiting:
+        if not self._is_waiting:
             self._is_waiting = True
             last = "the last run is" if runs == 1 else f"the last {runs} runs are"
             self._say(f"{last} running in another sweep; waiting for it")
 
     def stop(self) -> None:
-        if self._bars is not None:
+        if self._total:
             self._bars.stop()
-        self._bars = None
 
     def _refresh(self) -> None:
-        if self._bars is not None:
-            failed = f", {self._failed} failed" if self._failed else ""
-            self._bars.update(
-                self._sweep,
-                description=f"{self._done} of {self._total} runs{failed}",
-                completed=self._done,
-                words=self._said_left().removeprefix("; "),
-            )
+        failed = f", {self._failed} failed" if self._failed else ""
+        said, words = f"{self._done} of {self._total} runs{failed}", self._said_left().removeprefix("; ")
+        self._bars.update(self._sweep, description=said, completed=self._done, words=words)
 
     def _said_left(self) -> str:
         left = self._estimates.left(list(self._left.values()), self._jobs)
@@ -159,13 +143,8 @@ class SweepDisplay(Watcher):
         return f"; about {said_time(max(left, 0))} left"
 
     def _say(self, line: str) -> None:
-        if self._bars is not None:
-            count = f"{self._done}/{self._total}"
-            self._bars.console.print(f"{count:>9}  {line}", markup=False, highlight=False)
-
-
-def _cut(label: str) -> str:
-    return label if len(label) <= _WIDTH else f"{label[: _WIDTH - 1]}…"
+        count = f"{self._done}/{self._total}"
+        self._bars.console.print(f"{count:>9}  {line}", markup=False, highlight=False)
 
 
 _COLUMNS = (("error", None, "error %"), ("ece", None, "ECE %"), ("ece", "temperature", "after temperature %"))
@@ -173,7 +152,6 @@ _MOST = 60
 
 
 def summary_table(results: Sequence[RunResult]) -> Table:
-    """Return mean and 95% interval over the finished seeds, a row per combination of other axes."""
     axes = list(dict.fromkeys(name for each in results for name in each.axes if name != "seed"))
     groups: dict[str, list[RunResult]] = {}
     for each in results:
@@ -187,7 +165,9 @@ def summary_table(results: Sequence[RunResult]) -> Table:
     have_intervals = False
     for runs in list(groups.values())[:_MOST]:
         done = [each for each in runs if each.status == "finished"]
-        cells = [_mean(done, name, stage) for name, stage, _ in values]
+        found = [[each.value(name, stage) for each in done] for name, stage, _ in values]
+        known = [[value for value in each if value is not None] for each in found]
+        cells = [plus_minus(mean_of(each), 2, 100) if each else "–" for each in known]
         have_intervals = have_intervals or any("±" in cell for cell in cells)
         time = said_time(sum(each.wall_seconds for each in done) / len(done)) if done else "–"
         settings = [str(runs[0].settings.get(name)) for name in axes]
@@ -197,9 +177,3 @@ def summary_table(results: Sequence[RunResult]) -> Table:
     meant = ["±: 95% interval of the mean over seeds"] if have_intervals else []
     table.caption = "; ".join([*more, *meant]) or None
     return table
-
-
-def _mean(runs: Sequence[RunResult], name: str, stage: str | None) -> str:
-    found = [each.value(name, stage) for each in runs]
-    known = [value for value in found if value is not None]
-    return plus_minus(mean_of(known), 2, 100) if known else "–"

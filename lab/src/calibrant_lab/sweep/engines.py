@@ -15,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -23,19 +24,12 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 from calibrant._math import worker_processes as workers
 from calibrant._math.errors import InputError
 from calibrant._math.ray_cluster import check_address, connect
-from calibrant._math.text_form import build_from, parse_call
+from calibrant._math.text_form import build_from
 from calibrant_lab.sweep.tasks.task import Item
 
 _GRACE = 30.0  # seconds that workers have to save what they are doing before they are ended
 _OBJECTS = 128 * 2**20  # bytes of a local Ray's object store; results go to the store of runs instead
 _TIMEOUTS = 1000  # how often Slurm queues a run that outlasts its job
-
-State: TypeAlias = Literal["done", "held", "stopped", "died"]
-"""End of a run for a worker.
-
-``done``: its result is in the store, whatever its status. ``held``: another sweep has it. ``stopped``: the
-worker had to stop, and what it did is saved. ``died``: the worker broke down, and the run may be tried again.
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +37,9 @@ class Ended:
     """End of a run for a worker: the kind, the result's status if any, and the reason of a failure."""
 
     run: str
-    state: State
+    state: Literal["done", "held", "stopped", "died"]
+    """``done``: its result is in the store, whatever its status. ``held``: another sweep has it. ``stopped``:
+    the worker had to stop, and what it did is saved. ``died``: it broke down; the run may be tried again."""
     status: str | None = None
     reason: str | None = None
     seconds: float = 0.0  # time of the whole run, earlier sessions included
@@ -52,8 +48,7 @@ class Ended:
 
 
 Ends: TypeAlias = list[Ended]
-Function: TypeAlias = Callable[..., Ends]
-"""Function that a worker calls with the address of a store and runs."""
+Function: TypeAlias = Callable[..., Ends]  # a worker calls it with the address of a store and runs
 
 
 @dataclass(kw_only=True, eq=False)
@@ -68,8 +63,7 @@ class Engine(ABC):
 
     is_here: ClassVar[bool] = True  # true if runs are certainly done on this machine
     ahead: ClassVar[int] = 1  # the least number of submissions where `jobs` is not given
-    runs: int = field(default=1, init=False)
-    """Number of runs per submission, done one after the other."""
+    runs: int = field(default=1, init=False)  # number of runs per submission, done one after the other
     jobs: int | None = None
     at_once: int = field(default=1, init=False)
     window: int = field(default=1, init=False)  # number of submissions that fit
@@ -99,7 +93,6 @@ class Engine(ABC):
     def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]: ...
 
     def submit_all(self, function: Function, store: str, chunks: Sequence[list[Item]]) -> list[Future[Ends]]:
-        """Submit several chunks, for an engine that batches them."""
         return [self.submit(function, store, *items) for items in chunks]
 
     def wait(self, futures: Collection[Future[Ends]], seconds: float) -> Collection[Future[Ends]]:
@@ -145,9 +138,7 @@ class Serial(Engine):
 class Pool(Engine):
     """Local processes that serve many runs; a dead one is replaced.
 
-    Args:
-        jobs: How many; by default as many as there are cores for the threads of each run, and for runs that
-            use a GPU as many as there are GPUs.
+    By default ``jobs`` is as many as there are cores for the threads of each run, or GPUs if runs use them.
     """
 
     _gpus: int = field(default=0, init=False)
@@ -204,7 +195,8 @@ class _Seat:
     future: Future[Ends]
 
     def __init__(self, environment: dict[str, str], threads: int) -> None:
-        self._environment, self._threads = environment, threads
+        self._environment = environment
+        self._new = partial(ProcessPoolExecutor, 1, mp.get_context("spawn"), _begin, (threads,))
         self.executor = self._new()
 
     def submit(self, *call: Any) -> Future[Ends]:
@@ -217,9 +209,6 @@ class _Seat:
                 self.future = self.executor.submit(_call, *call)
         self.process = next((each for each in mp.active_children() if each not in others), self.process)
         return self.future
-
-    def _new(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, mp.get_context("spawn"), initializer=_begin, initargs=(self._threads,))
 
 
 def _begin(threads: int) -> None:
@@ -253,7 +242,6 @@ def _call(function: Function, store: str, *items: Item) -> Ends:
 
 
 def _gpu_of(place: int, count: int) -> str:
-    """Return a worker's GPU among those that this process sees."""
     seen = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     return (seen if len(seen) == count else [*map(str, range(count))])[place % count]
 
@@ -313,8 +301,9 @@ class Ray(Engine):
 
     def _fitting(self, items: Sequence[Item]) -> int:
         """Return the cluster's capacity; the first run starts a local Ray."""
-        here = workers.available_cores()
-        cores = self._connected().cluster_resources().get("CPU", 1.0) if self.address else here
+        cores = workers.available_cores()
+        if self.address:
+            cores = self._connected().cluster_resources().get("CPU", 1.0)
         return int(cores // self.threads)
 
     def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
@@ -460,9 +449,6 @@ ENGINES: Mapping[str, type[Engine]] = {"pool": Pool, "ray": Ray, "serial": Seria
 def build_engine(text: str, *, jobs: int | None = None) -> Engine:
     """Build the engine for a text such as ``pool``.
 
-    Raises:
-        InputError: If there is no such engine, or it has no such setting.
-
     Example:
         >>> type(build_engine("serial")).__name__
         'Serial'
@@ -470,7 +456,5 @@ def build_engine(text: str, *, jobs: int | None = None) -> Engine:
         Traceback (most recent call last):
         calibrant._math.errors.InputError: there is no engine 'pol'; did you mean 'pool'?
     """
-    if jobs is not None and "jobs" not in parse_call(text)[1]:
-        name, bracket, rest = text.partition("(")
-        text = f"{name}(jobs={jobs}, {rest}" if bracket else f"{name}(jobs={jobs})"
-    return build_from(text, ENGINES, what="engine")
+    makers = {name: partial(kind, jobs=jobs) for name, kind in ENGINES.items()}
+    return build_from(text, makers, what="engine")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,9 @@ from calibrant._math.text_form import nearest
 from calibrant_lab.sweep.matching import Wanted, check_matched, check_names, matches
 from calibrant_lab.sweep.tasks.task import Fingerprints, Item, Settings, Task, canonical, make_item
 from calibrant_lab.sweep.tasks.training import task_named
-from calibrant_lab.training import Recipe
+from calibrant_lab.training import Recipe, recipe_files
 from calibrant_lab.training.recipe import Budget, settings_at
-from calibrant_lab.training.recipe_files import (
-    file_on_shelf,
-    flat,
-    names_on_shelf,
-    read_content,
-    read_toml,
-    shelf,
-)
+from calibrant_lab.training.recipe_files import flat
 
 _SHOWN = 6  # values of a setting in a message
 _KEYS = ("task", "recipe", "settings", "axes", "zip", "exclude", "override")
@@ -31,10 +24,7 @@ _KEYS = ("task", "recipe", "settings", "axes", "zip", "exclude", "override")
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One combination: its values of the grid's ``axes``, and all ``settings``.
-
-    ``calibrant_lab.sweep.tasks.training.recipe_of`` gives the recipe of a training.
-    """
+    """One combination: its values of the grid's ``axes``, and all ``settings``."""
 
     axes: Mapping[str, Any]
     settings: Settings
@@ -43,12 +33,6 @@ class Point:
 @dataclass(frozen=True, kw_only=True)
 class Grid:
     """Every combination of the values of some settings.
-
-    Attributes:
-        task: The task of each point.
-        points: In order: the first axis varies slowest.
-        num_excluded: How many combinations the grid excludes.
-        num_merged: How many more came to the same settings as an earlier one.
 
     Example:
         >>> grid = Grid.read({"axes": {"loss": ["brier", "focal(gamma=3)"], "seed": [0, 1]}})
@@ -59,10 +43,10 @@ class Grid:
         calibrant._math.errors.InputError: grid: there is no setting sead; did you mean 'seed'?
     """
 
-    task: Task
-    points: tuple[Point, ...]
-    num_excluded: int = 0
-    num_merged: int = 0
+    task: Task  # the task of each point
+    points: tuple[Point, ...]  # in order: the first axis varies slowest
+    num_excluded: int = 0  # how many combinations the grid excludes
+    num_merged: int = 0  # how many more came to the same settings as an earlier one
 
     @classmethod
     def read(
@@ -83,10 +67,6 @@ class Grid:
             folder: Where paths begin.
             budget: ``"small"``: with the settings of the recipe's table ``small``; the settings of each point
                 then say, below ``full``, what they replaced. Axes and overrides have the last word.
-
-        Raises:
-            InputError: If the grid has another form, a setting is unknown or has a value that it cannot
-                have, or the recipe does not say what a small budget replaces.
         """
         for key in content:
             if key not in _KEYS:
@@ -95,18 +75,24 @@ class Grid:
                     remedy = f'; a grid names a recipe, as `recipe = "{Path(source).name}"` above [axes].'
                 raise InputError(f"{source}: there is no entry {key!r}{remedy}")
         task = task or task_named(str(content.get("task", "training")))
-        base = _base(content, source=source, folder=Path(folder), budget=budget)
+        recipe = _given(content, source=source, folder=Path(folder))
+        if budget == "small":
+            base = settings_at(Recipe.read(recipe, source=source), budget)
+        else:
+            base = flat({key: value for key, value in recipe.items() if key != "small"})
         known = list(_complete(task, base, source))
         excludes = _tables(content, "exclude", source)
         overrides = [_override(each, source) for each in _tables(content, "override", source)]
-        conditions = [("exclude", each) for each in excludes]
-        conditions += [("override", when) for when, _ in overrides]
+        conditions = [
+            *(("exclude", each) for each in excludes),
+            *(("override", when) for when, _ in overrides),
+        ]
         for _, wanted in conditions:
             check_names(wanted, known, source)
         found: dict[str, Point] = {}
-        excluded = merged = 0
-        seen: list[Settings] = []
-        for axes in _combinations(content, known, source):
+        kept, seen = 0, list[Settings]()
+        combinations = _combinations(content, known, source)
+        for axes in combinations:
             given = {**base, **axes}
             settings = _complete(task, given, source)
             seen.append(settings)
@@ -115,25 +101,28 @@ class Grid:
                     given |= changes
                     settings = _complete(task, given, source)
                     seen.append(settings)
-            if any(matches(settings, wanted) for wanted in excludes):
-                excluded += 1
-                continue
-            name = _name(task, settings)
-            if name in found:
-                merged += 1
-            else:
-                found[name] = Point(axes={key: settings[key] for key in axes}, settings=settings)
+            if not any(matches(settings, wanted) for wanted in excludes):
+                kept += 1
+                point = Point(axes={key: settings[key] for key in axes}, settings=settings)
+                found.setdefault(_name(task, settings), point)
         for key, wanted in conditions:
             check_matched(wanted, seen, f"{source}: [[{key}]]")
         if not found:
             raise InputError(f"{source}: the grid holds no runs; every combination is excluded.")
+        excluded, merged = len(combinations) - kept, kept - len(found)
         return cls(task=task, points=tuple(found.values()), num_excluded=excluded, num_merged=merged)
 
     def only(self, wanted: Wanted) -> Grid:
         check_names(wanted, self.points[0].settings, "--where")
         points = tuple(point for point in self.points if matches(point.settings, wanted))
         if not points:
-            there = "; ".join(f"{name} is {self._values(name)}" for name in wanted)
+            values = {
+                name: list(dict.fromkeys(f"{each.settings[name]}" for each in self.points)) for name in wanted
+            }
+            there = "; ".join(
+                f"{name} is {', '.join(each[:_SHOWN])}{' or another' * (len(each) > _SHOWN)}"
+                for name, each in values.items()
+            )
             raise InputError(f"--where leaves none of the {len(self.points)} runs; there {there}.")
         return replace(self, points=points)
 
@@ -149,31 +138,24 @@ class Grid:
         points = tuple(each for each in self.points if _name(self.task, each.settings) not in done)
         return replace(self, points=points)
 
-    def _values(self, name: str) -> str:
-        found = dict.fromkeys(f"{point.settings[name]}" for point in self.points)
-        return ", ".join(list(found)[:_SHOWN]) + (" or another" if len(found) > _SHOWN else "")
-
     def items(self, fingerprints: Fingerprints | None = None) -> tuple[Item, ...]:
-        """Return the named runs; read data without a known fingerprint."""
-        known = fingerprints or Fingerprints()
-        return tuple(self._item(point, known) for point in self.points)
-
-    def _item(self, point: Point, known: Fingerprints) -> Item:
-        try:
-            return make_item(self.task, point.settings, point.axes, known)
-        except InputError as error:
-            values = ", ".join(f"{name}={value}" for name, value in point.axes.items())
-            raise InputError(f"{values}: {error}") from None
+        known, found = fingerprints or Fingerprints(), list[Item]()
+        for point in self.points:
+            try:
+                found.append(make_item(self.task, point.settings, point.axes, known))
+            except InputError as error:
+                values = ", ".join(f"{name}={value}" for name, value in point.axes.items())
+                raise InputError(f"{values}: {error}") from None
+        return tuple(found)
 
 
 def load_grid(path: str | os.PathLike[str], *, budget: Budget = "full") -> Grid:
     """Read a grid from a TOML file, or a bundled one by name; see :meth:`Grid.read`."""
-    path = file_on_shelf(Path(path), "grid")
-    return Grid.read(read_toml(path), source=str(path), folder=path.parent, budget=budget)
+    path = recipe_files.file_on_shelf(Path(path), "grid")
+    return Grid.read(recipe_files.read_toml(path), source=str(path), folder=path.parent, budget=budget)
 
 
 def _override(table: Mapping[str, Any], source: str) -> tuple[Wanted, Settings]:
-    """Return the conditions on a run, and the settings for it."""
     for key in table:
         if key not in {"when", "set"}:
             raise InputError(f"{source}: [[override]] has `when` and `set`; got {key!r}.")
@@ -198,13 +180,6 @@ def _name(task: Task, settings: Settings) -> str:
     return canonical(task.deciding(settings))
 
 
-def _base(content: Mapping[str, Any], *, source: str, folder: Path, budget: Budget) -> dict[str, Any]:
-    found = _given(content, source=source, folder=folder)
-    if budget == "small":
-        return settings_at(Recipe.read(found, source=source), budget)
-    return flat({key: value for key, value in found.items() if key != "small"})
-
-
 def _given(content: Mapping[str, Any], *, source: str, folder: Path) -> dict[str, Any]:
     given = [key for key in ("recipe", "settings") if key in content]
     if len(given) > 1:
@@ -217,10 +192,10 @@ def _given(content: Mapping[str, Any], *, source: str, folder: Path) -> dict[str
     if not isinstance(base, str) or given[0] != "recipe":
         raise InputError(f"{source}: `{given[0]}` must be a table{' or a path' * (given[0] == 'recipe')}.")
     path = folder / base
-    if not path.exists() and base in names_on_shelf():
-        path = shelf() / f"{base}.toml"
+    if not path.exists() and base in recipe_files.names_on_shelf():
+        path = recipe_files.shelf() / f"{base}.toml"
     try:
-        return read_content(path)
+        return recipe_files.read_content(path)
     except FileNotFoundError as error:
         raise InputError(
             f"{source}: there is no recipe {path}; its path is relative to the grid's folder, or its name "
@@ -235,8 +210,8 @@ def _tables(content: Mapping[str, Any], key: str, source: str) -> list[dict[str,
     return [each if key == "override" else flat(each) for each in tables]
 
 
-def _combinations(content: Mapping[str, Any], known: Sequence[str], source: str) -> Iterator[dict[str, Any]]:
-    """Yield values of the axes, the first varying slowest; zipped ones vary together."""
+def _combinations(content: Mapping[str, Any], known: Sequence[str], source: str) -> list[dict[str, Any]]:
+    """Return values of the axes, the first varying slowest; zipped ones vary together."""
     axes = content.get("axes", {})
     if not isinstance(axes, dict):
         raise InputError(f"{source}: write [axes], with single brackets, and lists of values below it.")
@@ -257,5 +232,7 @@ def _combinations(content: Mapping[str, Any], known: Sequence[str], source: str)
         columns.append([dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)])
     if not columns:
         raise InputError(f"{source}: [axes] must name settings with lists of values, as `seed = [0, 1]`.")
-    for chosen in itertools.product(*columns):
-        yield {name: value for each in chosen for name, value in each.items()}
+    return [
+        {name: value for each in chosen for name, value in each.items()}
+        for chosen in itertools.product(*columns)
+    ]

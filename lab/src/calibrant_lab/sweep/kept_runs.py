@@ -24,8 +24,7 @@ Values: TypeAlias = Mapping[str, Any]
 _TABLES = ("settings", "made", "found")
 MADE = ("calibrant", "torch", "instructions", "processor")
 """Software and hardware that can change a run's numbers on a CPU."""
-DEVICE = "device"
-"""The name of the GPU, for a run that was made on one; ``mps`` for that of a Mac."""
+DEVICE = "device"  # the name of the GPU, for a run that was made on one; `mps` for that of a Mac
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +33,7 @@ class KeptRun:
 
     settings: Values  # all that the task was given
     made: Values = field(default_factory=dict[str, Any])
-    """The ``version`` of the numbers, what ``MADE`` names, ``device`` and ``cpu_seconds``, as far as
-    known."""
+    """The ``version`` of the numbers, what ``MADE`` names, ``device`` and ``cpu_seconds``, if known."""
     found: Values  # content of the page
 
     @property
@@ -46,12 +44,10 @@ class KeptRun:
 
 
 def keep(result: RunResult, found: Values, digits: int) -> KeptRun:
-    """Convert a store's result for a results file, to this number of significant digits."""
-    made = {"version": result.version} | {
-        name: result.environment[name] for name in MADE if result.environment.get(name) is not None
-    }
-    if result.environment.get(DEVICE, "cpu") != "cpu":
-        made[DEVICE] = result.environment[DEVICE]
+    there = {name: value for name, value in result.environment.items() if value is not None}
+    made = {"version": result.version, **{name: there[name] for name in MADE if name in there}}
+    if there.get(DEVICE, "cpu") != "cpu":
+        made[DEVICE] = there[DEVICE]
     if "cpu_seconds" not in found:
         made["cpu_seconds"] = round(result.cpu_seconds, 1)
     return KeptRun(settings=result.settings, made=made, found=shortened(found, digits))

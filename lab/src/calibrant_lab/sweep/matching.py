@@ -29,7 +29,6 @@ def matches(settings: Mapping[str, Any], wanted: Wanted) -> bool:
 
 
 def check_names(wanted: Iterable[str], known: Iterable[str], where: str) -> None:
-    """Refuse unknown settings, naming the nearest known."""
     names = list(known)
     for name in wanted:
         if name not in names:
@@ -37,7 +36,6 @@ def check_names(wanted: Iterable[str], known: Iterable[str], where: str) -> None
 
 
 def check_matched(wanted: Wanted, there: Sequence[Mapping[str, Any]], where: str) -> None:
-    """Refuse values that no settings have, and name the nearest."""
     if any(matches(settings, wanted) for settings in there):
         return
     for name, value in wanted.items():
@@ -50,9 +48,6 @@ def check_matched(wanted: Wanted, there: Sequence[Mapping[str, Any]], where: str
 
 def read_wanted(texts: Sequence[str], *, option: str) -> dict[str, Any]:
     """Parse options ``name=value``, with ``|`` between alternatives.
-
-    Raises:
-        InputError: If one has another form.
 
     Example:
         >>> read_wanted(["loss=focal*", "seed=0|1"], option="--where")
@@ -78,9 +73,7 @@ def _has(value: Any, wanted: Any) -> bool:
     if isinstance(value, str) and isinstance(wanted, str):
         pattern = "".join({"*": ".*", "?": "."}.get(each, re.escape(each)) for each in wanted)
         return re.fullmatch(pattern, value, flags=re.DOTALL) is not None or _is_same_call(value, wanted)
-    return (type(value) is type(wanted) and value == wanted) or (
-        _are_numbers(value, wanted) and value == wanted
-    )
+    return isinstance(value, bool) == isinstance(wanted, bool) and value == wanted
 
 
 def _is_same_call(value: str, wanted: str) -> bool:
@@ -89,7 +82,3 @@ def _is_same_call(value: str, wanted: str) -> bool:
         return "(" in wanted and canonical_call(value) == canonical_call(wanted)
     except InputError:
         return False
-
-
-def _are_numbers(*values: object) -> bool:
-    return all(isinstance(each, int | float) and not isinstance(each, bool) for each in values)

@@ -51,9 +51,8 @@ def _tensorboard(target: str) -> Send:
                     writer.add_scalar(name, value, step, walltime=time)
             rows = "\n".join(f"| {key} | {value} |" for key, value in result.settings.items())
             about = f"{_label(result)}: {result.status}" + (f", {result.reason}" if result.reason else "")
-            writer.add_text(
-                "run", f"{about}\n\n| setting | value |\n|---|---|\n{rows}", steps[-1][0], walltime=time
-            )
+            text = f"{about}\n\n| setting | value |\n|---|---|\n{rows}"
+            writer.add_text("run", text, steps[-1][0], walltime=time)
         return True
 
     return send
@@ -71,18 +70,17 @@ def _mlflow(target: str) -> Send:
         if client.search_runs([experiment], filter_string=f"tags.`{_TAG}` = '{result.run}'", max_results=1):
             return False
         time = int(1000 * _ended(result))
-        start = time - int(1000 * result.wall_seconds)
-        run = client.create_run(experiment, start_time=start, run_name=_label(result)).info.run_id
+        begun = time - int(1000 * result.wall_seconds)
+        run = client.create_run(experiment, start_time=begun, run_name=_label(result)).info.run_id
         metrics = [
             entities.Metric(name, value, time, step)
             for step, values in _with_finals(result)
             for name, value in values.items()
         ]
         params = [entities.Param(key, str(value)[:_LONGEST]) for key, value in result.settings.items()]
-        for batch in _batched(metrics, _METRICS):
-            client.log_batch(run, metrics=batch)
-        for batch in _batched(params, _PARAMETERS):
-            client.log_batch(run, params=batch)
+        for kind, entries, most in (("metrics", metrics, _METRICS), ("params", params, _PARAMETERS)):
+            for start in range(0, len(entries), most):
+                client.log_batch(run, **{kind: entries[start : start + most]})
         # The tag by which it is known comes last: what was cut off is written again.
         tags = {_TAG: result.run, "status": result.status, "reason": result.reason or ""}
         client.log_batch(run, tags=[entities.RunTag(key, value) for key, value in tags.items()])
@@ -90,10 +88,6 @@ def _mlflow(target: str) -> Send:
         return True
 
     return send
-
-
-def _batched(entries: list[Any], size: int) -> Iterable[list[Any]]:
-    return (entries[start : start + size] for start in range(0, len(entries), size))
 
 
 def _wandb(target: str) -> Send:
@@ -135,16 +129,11 @@ def curves(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:
 
 def finals(result: RunResult) -> dict[str, float]:
     """Return the test split's numbers by stage and name, fitted parameters, and the time."""
-    return {
-        **_numbers(result.metrics, "test/"),
-        **_numbers(result.parameters, "fitted/"),
-        "spent/wall_seconds": result.wall_seconds,
-        "spent/cpu_seconds": result.cpu_seconds,
-    }
+    spent = {"spent/wall_seconds": result.wall_seconds, "spent/cpu_seconds": result.cpu_seconds}
+    return _numbers(result.metrics, "test/") | _numbers(result.parameters, "fitted/") | spent
 
 
 def _with_finals(result: RunResult) -> list[tuple[int, dict[str, float]]]:
-    """Return the curves, with the final numbers at the last step."""
     steps = [*curves(result)]
     return [*steps, (steps[-1][0] if steps else 0, finals(result))]
 

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
 from calibrant._math.files import said_of, said_of_full_disk
@@ -45,19 +46,14 @@ def perform(
 
     ``outcome`` is its outcome, if known already. ``lost`` is called from another thread if the lease is lost,
     because this machine fell silent; it should stop the run.
-
-    Raises:
-        KeyboardInterrupt: Only where the task raises it without having saved; it means to stop.
     """
     store = _store(address)
     lease = store.claim(item.run, lost=lost)
     if lease is None:
         return Ended(run=item.run, state="held")
     with lease, without_warnings():
-        if item.run in store:
-            result = store.result(item.run) if outcome else _measured(store, item)
-            if result is not None:
-                return _done(result)
+        if item.run in store and (result := store.result(item.run) if outcome else _measured(store, item)):
+            return _done(result)
         session = store.begin(item.run)
         if session.is_complete:  # it was killed before it was moved to the finished ones
             store.publish(item.run)
@@ -78,10 +74,8 @@ def _died(run: str, error: Exception) -> Ended:
 
 
 def _is_full_disk(error: BaseException | None) -> bool:
-    if error is None:
-        return False
     full = isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
-    return full or _is_full_disk(error.__cause__)
+    return full or (error is not None and _is_full_disk(error.__cause__))
 
 
 def _measured(store: Store, item: Item) -> RunResult | None:
@@ -97,7 +91,6 @@ def _measured(store: Store, item: Item) -> RunResult | None:
 
 
 def is_covered(result: RunResult, item: Item) -> bool:
-    """Return True if a result has all numbers of the settings, or failed or diverged."""
     return result.status != "finished" or item.task.covers(result, item.settings)
 
 
@@ -122,40 +115,32 @@ def _outcome(item: Item, session: RunSession, lease: Lease) -> Outcome:
     try:
         with said_of_full_disk(session.folder):
             outcome = item.task.run(item.settings, session.folder, tell)
-    except ConvergenceError as error:
-        return Outcome(status="diverged", reason=_sentence(error))
-    except InputError as error:
-        return Outcome(status="failed", reason=_sentence(error))
     except OSError:
         raise  # a full disk or a lost mount says nothing about the run
     except Exception as error:
-        (session.folder / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
-        return Outcome(status="failed", reason=_sentence(error))
-    inputs = outcome.more.get("inputs", item.inputs)
-    if inputs != item.inputs:
+        reason, known = " ".join(str(error).split())[:1000], isinstance(error, InputError | ConvergenceError)
+        if not known:
+            (session.folder / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
+        status = "diverged" if isinstance(error, ConvergenceError) else "failed"
         return Outcome(
-            status="failed", reason="the data have changed since the sweep began; start the sweep again."
+            status=status, reason=reason if known and reason else f"{type(error).__name__}: {reason}"
         )
+    if outcome.more.get("inputs", item.inputs) != item.inputs:
+        reason = "the data have changed since the sweep began; start the sweep again."
+        return Outcome(status="failed", reason=reason)
     return outcome
-
-
-def _sentence(error: Exception) -> str:
-    said = " ".join(str(error).split())[:1000]
-    known = isinstance(error, InputError | ConvergenceError)
-    return said if known and said else f"{type(error).__name__}: {said}"
 
 
 def _done(result: RunResult) -> Ended:
     numbers = [(result.value(name), form) for name, form in _SHOWN]
     shown = "  ".join(form.format(value) for value, form in numbers if value is not None)
-    return Ended(
-        run=result.run,
-        state="done",
-        status=result.status,
-        reason=result.reason,
-        seconds=result.wall_seconds,
-        shown=shown,
-    )
+    told: dict[str, Any] = {
+        "status": result.status,
+        "reason": result.reason,
+        "seconds": result.wall_seconds,
+        "shown": shown,
+    }
+    return Ended(run=result.run, state="done", **told)
 
 
 ATTEMPTS = 3  # attempts at a run whose worker dies
@@ -188,22 +173,13 @@ class Report:
 
     @property
     def failed(self) -> int:
-        """Number of failed runs, without diverged ones."""
         return self.statuses.get("failed", 0)
 
 
 def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watcher | None = None) -> Report:
-    """Do all missing runs; wait for those of other sweeps.
+    """Do all runs that the store lacks; wait for those of other sweeps.
 
-    Args:
-        items: Runs of :meth:`calibrant_lab.sweep.grid.Grid.items`.
-        store: Store of the results; finished runs are not repeated.
-        engine: Engine for the runs; entered and left here.
-        watcher: Observer of the progress.
-
-    Raises:
-        OSError: If the disk is full; no run has failed for that.
-        KeyboardInterrupt: After Ctrl-C; finished runs are kept, and others are saved.
+    A full disk ends it with an OSError, and fails no run. Ctrl-C keeps finished runs, and saves others.
     """
     watcher, deaths, here = watcher or Watcher(), Counter[str](), 0
     known = {item.run: item for item in items}
@@ -230,7 +206,6 @@ def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watch
 
 
 def pending_of(items: Sequence[Item], store: Store) -> list[Item]:
-    """Return the runs without a result, or with missing numbers."""
     known = {item.run: item for item in items}
     results = [each for each in store.results(status=None) if each.run in known]
     done = {each.run for each in results if is_covered(each, known[each.run])}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
@@ -58,18 +58,19 @@ def compare(first: Mapping[object, float], second: Mapping[object, float], test:
     n = len(gaps)
     if n == 0:
         return Comparison(None, None, "undecidable: no seed in common")
+    difference = mean_of(gaps)
     if n < FEWEST:
         said = f"undecidable: {n} seed{'s' * (n > 1)} in common, {FEWEST} are needed"
-        return Comparison(mean_of(gaps), None, said)
+        return Comparison(difference, None, said)
     # Differences that are all alike, as on a grid of temperatures, have no spread for a t test to go by.
     if max(gaps) - min(gaps) <= 1e-12 * max(map(abs, gaps)):
-        return Comparison(mean_of(gaps), 2 / 2**n if any(gaps) else 1.0, f"sign-flip, n = {n}")
+        return Comparison(difference, 2 / 2**n if any(gaps) else 1.0, f"sign-flip, n = {n}")
     if test == "sign-flip" and n <= _MOST_FLIPPED:
         signs = np.array([*itertools.product((1, -1), repeat=n)])
         near = 1e-12 * np.abs(gaps).sum()  # sums that differ by rounding alone are alike
         p = float(np.mean(np.abs(signs @ gaps) >= abs(sum(gaps)) - near))
-        return Comparison(mean_of(gaps), p, f"sign-flip, n = {n}")
-    return Comparison(mean_of(gaps), float(stats.ttest_1samp(gaps, 0).pvalue), f"t, df = {n - 1}")
+        return Comparison(difference, p, f"sign-flip, n = {n}")
+    return Comparison(difference, float(stats.ttest_1samp(gaps, 0).pvalue), f"t, df = {n - 1}")
 
 
 def adjusted(
@@ -101,10 +102,7 @@ def against_all(
     """Compare the best arm with its closest competitor.
 
     The best was chosen by looking; two-sided tests against all others make up for that, with no further
-    correction.
-
-    References:
-        Hung and Fithian, "Rank verification for exponential families", Annals of Statistics 47, 2019.
+    correction (Hung and Fithian, "Rank verification for exponential families", Annals of Statistics, 2019).
     """
     found = [compare(best, each, test) for each in others]
     return max(found, key=lambda each: 2.0 if each.p is None else each.p)
@@ -122,32 +120,23 @@ class Reading(NamedTuple):
     bracket: float | None = None
 
 
-def tidy(layout: Layout, results: Iterable[RunResult], wanted: Iterable[Keys]) -> pd.DataFrame:
-    """Return a row per run and place: ``keys``, ``row`` and ``column``; wanted points have no ``run``."""
-    runs = [(each.settings, each.status, each) for each in results]
-    rows = [
-        (keys, status, run, settings.get(layout.repeat, run and run.run))
-        for settings, status, run in [*runs, *((each, "wanted", None) for each in wanted)]
-        for keys in places(layout, settings) or [None]
-    ]
-    found = pd.DataFrame(rows, columns=["keys", "status", "run", "repeat"], dtype=object)
-    for side, levels in (("row", layout.rows), ("column", layout.columns)):
-        found[side] = found["keys"].map(
-            lambda keys, levels=levels: keys and repr([keys[each] for each in levels]), na_action="ignore"
-        )
-    return found
+class Placed(NamedTuple):
+    """A run in a cell, or a point that a grid ``wanted``; ``keys`` are the value of each level."""
+
+    keys: Keys
+    status: str
+    run: RunResult | None
+    repeat: Any  # the value of what the runs repeat
 
 
-def places(layout: Layout, settings: Keys) -> list[Keys]:
+def placed_in(layout: Layout, settings: Keys, status: str, run: RunResult | None = None) -> list[Placed]:
     """Return a run's places; it can have several of a paper's names, and other networks get their own."""
-    if layout.paper:
-        return _papers_own(layout, layout.levels, settings)
-    return [{level: settings.get(level) for level in layout.levels}]
+    keys: list[Keys] = [{level: settings.get(level) for level in layout.levels}]
+    keys = _papers_own(layout, layout.levels, settings) if layout.paper else keys
+    return [Placed(each, status, run, settings.get(layout.repeat, run and run.run)) for each in keys]
 
 
 def heads(layout: Layout, levels: Sequence[str], there: Iterable[Keys]) -> dict[str, Keys]:
-    """Return the ordered rows or columns of a table, by ``row`` and ``column`` of the frame."""
-
     def order(keys: Keys) -> list[Any]:
         if not layout.paper:
             return [natural(value) for value in keys.values()]
@@ -167,7 +156,7 @@ def _papers_own(layout: Layout, levels: Sequence[str], settings: Keys | None = N
     def named(level: str, name: str) -> bool:
         return settings is None or level == "calibrator" or accepts(level, name, settings)
 
-    parts: dict[str, list[Keys]] = {}
+    parts: dict[str, list[list[tuple[str, Any]]]] = {}
     for level in levels:
         if level in {"dataset", "model"}:
             shown = [each for each in levels if each in {"dataset", "model"}]
@@ -175,13 +164,10 @@ def _papers_own(layout: Layout, levels: Sequence[str], settings: Keys | None = N
             pairs = [pair for pair in pairs if all(named(each, pair[each]) for each in shown)]
             if settings and not pairs and {"dataset", "model"} <= {*layout.rows}:
                 pairs = [{"dataset": settings.get("data.name"), "model": settings.get("model")}]
-            parts["network"] = [{each: pair[each] for each in shown} for pair in pairs]
+            parts["network"] = [[(each, pair[each]) for each in shown] for pair in pairs]
         else:
-            parts[level] = [{level: name} for name in getattr(layout, f"{level}s") if named(level, name)]
-    found = (
-        {key: value for part in each for key, value in part.items()}
-        for each in itertools.product(*parts.values())
-    )
+            parts[level] = [[(level, name)] for name in getattr(layout, f"{level}s") if named(level, name)]
+    found = (dict(itertools.chain(*each)) for each in itertools.product(*parts.values()))
     return [{level: keys[level] for level in levels} for keys in found]
 
 
@@ -323,24 +309,26 @@ def build_table(layout: Layout, results: Sequence[RunResult], options: Options |
     for level in (*layout.levels, layout.repeat) if chosen and not layout.paper else ():
         if level not in known and level != "seed":
             raise InputError(f"the runs have no setting {level}{nearest(level, known)}")
-    frame: Any = tidy(layout, chosen, options.wanted or ())
-    placed = frame[frame["row"].notna()]
-    rows, columns = (heads(layout, side, placed["keys"]) for side in (layout.rows, layout.columns))
-    there = {*placed["row"][placed["run"].notna()]}
+    runs = [placed_in(layout, each.settings, each.status, each) for each in chosen]
+    wanted = [placed_in(layout, each, "wanted") for each in options.wanted or ()]
+    placed, sides = [*itertools.chain(*runs, *wanted)], (layout.rows, layout.columns)
+    groups: dict[tuple[str, str], list[Placed]] = defaultdict(list)
+    for each in placed:
+        row, column = (repr([each.keys[name] for name in side]) for side in sides)
+        groups[row, column].append(each)
+    rows, columns = (heads(layout, side, [each.keys for each in placed]) for side in sides)
+    there = {row for (row, _), group in groups.items() if any(each.run for each in group)}
     kept = {name: keys for name, keys in rows.items() if options.whole or not there or name in there}
-    places = placed.groupby(["row", "column"], sort=False)
-    groups: Mapping[Any, list[Any]] = {place: [*group.itertuples()] for place, group in places}
     above: Sequence[TableQuantity | None] = [None]
     beside: Sequence[TableQuantity | None] = layout.cells
     if layout.quantities == "rows":
         above, beside = beside, above
     down, across = [*itertools.product(kept, above)], [*itertools.product(columns, beside)]
     cells = [
-        _cell(layout, {**rows[row], **columns[column]}, one or other, groups.get((row, column), []))
+        _cell(layout, {**rows[row], **columns[column]}, one or other, groups[row, column])
         for (row, one), (column, other) in itertools.product(down, across)
     ]
-    inside = itertools.product(kept, columns)
-    strays = (name for place in inside for name in _strays(layout, groups.get(place, [])))
+    strays = (name for place in itertools.product(kept, columns) for name in _strays(layout, groups[place]))
     return Table(
         layout=layout,
         options=options,
@@ -348,7 +336,7 @@ def build_table(layout: Layout, results: Sequence[RunResult], options: Options |
         columns=[(*_words(columns[column]), *([one.head] if one else [])) or ("",) for column, one in across],
         cells=_compared(layout, pd.DataFrame(cells, columns=Cell._fields, dtype=object), options),
         left_out=(len(rows) - len(kept)) * len(above),
-        unplaced=int((frame["row"].isna() & frame["run"].notna()).sum()),
+        unplaced=runs.count([]),
         strays=tuple(dict.fromkeys(strays)),
     )
 
@@ -357,21 +345,19 @@ def _words(keys: Keys) -> list[str]:
     return [names.label(level, value) for level, value in keys.items()]
 
 
-def _cell(layout: Layout, keys: Keys, quantity: TableQuantity | None, group: Sequence[Any]) -> Cell:
+def _cell(layout: Layout, keys: Keys, quantity: TableQuantity | None, group: Sequence[Placed]) -> Cell:
     if quantity is None:
         raise InputError("a cell must show a quantity.")
     at = ", ".join(_words(keys)) or "the table"
     _check_alone(layout, group, at)
-    finished = [each for each in group if each.status == "finished"]
+    finished = [(each.repeat, each.run) for each in group if each.run and each.status == "finished"]
     stages = [keys["calibrator"]] if "calibrator" in keys else []
-    readings = [read(quantity, each.run, stages) for each in finished]
-    values = {
-        each.repeat: quantity.scale * reading.value
-        for each, reading in zip(finished, readings, strict=True)
-        if reading.value is not None
-    }
+    found = [(repeat, read(quantity, run, stages)) for repeat, run in finished]
+    values = {repeat: quantity.scale * each.value for repeat, each in found if each.value is not None}
+    readings = [each for _, each in found]
     brackets = [each.bracket for each in readings if each.bracket is not None]
     mean, fact = mean_of([*values.values()]) if values else None, _fact(layout, quantity, keys)
+    trainings = paper_named(layout.paper).runs if layout.paper and fact and fact.value and fact.sd else None
     return Cell(
         keys=keys,
         at=at,
@@ -383,13 +369,13 @@ def _cell(layout: Layout, keys: Keys, quantity: TableQuantity | None, group: Seq
         runs=Counter(each.status for each in group),
         undefined=Counter(each.why for each in readings if each.value is None),
         fact=fact,
-        theirs=_interval(layout, fact),
+        theirs=standard_errors(trainings) * float(fact.sd) / trainings**0.5 if fact and trainings else None,
         beyond=mean.value - float(fact.value) if mean and fact and fact.value else None,
-        stand_ins=[other for each in finished for other in names.stand_ins(keys, each.run.settings)],
+        stand_ins=[other for _, run in finished for other in names.stand_ins(keys, run.settings)],
     )
 
 
-def _check_alone(layout: Layout, group: Sequence[Any], at: str) -> None:
+def _check_alone(layout: Layout, group: Sequence[Placed], at: str) -> None:
     """Refuse two runs that differ in more than the repeated setting."""
     seen: dict[Any, RunResult] = {}
     for each in group:
@@ -404,39 +390,27 @@ def _check_alone(layout: Layout, group: Sequence[Any], at: str) -> None:
             )
 
 
-def _strays(layout: Layout, group: Sequence[Any]) -> list[str]:
-    """Return settings that vary within a cell independently of the repeats."""
+def _strays(layout: Layout, group: Sequence[Placed]) -> list[str]:
     settings = [each.run.settings for each in group if each.run]
-    return [
-        name
-        for name in dict.fromkeys(name for each in settings for name in each)
-        if name != layout.repeat
-        and name.partition(".")[0] not in _COSMETIC
-        and not name.endswith("seed")
-        and len({repr(each.get(name)) for each in settings}) > 1
-    ]
+    found = dict.fromkeys(name for each in settings for name in each if not name.endswith("seed"))
+    found = [each for each in found if each != layout.repeat and each.partition(".")[0] not in _COSMETIC]
+    return [name for name in found if len({repr(each.get(name)) for each in settings}) > 1]
 
 
 def _fact(layout: Layout, quantity: TableQuantity, keys: Keys) -> Fact | None:
     paper = str(layout.paper)
     asked = (layout.table, *(quantity.published or ()))
+    lost = names.roster()["lost"].get(paper, {})  # probable methods for names lost from a table's text
     for fact in facts(paper) if layout.paper and quantity.published else ():
         if (
             (fact.table, fact.metric, fact.stage) == asked
             and fact.dataset == keys.get("dataset", fact.dataset)
             and fact.model in {keys.get("model", fact.model), ""}
-            and keys.get("method") in {names.meant_by_lost(paper, fact.dataset, fact.method), None}
+            and keys.get("method") in {lost.get(fact.dataset, {}).get(fact.method, fact.method), None}
             and fact.calibrator.partition("(")[0] == keys.get("calibrator", fact.calibrator)
         ):
             return fact
     return None
-
-
-def _interval(layout: Layout, fact: Fact | None) -> float | None:
-    runs = paper_named(layout.paper).runs if layout.paper else None
-    if fact is None or not fact.value or not fact.sd or runs is None:
-        return None
-    return standard_errors(runs) * float(fact.sd) / runs**0.5
 
 
 def _compared(layout: Layout, cells: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -456,11 +430,12 @@ def _compared(layout: Layout, cells: pd.DataFrame, options: Options) -> pd.DataF
         for base in group.index[group["arm"] == arm][:1]:
             others = values.drop(base)
             found |= {each: compare(of, values[base], test) for each, of in others.items()}
-    fields = Comparison._fields
-    judged: Any = pd.DataFrame.from_dict(found, orient="index", columns=fields)
-    chosen: Any = pd.DataFrame.from_dict(best, orient="index", columns=fields)
+    judged: Any = pd.DataFrame.from_dict(found, orient="index", columns=Comparison._fields)
     judged["adjusted"] = adjusted(judged["p"], options.correction)
-    return cells.join(judged).join(adjusted(chosen["p"], options.correction).rename("best_p"))
+    best_p = adjusted(
+        pd.Series({each: told.p for each, told in best.items()}, dtype=float), options.correction
+    )
+    return cells.join(judged).join(best_p.rename("best_p"))
 
 
 def _arm(wanted: str, arms: Sequence[str], levels: Sequence[str], cells: pd.DataFrame) -> str:

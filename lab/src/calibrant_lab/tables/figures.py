@@ -48,11 +48,10 @@ def draw(
     be a setting of the loss, such as ``loss.gamma``; without ``by``, all other variation gives curves. Grey
     stars are the papers' numbers for the datasets and networks of the runs, or for those of ``like``.
     """
-    xs = [position(each.settings, across) for each in results]
     there = [
         replace(each, settings={**each.settings, across: x})
-        for each, x in zip(results, xs, strict=True)
-        if x is not None
+        for each in results
+        if (x := position(each.settings, across)) is not None
     ]
     if not there:
         known = dict.fromkeys(name for each in results for name in each.settings)
@@ -128,12 +127,8 @@ def _panel(ax: Axes, curves: Curves, theirs: Mapping[str, Points]) -> None:
         (line,) = ax.plot(at, means, color=colour, marker=shape, markersize=5.5, linewidth=1.2)
         line.set(markerfacecolor="none", linestyle="none" if words else dashes, gid=_MEANS)
     for number, points in enumerate(theirs.values()):
-        style: dict[str, Any] = {
-            "color": drawing.GREY,
-            "linestyle": drawing.DASHES[number % 3],
-            "linewidth": 1,
-        }
-        ax.plot([x for x, _ in points], [y for _, y in points], marker="*", gid=_MEANS, **style)
+        style: dict[str, Any] = {"color": drawing.GREY, "linestyle": drawing.DASHES[number % 3]}
+        ax.plot([x for x, _ in points], [y for _, y in points], marker="*", gid=_MEANS, linewidth=1, **style)
     ax.grid(axis="y", alpha=0.3)
 
 
@@ -199,9 +194,6 @@ def position(settings: Mapping[str, Any], across: str) -> float | str | None:
 
 def quantity_of(text: str) -> TableQuantity:
     """Parse a quantity of the command line: ``ece``, ``nll@temperature``, ``parameter:temperature``.
-
-    Raises:
-        InputError: If there is no such source.
 
     Example:
         >>> quantity_of("ece@temperature").title, quantity_of("parameter:temperature").source

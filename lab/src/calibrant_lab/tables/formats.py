@@ -33,11 +33,8 @@ _SIGNS = """
 """
 _NAMED = r'\ backslash ~ asciitilde ^ asciicircum < less > greater | bar ` asciigrave " quotedbl'
 _SPECIAL = {
-    **{sign: rf"$\{name}$" for sign, name in zip(_SIGNS.split()[::2], _SIGNS.split()[1::2], strict=True)},
-    **{
-        sign: rf"\text{name}{{}}"
-        for sign, name in zip(_NAMED.split()[::2], _NAMED.split()[1::2], strict=True)
-    },
+    **{sign: rf"$\{name}$" for sign, name in zip(*[iter(_SIGNS.split())] * 2, strict=True)},
+    **{sign: rf"\text{name}{{}}" for sign, name in zip(*[iter(_NAMED.split())] * 2, strict=True)},
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     **{sign: f"{{{sign}}}" for sign in "[*"},  # after a line's end they would be its own
     "−": "$-$",
@@ -107,9 +104,8 @@ def _grid(shown: Shown, columns: Sequence[int]) -> Grid:
 
 
 def _cell(lines: Sequence[Line]) -> Text:
-    styles = ["bold" if line.best else "dim" if place else "" for place, line in enumerate(lines)]
-    parts = zip(map(_words, lines), styles, strict=True)
-    return Text("\n").join(Text(words, style=style) for words, style in parts)
+    styles = ("bold" if line.best else "dim" if place else "" for place, line in enumerate(lines))
+    return Text("\n").join(map(Text, map(_words, lines), styles))
 
 
 def _words(line: Line) -> str:
@@ -128,7 +124,7 @@ def markdown_text(table: Table) -> str:
         [*map(_markdown, labels), *("<br>".join(map(_markdown_line, cell)) for cell in cells)]
         for labels, cells in zip(shown.rows, shown.cells, strict=True)
     ]
-    lines = ["| " + " | ".join(cells) + " |" for cells in ([_markdown(head) for head in heads], ruler, *rows)]
+    lines = [f"| {' | '.join(cells)} |" for cells in (map(_markdown, heads), ruler, *rows)]
     title = [f"**{_markdown(shown.title)}**", ""] if shown.title else []
     notes = [f"{_markdown(note)}\n" for note in shown.notes]
     footnotes = [f"<sup>{letter}</sup> {_markdown(note)}\n" for letter, note in shown.footnotes]
@@ -250,7 +246,6 @@ def _ends(mean: Mean | float | None) -> tuple[float | None, ...]:
 
 
 def html_text(table: Table) -> str:
-    """Return an offline page in the style of the reports."""
     shown = show(table)
     return templates().get_template("result_table.html").render(shown=shown, heads=shown.heads)
 

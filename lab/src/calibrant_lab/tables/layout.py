@@ -8,14 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-import pandas as pd
-
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import named, nearest
 from calibrant_lab.sweep.published import paper_named
 from calibrant_lab.sweep.tasks.task import RunResult
 from calibrant_lab.tables.names import LEVELS, roster, stage_of
-from calibrant_lab.training.recipe_files import read_toml
+from calibrant_lab.training.recipe_files import flat, read_toml
 
 FoundIn: TypeAlias = Literal["metric", "parameter", "last", "setting", "more", "spent"]
 SOURCES: tuple[FoundIn, ...] = get_args(FoundIn)
@@ -42,13 +40,11 @@ class TableQuantity:
     """Source in a run's result: a ``metric``, a fitted ``parameter``, the ``last`` epoch's record, a
     ``setting``, something in ``more``, or the time ``spent``. None for a paper's own quantities."""
     name: str  # its name there
-    stage: tuple[str, ...] = ()
-    """Names of stages, of which the first that a run has counts; empty for the run's first stage."""
+    stage: tuple[str, ...] = ()  # of these stages the first that a run has counts; empty: the run's first one
     scale: float = 1.0  # factor
     unit: str = ""  # its unit then
     digits: int = 3  # digits after the point
-    better: Literal["lower", "higher"] | None = None
-    """``lower`` or ``higher``; None where neither end is better, so that none is best."""
+    better: Literal["lower", "higher"] | None = None  # None where neither end is better, so that none is best
     bracket: str | None = None  # a parameter of the same stage to be shown in brackets
     published: tuple[str, str] | None = None  # metric and stage by which the paper's number is found
 
@@ -107,7 +103,11 @@ class Layout:
         if not isinstance(content.get("cells"), list) or not content["cells"]:
             raise InputError(f'{source}: write [[cells]] and below it what they show, as metric = "ece".')
         names = ("rows", "columns", "compare", "methods", "calibrators", "notes", "said")
-        lists: dict[str, Any] = {name: _texts(content, name, source) for name in names}
+        lists: dict[str, Any] = {name: content.get(name, ()) for name in names}
+        for name, found in lists.items():
+            if isinstance(found, str) or not all(isinstance(each, str) for each in found):
+                raise InputError(f"{source}: `{name}` must be a list of texts; got {found!r}.")
+            lists[name] = tuple(found)
         levels = (*lists["rows"], *lists["columns"])
         if not lists["rows"]:
             raise InputError(f'{source}: `rows` must name settings, as in rows = ["loss"]; got none.')
@@ -118,13 +118,10 @@ class Layout:
         _check_all([quantities], ("rows", "columns"), f"{source}: `quantities` must be rows or columns")
         cells = tuple(_quantity(each, source) for each in content["cells"])
         _check_all(lists["compare"], levels, f"{source}: `compare` must name rows or columns")
-        read: dict[str, Any] = {
-            **{name: str(content[name]) for name in ("title", "repeat", "table") if name in content},
-            "cells": cells,
-            "where": pd.json_normalize(content.get("where", {})).to_dict("records")[0],
-            "networks": _networks(content.get("networks", ()), source),
-        }
-        return cls(**{**content, **lists, **read})
+        texts = {name: str(content[name]) for name in ("title", "repeat", "table") if name in content}
+        where, networks = flat(content.get("where", {})), _networks(content.get("networks", ()), source)
+        read: dict[str, Any] = {**lists, **texts, "cells": cells, "where": where, "networks": networks}
+        return cls(**{**content, **read})
 
 
 @cache
@@ -153,14 +150,14 @@ def layout_named(name: str) -> Layout:
 
 def shown_usually(source: str | None, name: str) -> dict[str, Any]:
     """Return a quantity's default title, scale (fractions in per cent), unit, digits and better end."""
-    if source == "metric" and name != "error":
-        from calibrant.evaluation.quantities import QUANTITIES
+    from calibrant.evaluation.quantities import QUANTITIES
 
-        for each in QUANTITIES:
-            if name in {each.key, each.event_key}:
-                better = each.better if each.better in {"lower", "higher"} else None
-                form = _PERCENT if each.bounds == (0.0, 1.0) else _PLAIN
-                return {"title": each.title, "better": better, **form}
+    metrics = QUANTITIES if source == "metric" and name != "error" else ()
+    for each in metrics:
+        if name in {each.key, each.event_key}:
+            form = _PERCENT if each.bounds == (0.0, 1.0) else _PLAIN
+            better = each.better if each.better in {"lower", "higher"} else None
+            return {"title": each.title, "better": better, **form}
     plain: dict[str, Any] = {"title": name.rpartition(".")[2].replace("_", " "), "better": None, **_PLAIN}
     return plain | _USUAL.get((source, name), {})
 
@@ -176,11 +173,10 @@ def _quantity(content: Any, source: str) -> TableQuantity:
         raise InputError(f"{source}: each of [[cells]] must have one of {', '.join(SOURCES)}; got {given}.")
     kind: Any = given[0] if given else None
     name = str(content[kind]) if kind else ""
-    if kind == "spent" and name not in {"wall", "cpu"}:
-        raise InputError(f"{source}: `spent` must be wall or cpu; got {name!r}.")
+    _check_all([name] if kind == "spent" else [], ("wall", "cpu"), f"{source}: `spent` must be wall or cpu")
     entries = shown_usually(kind, name) | {key: value for key, value in content.items() if key != kind}
-    if entries["better"] not in {"lower", "higher", None, "neither"}:
-        raise InputError(f"{source}: `better` must be lower, higher or neither; got {entries['better']!r}.")
+    known = ("lower", "higher", None, "neither")
+    _check_all([entries["better"]], known, f"{source}: `better` must be lower, higher or neither")
     stage = content.get("stage", ())
     read: dict[str, Any] = {
         "better": None if entries["better"] == "neither" else entries["better"],
@@ -196,17 +192,10 @@ def _check_known(content: Iterable[str], known: list[str], said: str) -> None:
             raise InputError(f"{said} {key!r}{nearest(key, known)}")
 
 
-def _check_all(names: Iterable[str], known: tuple[str, ...], said: str) -> None:
+def _check_all(names: Iterable[Any], known: Iterable[Any], said: str) -> None:
     for name in names:
         if name not in known:
             raise InputError(f"{said}; got {name!r}.")
-
-
-def _texts(content: Mapping[str, Any], name: str, source: str) -> tuple[str, ...]:
-    found = content.get(name, ())
-    if isinstance(found, str) or not all(isinstance(each, str) for each in found):
-        raise InputError(f"{source}: `{name}` must be a list of texts; got {found!r}.")
-    return tuple(found)
 
 
 def _networks(content: Any, source: str) -> tuple[tuple[str, str], ...]:

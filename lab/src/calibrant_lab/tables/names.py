@@ -27,11 +27,6 @@ def label(level: str, value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def meant_by_lost(paper: str, dataset: str, method: str) -> str:
-    """Return the probable method for a name lost from a table's text; others unchanged."""
-    return str(roster()["lost"].get(paper, {}).get(dataset, {}).get(method, method))
-
-
 def accepts(level: str, value: str, settings: Mapping[str, Any]) -> bool:
     """Return True if a run's settings match the paper's name ``value``.
 
@@ -80,8 +75,8 @@ def means(text: str, wanted: str, level: str) -> bool:
     """Return True if a call has another's name and settings, defaults included."""
     known, those = settings_of(text, level), parse_call(wanted)[1]
     inside = ", ".join(f"{key}={known.get(key)!r}" for key in those)
-    name = text.partition("(")[0].strip()
-    return those.keys() <= known.keys() and _canonical(f"{name}({inside})") == _canonical(wanted)
+    call = f"{text.partition('(')[0].strip()}({inside})"
+    return those.keys() <= known.keys() and _canonical(call) == _canonical(wanted)
 
 
 def settings_of(text: str, level: str = "method") -> Mapping[str, object]:

@@ -61,9 +61,6 @@ def draw_figure(
     """Draw quantities of finished runs against a setting, or one of ``PICTURES``.
 
     ``options`` can be ``width`` in inches, and ``boxes``, COCO's annotations of the images of heat maps.
-
-    Raises:
-        InputError: If options do not go together, or no run recorded what the figure shows.
     """
     name = next((each for each in wanted if each in PICTURES), "")
     if options.get("boxes") and name != "heat-maps":
@@ -111,11 +108,8 @@ def _drops(result: RunResult) -> set[int]:
 
 def _curvature(arms: Arms, *, unit: str, **_others: Any) -> Picture:
     found: Any = pd.DataFrame(
-        {
-            "arm": arm,
-            "ECE": 100 * ece,
-            **{title: each.more["curvature"][loss][name] for title, (loss, name) in _CURVATURES.items()},
-        }
+        {"arm": arm, "ECE": 100 * ece}
+        | {title: each.more["curvature"][loss][name] for title, (loss, name) in _CURVATURES.items()}
         for arm, runs in arms.items()
         for each in runs.values()
         if "curvature" in each.more and (ece := each.value("ece")) is not None
@@ -147,11 +141,9 @@ def _curvature(arms: Arms, *, unit: str, **_others: Any) -> Picture:
     entries = [*zip(means.index, panels[0, 0].get_lines(), strict=True)]
     named_legend(figure, entries, loc="outside lower center", ncols=3)
     head = f"Spearman's correlation with ECE over {count} of {unit}, each the mean of its seeds:"
-    note = (
-        f"The unit is a value of {unit}, since its seeds repeat one comparison. Each p is from permutations "
-        "of units, adjusted by Holm's method."
-    )
-    return Picture(figure, [head, *said, note])
+    note = f"The unit is a value of {unit}, since its seeds repeat one comparison."
+    how = "Each p is from permutations of units, adjusted by Holm's method."
+    return Picture(figure, [head, *said, f"{note} {how}"])
 
 
 class _Tile(NamedTuple):
@@ -170,12 +162,8 @@ def _sheet(heads: Sequence[str], rows: Sequence[Sequence[_Tile]]) -> Figure:
         ax.set_title("\n".join(textwrap.wrap(head, 18)), fontsize="small", parse_math=False)
     for ax, tile in zip(axes.flat, (tile for row in rows for tile in row), strict=True):
         ax.set_axis_off()
-        style: dict[str, Any] = {
-            "ha": "center",
-            "fontsize": "small",
-            "color": tile.colour,
-            "parse_math": False,
-        }
+        style: dict[str, Any] = {"ha": "center", "fontsize": "small", "color": tile.colour}
+        style["parse_math"] = False
         if tile.pixels is None:
             ax.text(0.5, 0.5, tile.text, va="center", **style)
             continue

@@ -13,7 +13,7 @@ import pandas as pd
 from calibrant._math.decimals import plural
 from calibrant._math.means import plus_minus
 from calibrant_lab.sweep.published import paper_named
-from calibrant_lab.tables.build import FEWEST, SIGNIFICANCE, Cell, Correction, Table
+from calibrant_lab.tables.build import FEWEST, SIGNIFICANCE, Cell, Correction, Table, Test
 from calibrant_lab.tables.names import roster
 
 MISSING = "–"
@@ -24,6 +24,7 @@ _CORRECTIONS: Mapping[Correction, str] = {
     "benjamini-hochberg": "adjusted by Benjamini and Hochberg's method over",
     "none": "not adjusted for the",
 }
+_TESTS: Mapping[Test, str] = {"t": "t test", "sign-flip": "exact test that flips signs"}
 _MOST = 6  # cells that are named one by one
 
 
@@ -72,7 +73,8 @@ class Shown:
 
 
 def show(table: Table) -> Shown:
-    remarks = [_remark(cell, table.layout.said) for cell in table.flat]
+    found = [cell.fact.note.split("; ") if cell.fact else [] for cell in table.flat]
+    remarks = ["; ".join(part for part in parts if part not in table.layout.said) for parts in found]
     letters = {remark: _letter(place) for place, remark in enumerate(filter(None, dict.fromkeys(remarks)))}
     usual, across = _usual_count(table.flat), len(table.columns)
     rows: list[Any] = [*table.cells.itertuples()]
@@ -94,24 +96,18 @@ def _usual_count(cells: Iterable[Cell]) -> int:
     return max(counts, key=lambda n: (counts[n], n), default=0)
 
 
-def _remark(cell: Cell, said: Sequence[str]) -> str:
-    """Return the published file's remarks on a number, without those below the table."""
-    note = cell.fact.note if cell.fact else ""
-    return "; ".join(part for part in note.split("; ") if part not in said)
-
-
 def _letter(place: int) -> str:
     rest, last = divmod(place, len(_LETTERS))
     return (_letter(rest - 1) if rest else "") + _LETTERS[last]
 
 
 def _lines(row: Any, usual: int, mark: str) -> list[Line]:
-    cell, digits = cast("Cell", row), row.quantity.digits
+    cell = cast("Cell", row)
     found = [Line(_value(cell, usual), "value", strong=row.best_p < SIGNIFICANCE)]
     if pd.notna(row.difference):
         decided = row.adjusted < SIGNIFICANCE
         sign = " ?" if pd.isna(row.p) else " *" if decided else ""
-        text = f"Δ {plus_minus(row.difference, digits, signed=True)}{sign}"
+        text = f"Δ {plus_minus(row.difference, cell.quantity.digits, signed=True)}{sign}"
         found.append(Line(text, "difference", strong=decided))
     if cell.fact:
         found.append(Line(_published(cell), "published", marks=mark))
@@ -157,17 +153,17 @@ def notes(table: Table) -> list[str]:
 
 
 def _means(table: Table, cells: Sequence[Cell]) -> Iterator[str]:
-    repeat, n = table.layout.repeat, _usual_count(cells)
-    differ = any(cell.mean and cell.mean.n != n for cell in cells)
-    if n == 0:
+    repeat, counts = table.layout.repeat, {cell.mean.n for cell in cells if cell.mean}
+    if not counts:
         yield "This table has no runs."
-    elif n == 1 and not differ:
+    elif counts == {1}:
         yield f"One run a cell ({repeat}): no interval."
     else:
+        n = f"n = {_usual_count(cells)}{' unless said' * (len(counts) > 1)}"
         yield (
-            f"Mean ± half the width of the 95% interval (Student's t) over {repeat}, n = {n}"
-            f"{' unless said' * differ}. The interval is about trainings: what another {repeat} would give "
-            "on the same test samples, not what other test samples would."
+            f"Mean ± half the width of the 95% interval (Student's t) over {repeat}, {n}. The interval is "
+            f"about trainings: what another {repeat} would give on the same test samples, not what other "
+            "test samples would."
         )
         if table.strays:
             yield f"Within a cell the runs also differ in {', '.join(table.strays)}."
@@ -178,8 +174,8 @@ def _best(table: Table, cells: Sequence[Cell]) -> Iterator[str]:
     if tested:
         yield (
             f"Bold{'' if min(tested) < SIGNIFICANCE else ' (here none)'}: the best of those compared, "
-            f"told from each of the others by a paired two-sided {_test(table)}, the largest p-value "
-            f"{_family(table, len(tested), 'group')}, below {SIGNIFICANCE:g}."
+            f"told from each of the others by a paired two-sided {_TESTS[table.options.test]}, the largest "
+            f"p-value {_family(table, len(tested), 'group')}, below {SIGNIFICANCE:g}."
         )
     elif any(cell.quantity.better for cell in cells):
         shared = f"{FEWEST} {table.layout.repeat}s in common"
@@ -193,15 +189,10 @@ def _against(table: Table, _: Sequence[Cell]) -> Iterator[str]:
     tested: Any = found.dropna(subset=["p"])
     seeds = tested["difference"].map(lambda gap: gap.n)
     degrees = " to ".join(dict.fromkeys([f"{seeds.min() - 1}", f"{seeds.max() - 1}"]))
-    df = f" (df = {degrees})" if len(tested) and table.options.test == "t" else ""
-    said = (
-        f"; * where a two-sided {_test(table)}{df}, {_family(table, len(tested), 'comparison')}, gives "
-        f"p < {SIGNIFICANCE:g}"
-    )
-    yield (
-        f"Δ: difference from {table.options.against}, paired by {repeat}, with its 95% "
-        f"interval{said if len(tested) else ''}."
-    )
+    test = _TESTS[table.options.test] + f" (df = {degrees})" * (table.options.test == "t")
+    family = _family(table, len(tested), "comparison")
+    said = f"; * where a two-sided {test}, {family}, gives p < {SIGNIFICANCE:g}" if len(tested) else ""
+    yield f"Δ: difference from {table.options.against}, paired by {repeat}, with its 95% interval{said}."
     if len(tested) < len(found):
         yield (
             f"? stands where nothing can be decided ({len(found) - len(tested)} of {len(found)} "
@@ -215,38 +206,33 @@ def _against(table: Table, _: Sequence[Cell]) -> Iterator[str]:
         )
 
 
-def _test(table: Table) -> str:
-    return "t test" if table.options.test == "t" else "exact test that flips signs"
-
-
 def _family(table: Table, count: int, what: str) -> str:
     return f"{_CORRECTIONS[table.options.correction]} {plural(count, what)}"
 
 
 def _beside(table: Table, cells: Sequence[Cell]) -> Iterator[str]:
-    printed = [cell for cell in cells if cell.fact]
-    if not printed:
+    if not any(cell.fact for cell in cells):
         return
     paper = paper_named(table.layout.paper or "")
     theirs = ", and how many of theirs by their standard deviation" if paper.runs else ""
     beyond = f"; then ours less theirs, and how many half-widths of our interval that is{theirs}"
     yield (
         f"Second line: the number of {paper.title}, Table {table.layout.table}, its temperature in brackets"
-        f"{beyond if any(cell.beyond is not None for cell in printed) else ''}."
+        f"{beyond if any(cell.beyond is not None for cell in cells) else ''}."
     )
     yield from _sentence(each for cell in cells for each in cell.stand_ins)
 
 
 def _stages(_: Table, cells: Sequence[Cell]) -> Iterator[str]:
     """Note the cells with another calibrator than the layout's first choice."""
-    found: dict[str, None] = {}
+    found: list[str] = []
     for cell in cells:
         title = cell.quantity.title
         for wanted in cell.quantity.stage[:1]:
             others = [stage for stage in cell.stages if stage != wanted]
-            found |= dict.fromkeys(f"{title}: wanted {wanted}, runs have {each}" for each in others)
+            found += [f"{title}: wanted {wanted}, runs have {each}" for each in others]
         if len(cell.stages) > 1:
-            found[f"{title}: stages differ among the runs"] = None
+            found.append(f"{title}: stages differ among the runs")
     yield from _sentence(found)
 
 
@@ -266,7 +252,7 @@ def _unfinished(_: Table, cells: Sequence[Cell]) -> Iterator[str]:
         told = [f"{cell.runs[status]} of {plural(_count(cell), 'run')} of {cell.at}" for cell in lost]
         if told:
             yield f"{status.capitalize()}, and in no mean: {_listed(told)}."
-    reasons: Counter[str] = Counter()
+    reasons = Counter[str]()
     for cell in cells:
         reasons.update({f"{cell.quantity.title}: {why}": n for why, n in cell.undefined.items() if why})
     if reasons:

@@ -19,16 +19,15 @@ import torch
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.errors import ConvergenceError, InputError
 from calibrant.theory.bracket import bracket
-from calibrant_lab.theory.asymptotics_equations import (
-    MarginLoss,
-    Margins,
-    State,
-    Vector,
-    instability,
-    margins_of,
-    solve,
+from calibrant_lab.theory import asymptotics_equations as equations
+from calibrant_lab.theory.asymptotics_equations import Margins, State, Vector
+from calibrant_lab.theory.generalisation import (
+    LogisticWorld,
+    SampleLoss,
+    TestPerformance,
+    check_inside,
+    check_positive,
 )
-from calibrant_lab.theory.generalisation import LogisticWorld, SampleLoss, TestPerformance
 
 __all__ = [
     "AsymptoticFit",
@@ -55,35 +54,24 @@ class TrainPerformance(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class AsymptoticFit:
-    r"""Limit of :func:`fit_linear`.
+    r"""Limit of :func:`fit_linear`."""
 
-    Attributes:
-        load: Features per sample, d / n.
-        signal: Standard deviation of the true log-odds.
-        penalty: Penalty on the squared norm of the weights, as in :func:`fit_linear`.
-        along: Weight of the feature that matters.
-        across: Norm of all other weights together.
-        step: The limit of :math:`\mathrm{tr}(H^{-1}) / n`, H the Hessian of what is minimised.
-        instability: Below 1 the smallest curvatures of the minimum stay away from zero, as they do where the
-            loss is convex; from 1 on the limit is not to be trusted.
-        least_curvature: One plus the step times the loss's least second derivative. From 1 on the loss is
-            convex in the log-odds, and the limit proved; above 0 the proximal operator has one value.
-        train: On the samples that it was fitted to.
-        test: On new samples.
-        scaled: On new samples, after division of the log-odds by the best temperature.
-    """
-
-    load: float
-    signal: float
-    penalty: float
-    along: float
-    across: float
+    load: float  # features per sample, d / n
+    signal: float  # standard deviation of the true log-odds
+    penalty: float  # on the squared norm of the weights, as in fit_linear
+    along: float  # weight of the feature that matters
+    across: float  # norm of all other weights together
     step: float
+    r"""The limit of :math:`\mathrm{tr}(H^{-1}) / n`, H the Hessian of what is minimised."""
     instability: float
+    """Below 1 the smallest curvatures of the minimum stay away from zero, as they do where the loss is
+    convex; from 1 on the limit is not to be trusted."""
     least_curvature: float
-    train: TrainPerformance
-    test: TestPerformance
-    scaled: TestPerformance
+    """One plus the step times the loss's least second derivative. From 1 on the loss is convex in the
+    log-odds, and the limit proved; above 0 the proximal operator has one value."""
+    train: TrainPerformance  # on the samples that it was fitted to
+    test: TestPerformance  # on new samples
+    scaled: TestPerformance  # on new samples, after division of the log-odds by the best temperature
 
     @property
     def norm(self) -> float:
@@ -118,8 +106,7 @@ class AsymptoticFit:
             Bai et al., "Don't Just Blame Over-parametrization for Over-confidence: Theoretical Analysis of
             Calibration in Binary Classification", ICML 2021.
         """
-        if not 0 < level < 1:
-            raise InputError(f"`level` must be inside (0, 1); got {level}.")
+        check_inside("level", level)
         score = torch.tensor([math.log(level / (1 - level))], dtype=torch.float64)
         return level - self.world.posterior(self.weights, score).item()
 
@@ -176,15 +163,16 @@ def asymptotic_fit(
         >>> round(found.test.temperature, 3), round(found.train.temperature, 10)
         (2.611, 1.0)
     """
-    for name, value in {"load": load, "signal": signal, "penalty": penalty}.items():
-        _check_positive(name, value, or_zero=name == "penalty")
+    check_positive("load", load)
+    check_positive("signal", signal)
+    check_positive("penalty", penalty, or_zero=True)
     _check_symmetric(loss)
-    of_margins = MarginLoss(loss)
+    of_margins = equations.MarginLoss(loss)
     if penalty == 0:
         _check_there_is_a_minimum(load, signal, falls=of_margins.falls)
     guess = None if start is None else State(start.along, start.across, start.step)
-    state, num_nodes = solve(of_margins, load=load, signal=signal, penalty=penalty, start=guess)
-    margins = margins_of(of_margins, state, signal, num_nodes)
+    state, num_nodes = equations.solve(of_margins, load=load, signal=signal, penalty=penalty, start=guess)
+    margins = equations.margins_of(of_margins, state, signal, num_nodes)
     world = LogisticWorld(num_features=2, signal=signal)
     weights = torch.tensor([state.along, state.across], dtype=torch.float64)
     test = world.performance(weights)
@@ -193,7 +181,7 @@ def asymptotic_fit(
         signal=signal,
         penalty=penalty,
         **state._asdict(),
-        instability=instability(margins, state.step, load),
+        instability=equations.instability(margins, state.step, load),
         least_curvature=1 + state.step * of_margins.least_bend,
         train=_on_sample(margins),
         test=test,
@@ -283,7 +271,7 @@ def separability_threshold(signal: float) -> float:
     """
     from scipy.special import expit, ndtr
 
-    _check_positive("signal", signal, or_zero=True)
+    check_positive("signal", signal, or_zero=True)
     # V has the density 2 phi(v) sigma(s v); by the trapezoidal rule.
     truth = np.linspace(-9.0, 9.0, 36 * math.ceil(max(2.0, signal)) + 1)
     shares = np.exp(-truth * truth / 2) * expit(signal * truth)
@@ -302,12 +290,6 @@ def separability_threshold(signal: float) -> float:
         high *= 2
     mean, below, density = parts(bracket(falls, 0.0, high, width=1e-9)[1])
     return float(shares @ ((1 + mean * mean) * below + mean * density))  # E (Z + a)_+^2
-
-
-def _check_positive(name: str, value: float, *, or_zero: bool) -> None:
-    if not (math.isfinite(value) and (value > 0 or (or_zero and value == 0))):
-        rule = "not negative" if or_zero else "positive"
-        raise InputError(f"`{name}` must be finite and {rule}; got {value}.")
 
 
 def _check_symmetric(loss: SampleLoss) -> None:
@@ -343,10 +325,6 @@ def _on_sample(margins: Margins) -> TrainPerformance:
 
     accuracy = shares[trained > 0].sum().item()
     confidence = (shares * trained.abs().sigmoid()).sum().item()
-    return TrainPerformance(
-        accuracy,
-        confidence,
-        confidence - accuracy,
-        (shares * torch.nn.functional.softplus(-trained)).sum().item(),
-        1 / convex_minimum(slopes, 1e-6, 1e6),
-    )
+    cross_entropy = (shares * torch.nn.functional.softplus(-trained)).sum().item()
+    temperature = 1 / convex_minimum(slopes, 1e-6, 1e6)
+    return TrainPerformance(accuracy, confidence, confidence - accuracy, cross_entropy, temperature)

@@ -60,30 +60,17 @@ class LossTable(NamedTuple):
 
 
 class MarginLoss:
-    """Loss as a function of the margin.
-
-    Args:
-        loss: From log-odds and outcomes to one value per sample.
-
-    Attributes:
-        falls: Whether it falls with the margin, up to 30 either way.
-        least_bend: Its least second derivative there.
-        slope_at_zero: Its derivative at margin 0.
-    """
+    """Loss as a function of the margin."""
 
     def __init__(self, loss: SampleLoss) -> None:
         self._loss = loss
         self._table = self.on(-_WIDE, _WIDE)
-        self.falls = bool((self._table.slope < 0).all())
-        self.least_bend = float(self._table.bend.min())
+        self.falls = bool((self._table.slope < 0).all())  # with the margin, up to 30 either way
+        self.least_bend = float(self._table.bend.min())  # least second derivative there
         self.slope_at_zero = float(self.derivatives(np.zeros(1))[0][0])
 
     def derivatives(self, margins: Vector) -> tuple[Vector, Vector]:
-        """First and second derivative.
-
-        Raises:
-            InputError: If one is not finite.
-        """
+        """First and second derivative, which must be finite."""
         points = torch.from_numpy(margins)
         slope, bend = derivatives(self._loss, points, torch.ones_like(points))
         if not bool((slope.isfinite() & bend.isfinite()).all()):
@@ -159,11 +146,8 @@ def proximal(
     r"""Return the minimisers p of :math:`\ell(p) + (p - m)^2 / (2 \lambda)`, and the loss's derivatives at p.
 
     The minimiser rises with m. So if it is found for the least margin among all candidates, and
-    :math:`p + \lambda \ell'(p)` rises from there on, it is the only minimiser for every margin. What is not
-    exact is read off the loss's table.
-
-    Raises:
-        FoldError: If it is not.
+    :math:`p + \lambda \ell'(p)` rises from there on, it is the only minimiser for every margin; if not, a
+    FoldError is raised. What is not exact is read off the loss's table.
     """
     low = float(margins.min())
     table = loss.around(low, float(margins.max()), step)
@@ -236,9 +220,8 @@ class Equations(NamedTuple):
     def _derivative(self, logs: Vector) -> Vector:
         """Return the Jacobian of the gaps from the table, to about four digits."""
         here = self.gaps(logs, exact=False)
-        return (
-            np.stack([self.gaps(logs + each, exact=False) - here for each in _AHEAD * np.eye(3)], 1) / _AHEAD
-        )
+        ahead = [self.gaps(logs + each, exact=False) - here for each in _AHEAD * np.eye(3)]
+        return np.stack(ahead, 1) / _AHEAD
 
 
 def solve(
@@ -246,11 +229,7 @@ def solve(
 ) -> tuple[State, int]:
     """Solve the equations: from a guess, or along the load from no load at all.
 
-    Returns:
-        The solution, and the number of nodes; twice that number does not change it.
-
-    Raises:
-        ConvergenceError: If no solution is found.
+    With the solution it returns the number of nodes; twice that number does not change it.
     """
     for num_nodes in _NODES:
         equations = Equations(loss, load, signal, penalty, num_nodes)

@@ -29,6 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
-from calibrant._math.checks import check_at_least, check_probs
+from calibrant._math.checks import check_at_least, check_probs, check_share
 from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma
 from calibrant._math.shapes import Float
@@ -45,6 +46,7 @@ from calibrant.theory.bracket import bracket
 from calibrant.theory.confidence import confidence_threshold
 from calibrant.theory.focal_calibration import focal_calibration_minimiser, focal_calibration_risk
 from calibrant.theory.temperature import closest_temperature
+from calibrant_lab.theory.generalisation import check_inside, check_positive
 
 __all__ = [
     "Composition",
@@ -76,10 +78,10 @@ class ConfidenceRegion:
 
     gamma: float
     num_classes: int
-    lowered_below: float
-    """The largest top probability that is lowered in some distribution; 1 / num_classes if none is."""
-    raised_above: float
-    """The smallest top probability that is raised in some distribution; 1 / num_classes: all but that."""
+    lowered_below: (
+        float  # largest top probability that some distribution lowers; 1 / num_classes if none does
+    )
+    raised_above: float  # smallest one that some distribution raises; 1 / num_classes: all but that
 
 
 def confidence_region(gamma: float, num_classes: int) -> ConfidenceRegion:
@@ -118,30 +120,25 @@ def confidence_region(gamma: float, num_classes: int) -> ConfidenceRegion:
         raise InputError(f"`gamma` must be above 0; got {gamma}.")
     check_at_least("num_classes", num_classes, 2)
     threshold = confidence_threshold(gamma)
-    lowest = 1 / num_classes
-    if lowest >= threshold.above:
-        return ConfidenceRegion(
-            gamma=float(gamma), num_classes=num_classes, lowered_below=lowest, raised_above=lowest
-        )
-    start = max(lowest, threshold.below)  # up to the maximum of g nothing is raised
-    tops = _tops(start, threshold.above)
-    extremes = np.array([_extremes(float(t), gamma, num_classes) for t in tops])
-    lowered, raised = extremes[:, 1] > _ROUNDING, extremes[:, 0] < -_ROUNDING
-    lowered_below = lowest
-    if lowered.any():
-        last = int(np.flatnonzero(lowered)[-1])
-        high = threshold.above if last + 1 == len(tops) else float(tops[last + 1])
-        lowered_below = _ceases(
-            lambda t: _extremes(t, gamma, num_classes)[1] > _ROUNDING, float(tops[last]), high
-        )
-    raised_above = threshold.above
-    if raised.any():
-        first = int(np.flatnonzero(raised)[0])
-        low = start if first == 0 else float(tops[first - 1])
-        raised_above = _ceases(
-            lambda t: _extremes(t, gamma, num_classes)[0] >= -_ROUNDING, low, float(tops[first])
-        )
-        raised_above = lowest if first == 0 and raised_above < lowest * (1 + 1e-5) else raised_above
+    lowered_below = raised_above = lowest = 1 / num_classes
+    if lowest < threshold.above:
+        start = max(lowest, threshold.below)  # up to the maximum of g nothing is raised
+        tops = _tops(start, threshold.above)
+        ends = [start, *tops.tolist(), threshold.above]
+        extremes = np.array([_extremes(t, gamma, num_classes) for t in ends[1:-1]])
+        lowered = np.flatnonzero(extremes[:, 1] > _ROUNDING)
+        if len(lowered):
+            last = int(lowered[-1]) + 1
+            lowered_below = _ceases(
+                lambda t: _extremes(t, gamma, num_classes)[1] > _ROUNDING, ends[last], ends[last + 1]
+            )
+        raised, raised_above = np.flatnonzero(extremes[:, 0] < -_ROUNDING), threshold.above
+        if len(raised):
+            first = int(raised[0]) + 1
+            raised_above = _ceases(
+                lambda t: _extremes(t, gamma, num_classes)[0] >= -_ROUNDING, ends[first - 1], ends[first]
+            )
+            raised_above = lowest if first == 1 and raised_above < lowest * (1 + 1e-5) else raised_above
     return ConfidenceRegion(
         gamma=float(gamma), num_classes=num_classes, lowered_below=lowered_below, raised_above=raised_above
     )
@@ -201,10 +198,8 @@ class TemperatureFit:
 
     slope: float
     intercept: float
-    largest_residual: float
-    """Distance of 1 / T from the line."""
-    largest_error: float
-    """Largest difference of a probability between the map and its closest temperature, over the exponents."""
+    largest_residual: float  # distance of 1 / T from the line
+    largest_error: float  # of a probability by the map and by its closest temperature, over the exponents
     gammas: tuple[float, ...]
     temperatures: tuple[float, ...]
 
@@ -214,14 +209,10 @@ class Composition:
     """One network trained with focal loss, and the composition argument's prediction."""
 
     gamma: float
-    training_temperature: float
-    """For the temperature closest to the focal map: what focal loss does during training."""
-    generalisation_temperature: float
-    """Temperature of a properly trained network on new data."""
-    foretold: float
-    """Product of both."""
-    fitted: float
-    """Temperature of the focal network on new data."""
+    training_temperature: float  # closest to the focal map: what focal loss does during training
+    generalisation_temperature: float  # of a properly trained network on new data
+    foretold: float  # product of both
+    fitted: float  # temperature of the focal network on new data
 
 
 def temperature_fit(
@@ -392,17 +383,13 @@ def pac_bayes_bound(
         >>> round(sharp.value, 3), round(flat.value, 3)
         (0.524, 0.273)
     """
-    if not 0 <= risk <= 1:
-        raise InputError(f"`risk` must be between 0 and 1; got {risk}.")
-    if not 0 < confidence < 1:
-        raise InputError(f"`confidence` must be inside (0, 1); got {confidence}.")
+    check_share("risk", risk)
+    check_inside("confidence", confidence)
     check_at_least("num_samples", num_samples, 1)
     heat = math.sqrt(8 * num_samples) if inverse_temperature is None else inverse_temperature
-    for name, value in (("prior_scale", prior_scale), ("inverse_temperature", heat)):
-        if not (math.isfinite(value) and value > 0):
-            raise InputError(f"`{name}` must be finite and positive; got {value}.")
-    if not (math.isfinite(distance) and distance >= 0):
-        raise InputError(f"`distance` must be finite and not negative; got {distance}.")
+    check_positive("prior_scale", prior_scale)
+    check_positive("inverse_temperature", heat)
+    check_positive("distance", distance, or_zero=True)
     stiffness = [heat * prior_scale**2 * float(curvature) for curvature in curvatures]
     if not all(-1 < each < math.inf for each in stiffness):
         least = -1 / (heat * prior_scale**2)
@@ -410,14 +397,9 @@ def pac_bayes_bound(
     curvature_price = math.fsum(math.log1p(each) for each in stiffness) / (2 * heat)
     distance_price = distance**2 / (2 * heat * prior_scale**2)
     chance_price = -math.log1p(-confidence) / heat + heat / (8 * num_samples)
-    return PacBayesBound(
-        risk + curvature_price + distance_price + chance_price,
-        risk,
-        curvature_price,
-        distance_price,
-        chance_price,
-        tuple(prior_scale / math.sqrt(1 + each) for each in stiffness),
-    )
+    value = risk + curvature_price + distance_price + chance_price
+    spreads = tuple(prior_scale / math.sqrt(1 + each) for each in stiffness)
+    return PacBayesBound(value, risk, curvature_price, distance_price, chance_price, spreads)
 
 
 class PropernessGap(NamedTuple):
@@ -474,10 +456,7 @@ def properness_gap(posterior: ArrayLike, *, gamma: float, calibration_weight: fl
     """
     truth = _rows(posterior)
     best = focal_calibration_minimiser(truth, gamma=gamma, calibration_weight=calibration_weight)
-
-    def risk(probs: Tensor) -> Tensor:
-        return focal_calibration_risk(truth, probs, gamma=gamma, calibration_weight=calibration_weight)
-
+    risk = partial(focal_calibration_risk, truth, gamma=gamma, calibration_weight=calibration_weight)
     return PropernessGap(best, risk(truth) - risk(best))
 
 
@@ -515,19 +494,15 @@ def constant_processing_gaps(
         >>> [round(gap, 4) for gap in gaps]
         [0.0, 0.0601, 0.0083, 0.0301]
     """
-    for name, value in (("prediction", prediction), ("event_rate", event_rate)):
-        if not 0 < value < 1:
-            raise InputError(f"`{name}` must be inside (0, 1); got {value}.")
+    check_inside("prediction", prediction)
+    check_inside("event_rate", event_rate)
     truth = torch.tensor([[1 - event_rate, event_rate]], dtype=torch.float64)
     given = torch.tensor([[1 - prediction, prediction]], dtype=torch.float64)
 
     def gap(weight: float) -> float:
         best = focal_calibration_minimiser(truth, gamma=gamma, calibration_weight=weight)
-        stated, least = (
-            focal_calibration_risk(truth, probs, gamma=gamma, calibration_weight=weight)
-            for probs in (given, best)
-        )
-        return max((stated - least).item(), 0.0)
+        risk = partial(focal_calibration_risk, truth, gamma=gamma, calibration_weight=weight)
+        return max((risk(given) - risk(best)).item(), 0.0)
 
     focal, squared = gap(0.0), 2 * (prediction - event_rate) ** 2
     return ProcessingGaps(focal, squared, gap(calibration_weight), focal + calibration_weight * squared)
@@ -559,17 +534,10 @@ def top_errors(posterior: ArrayLike, *, gamma: float, calibration_weight: float)
         True
     """
     truth = _rows(posterior)
-    focal, both = (
-        focal_calibration_minimiser(truth, gamma=gamma, calibration_weight=weight)
-        for weight in (0.0, calibration_weight)
-    )
-    top = truth.amax(-1)
-    return TopErrors(
-        focal.amax(-1) - top,
-        both.amax(-1) - top,
-        torch.linalg.vector_norm(focal - truth, dim=-1),
-        torch.linalg.vector_norm(both - truth, dim=-1),
-    )
+    weights = 0.0, calibration_weight
+    found = [focal_calibration_minimiser(truth, gamma=gamma, calibration_weight=each) for each in weights]
+    distances = (torch.linalg.vector_norm(each - truth, dim=-1) for each in found)
+    return TopErrors(*(each.amax(-1) - truth.amax(-1) for each in found), *distances)
 
 
 def _rows(posterior: ArrayLike) -> Float[Tensor, "N C"]:

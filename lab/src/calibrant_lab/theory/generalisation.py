@@ -28,14 +28,25 @@ from calibrant._math.shapes import Float
 
 __all__ = ["LinearFit", "LogisticWorld", "TestPerformance", "fit_linear"]
 
-Link: TypeAlias = "Callable[[Tensor], Tensor]"
-SampleLoss: TypeAlias = "Callable[[Tensor, Tensor], Tensor]"
+Link: TypeAlias = Callable[[Tensor], Tensor]
+SampleLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 _NODES = 240
 _TAIL = 10.0  # standard deviations; beyond lies 1e-23 of the mass
 _MAX_STEPS = 200
 _DIVERGED = 1e4
 _SETTLED = 1e-10
+
+
+def check_positive(name: str, value: float, *, or_zero: bool = False) -> None:
+    if not (math.isfinite(value) and (value > 0 or (or_zero and value == 0))):
+        rule = "not negative" if or_zero else "positive"
+        raise InputError(f"`{name}` must be finite and {rule}; got {value}.")
+
+
+def check_inside(name: str, value: float) -> None:
+    if not 0 < value < 1:
+        raise InputError(f"`{name}` must be inside (0, 1); got {value}.")
 
 
 class TestPerformance(NamedTuple):
@@ -82,8 +93,7 @@ class LogisticWorld:
 
     def __post_init__(self) -> None:
         check_at_least("num_features", self.num_features, 1)
-        if not (math.isfinite(self.signal) and self.signal > 0):
-            raise InputError(f"`signal` must be finite and positive; got {self.signal}.")
+        check_positive("signal", self.signal)
 
     def sample(self, num_samples: int, *, seed: int) -> tuple[Float[Tensor, "N D"], Float[Tensor, " N"]]:
         """Return features and outcomes in {0, 1}, float64, reproducible by seed."""
@@ -120,10 +130,8 @@ class LogisticWorld:
 
         def slopes(inverse: float) -> tuple[float, float]:
             scaled = (inverse * stated).sigmoid()
-            return (
-                (shares * stated * (scaled - true)).sum().item(),
-                (shares * stated.square() * scaled * (1 - scaled)).sum().item(),
-            )
+            bend = (shares * stated.square() * scaled * (1 - scaled)).sum().item()
+            return (shares * stated * (scaled - true)).sum().item(), bend
 
         inverse = convex_minimum(slopes, 1e-9, 1e9)
         confidence, accuracy = (shares * probs).sum().item(), (shares * true).sum().item()
@@ -203,8 +211,7 @@ def fit_linear(
             f"`outcomes` must have one entry per row of `features` {tuple(features.shape)}; "
             f"got shape {tuple(outcomes.shape)}."
         )
-    if not (math.isfinite(penalty) and penalty >= 0):
-        raise InputError(f"`penalty` must be finite and not negative; got {penalty}.")
+    check_positive("penalty", penalty, or_zero=True)
     rows, truth = features.double(), outcomes.double()
     weights = torch.zeros(rows.shape[1], dtype=torch.float64)
     ridge = (penalty + 1e-10) * torch.eye(rows.shape[1], dtype=torch.float64)

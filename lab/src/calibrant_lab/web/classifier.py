@@ -17,7 +17,6 @@ from calibrant._math.errors import ConvergenceError, InputError
 from calibrant._math.shapes import Float
 from calibrant._math.text_form import nearest
 from calibrant.calibrators import Calibrator
-from calibrant.calibrators.affine import Affine
 from calibrant.calibrators.fitting.samples import floor_zero_probabilities
 from calibrant.calibrators.inputs import in_columns
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
@@ -50,18 +49,16 @@ def decoded(file: Upload, limits: Limits) -> Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
             found: Any = Image.open(io.BytesIO(file.content), formats=_FORMATS)
-            width, height = found.size
-            if width * height > limits.pixels:
-                raise _too_large(file, limits)
             turned = in_eight_bits(ImageOps.exif_transpose(found))
             return turned.convert("L" if turned.mode in {"1", "L", "I", "F", "LA"} else "RGB")
-    except (UnidentifiedImageError, Image.DecompressionBombError) as error:
-        if isinstance(error, UnidentifiedImageError):
-            raise Refusal(
-                422, f"{file.name}: it is not an image of a kind that is read ({_kinds()})."
-            ) from error
-        raise _too_large(file, limits) from error
+    except UnidentifiedImageError as error:
+        said = f"it is not an image of a kind that is read ({', '.join(_FORMATS)})."
+        raise Refusal(422, f"{file.name}: {said}") from error
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
+        said = f"an image must have at most {limits.pixels:,} pixels; it has more."
+        raise Refusal(413, f"{file.name}: {said}") from error
     except _DAMAGE as error:
         said = str(error).rstrip(".") or type(error).__name__
         raise Refusal(422, f"{file.name}: it is a damaged image ({said[:200]}).") from error
@@ -72,14 +69,6 @@ def as_bytes(image: Image, geometry: Geometry, channels: int) -> Tensor:
     scaled = geometry.apply(image.convert("L" if channels == 1 else "RGB"))
     pixels = np.array(scaled)
     return torch.from_numpy(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1).copy())
-
-
-def _kinds() -> str:
-    return ", ".join(_FORMATS)
-
-
-def _too_large(file: Upload, limits: Limits) -> Refusal:
-    return Refusal(413, f"{file.name}: an image must have at most {limits.pixels:,} pixels; it has more.")
 
 
 _LEAST = 20  # refits, below which quantiles say nothing
@@ -116,15 +105,11 @@ class Refits:
     @cached_property
     def _maps(self) -> tuple[Tensor, Tensor] | None:
         """Return factor and shift of each score, ``(R, K)``, if all refits have this form."""
-        found = [each.affine() for each in self.calibrators]
-        if not all(each is not None and _only_scales(each) for each in found):
+        found = [each for calibrator in self.calibrators if (each := calibrator.affine()) is not None]
+        scales = [each for each in found if torch.equal(each.weight, each.weight.diag().diag())]
+        if len(scales) < len(self.calibrators):
             return None
-        kept = [each for each in found if each is not None]
-        return torch.stack([each.weight.diag() for each in kept]), torch.stack([each.bias for each in kept])
-
-
-def _only_scales(affine: Affine) -> bool:
-    return not bool((affine.weight - affine.weight.diag().diag()).any())
+        return torch.stack([each.weight.diag() for each in found]), torch.stack([each.bias for each in found])
 
 
 def refits(
@@ -133,12 +118,11 @@ def refits(
     *,
     number: int = 200,
     level: float = 0.95,
-    seed: int = 0,
     tell: Callable[[str, float], None] = lambda *_: None,
 ) -> Refits | None:
     """Refit a calibrator on resamples of rows or clusters without unusable ones; None if few are left."""
     data, units = Labelled.of(rows), _units(rows)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     found: list[Calibrator] = []
     for turn in range(number):
         tell("fitting the calibrator on resamples", turn / number)
@@ -152,10 +136,8 @@ def refits(
 
 
 def _units(rows: Predictions) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Return the units of resampling: rows, or the rows of each cluster."""
-    if rows.clusters is None:
-        return [np.array([row]) for row in range(rows.num_samples)]
-    _, numbers = np.unique(np.asarray(rows.clusters), return_inverse=True)
+    clusters = np.arange(rows.num_samples) if rows.clusters is None else np.asarray(rows.clusters)
+    _, numbers = np.unique(clusters, return_inverse=True)
     order = np.argsort(numbers, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
 
@@ -169,8 +151,7 @@ class Seen:
     preparation: Preparation
     channels: int
     side: int = 0  # side of the squares that are cut out; 0: the whole image
-    ten: bool = False
-    """Average the probabilities of ten squares, or use only the middle one."""
+    ten: bool = False  # whether to average the probabilities of ten squares, or use only the middle one
     multilabel: bool = False
 
     def logits(self, images: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
@@ -202,14 +183,12 @@ class Classifier:
 
     name: str
     seen: Seen
-    columns: Tensor | None
-    """Selected outputs of the network in order; None: all in the given order."""
+    columns: Tensor | None  # selected outputs of the network in order; None: all in the given order
     class_names: tuple[str, ...]
     multilabel: bool
     calibrator: Calibrator | None
     refits: Refits | None
-    prevalence: tuple[float, ...] | None
-    """Frequency of each class among the calibration samples."""
+    prevalence: tuple[float, ...] | None  # frequency of each class among the calibration samples
     num_calibration: int | None
     notice: str | None
     layer: list[str] = field(default_factory=list[str])
@@ -227,22 +206,21 @@ class Classifier:
         }
 
     def predictions(self, files: Sequence[Upload], limits: Limits, _: Tell) -> list[dict[str, Any] | Refusal]:
-        """Return raw and calibrated probabilities of each image, or its error."""
         answers: list[dict[str, Any] | Refusal] = []
-        inputs: list[tuple[int, Tensor]] = []
-        for place, file in enumerate(files):
+        inputs: list[tuple[dict[str, Any], Tensor]] = []
+        for file in files:
             try:
                 image = decoded(file, limits)
-                inputs.append((place, as_bytes(image, self.seen.geometry, self.seen.channels)))
-                answers.append({"name": file.name, "width": image.width, "height": image.height})
+                answer = {"name": file.name, "width": image.width, "height": image.height}
+                inputs.append((answer, as_bytes(image, self.seen.geometry, self.seen.channels)))
+                answers.append(answer)
             except (Refusal, InputError) as error:
                 answers.append(error if isinstance(error, Refusal) else Refusal(422, f"{file.name}: {error}"))
-        for alike in _of_one_shape(inputs):
+        for shape in dict.fromkeys(each.shape for _, each in inputs):
+            alike = [(found, each) for found, each in inputs if each.shape == shape]
             rows = self._judged(torch.stack([each for _, each in alike]))
-            for (place, _pixels), row in zip(alike, rows, strict=True):
-                found = answers[place]
-                if isinstance(found, dict):
-                    found["classes"] = row
+            for (found, _pixels), row in zip(alike, rows, strict=True):
+                found["classes"] = row
         return answers
 
     def with_map(self, file: Upload, of: str, limits: Limits, tell: Tell) -> dict[str, Any]:
@@ -272,12 +250,8 @@ class Classifier:
             return answer | {"map_error": said, "image": png_address(_picture(unit))}
         strongest = float(heat.max())
         heat = (heat / max(strongest, 1e-12)).clamp(0, 1)
-        return answer | {
-            "map_of": of,
-            "image": png_address(_picture(unit)),
-            "map": png_address(png(_coloured(heat))),
-            "map_empty": strongest <= 0,
-        }
+        drawn = {"image": png_address(_picture(unit)), "map": png_address(png(_coloured(heat)))}
+        return answer | {"map_of": of, **drawn, "map_empty": strongest <= 0}
 
     def _column(self, place: int, image: Tensor) -> int:
         """Return the output for a class; a single output for two classes belongs to the second."""
@@ -301,8 +275,8 @@ class Classifier:
         given = Predictions(
             logits=logits[:, 0] if one else logits, kind="multilabel" if self.multilabel else None
         )
-        raw, low, high = _columns(given.probs), None, None
-        calibrated = raw
+        raw = calibrated = _columns(given.probs)
+        low = high = None
         if self.calibrator is not None:
             event = event_of(self.calibrator, given)
             form = to_repair(given, event) if self.calibrator.kind_ == "binary" else given
@@ -310,27 +284,14 @@ class Classifier:
             calibrated = _columns(repaired(given, probs, event).probs)
             if self.refits is not None:
                 low, high = _both(*self.refits.interval(form.scores), event)
-        count = len(images)
-        parts = [_rows(part, count, len(self.class_names)) for part in (raw, calibrated, low, high)]
-        prevalence = self.prevalence or [None] * len(self.class_names)
-        return [
-            [
-                dict(zip(_KEYS, row, strict=True))
-                for row in zip(self.class_names, *(part[place] for part in parts), prevalence, strict=True)
-            ]
-            for place in range(count)
-        ]
-
-
-def _rows(part: Tensor | None, count: int, classes: int) -> list[list[float | None]]:
-    return [[None] * classes] * count if part is None else part[:count].tolist()
-
-
-def _of_one_shape(inputs: Sequence[tuple[int, Tensor]]) -> list[list[tuple[int, Tensor]]]:
-    shapes: dict[tuple[int, ...], list[tuple[int, Tensor]]] = {}
-    for place, pixels in inputs:
-        shapes.setdefault(tuple(pixels.shape), []).append((place, pixels))
-    return list(shapes.values())
+        none: list[None] = [None] * len(self.class_names)
+        parts = [None if part is None else part.tolist() for part in (raw, calibrated, low, high)]
+        found: list[list[dict[str, Any]]] = []
+        for place in range(len(images)):
+            numbers = (none if part is None else part[place] for part in parts)
+            rows = zip(self.class_names, *numbers, self.prevalence or none, strict=True)
+            found.append([dict(zip(_KEYS, row, strict=True)) for row in rows])
+        return found
 
 
 def _columns(probs: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ from calibrant.web.uploads import Upload
 from calibrant_lab.data import Geometry, Preparation
 from calibrant_lab.data.xray_sets import FINDINGS
 from calibrant_lab.models import build_trained
-from calibrant_lab.models.weights import read_weights
+from calibrant_lab.models.checkpoints import read_weights
 from calibrant_lab.reports.run_panel import png
 from calibrant_lab.training.data import preparation, read_data
 from calibrant_lab.training.run import load_run
@@ -53,15 +53,10 @@ ORDERS: dict[str, tuple[str, ...]] = {
 
 
 def plain(name: str) -> str:
-    """Normalise a finding's name for comparison."""
     return " ".join(name.replace("_", " ").casefold().split())
 
 
-def notice_for(names: tuple[str, ...]) -> str | None:
-    known = {plain(name) for name in FINDINGS} | {"covid-19", "covid"}
-    return NOTICE if any(plain(name) in known for name in names) else None
-
-
+_CHEST = {*map(plain, FINDINGS), "covid-19", "covid"}
 _WRAPPERS = re.compile(r"^(?:module\.|model\.|densenet121\.)+")
 
 
@@ -102,15 +97,11 @@ def load_classifier(settings: ModelSettings, tell: Tell = lambda *_: None) -> Cl
     run = load_run(settings.model) if Path(settings.model).is_dir() else None
     rows = _calibration_rows(settings, None if run is None else run.predictions)
     calibrator = None if settings.calibrator is None else load_calibrator(settings.calibrator)
-    multilabel = settings.multilabel or any(
-        each is not None and kind == "multilabel"
-        for each, kind in ((rows, rows and rows.kind), (calibrator, calibrator and calibrator.kind_))
-    )
+    kinds = {rows and rows.kind, calibrator and calibrator.kind_}
+    multilabel = settings.multilabel or "multilabel" in kinds
     names, columns = _names(settings, rows, calibrator)
     if run is None:
-        given = settings.class_names or names
-        outputs = len(given)
-        seen = _seen(settings, outputs, multilabel=multilabel)
+        seen = _seen(settings, len(settings.class_names or names), multilabel=multilabel)
     else:
         data = run.recipe.data
         dataset = read_data(data)
@@ -123,15 +114,14 @@ def load_classifier(settings: ModelSettings, tell: Tell = lambda *_: None) -> Cl
             ten=run.recipe.evaluation.views == "ten-crop",
             multilabel=multilabel,
         )
-    form = rows
+    form, spread = rows, None
     if rows is not None and not multilabel:
         form = to_repair(rows, 1 if calibrator is None else event_of(calibrator, rows))
-    if calibrator is None and form is not None:
+    if form is not None:
         method = settings.method or ("platt" if multilabel else "temperature")
-        calibrator = fit_quietly(build_calibrator(method), Labelled.of(form))
-    spread = None
-    if calibrator is not None and form is not None and settings.resamples:
-        spread = refits(calibrator, form, number=settings.resamples, level=settings.level, tell=tell)
+        calibrator = calibrator or fit_quietly(build_calibrator(method), Labelled.of(form))
+        if settings.resamples:
+            spread = refits(calibrator, form, number=settings.resamples, level=settings.level, tell=tell)
     found = Classifier(
         name=settings.model if run is None else run.folder.path.resolve().name,
         seen=seen,
@@ -142,19 +132,14 @@ def load_classifier(settings: ModelSettings, tell: Tell = lambda *_: None) -> Cl
         refits=spread,
         prevalence=None if rows is None else _prevalence(rows, len(names)),
         num_calibration=None if rows is None else rows.num_samples,
-        notice=settings.notice or notice_for(names),
+        notice=settings.notice or (NOTICE if _CHEST & {*map(plain, names)} else None),
     )
-    _try(found)
-    return found
-
-
-def _try(classifier: Classifier) -> None:
-    """Try a grey image, to fail early and spare the first visitor a wait."""
     grey = Upload("grey.png", png(np.full((256, 256), 0.5)))
-    try:
-        classifier.with_map(grey, LIKELIEST, Limits(), lambda *_: None)
+    try:  # to fail early, and spare the first visitor a wait
+        found.with_map(grey, LIKELIEST, Limits(), lambda *_: None)
     except Refusal as refusal:
         raise InputError(refusal.sentence) from refusal
+    return found
 
 
 def _calibration_rows(settings: ModelSettings, of_run: Predictions | None) -> Predictions | None:
@@ -172,7 +157,6 @@ def _calibration_rows(settings: ModelSettings, of_run: Predictions | None) -> Pr
 def _names(
     settings: ModelSettings, rows: Predictions | None, calibrator: Calibrator | None
 ) -> tuple[tuple[str, ...], Tensor | None]:
-    """Return the classes in calibrator order, and their network outputs."""
     own = settings.class_names
     of_rows = None if rows is None else rows.class_names
     of_calibrator = None if calibrator is None else names_of_columns(calibrator)
@@ -180,15 +164,14 @@ def _names(
         raise InputError("--predictions and --calibrator must name the same classes in the same order.")
     reference = of_rows or of_calibrator
     if reference is None:
-        count = None if rows is None else rows.num_classes
-        count = count or (calibrator.num_classes_ if calibrator is not None else None)
-        names = own or (None if count is None else tuple(f"class {number}" for number in range(count)))
-        if names is None:
+        known = rows.num_classes if rows is not None else None
+        count = known or (calibrator.num_classes_ if calibrator is not None else None)
+        if own is None and not count:
             raise InputError("--class-names must say what the network's outputs are, or how many there are.")
-        if count is not None and len(names) != count:
-            raise InputError(
-                f"--class-names must name the {count} classes of the calibrator; got {len(names)}."
-            )
+        names = own or tuple(f"class {number}" for number in range(count or 0))
+        if count and len(names) != count:
+            said = f"--class-names must name the {count} classes of the calibrator; got {len(names)}."
+            raise InputError(said)
         return names, None
     names = tuple(str(each) for each in reference)
     if own is None:
@@ -211,25 +194,20 @@ def _prevalence(rows: Predictions, count: int) -> tuple[float, ...]:
 
 def _seen(settings: ModelSettings, outputs: int, *, multilabel: bool) -> Seen:
     """Return a network that is not a run, with its image preparation."""
-    side = settings.crop or settings.size
-    if settings.ten_crop and not settings.crop:
+    side, cut = settings.crop or settings.size or 224, settings.ten_crop
+    if cut and not settings.crop:
         raise InputError("--ten-crop needs --crop, the side of the squares that are cut out.")
-    shape = (settings.channels, side or 224, side or 224)
+    shape = (settings.channels, side, side)
     network = build_trained(settings.model, settings.weights, input_shape=shape, num_classes=outputs)
     if (settings.mean is None) != (settings.std is None):
         raise InputError("--mean and --std go together; got one of them.")
     prepared = Preparation.none(settings.channels)
     if settings.mean is not None and settings.std is not None:
         prepared = Preparation.given(list(settings.mean), list(settings.std), settings.channels)
-    cut = settings.ten_crop
+    sizes = {"size": settings.size, "resize": settings.resize, "crop": 0 if cut else settings.crop}
     return Seen(
         network=network.eval(),
-        geometry=Geometry(
-            size=settings.size,
-            resize=settings.resize,
-            crop=0 if cut else settings.crop,
-            channels=settings.channels,
-        ),
+        geometry=Geometry(**sizes, channels=settings.channels),
         preparation=prepared,
         channels=settings.channels,
         side=settings.crop if cut else 0,

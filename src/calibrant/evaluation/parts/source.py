@@ -36,9 +36,9 @@ from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.samples import Drawn, Source
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions, Predictions
+from calibrant.predictions.formats.mark import Source as File
 from calibrant.predictions.formats.parquet_files import is_address
 from calibrant.predictions.partitioned import Part, PartitionedPredictions, Piece
-from calibrant.predictions.source import Source as File
 from calibrant.predictions.to_event import to_repair
 
 SAMPLED_PARTS = 32  # or enough to hold the requested rows, spread evenly over the table
@@ -430,7 +430,7 @@ def fit_in_passes(
     if form.labels is None:
         raise InputError("`sample` must have labels.")
     checked = check_logits(form.scores, form.labels, form.weights, allow_minus_inf=True)
-    data = CalibrationData.of(checked).weighted(checked.weights)
+    data = CalibrationData.of(checked)
     some = data.problems[0]
 
     def sums(points: Sequence[Point]) -> Matrix:
@@ -439,10 +439,10 @@ def fit_in_passes(
             total += each
         return total
 
-    solution, facts = solved(calibrator.in_passes(some), sums)
+    solution, num_samples, _ = solved(calibrator.in_passes(some), sums)
     result = replace(
         data.result([solution], calibrator.objective),
-        num_samples=facts.num_samples,
+        num_samples=num_samples,
         data_sha256=table.source.sha256,
     )
     calibrator.restore(
@@ -463,4 +463,4 @@ def _samples(piece: Piece, rows: Indices, *, logits: bool) -> Samples:
         scores = scores[:, 1] - scores[:, 0]
     weights = None if piece.weights is None else torch.from_numpy(piece.weights[rows])
     checked = check_logits(scores, torch.from_numpy(piece.labels[rows]), weights, allow_minus_inf=True)
-    return CalibrationData.of(checked).weighted(checked.weights).problems[0]
+    return CalibrationData.of(checked).problems[0]

@@ -84,12 +84,10 @@ class Layout:
 
     @property
     def weights(self) -> tuple[str, ...]:
-        """The column of weights, or none."""
         return tuple(name for name in self.singles if KEYS.get(name, name) == "weights")
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Columns that may hold texts."""
         return (*self.labels, *(name for name in self.singles if name not in self.weights))
 
 
@@ -108,21 +106,18 @@ def layout_of(header: Header) -> Layout:
     if _paired_by_number(layout):
         notes += (f"Read as pairs, in this order: {listing(layout.labels)} and {listing(layout.scores)}.",)
     given = dict(zip(header.names, header.given, strict=True))
+    decisions = (each for each, name in header.read.items() if name == "prob" and each.lower() in DECISIONS)
     scores = tuple(given[name] for name in layout.scores)
     return replace(
         layout,
         given=given,
         truth=given[layout.labels[0]] if len(layout.labels) == 1 else layout.truth,
         called=(scores, tuple(without_start(scores))),
-        decisions=next((each for each, name in header.read.items() if _may_decide(each, name)), None),
+        decisions=next(decisions, None),
         positive=header.positive,
         notes=notes,
         unused=tuple(name.removeprefix(OTHER) for name in layout.unused),
     )
-
-
-def _may_decide(given: str, name: str) -> bool:
-    return name == "prob" and given.lower() in DECISIONS
 
 
 def _paired_by_number(layout: Layout) -> bool:
@@ -242,7 +237,6 @@ def stacked(
 
 
 def _numeric(cells: Column, name: str, texts: dict[str, list[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return numbers as floats; collect other cells in ``texts``."""
     if isinstance(cells, np.ndarray) and cells.ndim == 1:
         return cells if cells.dtype.kind == "f" else cells.astype(np.float64)
     texts[name] = list(cells)
@@ -289,7 +283,6 @@ def lists_as_rows(cells: Column, name: str, width: int | None = None) -> np.ndar
 
 
 def refuse_decisions(scores: Any, name: str) -> None:
-    """Refuse whole numbers under a name that is often used for decisions."""
     if name.lower() in DECISIONS and bool((scores == scores.round()).all()):
         raise InputError(
             f"it holds decisions (`{name}`), and no probabilities, which calibration is about; in "
@@ -308,7 +301,6 @@ def _names_of(layout: Layout, others: Mapping[str, Column]) -> tuple[str, ...] |
 
 
 def groups_of(columns: Mapping[str, Column]) -> list[str]:
-    """Return the groups from columns of names and bands of numbers together."""
     groups = {
         name.removeprefix(GROUP_OF): values for name, values in columns.items() if name.startswith(GROUP_OF)
     }
@@ -368,7 +360,6 @@ def columns_of(arrays: Arrays) -> dict[str, list[Any] | Tensor]:
 
 
 def cells_of(arrays: Arrays) -> dict[str, list[Any]]:
-    """Return :func:`columns_of` as lists."""
     columns = columns_of(arrays).items()
     return {name: cells if isinstance(cells, list) else cells.tolist() for name, cells in columns}
 
@@ -488,14 +479,6 @@ def numbers_in(
 ) -> tuple[dict[str, np.ndarray[Any, np.dtype[np.float64]]], tuple[str, ...]]:
     """Return columns as numbers, and notes on how they were read.
 
-    Args:
-        columns: Cells by the name of their column.
-        scores: Columns that can have percent signs.
-        space: Space of the scores.
-
-    Raises:
-        InputError: If a cell holds no number, or the comma in it can mean two things; with its row.
-
     Example:
         >>> found, notes = numbers_in({"prob": ["12,5%", "7%"]}, ["prob"], "probs")
         >>> found["prob"].tolist(), notes[0]
@@ -520,16 +503,13 @@ def numbers_in(
     notes: list[str] = []
     if commas:
         _refuse_two_meanings(columns, commas)
-        notes.append(", ".join(f"`{name}`" for name in commas) + f" ha{_s(commas)} decimal commas.")
+        have = "has" if len(commas) == 1 else "have"
+        notes.append(", ".join(f"`{name}`" for name in commas) + f" {have} decimal commas.")
     if signs:
         _refuse_some_signs(signs, scores, len(next(iter(columns.values()))), space)
         found |= {name: found[name] / 100 for name in scores}
         notes.append(f"`{space}` {DIVIDED}")
     return found, tuple(notes)
-
-
-def _s(columns: Mapping[str, Any]) -> str:
-    return "s" if len(columns) == 1 else "ve"
 
 
 def _with_point(text: str, name: str, row: int, cell: Any) -> float:

@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -46,7 +46,6 @@ def place_at(address: str | os.PathLike[str], *, create: bool = True) -> Place:
 
 
 def refuse_strangers(path: Path) -> None:
-    """Refuse to start a store in a folder with other content."""
     if not path.is_dir() or (path / LEASES).is_dir() or any(path.glob(f"{RUNS}/*/{RESULT_FILE}")):
         return
     own = {RUNS, WORK, LEASES, INDEX, README, "lost+found"}  # leases: another process may begin it now
@@ -70,10 +69,9 @@ class Place:
                 (path / name).mkdir(parents=True, exist_ok=True)
 
     def read(self, name: str) -> bytes | None:
-        try:
+        with suppress(FileNotFoundError, NotADirectoryError):
             return (self._folder / name).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        return None
 
     def write(self, name: str, content: bytes) -> None:
         with atomic_write(self._folder / name) as temporary:
@@ -81,12 +79,10 @@ class Place:
 
     def create(self, name: str, content: bytes) -> bool:
         """Create a file; return False if it exists."""
-        try:
-            with (self._folder / name).open("xb") as file:
-                file.write(content)
-        except FileExistsError:
-            return False
-        return True
+        with suppress(FileExistsError), (self._folder / name).open("xb") as file:
+            file.write(content)
+            return True
+        return False
 
     def delete(self, name: str) -> None:
         """Remove a file, or a folder and its content; a folder vanishes at once."""
@@ -118,7 +114,6 @@ class Place:
         return {**found, "": _size(self._folder) - sum(found.values())}
 
     def work(self, run: str) -> Path:
-        """Return the local folder in which a run is worked on until its end."""
         return self._folder / WORK / run
 
     def bring(self, run: str) -> None:
@@ -128,7 +123,6 @@ class Place:
         """Save a run's progress for other machines."""
 
     def abandon(self, run: str) -> None:
-        """Remove a run's progress."""
         shutil.rmtree(self.work(run), ignore_errors=True)
 
     def unfinished(self) -> list[str]:
@@ -157,51 +151,49 @@ class RemotePlace(Place):
 
     def __init__(self, address: str) -> None:
         import fsspec
+        from fsspec.implementations.dirfs import DirFileSystem
 
         try:
             system, root = fsspec.core.url_to_fs(address)
         except (ImportError, ValueError) as error:
             raise InputError(f"{address} cannot be used: {str(error).splitlines()[0]}") from error
-        self._system: Any = system
-        self._system.use_listings_cache = False
-        self._root = str(root).rstrip("/")
+        system.use_listings_cache = False
+        self._system: Any = DirFileSystem(str(root).rstrip("/"), system)  # names are below the address
         self.address = address.rstrip("/")
         digest = hashlib.sha256(self.address.encode()).hexdigest()[:16]
         base = os.environ.get("CALIBRANT_SCRATCH") or Path(tempfile.gettempdir()) / "calibrant"
         self._scratch = Path(base) / digest
 
     def read(self, name: str) -> bytes | None:
-        try:
-            content: bytes = self._system.cat_file(self._path(name))
-        except FileNotFoundError:
-            return None
-        return content
+        with suppress(FileNotFoundError):
+            content: bytes = self._system.cat_file(name)
+            return content
+        return None
 
     def write(self, name: str, content: bytes) -> None:
-        self._system.pipe_file(self._path(name), content)
+        self._system.pipe_file(name, content)
 
     def create(self, name: str, content: bytes) -> bool:
-        try:
-            self._system.pipe_file(self._path(name), content, mode="create")
-        except FileExistsError:
-            return False
-        return True
+        with suppress(FileExistsError):
+            self._system.pipe_file(name, content, mode="create")
+            return True
+        return False
 
     def delete(self, name: str) -> None:
         """Remove an object, or all with this prefix; results go first."""
         shutil.rmtree(self._scratch / _COPIES / name.removeprefix(f"{RUNS}/"), ignore_errors=True)
         with suppress(FileNotFoundError):
-            self._system.rm_file(self._path(f"{name}/{RESULT_FILE}"))
+            self._system.rm_file(f"{name}/{RESULT_FILE}")
         with suppress(FileNotFoundError):
-            self._system.rm(self._path(name), recursive=True)
+            self._system.rm(name, recursive=True)
 
     def names(self, folder: str) -> list[str]:
-        return sorted({name.partition("/")[0] for name, _ in self._below(folder)})
+        return sorted({name.split("/")[1] for name in self._below(folder)})
 
     def stamps(self) -> dict[str, str]:
         found: dict[str, str] = {}
-        for name, facts in self._below(RUNS):
-            run, _, file = name.partition("/")
+        for name, facts in self._below(RUNS).items():
+            _, run, file = name.split("/", 2)
             if file == RESULT_FILE:
                 known = [facts.get(key) for key in ("ETag", "LastModified", "created", "mtime", "size")]
                 found[run] = " ".join(str(each) for each in known if each is not None)
@@ -209,7 +201,7 @@ class RemotePlace(Place):
 
     def sizes(self) -> dict[str, int]:
         found: dict[str, int] = {"": 0}
-        for name, facts in self._below(""):
+        for name, facts in self._below("").items():
             parts = name.split("/")
             run = parts[1] if parts[0] == RUNS and len(parts) > 2 else ""
             found[run] = found.get(run, 0) + int(facts.get("size") or 0)
@@ -228,7 +220,7 @@ class RemotePlace(Place):
         with tempfile.TemporaryDirectory(prefix=".calibrant-", dir=self._scratch) as aside:
             archive, found = Path(aside) / "work.tar", Path(aside) / "work"
             try:
-                self._system.get_file(self._path(_archive(run)), str(archive))
+                self._system.get_file(_archive(run), str(archive))
             except FileNotFoundError:
                 return
             with tarfile.open(archive) as packed:
@@ -242,7 +234,7 @@ class RemotePlace(Place):
             archive = Path(aside) / "work.tar"
             with tarfile.open(archive, "w") as packed:
                 packed.add(self.work(run), arcname=".")
-            self._system.put_file(str(archive), self._path(_archive(run)))
+            self._system.put_file(str(archive), _archive(run))
 
     def abandon(self, run: str) -> None:
         shutil.rmtree(self.work(run), ignore_errors=True)
@@ -257,12 +249,10 @@ class RemotePlace(Place):
     def publish(self, run: str) -> None:
         """Copy all files, the result last."""
         source = self.work(run)
-        files = sorted(
-            (each for each in source.rglob("*") if each.is_file()), key=lambda p: p.name == RESULT_FILE
-        )
-        for file in files:
+        files = filter(Path.is_file, source.rglob("*"))
+        for file in sorted(files, key=lambda path: path.name == RESULT_FILE):
             name = file.relative_to(source).as_posix()
-            self._system.pipe_file(self._path(f"{RUNS}/{run}/{name}"), file.read_bytes())
+            self._system.pipe_file(f"{RUNS}/{run}/{name}", file.read_bytes())
         self.abandon(run)
 
     def local(self, run: str, name: str) -> Path:
@@ -275,18 +265,11 @@ class RemotePlace(Place):
             target.write_bytes(content)
         return target
 
-    def _path(self, name: str) -> str:
-        return f"{self._root}/{name}" if name else self._root
-
-    def _below(self, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        start = self._path(name)
-        try:
-            found: dict[str, dict[str, Any]] = self._system.find(start, detail=True)
-        except FileNotFoundError:
-            return
-        prefix = str(self._system._strip_protocol(start)).rstrip("/") + "/"
-        for path, facts in found.items():
-            yield path.removeprefix(prefix), facts
+    def _below(self, folder: str) -> dict[str, dict[str, Any]]:
+        with suppress(FileNotFoundError):
+            found: dict[str, dict[str, Any]] = self._system.find(folder, detail=True)
+            return found
+        return {}
 
 
 def _archive(run: str) -> str:
@@ -331,11 +314,9 @@ class Holder:
     """Holder of a lease."""
 
     host: str
-    machine: str
-    """Host, boot and process namespace: where it is the same, process numbers mean the same."""
+    machine: str  # host, boot and process namespace: where it is the same, process numbers mean the same
     pid: int
-    started: str
-    """When the process was started, as the system counts; empty where it does not say."""
+    started: str  # when the process was started, as the system counts; empty where it does not say
     token: str
     time: float  # when it was renewed
     share: float = 0.0  # how far the run was then
@@ -359,9 +340,8 @@ class Leases:
     """
 
     def __init__(self, place: Place) -> None:
-        self._place = place
-        self.note_every = EXPIRY / _BEATS if "://" in place.address else _NOTE_EVERY
-        """Seconds between notes of how far a run is."""
+        self.place = place
+        self.note_every = EXPIRY / _BEATS if "://" in place.address else _NOTE_EVERY  # seconds
 
     def claim(self, run: str, *, lost: Callable[[], None] = lambda: None) -> Lease | None:
         """Return a run's lease, or None if another holds it; ``lost`` is called on a later loss."""
@@ -370,17 +350,14 @@ class Leases:
             holder = self._holder(run, last)
             if holder is None or not holder.lapsed:
                 return None
-        lease = Lease(self._place, run, last + 1, self, lost)
-        if not self._place.create(lease.name, lease.content()):
+        lease = Lease(self, run, last + 1, lost)
+        if not self.place.create(lease.name, lease.content()):
             return None
-        if last and self._place.read(_name(run, last)) is None:
+        if last and self.place.read(_name(run, last)) is None:
             # Another took it over and gave it back meanwhile; whoever came after that does not know of this.
-            self._place.delete(lease.name)
+            self.place.delete(lease.name)
             return None
         return lease
-
-    def holder(self, run: str) -> Holder | None:
-        return self.held({run}).get(run)
 
     def held(self, runs: Collection[str] | None = None) -> dict[str, Holder]:
         newest = dict(sorted(self._all()))
@@ -396,22 +373,21 @@ class Leases:
         for each, number in self._all():
             if each == run and number <= up_to:
                 with suppress(FileNotFoundError):
-                    self._place.delete(_name(run, number))
+                    self.place.delete(_name(run, number))
 
     def _all(self) -> list[tuple[str, int]]:
-        found = [name.split(".") for name in self._place.names(LEASES)]
+        found = [name.split(".") for name in self.place.names(LEASES)]
         return [(parts[0], int(parts[1])) for parts in found if len(parts) == 3]
 
     def _holder(self, run: str, number: int) -> Holder | None:
-        """Return a lease's holder from its file, or None if that is gone."""
-        content = self._place.read(_name(run, number))
+        content = self.place.read(_name(run, number))
         if content is None:
             return None
         try:
             return Holder(**json.loads(content))
         except (ValueError, TypeError):  # being written at this moment, or cut off when a machine went down
             nobody = Holder(host="?", machine="?", pid=0, started="", token="", time=time.time())
-            return _UNREADABLE.setdefault((self._place.address, run, number), nobody)
+            return _UNREADABLE.setdefault((self.place.address, run, number), nobody)
 
 
 _UNREADABLE: dict[tuple[str, str, int], Holder] = {}
@@ -421,8 +397,8 @@ _UNREADABLE: dict[tuple[str, str, int], Holder] = {}
 class Lease:
     """Exclusive right to a run; on entry, it is renewed in the background."""
 
-    def __init__(self, place: Place, run: str, number: int, leases: Leases, lost: Callable[[], None]) -> None:
-        self._place, self._run, self._number, self._leases, self._lost = place, run, number, leases, lost
+    def __init__(self, leases: Leases, run: str, number: int, lost: Callable[[], None]) -> None:
+        self._leases, self._run, self._number, self._lost = leases, run, number, lost
         self._token = secrets.token_hex(8)
         self._guard, self._ended = threading.Lock(), threading.Event()
         self._share, self._words, self._written = 0.0, "", time.monotonic()
@@ -460,7 +436,7 @@ class Lease:
                 return
             self._written = time.monotonic()
             if self.is_ours:
-                self._place.write(self.name, self.content())
+                self._leases.place.write(self.name, self.content())
             else:
                 self._ended.set()
                 self._lost()
@@ -487,10 +463,8 @@ def _machine() -> str:
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it is another user's
-        return True
+    except OSError as error:  # of another user's process it is a PermissionError
+        return not isinstance(error, ProcessLookupError)
     return True
 
 

@@ -17,18 +17,8 @@ from typing import Any, TypeAlias
 
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant_lab.sweep.matching import Wanted, matches
-from calibrant_lab.sweep.store.places import (
-    INDEX,
-    README,
-    RESULT_FILE,
-    RUNS,
-    SPENT,
-    Holder,
-    Lease,
-    Leases,
-    Place,
-    place_at,
-)
+from calibrant_lab.sweep.store import places
+from calibrant_lab.sweep.store.places import INDEX, README, RESULT_FILE, RUNS, SPENT
 from calibrant_lab.sweep.tasks.task import Fingerprints, Item, Outcome, RunResult, Task
 
 FORMAT = 1
@@ -36,46 +26,20 @@ FORMAT = 1
 _SUMMARY = tuple(each.name for each in fields(RunResult) if each.name[0] != "_")
 
 
-def result_content(item: Item, outcome: Outcome, spent: Mapping[str, Any], *, ended: str) -> dict[str, Any]:
-    more = dict(outcome.more)
-    inputs = more.pop("inputs", item.inputs)
-    return finite(
-        {
-            "format": FORMAT,
-            "run": item.run,
-            "task": item.task.name,
-            "version": item.task.version,
-            "measures": item.task.measures,
-            "status": outcome.status,
-            "reason": outcome.reason,
-            "settings": dict(item.settings),
-            "axes": dict(item.axes),
-            "inputs": inputs,
-            "metrics": outcome.metrics,
-            "undefined": outcome.undefined,
-            "parameters": outcome.parameters,
-            "wall_seconds": round(spent["wall_seconds"], 3),
-            "cpu_seconds": round(spent["cpu_seconds"], 3),
-            "sessions": spent["sessions"],
-            "ended": ended,
-            "environment": more.pop("environment", {}),
-            "more": more,
-            "rows": list(outcome.rows),
-        }
-    )
+def result_content(item: Item, outcome: Outcome, spent: Mapping[str, Any]) -> dict[str, Any]:
+    task, more = item.task, dict(outcome.more)
+    found = {**vars(item), **vars(outcome), **spent, "format": FORMAT, "more": more}
+    found |= {"task": task.name, "version": task.version, "measures": task.measures}
+    found |= {name: round(spent[name], 3) for name in ("wall_seconds", "cpu_seconds")}
+    found |= {"inputs": more.pop("inputs", item.inputs), "environment": more.pop("environment", {})}
+    found["ended"] = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {name: found[name] for name in ("format", *_SUMMARY, "rows")}
 
 
 def amended(content: Mapping[str, Any], item: Item, outcome: Outcome) -> dict[str, Any]:
-    """Return the result's content after a new measurement."""
-    again = {
-        "measures": item.task.measures,
-        "settings": dict(item.settings),
-        "metrics": outcome.metrics,
-        "undefined": outcome.undefined,
-        "parameters": outcome.parameters,
-        "more": {**content["more"], **outcome.more},
-    }
-    return finite({**content, **again})
+    again = {name: getattr(outcome, name) for name in ("metrics", "undefined", "parameters")}
+    more = {**content["more"], **outcome.more}
+    return {**content, **again, "measures": item.task.measures, "settings": item.settings, "more": more}
 
 
 class DamagedResultError(InputError):
@@ -83,12 +47,7 @@ class DamagedResultError(InputError):
 
 
 def summary_of(content: bytes, source: str) -> dict[str, Any]:
-    """Return a result without rows, for the index.
-
-    Raises:
-        DamagedResultError: If it is not a result.
-        InputError: If it is not one that this version of calibrant can read.
-    """
+    """Return a result without rows, for the index; refuse a damaged one, and one of another format."""
     try:
         found = json.loads(content)
         written = found["format"]
@@ -116,66 +75,6 @@ def finite(value: Any) -> Any:
 Summary: TypeAlias = dict[str, Any]
 
 
-class Index:
-    """Summaries of a store's results; only new or changed results are read."""
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._known: dict[str, tuple[str, Summary]] = {}
-        self._damaged: dict[str, str] = {}
-        self._loaded = False
-
-    def summaries(self) -> list[Summary]:
-        """Return the summaries of all valid results, with a warning for others; update the index."""
-        if not self._loaded:
-            self._known, self._loaded = self._stored(), True
-        stamps = self._place.stamps()
-        seen = {run: stamp for run, (stamp, _) in self._known.items()} | self._damaged
-        stale = [run for run, stamp in stamps.items() if seen.get(run) != stamp]
-        for run in stale:
-            name = f"{RUNS}/{run}/{RESULT_FILE}"
-            content = self._place.read(name)
-            if content is None:  # removed since they were listed
-                continue
-            try:
-                self._known[run] = stamps[run], summary_of(content, f"{self._place.address}/{name}")
-            except DamagedResultError as error:
-                self._known.pop(run, None)
-                self._damaged[run] = stamps[run]
-                warnings.warn(str(error), CalibrantWarning, stacklevel=2)
-        gone = self._known.keys() - stamps.keys()
-        for run in gone:
-            del self._known[run]
-        if stale or gone:
-            with suppress(OSError):  # a store that may only be read is read without one
-                self._place.write(INDEX, self._lines().encode())
-        return [summary for _, summary in self._known.values()]
-
-    def rebuild(self) -> int:
-        self._known, self._damaged, self._loaded = {}, {}, True
-        return len(self.summaries())
-
-    def _stored(self) -> dict[str, tuple[str, Summary]]:
-        """Read the index file; ignore unreadable lines."""
-        found: dict[str, tuple[str, Summary]] = {}
-        head, *lines = (self._place.read(INDEX) or b"{}").splitlines() or [b"{}"]
-        with suppress(ValueError):
-            lines = lines if json.loads(head) == {"format": FORMAT} else []
-            for line in lines:
-                with suppress(ValueError, KeyError, TypeError):
-                    entry = json.loads(line)
-                    found[entry["summary"]["run"]] = entry["stamp"], entry["summary"]
-        return found
-
-    def _lines(self) -> str:
-        head = json.dumps({"format": FORMAT})
-        entries = (
-            json.dumps({"stamp": stamp, "summary": summary}, allow_nan=False, ensure_ascii=False)
-            for stamp, summary in self._known.values()
-        )
-        return "\n".join([head, *entries]) + "\n"
-
-
 _README = """A store of runs, made by `calibrant sweep`; `calibrant runs` lists what is in it.
 
 - runs/         finished runs, a folder each, named by a hash of their settings
@@ -196,14 +95,9 @@ _KEEPING = 0.05  # the largest share of the time that goes into those saves
 
 
 class Store:
-    """Runs in a folder, or at any fsspec address.
+    """Runs in a folder, or at any fsspec address such as ``s3://bucket/store``.
 
-    Args:
-        address: A path, or a URL such as ``s3://bucket/store``.
-        create: Whether to make it where it is missing.
-
-    Raises:
-        InputError: If there is none and it is not to be made, or the folder holds other things.
+    ``create`` makes it where it is missing; a folder with other things is refused.
 
     Example:
         >>> import tempfile
@@ -213,17 +107,17 @@ class Store:
     """
 
     def __init__(self, address: str | os.PathLike[str], *, create: bool = True) -> None:
-        self.place = place_at(address, create=create)
+        self.place = places.place_at(address, create=create)
         self.address = self.place.address
-        self.leases = Leases(self.place)
-        self._index = Index(self.place)
+        self.leases = places.Leases(self.place)
+        self._known: dict[str, tuple[str, Summary | None]] | None = None  # no summary: the result is damaged
         if create and self.place.read(README) is None:
             self.place.write(README, _README.encode())
 
     # Reading
 
     def __contains__(self, run: str) -> bool:
-        return self.place.read(f"{RUNS}/{run}/{RESULT_FILE}") is not None
+        return self._content(run) is not None
 
     def done(self) -> set[str]:
         return set(self.place.stamps())
@@ -235,28 +129,22 @@ class Store:
 
         ``where`` has values or patterns: ``{"loss": "focal*", "seed": [0, 1]}``.
         """
-        for summary in sorted(self._index.summaries(), key=lambda each: str(each["run"])):
+        for summary in sorted(self._summaries(), key=lambda each: str(each["run"])):
             if status not in {None, summary["status"]} or task not in {None, summary["task"]}:
                 continue
             if where is None or matches(summary["settings"], where):
                 yield self._result(summary)
 
     def result(self, run: str) -> RunResult:
-        name = f"{RUNS}/{run}/{RESULT_FILE}"
-        content = self.place.read(name)
+        content = self._content(run)
         if content is None:
             raise InputError(f"{self.address} holds no result of a run {run}.")
-        return self._result(summary_of(content, f"{self.address}/{name}"))
-
-    def rebuild_index(self) -> int:
-        """Read all results again, and return their number."""
-        return self._index.rebuild()
+        return self._result(summary_of(content, f"{self.address}/{RUNS}/{run}/{RESULT_FILE}"))
 
     def sizes(self) -> dict[str, int]:
         return self.place.sizes()
 
-    def unfinished(self) -> dict[str, Holder | None]:
-        """Return unfinished runs with their working processes."""
+    def unfinished(self) -> dict[str, places.Holder | None]:
         held = self.leases.held()
         runs = {*self.place.unfinished(), *held} - self.done()
         return {run: held.get(run) for run in sorted(runs)}
@@ -270,33 +158,66 @@ class Store:
             known, lambda all_: self.place.write("fingerprints.json", json.dumps(all_, indent=1).encode())
         )
 
+    def _summaries(self) -> list[Summary]:
+        """Return the summaries of all valid results, with a warning for others; update the index."""
+        stamps, known = self.place.stamps(), self._stored() if self._known is None else self._known
+        self._known = {run: known[run] for run in known if run in stamps}
+        stale = [run for run, stamp in stamps.items() if run not in known or known[run][0] != stamp]
+        for run in stale:
+            name = f"{RUNS}/{run}/{RESULT_FILE}"
+            content = self.place.read(name)
+            if content is None:  # removed since they were listed
+                continue
+            try:
+                self._known[run] = stamps[run], summary_of(content, f"{self.place.address}/{name}")
+            except DamagedResultError as error:
+                self._known[run] = stamps[run], None
+                warnings.warn(str(error), CalibrantWarning, stacklevel=2)
+        valid = [(stamp, summary) for stamp, summary in self._known.values() if summary is not None]
+        if stale or len(self._known) < len(known):
+            lines = [{"format": FORMAT}, *({"stamp": each[0], "summary": each[1]} for each in valid)]
+            text = "".join(f"{json.dumps(line, allow_nan=False, ensure_ascii=False)}\n" for line in lines)
+            with suppress(OSError):  # a store that may only be read is read without one
+                self.place.write(INDEX, text.encode())
+        return [summary for _, summary in valid]
+
+    def _stored(self) -> dict[str, tuple[str, Summary | None]]:
+        found: dict[str, tuple[str, Summary | None]] = {}
+        head, *lines = (self.place.read(INDEX) or b"{}").splitlines() or [b"{}"]
+        with suppress(ValueError):
+            lines = lines if json.loads(head) == {"format": FORMAT} else []
+            for line in lines:
+                with suppress(ValueError, KeyError, TypeError):
+                    entry = json.loads(line)
+                    found[entry["summary"]["run"]] = entry["stamp"], entry["summary"]
+        return found
+
     def _result(self, summary: Summary) -> RunResult:
         run = summary["run"]
         return RunResult(**summary, _rows=partial(self._rows, run), _file=partial(self.place.local, run))
 
     def _rows(self, run: str) -> list[Mapping[str, Any]]:
-        content = self.place.read(f"{RUNS}/{run}/{RESULT_FILE}")
+        content = self._content(run)
         if content is None:
             raise InputError(f"{self.address} no longer holds the result of run {run}.")
         rows: list[Mapping[str, Any]] = json.loads(content)["rows"]
         return rows
 
+    def _content(self, run: str) -> bytes | None:
+        return self.place.read(f"{RUNS}/{run}/{RESULT_FILE}")
+
     # Writing
 
-    def claim(self, run: str, *, lost: Callable[[], None] = lambda: None) -> Lease | None:
-        """Claim the right to a run, as a context; None if another has it."""
+    def claim(self, run: str, *, lost: Callable[[], None] = lambda: None) -> places.Lease | None:
         return self.leases.claim(run, lost=lost)
 
     def begin(self, run: str) -> RunSession:
-        """Open the folder of a claimed run, with the progress of earlier sessions."""
         self.place.bring(run)
         return RunSession(self.place.work(run), keep=partial(self.place.keep, run))
 
     def finish(self, item: Item, session: RunSession, outcome: Outcome) -> RunResult:
-        """Write a claimed run's result, and remove temporary files."""
         session.spend()
-        ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        text = _as_text(result_content(item, outcome, session.spent, ended=ended))
+        text = _as_text(result_content(item, outcome, session.spent))
         readme = _readme(item.task, outcome.status, item.label, session.folder)
         (session.folder / "README.txt").write_text(readme, encoding="utf-8")
         aside = session.folder / f".calibrant-{RESULT_FILE}"
@@ -306,10 +227,8 @@ class Store:
         return self._result(summary_of(text.encode(), item.run))
 
     def amend(self, item: Item, outcome: Outcome) -> RunResult:
-        """Replace the numbers of a claimed run after a new measurement."""
-        name = f"{RUNS}/{item.run}/{RESULT_FILE}"
-        text = _as_text(amended(json.loads(self.place.read(name) or b"{}"), item, outcome))
-        self.place.write(name, text.encode())
+        text = _as_text(amended(json.loads(self._content(item.run) or b"{}"), item, outcome))
+        self.place.write(f"{RUNS}/{item.run}/{RESULT_FILE}", text.encode())
         return self._result(summary_of(text.encode(), item.run))
 
     def publish(self, run: str) -> None:
@@ -386,7 +305,7 @@ class RunSession:
 
 
 def _as_text(content: Mapping[str, Any]) -> str:
-    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    return json.dumps(finite(content), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def _readme(task: Task, status: str, label: str, folder: Path) -> str:

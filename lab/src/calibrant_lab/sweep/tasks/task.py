@@ -35,7 +35,6 @@ class Fingerprints:
 
 
 def canonical(content: object) -> str:
-    """JSON with one spelling."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -60,54 +59,31 @@ Status: TypeAlias = Literal["finished", "failed", "diverged"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """A completed run.
+    """A completed run; ``metrics``, ``undefined``, ``parameters`` and ``more`` are as in :class:`Outcome`."""
 
-    Attributes:
-        run: Its name in the store.
-        task: Its task, such as ``training``.
-        version: Version of the task's numbers.
-        measures: Version of their measurement.
-        status: ``finished``, ``diverged`` or ``failed``.
-        reason: Reason of a divergence or failure.
-        settings: All settings, by full names.
-        axes: Axes of its first grid.
-        inputs: Fingerprints of the data.
-        metrics: Numbers of the test split by stage (``uncalibrated``, then the calibrators) and name; None
-            where a number is not defined.
-        undefined: Reasons for None, by stage and name.
-        parameters: Fitted parameters, by stage.
-        wall_seconds: Time of all its sessions.
-        cpu_seconds: Processor time of all cores and sessions.
-        sessions: Number of starts and resumptions.
-        ended: Time of its end, UTC, as ISO 8601.
-        environment: Versions and device.
-        more: Results of some tasks only.
-    """
-
-    run: str
-    task: str
-    version: int
-    measures: int
+    run: str  # its name in the store
+    task: str  # its task, such as `training`
+    version: int  # version of the task's numbers
+    measures: int  # version of their measurement
     status: Status
-    reason: str | None
-    settings: Mapping[str, Any]
-    axes: Mapping[str, Any]
-    inputs: Mapping[str, str]
+    reason: str | None  # reason of a divergence or failure
+    settings: Mapping[str, Any]  # all settings, by full names
+    axes: Mapping[str, Any]  # axes of its first grid
+    inputs: Mapping[str, str]  # fingerprints of the data
     metrics: Mapping[str, Mapping[str, float | None]]
     undefined: Mapping[str, Mapping[str, str]]
     parameters: Mapping[str, Mapping[str, Any]]
-    wall_seconds: float
-    cpu_seconds: float
-    sessions: int
-    ended: str
-    environment: Mapping[str, Any]
+    wall_seconds: float  # time of all its sessions
+    cpu_seconds: float  # processor time of all cores and sessions
+    sessions: int  # number of starts and resumptions
+    ended: str  # time of its end, UTC, as ISO 8601
+    environment: Mapping[str, Any]  # versions and device
     more: Mapping[str, Any]
     _rows: Callable[[], Sequence[Mapping[str, Any]]] = field(default=tuple, repr=False, compare=False)
     _file: Callable[[str], Path] | None = field(default=None, repr=False, compare=False)
 
     @property
     def rows(self) -> Sequence[Mapping[str, Any]]:
-        """Records of each epoch, read from the store on demand."""
         return self._rows()
 
     def value(self, name: str, stage: str | None = None) -> float | None:
@@ -116,7 +92,7 @@ class RunResult:
         return self.metrics.get(stage, {}).get(name)
 
     def file(self, name: str) -> Path:
-        path = None if self._file is None else self._file(name)
+        path = self._file(name) if self._file else None
         if path is None or not path.exists():
             raise FileNotFoundError(f"run {self.run} holds no {name}.")
         return path
@@ -128,33 +104,24 @@ Settings: TypeAlias = Mapping[str, Any]
 Tell: TypeAlias = Callable[[float, str], None]
 """Takes the share that is done and a few words, such as ``epoch 3/20  loss 0.41``."""
 
-Numbers: TypeAlias = Mapping[str, Mapping[str, float | None]]  # numbers by stage and name
-
 RESULT = "result"  # the stage of a task that has but one
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Outcome of a run.
+    """Outcome of a run."""
 
-    Attributes:
-        metrics: Numbers by stage and name; a task without stages has the stage ``"result"``. None is a number
-            that is not defined or not finite.
-        status: ``"diverged"`` and ``"failed"`` are results too.
-        reason: Reason of a divergence or failure, in a sentence; for a finished run None.
-        undefined: Reasons for None in ``metrics``, by stage and name.
-        parameters: Fitted parameters, by stage.
-        rows: Records on the way, a mapping for each epoch.
-        more: Any other JSON values.
-    """
-
-    metrics: Numbers = field(default_factory=dict[str, Mapping[str, float | None]])
-    status: Status = "finished"
-    reason: str | None = None
-    undefined: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
-    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    rows: Sequence[Mapping[str, Any]] = ()
-    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    metrics: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict[str, Any])
+    """Numbers of the test split by stage (``uncalibrated``, then the calibrators; for a task without stages
+    ``result``) and name; None is a number that is not defined or not finite."""
+    status: Status = "finished"  # a result also where it is diverged or failed
+    reason: str | None = None  # reason of a divergence or failure, in a sentence
+    undefined: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Any])
+    """Reasons for None in ``metrics``, by stage and name."""
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Any])
+    """Fitted parameters, by stage."""
+    rows: Sequence[Mapping[str, Any]] = ()  # records on the way, a mapping for each epoch
+    more: Mapping[str, Any] = field(default_factory=dict[str, Any])  # results of some tasks only: JSON values
 
 
 class Task(ABC):
@@ -163,16 +130,13 @@ class Task(ABC):
     A task is pickled on its way to the workers, so its class must be importable there.
     """
 
-    name: ClassVar[str]
-    """Name in a grid."""
+    name: ClassVar[str]  # its name in a grid
     version: ClassVar[int]
     """Raised when the same settings give other numbers than before; older runs then no longer count."""
     measures: ClassVar[int] = 1
     """Raised when finished runs are measured differently from before; they are then measured again."""
-    costly: ClassVar[tuple[str, ...]] = ()
-    """Settings that decide how long a run takes, beside others that hardly do."""
-    files: ClassVar[Mapping[str, str]] = {}
-    """Files that its runs leave in their folders, by name, for the README."""
+    costly: ClassVar[tuple[str, ...]] = ()  # settings that decide how long a run takes
+    files: ClassVar[Mapping[str, str]] = {}  # files that its runs leave, by name, for the README
 
     @abstractmethod
     def complete(self, settings: Settings) -> Settings:
@@ -205,15 +169,14 @@ class Task(ABC):
         return result.measures == self.measures
 
     def measure_again(self, settings: Settings, result: RunResult) -> Outcome:
-        """Recompute a finished run's numbers from its files.
-
-        Raises:
-            FileNotFoundError: If it did not leave what is needed: the run is done again.
-        """
+        """Recompute a finished run's numbers from its files; without them the run is done again."""
         raise FileNotFoundError(f"run {result.run} left nothing that could be measured again.")
 
     def threads(self, settings: Settings) -> int:
         return 1
+
+    def gpus(self, settings: Settings) -> int:
+        return 0
 
     def needs_gpu(self, settings: Settings) -> bool:
         return False
@@ -221,9 +184,6 @@ class Task(ABC):
     def lacking(self, settings: Settings) -> str:
         """Return this machine's deficit for a run, with the remedy; by default empty."""
         return ""
-
-    def gpus(self, settings: Settings) -> int:
-        return 0
 
 
 IDENTITY = 1  # the version of the way in which runs are named

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from calibrant import losses
@@ -22,14 +23,9 @@ from calibrant._math.files import file_or_data
 from calibrant._math.text_form import canonical_call, named, parse_call
 from calibrant.calibrators import build as build_calibrator
 from calibrant.evaluation.arguments import as_judged, no_labels
+from calibrant.evaluation.fitting import templates
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
-from calibrant.evaluation.fitting.templates import (
-    DEFAULTS,
-    FIT_FAILURES,
-    FittedCalibrator,
-    Labelled,
-    templates,
-)
+from calibrant.evaluation.fitting.templates import DEFAULTS, FittedCalibrator
 from calibrant.evaluation.quantities import optional_keys
 from calibrant.evaluation.source import samples_after
 from calibrant.metrics import auroc, brier_score, expected_calibration_error, maximum_calibration_error
@@ -40,16 +36,8 @@ from calibrant_lab.data.lazy import feed
 from calibrant_lab.elsewhere import imported
 from calibrant_lab.models.roster import MODELS
 from calibrant_lab.reports.curvature import numbers_of, read_curvature
-from calibrant_lab.sweep.tasks.task import (
-    Fingerprints,
-    Outcome,
-    RunResult,
-    Settings,
-    Task,
-    Tell,
-    digest_of,
-    state_of,
-)
+from calibrant_lab.sweep.tasks import task
+from calibrant_lab.sweep.tasks.task import Fingerprints, Outcome, RunResult, Settings, Tell
 from calibrant_lab.training import Listener, Recipe, train
 from calibrant_lab.training.data import TrainingData, read_training_data
 from calibrant_lab.training.recipe import NUMBERS, settings_at
@@ -83,10 +71,11 @@ _COSMETIC = (
 
 A run that lacks a calibrator is measured again, from its predictions.
 """
+_ENVIRONMENT = ("platform", "instructions", "processor", "device", "processes", "threads")
 _CALLS = ("model", "loss")  # settings written as `name(setting=value)`
 
 
-class Training(Task):
+class Training(task.Task):
     """Train by a recipe; the numbers evaluate each calibrator on the test split."""
 
     name: ClassVar[str] = "training"
@@ -112,17 +101,13 @@ class Training(Task):
     def deciding(self, settings: Settings) -> Settings:
         """Return all settings but hardware, a small budget's replacements, and resample counts."""
         recipe = recipe_of(settings)
-        without = {"hardware", "full"}
-        kept = {key: value for key, value in settings.items() if key.partition(".")[0] not in without}
-        for key in _COSMETIC:
-            del kept[key]
-        if not recipe.record.dynamics:
-            kept = {key: value for key, value in kept.items() if key.partition(".")[0] != "record"}
-        for key, neutral in LATER.items():
-            if kept.get(key) == neutral:
-                del kept[key]
-        for key in _CALLS:
-            kept[key] = canonical_call(kept[key])
+        without = {"hardware", "full", *([] if recipe.record.dynamics else ["record"])}
+        kept = {
+            key: canonical_call(value) if key in _CALLS else value
+            for key, value in settings.items()
+            if key.partition(".")[0] not in without and key not in _COSMETIC
+            if key not in LATER or value != LATER[key]
+        }
         processes = recipe.hardware.devices * recipe.hardware.nodes
         return kept if processes == 1 else {**kept, "processes": processes}  # each sees its share of a batch
 
@@ -137,7 +122,7 @@ class Training(Task):
         )
         weights = file_or_data(recipe.initial.weights) if recipe.initial.weights else None
         if weights is not None:
-            found["initial weights"] = digest_of(weights)
+            found["initial weights"] = task.digest_of(weights)
         return found
 
     def covers(self, result: RunResult, settings: Settings) -> bool:
@@ -149,9 +134,8 @@ class Training(Task):
 
     def measure_again(self, settings: Settings, result: RunResult) -> Outcome:
         recipe = recipe_of(settings)
-        before = [stage for stage in result.metrics if stage != UNCALIBRATED]
         asked = recipe.evaluation.calibrators or DEFAULTS
-        names = list(dict.fromkeys([*asked, *before]))
+        names = [name for name in dict.fromkeys([*asked, *result.metrics]) if name != UNCALIBRATED]
         return self.measured(load_predictions(result.file("predictions.npz")), recipe, names)
 
     def measured(self, predictions: Predictions, recipe: Recipe, calibrators: Sequence[str]) -> Outcome:
@@ -163,17 +147,12 @@ class Training(Task):
         return max(1, hardware.threads) * hardware.devices
 
     def needs_gpu(self, settings: Settings) -> bool:
-        import torch
-
         return recipe_of(settings).hardware.accelerator != "cpu" and torch.cuda.is_available()
 
     def lacking(self, settings: Settings) -> str:
         wanted = recipe_of(settings).hardware.accelerator
-        if wanted not in {"gpu", "cuda"}:
-            return ""
-        import torch
-
-        if torch.cuda.is_available() or (wanted == "gpu" and torch.backends.mps.is_available()):
+        usable = wanted not in {"gpu", "cuda"} or torch.cuda.is_available()
+        if usable or (wanted == "gpu" and torch.backends.mps.is_available()):
             return ""
         return f"there is no GPU for hardware.accelerator = {wanted!r}; auto takes one where there is one."
 
@@ -212,7 +191,6 @@ def _check(loss: str, model: str, calibrators: tuple[str, ...]) -> None:
 
 
 def data_of(recipe: Recipe) -> TrainingData:
-    """Return the training data, shared in memory by the runs of a process."""
     return _data(_data_key(recipe), _sources(recipe))
 
 
@@ -231,7 +209,7 @@ def _state(names: tuple[str, ...], root: str | None, _minute: int) -> str:
     folders = [*([Path(root)] if root else []), cache_folder()]
     heads = [name.partition("(")[0].strip() for name in names]
     paths = [*(Path(name) for name in names), *(folder / head for folder in folders for head in heads)]
-    return json.dumps(state_of(path for path in paths if path.exists()))
+    return json.dumps(task.state_of(path for path in paths if path.exists()))
 
 
 @lru_cache(maxsize=2)
@@ -260,28 +238,18 @@ class _Telling(Listener):
         self._tell(epoch / epochs, f"epoch {epoch}/{epochs}")
 
     def batch(self, *, epoch: int, fraction: float, loss: float) -> None:
-        self._tell((epoch - 1 + fraction) / self._epochs, self._words(epoch, loss))
+        words = f"epoch {epoch}/{self._epochs}  loss {loss:.4f}"
+        self._tell((epoch - 1 + fraction) / self._epochs, words)
 
     def epoch(self, row: Mapping[str, Any]) -> None:
-        self._tell(row["epoch"] / self._epochs, self._words(row["epoch"], row["train_loss"]))
-
-    def _words(self, epoch: int, loss: float) -> str:
-        return f"epoch {epoch}/{self._epochs}  loss {loss:.4f}"
+        self.batch(epoch=row["epoch"], fraction=1.0, loss=row["train_loss"])
 
 
 def _facts(recipe: Recipe, folder: RunFolder, data: TrainingData, predictions: Predictions) -> dict[str, Any]:
     session = folder.sessions[-1]
     more: dict[str, Any] = {
         "inputs": _digests(data),
-        "environment": {
-            **session["versions"],
-            "platform": session["platform"],
-            "instructions": session.get("instructions"),
-            "processor": session.get("processor"),
-            "device": session["device"],
-            "processes": session["processes"],
-            "threads": session["threads"],
-        },
+        "environment": {**session["versions"], **{name: session.get(name) for name in _ENVIRONMENT}},
         "counts": {name: len(part) for name, part in data.dataset.parts.items()},
     }
     found = {"cost": json_of(folder.cost), "conventions": json_of(folder.conventions)}
@@ -309,13 +277,12 @@ def point_values(predictions: Predictions, calibrators: Sequence[str], num_bins:
         raise no_labels(predictions)
     arms: list[FittedCalibrator | None] = [None]
     failures: dict[str, str] = {}
-    for template in templates(list(calibrators), test.kind):
+    for template in templates.templates(list(calibrators), test.kind):
         try:
-            fitted = template.fit(Labelled.of(held_out))
-        except FIT_FAILURES as error:
-            failures[template.name] = str(error)
-        else:
+            fitted = template.fit(templates.Labelled.of(held_out))
             arms.append(FittedCalibrator(template, fitted, None))
+        except templates.FIT_FAILURES as error:
+            failures[template.name] = str(error)
     metrics: dict[str, Mapping[str, float | None]] = {}
     undefined: dict[str, Mapping[str, str]] = {}
     labels: dict[str, Any] = {}
@@ -331,29 +298,23 @@ def point_values(predictions: Predictions, calibrators: Sequence[str], num_bins:
             undefined[stage] = {key: reduced.reasons.get(key, f"it is {found[key]}") for key in missing}
         if test.kind == "multilabel":
             probs = test.probs if samples.calibrate is None else samples.calibrate(test.scores)
-            labels[stage] = _of_labels(probs, test, num_bins)
-    return Outcome(
-        metrics=metrics,
-        undefined=undefined,
-        parameters={arm.name: dict(arm.calibrator.fit_result_.parameters) for arm in arms if arm is not None},
-        more={
-            **({"calibrators_failed": failures} if failures else {}),
-            **({"labels": labels} if labels else {}),
-        },
-    )
+            names = test.class_names or [str(place) for place in range(probs.shape[1])]
+            labels[stage] = _of_labels(probs, test.labels, names, num_bins)
+    parameters = {arm.name: dict(arm.calibrator.fit_result_.parameters) for arm in arms if arm is not None}
+    more = {name: found for name, found in (("calibrators_failed", failures), ("labels", labels)) if found}
+    return Outcome(metrics=metrics, undefined=undefined, parameters=parameters, more=more)
 
 
-def _of_labels(probs: Tensor, test: Predictions, num_bins: int) -> dict[str, dict[str, float | None]]:
-    if test.labels is None:
-        raise no_labels(test)
-    given = probs.double(), test.labels
+def _of_labels(
+    probs: Tensor, labels: Tensor, names: Sequence[str], num_bins: int
+) -> dict[str, dict[str, float | None]]:
+    given = probs.double(), labels
     found = {
         "auroc": auroc(*given, average="none"),
         "ece": expected_calibration_error(*given, num_bins=num_bins, average="none"),
         "mce": maximum_calibration_error(*given, num_bins=num_bins, average="none"),
         "brier": brier_score(*given, average="none"),
     }
-    names = test.class_names or [str(place) for place in range(probs.shape[1])]
     return {name: {key: _finite(each[k]) for key, each in found.items()} for k, name in enumerate(names)}
 
 
@@ -361,10 +322,10 @@ def _finite(value: float | Tensor | None) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
 
 
-TASKS: Mapping[str, Callable[[], Task]] = {"training": Training}
+TASKS: Mapping[str, Callable[[], task.Task]] = {"training": Training}
 
 
-def task_named(name: str) -> Task:
+def task_named(name: str) -> task.Task:
     """Return a task by name, or from ``module:Class``, optionally with settings."""
     if ":" not in name:
         return named(name, TASKS, "task")()
@@ -372,6 +333,6 @@ def task_named(name: str) -> Task:
         found = imported(name, {})
     except (InputError, TypeError) as error:  # such as: an abstract class
         raise InputError(f"the task {name!r}: {str(error).rstrip('.')}.") from error
-    if not isinstance(found, Task):
-        raise InputError(f"the task {name!r} must be a subclass of {Task.__module__}.Task.")
+    if not isinstance(found, task.Task):
+        raise InputError(f"the task {name!r} must be a subclass of {task.__name__}.Task.")
     return found
