@@ -153,8 +153,9 @@ class ClassTable:
 
     def _draw(self, truth: Truth | None, num_draws: int, seed: tuple[int, ...]) -> Iterator[Matrix]:
         filled = self.bins.filled
+        rarest_last = np.argsort(-self.sums.confidences.sum(dim=1).numpy(), kind="stable")
         return drawn_labels.draw_labels(
-            lambda: self.rows(filled.shape[1], truth), filled, num_draws=num_draws, seed=seed
+            lambda: self.rows(filled.shape[1], truth), filled, rarest_last, num_draws=num_draws, seed=seed
         )
 
 
@@ -185,16 +186,17 @@ class ClassBins:
         """Class-wise errors of residual sums ``(M, r)``."""
         return np.abs(residuals).sum(axis=0) / (len(self.filled) * self.sums.total)
 
-    def cells(self) -> ResidualSums:
+    def cells(self, order: Indices | slice = slice(None)) -> ResidualSums:
         num_classes, total = len(self.filled), self.sums.total
-        mass, occurs = (each.numpy()[self.filled] for each in (self.sums.counts, self.sums.outcomes))
-        mean, place = self.stated / mass, np.arange(len(mass))
+        sums = self.sums.counts, self.sums.outcomes, self.sums.confidences
+        mass, occurs, stated = (each.numpy()[self.filled][order] for each in sums)
+        mean, place = stated / mass, np.arange(len(mass))
         squares = self.share * mass / total**2
         return ResidualSums(
             cell=place,
             bin=place,
             mass=mass / total,
-            residual=(occurs - self.stated) / total,
+            residual=(occurs - stated) / total,
             variance=squares * mean * (1 - mean),  # within a narrow bin probabilities hardly differ
             tilt=squares * (1 - 2 * mean),
             squares=squares,
@@ -226,6 +228,7 @@ class ClassBins:
         ``tilted`` is the variance of each bin by which slopes are weighted, if it is not the independent one.
         """
         cells, starts, total = self.cells(), self.starts, self.sums.total
+        order = np.lexsort((cells.residual, cells.mass))  # so that draws ignore how classes are numbered
         expected, own = self.sums.confidences.numpy().sum(axis=1), cells.variance * total**2
         mean = self.stated / self.sums.counts.numpy()[self.filled]
         tilts = drawn_labels.class_tilts(own if tilted is None else tilted, mean, starts, expected)
@@ -237,16 +240,17 @@ class ClassBins:
             if clusters is not None and signed is not None:
                 residuals, signs = signed.draw(residuals)
                 counts = residuals + self.stated[:, None]
-                masses.append((clusters.masses @ signs[:, :num_kept]).T)
+                masses.append((clusters.masses[order] @ signs[:, :num_kept]).T)
             farthest.append(drawn_labels.farthest_scores(np.add.reduceat(counts, starts), expected, variance))
             errors.append(self.errors(residuals))
             steepest.append(np.abs(np.add.reduceat(tilts[:, None] * residuals, starts)).max(axis=0))
-            noise.append(residuals[:, :num_kept].T / total)
+            noise.append(residuals[order, :num_kept].T / total)
             num_kept -= len(noise[-1])
-        if clusters is not None:
-            of_clusters = clusters.residuals / total, clusters.masses / total
-            cells = replace(cells, clustered=Clustered.of(*of_clusters, np.concatenate(masses) / total))
         steep = float(np.abs(np.add.reduceat(tilts * cells.residual * total, starts)).max())
+        cells = self.cells(order)
+        if clusters is not None:
+            of_clusters = clusters.residuals[order] / total, clusters.masses[order] / total
+            cells = replace(cells, clustered=Clustered.of(*of_clusters, np.concatenate(masses) / total))
         return replace(
             self.not_drawn(variance),
             farthest=np.concatenate(farthest),
