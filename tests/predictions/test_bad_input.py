@@ -20,9 +20,7 @@ from calibrant._math.errors import InputError
 from calibrant.predictions import ColumnNames, Predictions, load_predictions, open_predictions
 from calibrant.predictions.formats.roster import FORMATS, WRITERS
 
-ENDINGS = tuple(
-    {write: ending for ending, write in reversed(WRITERS.items())}.values()
-)  # one for each writer
+ENDINGS = tuple({write: ending for ending, write in reversed(WRITERS.items())}.values())  # one each
 LOGITS = np.array([[2.0, 0.0], [0.0, 3.0], [1.0, 0.0]])
 PROBS = np.array([[0.5, 0.5], [0.25, 0.75], [0.0, 1.0]])
 SAID = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text(encoding="utf-8"))

@@ -15,9 +15,7 @@ from calibrant._math.errors import InputError
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.predictions.formats.roster import WRITERS
 
-ENDINGS = tuple(
-    {write: ending for ending, write in reversed(WRITERS.items())}.values()
-)  # one for each writer
+ENDINGS = tuple({write: ending for ending, write in reversed(WRITERS.items())}.values())  # one each
 KINDS = ("binary", "multiclass", "multilabel", "top_label")
 NAMES = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=8)
 
