@@ -210,10 +210,21 @@ class BinnedEvents:
     @cached_property
     def matrix(self) -> Any:
         """Sparse ``(2B + K, N)``: weighted sums over bins of equal width, of equal mass, cells of score."""
-        from scipy.sparse import vstack
+        from scipy.sparse import csc_array
 
-        score = weights_by_place(self.scores.index, len(self.scores.points), self.events.mass)
-        return vstack([bin_matrix(self.events, self.num_bins), score], format="csc")
+        mass, score = _mass_matrix(self.events, self.num_bins), self.scores.index
+        ends = mass.indptr + 2 * np.arange(len(score) + 1)  # a sample has one entry more of each other kind
+        first, last = ends[:-1], ends[1:] - 1
+        between = np.ones(ends[-1], np.bool_)
+        between[first] = between[last] = False
+        rows, weights = np.empty(len(between), np.int32), np.empty(len(between))
+        rows[first] = width_bins(self.events.confidences, self.num_bins)
+        rows[between], weights[between] = mass.indices + self.num_bins, mass.data
+        rows[last] = score + 2 * self.num_bins
+        weights[first] = weights[last] = self.events.mass
+        return csc_array(
+            (weights, rows, ends), shape=(2 * self.num_bins + len(self.scores.points), len(score))
+        )
 
     def summed(self) -> Self:
         """Keep the sums, and forget the matrices, which are the largest arrays of all."""
@@ -297,9 +308,9 @@ class BinnedEvents:
 
 def weights_by_place(index: Indices | NDArray[np.int32], size: int, weights: Vector) -> Any:
     """Sparse ``(size, N)``: weighted sums over the samples of each index."""
-    from scipy.sparse import csr_array
+    from scipy.sparse import csc_array
 
-    return csr_array((weights, (index, np.arange(len(index)))), shape=(size, len(index)))
+    return csc_array((weights, index, np.arange(len(index) + 1)), shape=(size, len(index)))
 
 
 def smooth_errors(points: Vector) -> Callable[[Matrix], Vector]:
@@ -332,10 +343,17 @@ def bin_matrix(events: Events, num_bins: int) -> Any:
 
     Bins of equal mass are fixed, as the confidences are; ties at bin ends are shared out.
     """
-    from scipy.sparse import csr_array, vstack
+    from scipy.sparse import vstack
+
+    width = weights_by_place(width_bins(events.confidences, num_bins), num_bins, events.mass)
+    return vstack([width, _mass_matrix(events, num_bins)], format="csr")
+
+
+def _mass_matrix(events: Events, num_bins: int) -> Any:
+    """Sparse ``(num_bins, N)``, by columns."""
+    from scipy.sparse import csc_array
 
     weights, num_samples = events.mass, len(events.confidences)
-    width = weights_by_place(width_bins(events.confidences, num_bins), num_bins, weights)
     points, tie = np.unique(events.places, return_inverse=True)
     if events.cells is None:
         given = None if events.weights is None else torch.from_numpy(events.weights)
@@ -352,6 +370,7 @@ def bin_matrix(events: Events, num_bins: int) -> Any:
     cuts, masses = cuts[1:], np.diff(cuts)
     of_tie, of_bin = np.searchsorted(ends, cuts), np.searchsorted(edges[1:], cuts)
     shares = masses / np.diff(ends, prepend=0.0)[of_tie]
-    parts = csr_array((shares, (of_bin, of_tie)), shape=(num_bins, len(points)))
-    mass = parts @ weights_by_place(tie, len(points), weights)
-    return vstack([width, mass], format="csr")
+    parts = csc_array((shares, (of_bin, of_tie)), shape=(num_bins, len(points)))
+    found = parts @ weights_by_place(tie, len(points), weights)
+    found.sort_indices()
+    return found
