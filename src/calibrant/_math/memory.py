@@ -18,6 +18,15 @@ def is_shortage(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error))
 
 
+def give_back() -> None:
+    """Return the memory of freed arrays to the system; glibc keeps that between arrays in use."""
+    if sys.platform == "linux":
+        import ctypes
+
+        with suppress(AttributeError):  # other C libraries
+            ctypes.CDLL(None).malloc_trim(0)
+
+
 @contextmanager
 def bounded_memory() -> Generator[None]:
     """Raise a ``ShortOfMemoryError`` beyond the available memory, before Linux kills the process."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from calibrant._math.errors import InputError
+from calibrant._math.memory import give_back
+from calibrant._math.threads import at_once
 from calibrant._math.notes import of_kind
 from calibrant.calibrators import FitResult
 from calibrant.evaluation.alarms import alarms, other_notes
@@ -199,6 +201,8 @@ def judge(
     first: Measured | None = None
     for each, test in zip(fitted, tests, strict=True):
         steps.next(f"evaluating {'the predictions' if each is None else each.name}")
+        if at_once(split.test.num_samples) is not None:
+            give_back()
         reduced = test.reduced(names, procedure.metrics)
         if first is not None and each is not None and each.keeps_order:
             reduced = with_ranks_of(first.reduced, reduced)
