@@ -9,8 +9,8 @@ from statistics import NormalDist
 
 from calibrant._math.errors import InputError
 from calibrant._math.memory import give_back
-from calibrant._math.threads import at_once
 from calibrant._math.notes import of_kind
+from calibrant._math.threads import at_once
 from calibrant.calibrators import FitResult
 from calibrant.evaluation.alarms import alarms, other_notes
 from calibrant.evaluation.arguments import as_judged, clusters_note, dropped_note, few_resamples_note, test_of

@@ -193,6 +193,8 @@ def statistics_of(
                     values[key] = float(above.sum() / below.sum())
                 else:
                     reasons[key] = each.undefined or "undefined: no sample counts"
+            case EventError(kernel="smooth") if len(events[each.prefix]) == 1:
+                values[key] = events[each.prefix][0].witness[0]  # which the diagrams show
             case EventError() as error:
                 values[key] = mean_error(error.value, events[each.prefix], num_bins)
             case EventInfluence() as parameter:

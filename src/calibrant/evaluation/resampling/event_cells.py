@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from calibrant._math.binning import mass_boundaries, mass_order
+from calibrant._math.sorting import distinct
 from calibrant.evaluation.resampling.clusters import Clustered, joined_clusters
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 
@@ -38,7 +39,7 @@ class ScoreCells:
 
     @classmethod
     def of(cls, scores: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> ScoreCells:
-        points, index = np.unique(scores, return_inverse=True)
+        points, index = distinct(scores)
         if len(points) > MOST_POINTS:
             cell = np.minimum((points * NUM_CELLS).astype(np.int64), NUM_CELLS - 1)
             filled, place = np.unique(cell, return_inverse=True)
@@ -354,7 +355,7 @@ def _mass_matrix(events: Events, num_bins: int) -> Any:
     from scipy.sparse import csc_array
 
     weights, num_samples = events.mass, len(events.confidences)
-    points, tie = np.unique(events.places, return_inverse=True)
+    points, tie = distinct(events.places)
     if events.cells is None:
         given = None if events.weights is None else torch.from_numpy(events.weights)
         order = mass_order(torch.from_numpy(events.confidences), given)
