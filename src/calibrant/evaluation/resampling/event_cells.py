@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from calibrant._math.binning import mass_boundaries, mass_order
-from calibrant._math.sorting import distinct
+from calibrant._math.sorting import ascending_order, distinct
 from calibrant.evaluation.resampling.clusters import Clustered, joined_clusters
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 
@@ -311,7 +311,8 @@ def weights_by_place(index: Indices | NDArray[np.int32], size: int, weights: Vec
     """Sparse ``(size, N)``: weighted sums over the samples of each index."""
     from scipy.sparse import csc_array
 
-    return csc_array((weights, index, np.arange(len(index) + 1)), shape=(size, len(index)))
+    ends = np.arange(len(index) + 1, dtype=index.dtype)
+    return csc_array((weights, index, ends), shape=(size, len(index)))
 
 
 def smooth_errors(points: Vector) -> Callable[[Matrix], Vector]:
@@ -355,6 +356,15 @@ def _mass_matrix(events: Events, num_bins: int) -> Any:
     from scipy.sparse import csc_array
 
     weights, num_samples = events.mass, len(events.confidences)
+    if events.weights is None and events.cells is None:
+        edges, order = mass_boundaries(num_samples, num_bins).numpy(), ascending_order(events.confidences)
+        inner = edges[(edges > 0) & (edges < num_samples)]
+        if (
+            events.confidences[order[inner - 1]] < events.confidences[order[inner]]
+        ).all():  # no tie is divided
+            index = np.empty(num_samples, np.int32)
+            index[order] = np.repeat(np.arange(num_bins, dtype=np.int32), np.diff(edges))
+            return weights_by_place(index, num_bins, weights)
     points, tie = distinct(events.places)
     if events.cells is None:
         given = None if events.weights is None else torch.from_numpy(events.weights)
