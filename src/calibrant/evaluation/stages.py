@@ -197,19 +197,25 @@ def judge(
     procedure = replace(procedure, clusters=tests[0].num_clusters)
     names = tuple(str(name) for name in split.test.class_names or range(split.test.num_classes or 0))
     tell = steps.watching(split.test)
+    many = at_once(split.test.num_samples) is not None
     arms: list[Arm] = []
     first: Measured | None = None
     for each, test in zip(fitted, tests, strict=True):
         steps.next(f"evaluating {'the predictions' if each is None else each.name}")
-        if at_once(split.test.num_samples) is not None:
+        if many:
             give_back()
         reduced = test.reduced(names, procedure.metrics)
+        if many:
+            give_back()
         if first is not None and each is not None and each.keeps_order:
             reduced = with_ranks_of(first.reduced, reduced)
         measured = measure(reduced, procedure, tell)
         arm = arm_of(each, measured, first, names, procedure)
         arms.append(with_groups(arm, test.group_rows(reduced, procedure), procedure.level))
         first = first or measured
+        if many and reduced.clusters is None:  # the columns of many samples have been averaged
+            for key in [*reduced.ratios][1:]:
+                del reduced.ratios[key]
         del reduced, measured  # of many samples, before the next arm needs as much memory
     if first is None:
         raise RuntimeError("the predictions as they are were not read")

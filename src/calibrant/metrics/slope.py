@@ -223,7 +223,7 @@ def logistic(design: Matrix, outcomes: Vector, shares: Vector, start: Vector, fr
     """Least mean log loss over the ``free`` parameters of a design ``(N, k)``; others stay at ``start``."""
     from calibrant._math.table_kernels import logistic_expansion  # compiled
 
-    columns = design[:, free]
+    columns = design if len(free) == design.shape[1] else design[:, free]
 
     def expansion(free_part: Vector) -> Expansion:
         place = start.copy()

@@ -278,7 +278,7 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
         events[EVENT] = separate
     if table.kind != "multiclass":
         given = zip(*((event.confidences, event.outcomes) for event in separate), strict=True)
-        stated, happened = (np.mean(each, axis=0) for each in given)
+        stated, happened = (np.mean(each, axis=0) if len(each) > 1 else each[0] for each in given)
         samples = replace(samples, stated=stated, happened=happened)
     no_interval: dict[str, str] = {}
     found = statistics_of(
