@@ -10,7 +10,6 @@ from statistics import NormalDist
 from calibrant._math.errors import InputError
 from calibrant._math.memory import give_back
 from calibrant._math.notes import of_kind
-from calibrant._math.threads import at_once
 from calibrant.calibrators import FitResult
 from calibrant.evaluation.alarms import alarms, other_notes
 from calibrant.evaluation.arguments import as_judged, clusters_note, dropped_note, few_resamples_note, test_of
@@ -197,23 +196,20 @@ def judge(
     procedure = replace(procedure, clusters=tests[0].num_clusters)
     names = tuple(str(name) for name in split.test.class_names or range(split.test.num_classes or 0))
     tell = steps.watching(split.test)
-    many = at_once(split.test.num_samples) is not None
     arms: list[Arm] = []
     first: Measured | None = None
     for each, test in zip(fitted, tests, strict=True):
         steps.next(f"evaluating {'the predictions' if each is None else each.name}")
-        if many:
-            give_back()
+        give_back(split.test.num_samples)
         reduced = test.reduced(names, procedure.metrics)
-        if many:
-            give_back()
+        give_back(split.test.num_samples)
         if first is not None and each is not None and each.keeps_order:
             reduced = with_ranks_of(first.reduced, reduced)
         measured = measure(reduced, procedure, tell)
         arm = arm_of(each, measured, first, names, procedure)
         arms.append(with_groups(arm, test.group_rows(reduced, procedure), procedure.level))
         first = first or measured
-        if many and reduced.clusters is None:  # the columns of many samples have been averaged
+        if reduced.clusters is None:  # the columns have been averaged
             for key in [*reduced.ratios][1:]:
                 del reduced.ratios[key]
         del reduced, measured  # of many samples, before the next arm needs as much memory

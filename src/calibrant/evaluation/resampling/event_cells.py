@@ -268,9 +268,13 @@ class BinnedEvents:
     @cached_property
     def entries(self) -> dict[BinKind, Any]:
         """The samples' weights in each entry of `ResidualSums`, sparse ``(E, N)``."""
+        return {place: self._entries(place) for place in get_args(BinKind)}
+
+    def _entries(self, place: BinKind) -> Any:
+        if place != "score":
+            return self.matrix[self.rows(place)]
         pairs, entry = self._pairs
-        width, mass = (self.matrix[self.rows(place)] for place in ("width", "mass"))
-        return {"width": width, "mass": mass, "score": weights_by_place(entry, len(pairs), self.events.mass)}
+        return weights_by_place(entry, len(pairs), self.events.mass)
 
     @cached_property
     def _pairs(self) -> tuple[Indices, Indices]:
@@ -286,7 +290,7 @@ class BinnedEvents:
             "mass": (bins, bins),
             "score": (pairs // self.num_bins, pairs % self.num_bins),
         }
-        return {place: self._of(self.entries[place], *where) for place, where in places.items()}
+        return {place: self._of(self._entries(place), *where) for place, where in places.items()}
 
     def _of(self, matrix: Any, cell: Indices, bins: Indices) -> ResidualSums:
         """Cells from the samples' weights in each entry ``(E, N)``."""
