@@ -169,7 +169,7 @@ def read_corrupted_cifar(
 def _rows(files: Files, file: str, severity: int) -> Array:
     name = files.find(file)
     if name is None:
-        arrays = sorted(each for each in map(PurePosixPath, files.names()) if each.suffix == ".npy")
+        arrays = sorted(each for each in map(PurePosixPath, files.sizes) if each.suffix == ".npy")
         there = ", ".join(each.stem.replace("_", "-") for each in arrays)
         raise InputError(f"{files.path} has no {file}; it has {there or 'no .npy files'}.")
     try:
