@@ -27,7 +27,7 @@ class TrainingData:
 
 
 def read_training_data(recipe: Recipe) -> TrainingData:
-    dataset, name = read_data(recipe.data), recipe.foreign_name
+    dataset, name = read_data(recipe.data), recipe.foreign.name
     foreign = read_foreign(name, dataset, recipe.data) if name else None
     return TrainingData(dataset=dataset, sha256=dataset.sha256(), foreign=foreign)
 

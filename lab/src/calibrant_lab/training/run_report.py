@@ -227,7 +227,7 @@ def write_results(
     if not job.report:
         return
     if foreign is not None:
-        found = detection_of(predictions, foreign, name=job.recipe.foreign_name)
+        found = detection_of(predictions, foreign, name=job.recipe.foreign.name)
         folder.write_json(folder.detection, found)
     num_bins, seed, few = settings.num_bins, job.recipe.seed, min(settings.bootstrap, 500)
     over_groups = label_table(predictions, num_bins=num_bins, num_resamples=few, seed=seed)
