@@ -7,7 +7,7 @@ import torch
 from calibrant import metrics
 from calibrant_lab.data.table import Part, RawData
 from calibrant_lab.training import train
-from calibrant_lab.training.run_report import _Column, label_rows
+from calibrant_lab.training.run_report import label_rows, label_values
 from refusals import refused
 
 pytestmark = pytest.mark.usefixtures("short_reports")
@@ -42,7 +42,7 @@ def test_values_are_those_of_the_metrics_with_weights(told, rng) -> None:
     """AUROC with ties, ECE of bins closed on the right, and the gap; for weights as a resample has them."""
     probs, outcomes = told
     weights = rng.integers(0, 4, 120).astype(float)
-    area, error, gap = _Column(probs[:, 0], outcomes[:, 0], 7).values(weights)
+    area, error, gap = label_values(probs[:, 0], outcomes[:, 0], weights, 7)
     labels = outcomes[:, 0].astype(int)
     assert area == pytest.approx(float(metrics.auroc(probs[:, 0], labels, weights=weights)), rel=1e-12)
     expected = metrics.expected_calibration_error(probs[:, 0], labels, num_bins=7, weights=weights)
@@ -53,7 +53,7 @@ def test_values_are_those_of_the_metrics_with_weights(told, rng) -> None:
 def test_edges_of_bins_are_those_of_the_metric() -> None:
     """.28 is the edge of a bin of 25, though 25 times .28 exceeds 7 by rounding."""
     probs, outcomes = np.array([0.27, 0.28]), np.array([True, False])
-    _, error, _ = _Column(probs, outcomes, 25).values(np.ones(2))
+    _, error, _ = label_values(probs, outcomes, np.ones(2), 25)
     expected = metrics.expected_calibration_error(probs, outcomes.astype(int), num_bins=25)
     assert error == pytest.approx(float(expected), rel=1e-12)
 

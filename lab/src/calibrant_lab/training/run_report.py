@@ -21,6 +21,7 @@ from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import centred_interval
+from calibrant.evaluation.resampling.ranking import auroc_influence
 from calibrant.evaluation.resampling.resamples import Resamples
 from calibrant.evaluation.result import Estimate
 from calibrant.metrics import out_of_distribution_detection, out_of_distribution_scores
@@ -77,51 +78,33 @@ def label_rows(
     _, code = np.unique(np.asarray(groups), return_inverse=True)
     if num_units(len(code), code) < 2:
         raise InputError("`groups` must name at least two groups; got one, which cannot be resampled.")
-    columns = [_Column(probs[:, k], outcomes[:, k], num_bins) for k in range(probs.shape[1])]
     resamples = Resamples(len(code), num_resamples, (seed,), code)
-    replicates = np.array(
-        [
-            [column.values(weights) for column in columns]
-            for counts in resamples.blocks()
-            for weights in (row.astype(np.float64) for row in resamples.by_row(counts))
-        ]
-    )
+    weights = [row.astype(float) for counts in resamples.blocks() for row in resamples.by_row(counts)]
     bounds = {"auroc": (0.0, 1.0), "ece": (0.0, 1.0), "gap": (-1.0, 1.0)}
     rows: list[LabelRow] = []
-    for place, (name, column) in enumerate(zip(names, columns, strict=True)):
+    for name, column, positive in zip(names, probs.T, outcomes.T, strict=True):
+        values, *replicates = (
+            label_values(column, positive, each, num_bins) for each in (np.ones(len(code)), *weights)
+        )
         found: dict[str, Estimate] = {}
-        values = column.values(np.ones(len(probs)))
-        for (key, limits), value, seen in zip(bounds.items(), values, replicates[:, place].T, strict=True):
+        for (key, limits), value, seen in zip(bounds.items(), values, np.array(replicates).T, strict=True):
             low, high = centred_interval(value, seen, level, limits) or (None, None)
             found[key] = Estimate(value=value, low=low, high=high)
             if np.isnan(value):
                 found[key] = Estimate(value=None, reason="all samples have the label, or none")
-        rows.append(LabelRow(name=name, num_positives=int(outcomes[:, place].sum()), **found))
+        rows.append(LabelRow(name=name, num_positives=int(positive.sum()), **found))
     return tuple(rows)
 
 
-class _Column:
-    """One label, sorted once for all resamples."""
-
-    def __init__(self, probs: Vector, outcomes: NDArray[np.bool_], num_bins: int) -> None:
-        order = np.argsort(probs, kind="stable")
-        ranked = probs[order]
-        self._probs, self._outcomes, self._num_bins = probs, outcomes.astype(np.float64), num_bins
-        self._order, self._positive = order, outcomes[order]
-        self._ends = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)  # of runs of equal scores
-        self._bins = width_bin_index(torch.from_numpy(probs), num_bins).numpy()
-
-    def values(self, weights: Vector) -> tuple[float, float, float]:
-        """Return AUROC (NaN if one side has no weight), ECE and gap."""
-        difference = weights * (self._probs - self._outcomes)
-        error = np.abs(np.bincount(self._bins, difference, minlength=self._num_bins)).sum()
-        total, ranked = weights.sum(), weights[self._order]
-        positives = np.diff(np.cumsum(np.where(self._positive, ranked, 0.0))[self._ends], prepend=0.0)
-        below = np.cumsum(np.where(self._positive, 0.0, ranked))[self._ends]
-        middles = below - np.diff(below, prepend=0.0) / 2  # weight of lower negatives; ties count one half
-        high, low = float(positives.sum()), float(below[-1])
-        area = float(positives @ middles) / (high * low) if high > 0 and low > 0 else float("nan")
-        return area, float(error / total), float(difference.sum() / total)
+def label_values(
+    probs: Vector, positive: NDArray[np.bool_], weights: Vector, num_bins: int
+) -> tuple[float, float, float]:
+    """Return AUROC (NaN if one side has no weight), ECE and gap."""
+    bins = width_bin_index(torch.from_numpy(probs), num_bins).numpy()
+    ranked, difference = auroc_influence(probs, positive, weights), weights * (probs - positive)
+    error = np.abs(np.bincount(bins, difference, minlength=num_bins)).sum()
+    gap = difference.sum() / weights.sum()
+    return np.nan if ranked is None else ranked[0], float(error / weights.sum()), float(gap)
 
 
 COLLAPSED = (
