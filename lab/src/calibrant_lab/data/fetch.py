@@ -101,7 +101,7 @@ def download(remote: Remote, folder: Path) -> Path:
 
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     pooch.get_logger().setLevel("WARNING")
-    by_http = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=_PATIENCE)
+    by_http: Any = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=_PATIENCE)
     try:
         return Path(pooch.retrieve(remote.url, remote.checksum, remote.file, folder, downloader=by_http))
     except (RequestException, OSError) as error:
