@@ -164,6 +164,9 @@ def test_the_weights_are_the_same(tmp_path) -> None:
     assert convert_chexnet(tmp_path / "model.pth.tar", tmp_path / "w.safetensors") == 14
     found = load_file(tmp_path / "w.safetensors")
     assert found.keys() == weights().keys()
+    model = DenseNet((3, 32, 32), 14, growth=1)
+    models.load_weights(model, tmp_path / "model.pth.tar")
+    assert torch.equal(model.classifier.bias, found["classifier.bias"])
     assert all(torch.equal(value, found[name]) for name, value in weights().items())
 
 

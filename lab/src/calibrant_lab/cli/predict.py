@@ -138,15 +138,11 @@ def _preparation(
 
     if run is not None:
         return preparation(run.recipe.data, own or read_data(run.recipe.data))
-    if (mean is None) != (std is None):
-        raise InputError("--mean and --std go together; got one of them.")
-    if mean is None or std is None:
-        return None
-    numbers: list[list[float]] = []
+    numbers: list[list[float] | None] = []
     for option, text in (("--mean", mean), ("--std", std)):
         try:
-            numbers.append([float(each) for each in text.split(",")])
+            numbers.append(None if text is None else [float(each) for each in text.split(",")])
         except ValueError:
             raise InputError(f"{option} must be numbers separated by commas; got {text!r}.") from None
     means, deviations = numbers
-    return Preparation.given(means, deviations, len(means))
+    return Preparation.given(means, deviations, len(means or ())) if means or deviations else None

@@ -90,8 +90,7 @@ class DenseNet(nn.Module):
         return self.classifier(self.pool(self.features(inputs)))
 
     def own_name(self, name: str) -> str:
-        """Translate a parameter name of old files, such as ``denselayer1.norm.1.weight``."""
-        return re.sub(r"(denselayer\d+\.(?:norm|conv))\.([12]\.)", r"\1\2", name)
+        return torchvision_name(name)
 
     def _stem(self, channels: int, given: int) -> OrderedDict[str, nn.Module]:
         return OrderedDict(
@@ -104,6 +103,20 @@ class DenseNet(nn.Module):
     def _initialise(self) -> None:
         he_normal(self, mode="fan_in")
         nn.init.zeros_(self.classifier.bias)
+
+
+def torchvision_name(name: str) -> str:
+    """Translate a parameter name of old files, and of wrappers such as CheXNet's.
+
+    Example:
+        >>> torchvision_name("module.densenet121.features.denseblock1.denselayer1.norm.1.weight")
+        'features.denseblock1.denselayer1.norm1.weight'
+        >>> torchvision_name("module.densenet121.classifier.0.bias")
+        'classifier.bias'
+    """
+    name = re.sub(r"^(?:module\.|model\.|densenet121\.)+", "", name)
+    name = re.sub(r"(denselayer\d+\.(?:norm|conv))\.([12]\.)", r"\1\2", name)
+    return re.sub(r"^classifier\.0\.", "classifier.", name)
 
 
 def _transition(given: int) -> nn.Sequential:

@@ -92,7 +92,7 @@ def preparation(settings: DataSection, dataset: Dataset) -> Preparation:
     if dataset.vectors is not None or settings.normalise == "none":
         return Preparation.none(channels)
     if settings.normalise == "given":
-        return Preparation.given(list(settings.mean), list(settings.std), channels)
+        return Preparation.given(settings.mean, settings.std, channels)
     return Preparation.fitted(dataset.train.inputs)
 
 
