@@ -279,7 +279,7 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
         events[EVENT] = separate
     if table.kind != "multiclass":
         given = zip(*((event.confidences, event.outcomes) for event in separate), strict=True)
-        stated, happened = (np.mean(each, axis=0) if len(each) > 1 else each[0] for each in given)
+        stated, happened = (each[0] if len(each) == 1 else np.mean(each, axis=0) for each in given)
         samples = replace(samples, stated=stated, happened=happened)
     give_back(table.num_samples)
     no_interval: dict[str, str] = {}
