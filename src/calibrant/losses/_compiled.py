@@ -326,8 +326,33 @@ def _dot(left: NDArray[np.floating], right: NDArray[np.float64]) -> float:
     return total
 
 
+def entropy_and_softmax(rows: Rows, logits: Tensor) -> tuple[Tensor, NDArray[np.floating]]:
+    """Cross-entropy, and the probabilities; zeros in ignored rows."""
+    entropy, pull = loss_and_pull(rows, logits, _entropies, ())
+    return entropy, pull(torch.ones(())).numpy()
+
+
+@njit(error_model="numpy")
+def _entropies(
+    scores: NDArray[np.floating],
+    largest: NDArray[np.floating],
+    odds: NDArray[np.floating],
+    classes: NDArray[np.int64],
+    shares: NDArray[np.float64],
+    values: NDArray[np.float64],
+) -> None:
+    for i in range(len(scores)):
+        values[i] = 0.0
+        if classes[i] < 0:
+            odds[i] = 0
+            continue
+        total = sums(odds[i])[0]
+        values[i] = shares[i] * (math.log(total) + float(largest[i]) - float(scores[i, classes[i]]))
+        _scale(odds[i], 1 / total, 0.0)
+
+
 @njit
-def find_tops(
+def see_tops(
     scores: NDArray[np.floating],
     probs: NDArray[np.floating],
     classes: NDArray[np.int64],
@@ -335,16 +360,13 @@ def find_tops(
     confidences: NDArray[np.floating],
     right: NDArray[np.bool_],
 ) -> bool:
-    """Fill in top classes, confidences (0 if ignored) and correctness; return True if no tops are tied."""
+    """Fill in confidences (0 if ignored) and correctness of the top classes; return True if none are tied."""
     unique = True
     for i in range(len(scores)):
-        row, top, ties = scores[i], 0, 0
-        for k in range(1, len(row)):
-            top = k if row[k] > row[top] else top
+        row, top, ties = scores[i], places[i], 0
         for k in range(len(row)):
             ties += row[k] == row[top]
-        places[i], right[i] = top, top == classes[i]
-        confidences[i] = probs[i, top] if classes[i] >= 0 else 0
+        confidences[i], right[i] = probs[i, top], top == classes[i]
         unique &= ties < 2 or classes[i] < 0
     return unique
 
@@ -435,3 +457,27 @@ def entry_losses(
             total += value
             powers[i, k], odds[i, k] = value, (-slope if happened else slope) if counts else 0.0
     return total, counted, odd
+
+
+@njit
+def laplacian_sums(
+    points: NDArray[np.float64], weights: NDArray[np.float64], bandwidth: float, sums: NDArray[np.float64]
+) -> None:
+    r"""Fill in :math:`\sum_j w_j e^{-|x_i - x_j| / h}` of ascending points in three parts ``(3, rows, N)``.
+
+    These are the sums over points below, equal and above.
+    """
+    last = len(points) - 1
+    for row in range(len(weights)):
+        for part, first, step in ((0, 0, 1), (2, last, -1)):
+            apart, equal, start = 0.0, 0.0, first
+            for n in range(last + 1):
+                i = first + step * n
+                if points[i] != points[start]:
+                    apart = (apart + equal) * math.exp(-abs(points[i] - points[start]) / bandwidth)
+                    equal, start = 0.0, i
+                equal += weights[row, i]
+                sums[part, row, i], sums[1, row, i] = apart, equal
+        for i in range(1, last + 1):  # the pass from above left the whole sum at the first of equal points
+            if points[i] == points[i - 1]:
+                sums[1, row, i] = sums[1, row, i - 1]

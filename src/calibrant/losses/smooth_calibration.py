@@ -62,7 +62,7 @@ def _solve(confidences: Tensor, outcomes: Tensor, weights: Tensor | None) -> tup
         return confidences.new_tensor(math.nan), torch.full_like(confidences, math.nan)
     happened = outcomes.detach().to(scores).numpy()
     value, gradient = smooth_calibration_gradient(scores.numpy(), happened, shares.numpy())
-    return confidences.new_tensor(value), torch.from_numpy(gradient).to(confidences)
+    return confidences.new_full((), value), torch.from_numpy(gradient).to(confidences)
 
 
 def _keep(ctx: Any, inputs: tuple[Tensor | None, ...], output: tuple[Tensor, Tensor]) -> None:
