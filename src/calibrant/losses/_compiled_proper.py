@@ -58,11 +58,16 @@ def _polynomial(c: NDArray[np.float64], x: float) -> float:
 
 
 @njit(inner=True)
-def _inverse(log_odds: float, table: NDArray[np.float64], cells_per_unit: float) -> tuple[float, float]:
+def _cell(log_odds: float, table: NDArray[np.float64], cells_per_unit: float) -> tuple[int, float]:
     place = (log_odds - _LOWEST) * cells_per_unit
     place = place if place > 0 else 0.0
     cell = min(int(place), len(table) - 1)
-    place = min(place - cell, 1.0)
+    return cell, min(place - cell, 1.0)
+
+
+@njit(inner=True)
+def _inverse(log_odds: float, table: NDArray[np.float64], cells_per_unit: float) -> tuple[float, float]:
+    cell, place = _cell(log_odds, table, cells_per_unit)
     return _polynomial(table[cell, 0], place), _polynomial(table[cell, 1], place)
 
 
@@ -75,12 +80,13 @@ def _sums_of_inverse(
     cells_per_unit: float,
 ) -> tuple[float, float]:
     """Sums of q and of its derivative by log e, up to a factor."""
-    total, by_value = 0.0, 0.0
+    total, by_place = 0.0, 0.0
     for k in range(len(row)):
-        found, slope = _inverse(row[k] + shift, table, cells_per_unit)
-        total += odds[k] * found
-        by_value += odds[k] * slope
-    return total, by_value
+        cell, x = _cell(row[k] + shift, table, cells_per_unit)
+        c = table[cell, 0]
+        total += odds[k] * _polynomial(c, x)
+        by_place += odds[k] * (((4 * c[4] * x + 3 * c[3]) * x + 2 * c[2]) * x + c[1])
+    return total, total + by_place * cells_per_unit
 
 
 @njit(inner=True, fastmath={"reassoc", "nsz", "contract"})
