@@ -26,8 +26,8 @@ def class_table(num_samples: int = 300, num_classes: int = 4, *, weighted: bool 
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     weights = rng.exponential(size=num_samples) if weighted else None
     table = LabelledProbs(Predictions(logits=logits, labels=labels, weights=weights))
-    scan = scan_rows(table, 15)
-    return ClassTable(table, scan.sums, scan.agreement.variance)
+    _, sums, agreement, _ = scan_rows(table, 15)
+    return ClassTable(table, sums, agreement.variance)
 
 
 def test_as_many_draws_are_kept_as_the_level_needs() -> None:

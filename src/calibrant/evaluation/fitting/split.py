@@ -27,7 +27,6 @@ MOST_READ = 1 << 27  # scores of very many classes that are read in pieces for a
 MOST_CROSS_FITTED = 1 << 20  # scores; with more, half of the samples suffice for testing
 CROSS_FIT_WIDE_BELOW = 200  # samples of very many classes, as each fit takes long
 NUM_FOLDS = 5
-NOTHING_FITTED = "none: no calibrators were requested"
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,7 @@ class Split:
     drawn: bool = False  # whether those of images or a table were drawn, as none were marked
     notes: tuple[str, ...] = ()
     dropped: int = 0  # samples marked to be fitted on that are not, as others were given
+    too_few: str = ""  # why nothing is fitted although it was asked
     _test_as_given: Predictions | None = None
 
     @property
@@ -152,7 +152,7 @@ def choose_split(
         _check_other_file(predictions, calibration)
     dropped = predictions.num_samples - test.num_samples if calibration is not None else 0
     if not fits:
-        return Split(None, test, NOTHING_FITTED, dropped=dropped)
+        return Split(None, test, "none: no calibrators were requested", dropped=dropped)
     if calibration is not None:
         name = "other predictions" if calibration.source is None else calibration.source.name
         if has_both_parts(calibration):
@@ -167,7 +167,8 @@ def choose_split(
     num_samples = predictions.num_samples
     why = "the predictions have no split" if predictions.split is None else "the split has one part only"
     if num_samples < 3:
-        return Split(None, test, f"none: {num_samples} samples are too few to fit and test")
+        too_few = f"{num_samples} samples are too few to fit and test"
+        return Split(None, test, f"none: {too_few}", too_few=too_few)
     if is_cross_fitted(predictions):
         folds = stratified_folds(predictions, NUM_FOLDS, seed)
         words = f"all {num_samples:,} samples by {folds.max() + 1}-fold cross-fitting, because {why}"

@@ -329,7 +329,7 @@ class CheckedSamples:
     def _value(self, key: str) -> float | None:
         """The value, or ``None`` if infinite; raises if it is not known."""
         value = self._reduced.values.get(key)
-        if value is None and not self._reduced.reasons[key].startswith("infinite"):
+        if value is None and not np.isinf(self._reduced.ratios.get(key, (0.0,))[0]).any():
             raise InputError(f"{key} cannot be checked: {self._reduced.reasons[key]}.")
         return value
 
@@ -403,11 +403,12 @@ class CheckedSamples:
         if found.threshold is None:
             return f"{judgement}: no interval can be computed"
         sign = found.asked.form.sign
-        end = f"at {'least' if sign > 0 else 'most'} {number(found.threshold)}"
+        could, end = "is", f"at {'least' if sign > 0 else 'most'} {number(found.threshold)}"
         if found.kind == "baseline":
             size = number(abs(found.threshold))
-            end = f"worse by at least {size}" if sign * found.threshold > 0 else f"better by up to {size}"
-        could = "could be" if end.startswith("better") else "is"
+            could, end = "could be", f"better by up to {size}"
+            if sign * found.threshold > 0:
+                could, end = "is", f"worse by at least {size}"
         return f"{judgement}: it {could} {end} ({confidence} confidence)"
 
     def _caveat(self, found: Decision, missed: UndetectedError) -> str:
