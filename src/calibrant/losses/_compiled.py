@@ -405,15 +405,17 @@ def log_powers(
     logits: NDArray[np.floating],
     outcomes: NDArray[np.floating],
     odds: NDArray[np.floating],
+    rests: NDArray[np.floating],
     powers: NDArray[np.floating],
     gamma: float,
 ) -> None:
-    r"""Fill in :math:`\gamma \log u` of :func:`entry_losses`; 0 where gamma is."""
+    r"""Fill in :math:`\log(1 + e^{-|z|})`, and :math:`\gamma \log u` of :func:`entry_losses`."""
     for i in range(len(logits)):
         for k in range(logits.shape[1]):
             t = -float(logits[i, k]) if outcomes[i, k] == 1 else float(logits[i, k])
-            log_miss = (t if t < 0 else 0.0) - _log1p(float(odds[i, k]))
-            powers[i, k] = gamma * log_miss if gamma > 0 else 0.0
+            rest = _log1p(float(odds[i, k]))
+            rests[i, k] = rest
+            powers[i, k] = gamma * ((t if t < 0 else 0.0) - rest) if gamma > 0 else 0.0
 
 
 @njit(error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
@@ -421,6 +423,7 @@ def entry_losses(
     logits: NDArray[np.floating],
     outcomes: NDArray[np.floating],
     odds: NDArray[np.floating],
+    rests: NDArray[np.floating],
     powers: NDArray[np.floating],
     weight: NDArray[np.floating],
     ignored: float,
@@ -449,7 +452,7 @@ def entry_losses(
             odd += 1.0 if (outcome != 0) & (outcome != 1) & counts else 0.0
             share *= of_ones if happened else of_zeros
             t = -float(logits[i, k]) if happened else float(logits[i, k])
-            surprise, scale = (t if t > 0 else 0.0) + _log1p(small), 1 / (1 + small)
+            surprise, scale = (t if t > 0 else 0.0) + rests[i, k], 1 / (1 + small)
             miss, hit = (scale, small * scale) if t > 0 else (small * scale, scale)
             squared = distance * miss * miss
             value = share * (power * surprise + squared) if counts else 0.0

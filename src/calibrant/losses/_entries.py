@@ -102,13 +102,14 @@ def _closed_form(entries: Entries, terms: EntryTerms, logits: Tensor) -> tuple[T
         at = slice(start, start + size)
         seen, slopes = scores[at].reshape(shape), gradient[at].reshape(shape)
         outcomes = known[at].astype(scores.dtype, copy=False).reshape(shape)
+        rests = np.empty_like(seen)
         powers = values[at].reshape(shape) if len(values) else np.empty_like(seen)
         with np.errstate(all="ignore"):  # the caller may have set them to raise
             np.exp(np.copysign(seen, -1, out=slopes), out=slopes)
-            _compiled.log_powers(seen, outcomes, slopes, powers, float(gamma))
+            _compiled.log_powers(seen, outcomes, slopes, rests, powers, float(gamma))
             np.exp(powers, out=powers)
         total, counted, odd = _compiled.entry_losses(
-            seen, outcomes, slopes, powers, shares, float(ignore_index), *numbers, unit
+            seen, outcomes, slopes, rests, powers, shares, float(ignore_index), *numbers, unit
         )
         if odd and known.dtype.kind == "f":
             raise _FractionsError
