@@ -252,10 +252,7 @@ def confidence_histogram(
         'samples (√)'
     """
     if isinstance(found, Evaluation):
-        curve = _curve(
-            _evaluation(found, labels, class_names, positive_class).arms[0],
-            class_,
-        )
+        curve = _curve(_evaluation(found, labels, class_names, positive_class).arms[0], class_)
     else:
         curve = curve_of(_predictions(found, labels, class_names, positive_class), class_)
     return figures.confidence_histogram(curve, ax=_axes(ax, 4.2, 2.2))
@@ -517,9 +514,8 @@ def _evaluation(found: Evaluation | Stated, *own: Any) -> Evaluation:
 
 
 def _parts(found: Evaluation | Comparison) -> dict[str, Arm | ComparedModel]:
-    if isinstance(found, Comparison):
-        return {model.name: model for model in found.models}
-    return {arm.title: arm for arm in tables.before_and_after(found)}
+    parts = found.models if isinstance(found, Comparison) else tables.before_and_after(found)
+    return {part.title: part for part in parts}
 
 
 def _curve(part: Arm | ComparedModel, class_: Class) -> Curve:

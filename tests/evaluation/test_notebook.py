@@ -38,6 +38,13 @@ def test_a_notebook_shows_the_first_screen(found: Evaluation) -> None:
     assert not re.search("https?:|<script|<link|<h1", page)
 
 
+def test_a_notebook_shows_several_labels() -> None:
+    probs = np.random.default_rng(0).random((200, 3))
+    labels = (np.random.default_rng(1).random((200, 3)) < probs**2).astype(int)
+    found = evaluate(Predictions(probs=probs, labels=labels), bootstrap=20, null_draws=50)
+    assert "Uncoloured marks are within" in found._repr_html_()
+
+
 def test_two_pieces_share_no_identifier(found: Evaluation) -> None:
     pages = [each._repr_html_() for each in (found, replace(found, num_test=299))]
     first, other = (set(re.findall(r' id="([^"]+)"', page)) for page in pages)

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from calibrant._math.checks import check_at_least
 from calibrant._math.errors import InputError
-from calibrant.curvature.lanczos import Lanczos
-from calibrant.curvature.operators import CurvatureOperator, Matrix, curvature_operator
+from calibrant.curvature.operators import Matrix, curvature_operator
 from calibrant.curvature.parametric_model import Batches, Loss, Mode
 
 
@@ -117,21 +116,16 @@ def spectral_density(
     for start in range(0, num_probes, operator.block):
         runs = [operator.krylov(generator) for _ in range(min(operator.block, num_probes - start))]
         for _ in range(steps):
-            _step_together(runs, operator)
+            going = [(run, run.direction) for run in runs if run.direction is not None]
+            images = operator @ torch.stack([way for _, way in going], dim=1)
+            for (run, way), image in zip(going, images.unbind(1), strict=True):
+                run.take(way, image)
             if progress is not None:
                 progress(operator.num_products, steps * num_probes)
         for probe, run in enumerate(runs, start):
             values, vectors = run.result.eigen()
             nodes[probe], weights[probe] = torch.from_numpy(values), torch.from_numpy(vectors[0] ** 2)
     return _smoothed(nodes, weights, width=width, num_points=num_points, size=operator.size)
-
-
-def _step_together(runs: list[Lanczos], operator: CurvatureOperator) -> None:
-    ways = [(run, run.direction) for run in runs]
-    going = [(run, way) for run, way in ways if way is not None]
-    images = operator @ torch.stack([way for _, way in going], dim=1)
-    for (run, way), image in zip(going, images.unbind(1), strict=True):
-        run.take(way, image)
 
 
 def _smoothed(

@@ -64,7 +64,6 @@ class Together:
 
 
 def check_mean_loss(loss: object) -> None:
-    """Refuse a loss that is not one number."""
     if not isinstance(loss, Tensor):
         raise InputError(f"`loss` must return a tensor with a gradient; got {type(loss).__name__}.")
     if loss.ndim != 0:

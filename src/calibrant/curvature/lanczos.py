@@ -42,19 +42,15 @@ class Lanczos:
         self.product, self.generator = product, generator
         self._diagonal: list[float] = []
         self._below: list[float] = []
-        self._next: Tensor | None = start / start.norm()
-        self._rows = torch.empty((0, start.numel()), dtype=start.dtype, device=start.device)
-
-    @property
-    def direction(self) -> Tensor | None:
+        self.direction: Tensor | None = start / start.norm()
         """Unit vector for the next product; None if the basis spans the whole space."""
-        return self._next
+        self._rows = torch.empty((0, start.numel()), dtype=start.dtype, device=start.device)
 
     def step(self) -> bool:
         """Make one more product; return False, without one, if the basis spans the whole space."""
-        if self._next is None:
+        if self.direction is None:
             return False
-        self.take(self._next, self.product(self._next))
+        self.take(self.direction, self.product(self.direction))
         return True
 
     def take(self, vector: Tensor, image: Tensor) -> None:
@@ -65,10 +61,10 @@ class Lanczos:
         length = float(torch.linalg.vector_norm(image))
         scale = max(abs(value) for value in [*self._diagonal, *self._below])
         if length > BREAKDOWN * scale:
-            self._next = image / length
+            self.direction = image / length
             self._below.append(length)
         else:
-            self._next = self._fresh()
+            self.direction = self._fresh()
             self._below.append(0.0)
 
     @property

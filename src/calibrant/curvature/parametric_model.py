@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm as _Normalising  # pyright: ignore[reportPrivateUsage]
+from torch.nn.modules.dropout import _DropoutNd  # pyright: ignore[reportPrivateUsage]
 from torch.overrides import TorchFunctionMode
 
 from calibrant._math.checks import check_choice
@@ -24,16 +25,8 @@ Batches: TypeAlias = Iterable[tuple[Any, Tensor]]
 """Pairs of inputs and labels; iterable many times, with the same samples every time."""
 Mode: TypeAlias = Literal["eval", "train"]
 
-_NOISE = (
-    nn.Dropout,
-    nn.Dropout1d,
-    nn.Dropout2d,
-    nn.Dropout3d,
-    nn.AlphaDropout,
-    nn.FeatureAlphaDropout,
-    nn.MultiheadAttention,  # these two apply dropout themselves, their only difference in training
-    nn.RNNBase,
-)
+# The last two apply dropout themselves, their only difference in training.
+_NOISE = (_DropoutNd, nn.MultiheadAttention, nn.RNNBase)
 
 
 class ParametricModel:
@@ -55,7 +48,6 @@ class ParametricModel:
 
     @property
     def size(self) -> int:
-        """Number of chosen parameters."""
         return sum(value.numel() for value in self.values)
 
     def logits(self, inputs: Any) -> Tensor:
@@ -63,13 +55,11 @@ class ParametricModel:
         state: dict[str, Tensor] = dict(zip(self.names, self.values, strict=True))
         state |= {name: buffer.clone() for name, buffer in self.model.named_buffers()}
         arguments, keywords = _call_form(inputs)
+        norms = _AffineNorms() if self._normalises else nullcontext()
         # Fused attention kernels have no second derivative.
-        with _in_mode(self.model, self.mode), sdpa_kernel(SDPBackend.MATH), _no_fast_path(), self._norms():
+        with _in_mode(self.model, self.mode), sdpa_kernel(SDPBackend.MATH), norms:
             output: Any = functional_call(self.model, state, arguments, keywords)
         return output if isinstance(output, Tensor) else output.logits
-
-    def _norms(self) -> AbstractContextManager[Any]:
-        return _AffineNorms() if self._normalises else nullcontext()
 
     def to_device(self, batch: Any) -> tuple[Any, Tensor]:
         """Inputs and labels on the parameters' device.
@@ -120,7 +110,6 @@ class ParametricModel:
 
 
 def check_batches(data: Batches) -> None:
-    """Refuse data that can be iterated over only once."""
     if isinstance(data, Iterator):
         raise InputError(
             "`data` must be iterable many times, because every product reads it once; got an iterator: "
@@ -212,8 +201,13 @@ def _affine_norm(
 
 @contextmanager
 def _in_mode(model: nn.Module, mode: Mode) -> Generator[None]:
-    """Put the network in evaluation mode, or in training mode without dropout noise."""
-    before = [(module, module.training) for module in model.modules()]
+    """Put the network in evaluation mode, or in training mode without dropout noise.
+
+    Fused inference kernels of ``nn.MultiheadAttention`` are disabled: they have no derivative.
+    """
+    mha: Any = torch.backends.mha
+    before, fast = [(module, module.training) for module in model.modules()], mha.get_fastpath_enabled()
+    mha.set_fastpath_enabled(False)
     for module, _ in before:
         module.training = mode == "train" and not isinstance(module, _NOISE)
     try:
@@ -221,15 +215,4 @@ def _in_mode(model: nn.Module, mode: Mode) -> Generator[None]:
     finally:
         for module, training in before:
             module.training = training
-
-
-@contextmanager
-def _no_fast_path() -> Generator[None]:
-    """Disable the fused inference kernels of ``nn.MultiheadAttention``, which have no derivative."""
-    mha: Any = torch.backends.mha
-    before = mha.get_fastpath_enabled()
-    mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        mha.set_fastpath_enabled(before)
+        mha.set_fastpath_enabled(fast)

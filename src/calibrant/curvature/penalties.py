@@ -236,14 +236,14 @@ class LastLayer:
         Raises:
             InputError: If the layer did not give these logits.
         """
-        given, made = self._seen.take()
-        if given is None or made is None or not self._gave(made, logits):
+        kept, self._seen.kept = self._seen.kept, None  # it keeps the batch's graph alive
+        if kept is None or not self._gave(kept[1], logits):
             raise InputError(
                 f'`estimator="last-layer"`: the layer {self.name!r} did not give these logits (N, C); '
                 "name the one that does in `parameters`, or use another estimator."
             )
         self._compared = True
-        features = given.reshape(len(logits), -1).to(logits.dtype)
+        features = kept[0].reshape(len(logits), -1).to(logits.dtype)
         total = torch.zeros_like(features[:, 0])
         if self._layer.weight.requires_grad:
             total = features.square().sum(1, dtype=wide(features)).to(logits.dtype)
@@ -251,8 +251,7 @@ class LastLayer:
         return total + 1 if bias is not None and bias.requires_grad else total
 
     def forget(self) -> None:
-        """Forget the last batch."""
-        self._seen.forget()
+        self._seen.kept = None
 
     def _gave(self, made: Tensor, logits: Tensor) -> bool:
         """Return True if the layer produced the logits; values are compared once, which makes a GPU wait."""
@@ -264,22 +263,11 @@ class LastLayer:
 class _Seen:
     """Forward hook that records input and output; its copies, in a copied network, start empty."""
 
-    def __init__(self) -> None:
-        self._given: Tensor | None = None
-        self._made: Tensor | None = None
+    kept: tuple[Tensor, Tensor] | None = None
 
     def __call__(self, _layer: nn.Module, given: tuple[Tensor, ...], made: Tensor) -> None:
         if made.requires_grad:
-            self._given, self._made = given[0], made
+            self.kept = given[0], made
 
     def __reduce__(self) -> tuple[type[_Seen], tuple[()]]:
         return _Seen, ()
-
-    def forget(self) -> None:
-        self._given = self._made = None
-
-    def take(self) -> tuple[Tensor | None, Tensor | None]:
-        """Return and forget the last recording, which keeps the batch's graph alive."""
-        given, made = self._given, self._made
-        self.forget()
-        return given, made

@@ -202,22 +202,18 @@ class CurvatureRegularizer(nn.Module):
         try:
             if self.estimator == "hutchinson":
                 return hutchinson_trace(seen, self._generator(logits.device, number), self.num_probes)
-            if self._last is not None:
-                return self._last_layer_trace(seen, self._last)
-            generator = self._generator(logits.device, number)
-            return gauss_newton_trace(
-                seen, generator, self.num_probes, coupled=self._samples_are_coupled(seen)
-            )
+            coupled = self._samples_are_coupled(seen)
+            if self._last is None:
+                generator = self._generator(logits.device, number)
+                return gauss_newton_trace(seen, generator, self.num_probes, coupled=coupled)
+            if coupled:
+                raise InputError(
+                    '`estimator="last-layer"` is for losses in which every sample counts by itself; this one '
+                    'couples the samples of a batch: use "hutchinson" or "gauss-newton".'
+                )
+            return last_layer_trace(seen, self._last.lengths(logits))
         except RuntimeError as error:
             raise _explained(self.estimator, error) from error
-
-    def _last_layer_trace(self, seen: Seen, last: LastLayer) -> Tensor:
-        if self._samples_are_coupled(seen):
-            raise InputError(
-                '`estimator="last-layer"` is for losses in which every sample counts by itself; this one '
-                'couples the samples of a batch: use "hutchinson" or "gauss-newton".'
-            )
-        return last_layer_trace(seen, last.lengths(seen.logits))
 
     def _samples_are_coupled(self, seen: Seen) -> bool:
         """Check once, on the first batch with at least two samples."""

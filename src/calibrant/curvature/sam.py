@@ -89,16 +89,16 @@ class SAM:
         Returns:
             The loss before the step, detached.
         """
-        before, random = _buffers(self.model), _random_states(self.model)
+        before = _buffers(self.model)
+        gpus = {value.device for value in self.model.parameters() if value.device.type == "cuda"}
         self.optimiser.zero_grad()
-        with torch.enable_grad():
+        with torch.random.fork_rng(gpus), torch.enable_grad():  # the second pass draws the same numbers
             first = backward().detach()
         after = _buffers(self.model)
         try:
             with self._climbed(), torch.enable_grad():
                 self.optimiser.zero_grad()
                 _put_buffers(self.model, before)
-                _put_random_states(random)
                 backward()
         finally:
             _put_buffers(self.model, after)
@@ -138,17 +138,3 @@ def _buffers(model: nn.Module) -> list[Tensor]:
 def _put_buffers(model: nn.Module, saved: list[Tensor]) -> None:
     for buffer, value in zip(model.buffers(), saved, strict=True):
         buffer.copy_(value)
-
-
-def _random_states(model: nn.Module) -> dict[torch.device, Tensor]:
-    places = {value.device for value in model.parameters()}
-    states = {place: torch.cuda.get_rng_state(place) for place in places if place.type == "cuda"}
-    return {torch.device("cpu"): torch.get_rng_state(), **states}
-
-
-def _put_random_states(states: dict[torch.device, Tensor]) -> None:
-    for place, state in states.items():
-        if place.type == "cuda":
-            torch.cuda.set_rng_state(state, place)
-        else:
-            torch.set_rng_state(state)

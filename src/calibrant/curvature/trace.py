@@ -123,14 +123,14 @@ def hessian_trace(
     budget = num_matvecs if tolerance is None else max(max_products, num_matvecs)
     estimate = {"xtrace": _xtrace, "hutch++": _hutch_plus_plus, "hutchinson": _hutchinson}[method]
     times = _reporting(operator, progress, budget)
-    parts = [_Estimate(*estimate(operator, times, num_matvecs, generator), num_matvecs)]
-    mean, spent = _combined(parts), num_matvecs
-    while tolerance is not None and not mean.error <= tolerance * abs(mean.value) and 2 * spent <= budget:
+    spent, parts = num_matvecs, [(*estimate(operator, times, num_matvecs, generator), num_matvecs)]
+    value, error = _combined(parts)
+    while tolerance is not None and not error <= tolerance * abs(value) and 2 * spent <= budget:
         if 2 * spent >= operator.size:
             return _exact(operator, progress)
-        parts.append(_Estimate(*estimate(operator, times, spent, generator), spent))
-        mean, spent = _combined(parts), 2 * spent
-    return Trace(value=mean.value, standard_error=mean.error, num_products=operator.num_products)
+        parts.append((*estimate(operator, times, spent, generator), spent))
+        (value, error), spent = _combined(parts), 2 * spent
+    return Trace(value=value, standard_error=error, num_products=operator.num_products)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,17 +222,11 @@ def curvature_sizes(
     )
 
 
-class _Estimate(NamedTuple):
-    value: float
-    error: float
-    products: int
-
-
-def _combined(parts: list[_Estimate]) -> _Estimate:
-    spent = sum(part.products for part in parts)
-    value = sum(part.value * part.products for part in parts) / spent
-    error = math.sqrt(sum((part.error * part.products) ** 2 for part in parts)) / spent
-    return _Estimate(value, error, spent)
+def _combined(parts: list[tuple[float, float, int]]) -> tuple[float, float]:
+    """Value and error of independent estimates, each with its number of products."""
+    spent = sum(products for *_, products in parts)
+    error = math.sqrt(sum((error * products) ** 2 for _, error, products in parts)) / spent
+    return sum(value * products for value, _, products in parts) / spent, error
 
 
 def _reporting(operator: CurvatureOperator, progress: Progress | None, budget: int) -> _Product:

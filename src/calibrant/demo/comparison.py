@@ -34,6 +34,7 @@ LOSSES: Mapping[str, str] = {
 }
 """Losses as :func:`calibrant.losses.build` takes them, and their names in papers."""
 
+Quantity: TypeAlias = Literal["gap", "ece", "nll"]
 State: TypeAlias = Literal["trained", "temperature", "focal-temperature"]
 STATES: Mapping[State, str] = {
     "trained": "uncalibrated",
@@ -78,25 +79,23 @@ class Half:
 
     @property
     def num_seeds(self) -> int:
-        """Number of networks per mean."""
         return len(next(iter(self.networks.values())))
 
-    def mean(self, loss: str, quantity: Literal["gap", "ece", "nll"], state: State) -> Mean:
-        """Return the mean of a quantity over the seeds."""
+    def mean(self, loss: str, quantity: Quantity, state: State) -> Mean:
         return mean_of([getattr(each.seen[state], quantity) for each in self.networks[loss]])
 
-    def change(self, loss: str, quantity: Literal["gap", "ece", "nll"], state: State) -> Mean:
+    def change(self, loss: str, quantity: Quantity, state: State) -> Mean:
         """Return the mean difference to cross-entropy, paired by seed."""
         pairs = zip(self.networks[loss], self.networks["cross-entropy"], strict=True)
         return mean_of(
             [getattr(a.seen[state], quantity) - getattr(b.seen[state], quantity) for a, b in pairs]
         )
 
-    def ordered(self, quantity: Literal["gap", "ece", "nll"], state: State) -> list[str]:
+    def ordered(self, quantity: Quantity, state: State) -> list[str]:
         """Return the losses in ascending order of their means."""
         return sorted(self.networks, key=lambda loss: self.mean(loss, quantity, state).value)
 
-    def changed(self, quantity: Literal["gap", "ece", "nll"], state: State) -> tuple[list[str], list[str]]:
+    def changed(self, quantity: Quantity, state: State) -> tuple[list[str], list[str]]:
         """Return the losses that are lower and higher than cross-entropy, beyond noise."""
         changes = {LOSSES[loss]: self.change(loss, quantity, state) for loss in self.networks}
         lower = [title for title, change in changes.items() if change.high < 0]
@@ -109,9 +108,7 @@ def carry_out(
     """Train every loss with every seed, repair, and evaluate on the test samples."""
     tell = progress or (lambda _fraction: None)
     data = digits(setting, seeds)
-    logits = train_together(
-        setting, data, list(LOSSES), seeds, progress=lambda fraction: tell(0.5 * fraction)
-    )
+    logits = train_together(setting, data, list(LOSSES), seeds, progress=lambda part: tell(0.5 * part))
     held_out = torch.cat([data.calibration, data.test], dim=1)
     labels = data.labels[held_out]  # (S, k)
     networks: dict[str, tuple[Trained, ...]] = {}

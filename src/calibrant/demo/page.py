@@ -38,7 +38,6 @@ def _said(macro: str, *of: object) -> tuple[str, ...]:
 
 
 def sections(few: Half, everything: Half) -> tuple[Section, ...]:
-    """Return both halves and the conclusions."""
     points = _said("conclusions", few, everything)
     with drawing_style():
         return (
@@ -155,7 +154,6 @@ def _figure() -> tuple[Figure, Axes]:
 
 
 def summary(*halves: Half) -> str:
-    """Return the findings as text for a terminal."""
     return "\n\n".join(
         "\n".join((title, *(f"  {each}" for each in _said("findings", half))))
         for title, half in zip(TITLES, halves, strict=True)

@@ -490,6 +490,16 @@ class ComparedModel:
     curves: tuple[Curve, ...]
     parts: tuple[Part, ...] = ()
 
+    @property
+    def title(self) -> str:
+        """The name, as an arm's title."""
+        return self.name
+
+    @property
+    def change(self) -> Mapping[str, Estimate]:
+        """The difference, as an arm's change."""
+        return self.difference
+
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(AsRows, AsJson):

@@ -102,7 +102,9 @@ def export_onnx(
     check_choice("output", output, get_args(Output))
     if Path(path).suffix != ENDING:
         raise InputError(f"`path` must end in {ENDING}; got {os.fspath(path)!r}.")
-    _require("onnx", "onnxscript")
+    missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ImportError(f"{' and '.join(missing)} must be installed: pip install 'calibrant[onnx]'.")
     if isinstance(calibrator_or_model, GroupCalibrator):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InputError(
             "calibrators of groups need a file for each: export `by_group[name]` for every name, and "
@@ -114,13 +116,11 @@ def export_onnx(
             f"calibrator; got {type(calibrator_or_model).__name__}."
         )
     inputs = _inputs(calibrator_or_model, example, dtype)
-    calibrator = (
-        calibrator_or_model.calibrator
-        if isinstance(calibrator_or_model, CalibratedModel)
-        else calibrator_or_model
-    )
-    several = tuple(f"inputs_{number}" for number in range(len(inputs))) if len(inputs) > 1 else ("inputs",)
-    names = several if isinstance(calibrator_or_model, CalibratedModel) else ("logits",)
+    if isinstance(calibrator_or_model, CalibratedModel):
+        calibrator, allowed = calibrator_or_model.calibrator, 100 * TOLERANCE
+        names = tuple(f"inputs_{number}" for number in range(len(inputs))) if len(inputs) > 1 else ("inputs",)
+    else:
+        calibrator, allowed, names = calibrator_or_model, TOLERANCE, ("logits",)
     out = {"probs": "probs"}.get(output, "log_probs" if calibrator.kind_ == "multiclass" else "log_odds")
     graph = _Graph(calibrator_or_model, probs=output == "probs").eval()
     program = _program(graph, inputs, names, out, opset)
@@ -128,7 +128,6 @@ def export_onnx(
     with atomic_write(path) as temporary:
         program.save(temporary, external_data=False)
         difference = _difference(temporary, graph, inputs, names)
-        allowed = TOLERANCE if isinstance(calibrator_or_model, Calibrator) else 100 * TOLERANCE
         if difference is not None and not difference <= allowed:
             half = any(each.dtype in {torch.float16, torch.bfloat16} for each in inputs)
             remedy = "; export a float32 copy, `model.float()`" if half else ""
@@ -259,9 +258,3 @@ def _metadata(calibrator: Calibrator) -> dict[str, str]:
         "class_names": calibrator.class_names_,
     }
     return {"calibrant": json.dumps(told)}
-
-
-def _require(*packages: str) -> None:
-    missing = [name for name in packages if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ImportError(f"{' and '.join(missing)} must be installed: pip install 'calibrant[onnx]'.")

@@ -15,7 +15,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array, get_tags, indexable
+from sklearn.utils import (
+    _safe_indexing,  # pyright: ignore[reportPrivateUsage]
+    check_array,
+    get_tags,
+    indexable,
+)
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
@@ -30,7 +35,7 @@ from calibrant._math.arrays import refuse_masked
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant.calibrators import Calibrator, Selection, build, select
-from calibrant.predictions.estimators import Response, class_numbers, classes_of, scores_of
+from calibrant.predictions.estimators import Response, class_numbers, classes_of, innermost, scores_of
 
 Scores: TypeAlias = NDArray[np.float64]
 """Logits ``(N, C)``, or log-odds ``(N,)`` of the second class."""
@@ -129,8 +134,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_classification_targets(y)
         labels = column_or_1d(y, warn=True)
         weights = None if sample_weight is None else _weights(sample_weight, len(labels))
-        if weights is not None:
-            _refuse_weightless(weights)
         self.classes_, targets = np.unique(labels, return_inverse=True)
         if prefit:
             targets = self._targets_of_prefit(estimator, labels)
@@ -150,7 +153,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 )
             if weights is not None and _weight_name(estimator) is None:
                 warnings.warn(
-                    f"{type(_last_step(estimator)).__name__} takes no `sample_weight` and is fitted without: "
+                    f"{type(innermost(estimator)).__name__} takes no `sample_weight` and is fitted without: "
                     "only the calibrator is weighted.",
                     CalibrantWarning,
                     stacklevel=2,
@@ -248,13 +251,13 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
         def one(train: NDArray[np.int64], test: NDArray[np.int64]) -> Scores:
             inside = None if weights is None else weights[train]
-            fitted = _fitted(clone(estimator), _rows(X, train), labels[train], inside)
+            fitted = _fitted(clone(estimator), _safe_indexing(X, train), labels[train], inside)
             if (found := len(classes_of(fitted))) != len(self.classes_):
                 raise InputError(
                     f"`cv` must leave samples of every class to fit on; one fold has "
                     f"{found} of {len(self.classes_)} classes."
                 )
-            return self._scores(fitted, _rows(X, test))
+            return self._scores(fitted, _safe_indexing(X, test))
 
         found: Any = Parallel(n_jobs=self.n_jobs)(delayed(one)(*split) for split in splits)
         return np.concatenate([test for _, test in splits]), np.concatenate(found)
@@ -288,23 +291,19 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self.calibrator_.class_names_ = tuple(str(name) for name in self.classes_)
 
 
-def _rows(X: Any, index: NDArray[np.int64]) -> Any:
-    """Return some rows of a frame, an array, a sparse matrix or a list."""
-    if hasattr(X, "iloc"):
-        return X.iloc[index]
-    return X[index] if hasattr(X, "shape") else [X[k] for k in index.tolist()]
-
-
 def _weights(given: Any, count: int) -> NDArray[np.float64]:
     """Return one weight per sample; a single number applies to all."""
-    if isinstance(given, Real):
-        return np.full(count, float(given))
+    given = np.full(count, float(given)) if isinstance(given, Real) else given
     refuse_masked(given, name="sample_weight")
     weights: NDArray[np.float64] = check_array(
         given, ensure_2d=False, dtype="float64", input_name="sample_weight"
     )
     if weights.shape != (count,):
         raise InputError(f"`sample_weight` must have shape ({count},); got {weights.shape}.")
+    if (weights < 0).any():
+        raise InputError(f"`sample_weight` must not be negative; got {weights.min():g}.")
+    if not weights.any():
+        raise InputError("`sample_weight` must not all be zero; give at least one sample a positive weight.")
     return weights
 
 
@@ -329,11 +328,6 @@ def _weight_name(estimator: Any) -> str | None:
     return None if inner is None else f"{step}__{inner}"
 
 
-def _last_step(estimator: Any) -> Any:
-    """Return the classifier of a pipeline; leave anything else unchanged."""
-    return _last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
-
-
 def _limit(scores: Scores) -> float:
     """Return the size of infinite scores: half the smallest non-zero probability, or half of one per row."""
     finite = scores[np.isfinite(scores)]
@@ -343,10 +337,3 @@ def _limit(scores: Scores) -> float:
 
 def _two_logits(log_odds: torch.Tensor) -> torch.Tensor:
     return torch.stack([-log_odds / 2, log_odds / 2], dim=1)
-
-
-def _refuse_weightless(weights: NDArray[np.float64]) -> None:
-    if (weights < 0).any():
-        raise InputError(f"`sample_weight` must not be negative; got {weights.min():g}.")
-    if not weights.any():
-        raise InputError("`sample_weight` must not all be zero; give at least one sample a positive weight.")

@@ -80,10 +80,3 @@ class _ClosedForm(torch.autograd.Function):
         pull: Pull = ctx.pull or closed(logits)[1]
         ctx.pull = None
         return pull(grad), None, None
-
-
-def times_rows(matrix: Tensor, factor: Tensor) -> Tensor:
-    try:
-        return matrix.mul_(factor)
-    except RuntimeError:  # many gradients at once (is_grads_batched) do not fit into its place
-        return matrix * factor

@@ -36,7 +36,7 @@ from calibrant.losses._closed_form import (
     by_closed_form,
     can_look,
     is_traced,
-    times_rows,
+    scaled,
 )
 from calibrant.losses._rows import Layout, Reduction, Rows
 
@@ -44,10 +44,20 @@ _LOST = 16  # times the smallest normal number; below, a probability has few dig
 
 
 class Steps(NamedTuple):
-    rule: Callable[[Tensor], Tensor]  # from p_t to the exponent
+    """An exponent for each range of p_t: tensors, or numbers, which need no copy to the device."""
+
     gammas: Tensor | Sequence[float]
     edges: Tensor | Sequence[float]  # between the ranges
     right: bool = False  # True if an edge belongs to the range below
+
+    def at(self, probs: Float[Tensor, "*R"]) -> Float[Tensor, "*R"]:
+        if isinstance(self.gammas, Tensor):
+            ranges = (probs.unsqueeze(-1) >= torch.as_tensor(self.edges)).sum(-1)
+            return self.gammas.to(probs.dtype)[ranges]
+        gamma = torch.full_like(probs, self.gammas[-1])
+        for edge, value in zip(reversed(self.edges), reversed(self.gammas[:-1]), strict=True):
+            gamma = torch.where(probs <= edge if self.right else probs < edge, value, gamma)
+        return gamma
 
 
 class Terms(NamedTuple):
@@ -78,14 +88,12 @@ def closed_form(rows: Rows, terms: Terms) -> Closed:
     if rows.logits.numel() > FEW or not can_look(rows.logits, rows.labels, rows.weight):
         return partial(_closed_form, rows[1:], terms)
     if isinstance(gamma, Steps):
-        gammas, edges = map(_as_numbers, (gamma.gammas, gamma.edges))
+        gammas, edges = (
+            tuple(each.tolist() if isinstance(each, Tensor) else each) for each in (gamma.gammas, gamma.edges)
+        )
         return _compiled_form(rows, gammas=gammas, edges=edges, right=gamma.right, l1=l1, l2=l2)
     focal = 0.0 if gamma is None else 1.0
     return _compiled_form(rows, gammas=(gamma or 0.0,), focal=focal, l1=l1, l2=l2)
-
-
-def _as_numbers(values: Tensor | Sequence[float]) -> tuple[float, ...]:
-    return tuple(values.tolist() if isinstance(values, Tensor) else values)
 
 
 class Form(NamedTuple):
@@ -156,7 +164,7 @@ def row_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
 def _focal(log_odds: Float[Tensor, "*R"], gamma: float | Steps) -> Float[Tensor, "*R"]:
     if not isinstance(gamma, Steps):
         return focal_value(log_odds, gamma)
-    exponent = gamma.rule(torch.sigmoid(log_odds.detach()))
+    exponent = gamma.at(torch.sigmoid(log_odds.detach()))
     inverse = (-exponent * torch.sigmoid(log_odds).log1p()).exp()
     power = torch.where(exponent < 0, inverse, focal_power(log_odds, exponent.clamp(min=0)))
     return power * softplus(-log_odds)
@@ -229,7 +237,7 @@ def _closed_form(request: _Request, terms: Terms, logits: Float[Tensor, "R C"]) 
     else:
         base = others
         if isinstance(gamma, Steps):
-            gamma = gamma.rule(true)
+            gamma = gamma.at(true)
             base = torch.where(gamma < 0, 1 + true, others)
         power = base ** abs(gamma)
         values = misfit * power
@@ -247,7 +255,7 @@ def _closed_form(request: _Request, terms: Terms, logits: Float[Tensor, "R C"]) 
     reduction = layout.reduction
     loss, counted = _NLL(probs.scatter_(1, place, -values), labels, weight, _CODES[reduction], ignore_index)
 
-    def scaled(part: Tensor) -> Tensor:
+    def weighed(part: Tensor) -> Tensor:
         if weight is not None:
             part.mul_(weight[place])
         if reduction == "mean":
@@ -256,12 +264,12 @@ def _closed_form(request: _Request, terms: Terms, logits: Float[Tensor, "R C"]) 
 
     if squares is None:
         # The true class's gradient is minus the sum of the others, times the slope: the row sums to zero.
-        scratch = _Scratch(probs.scatter_(1, place, others.neg_()), scaled(factor))
+        scratch = _Scratch(probs.scatter_(1, place, others.neg_()), weighed(factor))
         return loss, partial(_pull_back, scratch)
     at_true = -others * factor - 2 * l2 * true * (others.square() + squares)
     slope = factor + 2 * l2 * (true * others - squares)
     curve = torch.full_like(true, 2 * l2)
-    scratch = _Scratch(probs, scaled(slope), scaled(curve), scaled(at_true), place)
+    scratch = _Scratch(probs, weighed(slope), weighed(curve), weighed(at_true), place)
     return loss, partial(_pull_back, scratch)
 
 
@@ -281,7 +289,7 @@ def _pull_back(scratch: _Scratch, grad: Tensor) -> Float[Tensor, "R C"]:
     if grad.ndim:
         grad = grad.unsqueeze(1)
     slope = slope * grad
-    gradient = times_rows(probs, slope) if curve is None else _times_itself(probs, curve * grad, slope)
+    gradient = scaled(probs, slope) if curve is None else _times_itself(probs, curve * grad, slope)
     if place is None or at_true is None:
         return gradient
     return gradient.scatter_(1, place, at_true * grad)

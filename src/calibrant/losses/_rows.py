@@ -182,8 +182,8 @@ def _check_labels(labels: object, logits: Tensor, shape: tuple[int, ...]) -> Ten
         )
     if labels.shape != shape:
         raise InputError(
-            f"`labels` must have shape {_shown(shape)} to go with `logits` of shape "
-            f"{_shown(logits.shape)}; got {_shown(labels.shape)}{_remedy(logits, labels, shape)}."
+            f"`labels` must have shape {tuple(shape)} to go with `logits` of shape "
+            f"{tuple(logits.shape)}; got {tuple(labels.shape)}{_remedy(logits, labels, shape)}."
         )
     return labels
 
@@ -214,7 +214,7 @@ def _check_targets(targets: Tensor, labels: object, logits: Tensor) -> None:
         )
     if targets.shape != logits.shape:
         raise InputError(
-            f"`targets` must have the shape of `logits`, {_shown(logits.shape)}; got {_shown(targets.shape)}."
+            f"`targets` must have the shape of `logits`, {tuple(logits.shape)}; got {tuple(targets.shape)}."
         )
 
 
@@ -268,7 +268,7 @@ def _lay_out(logits: Tensor, reduction: Reduction) -> tuple[Float[Tensor, "R C"]
     classes = 1 if logits.ndim > 1 else 0
     if logits.ndim == 0 or logits.shape[classes] < 2:
         raise InputError(
-            f"`logits` must have shape (N, C, ...) with at least two classes; got {_shown(logits.shape)}. "
+            f"`logits` must have shape (N, C, ...) with at least two classes; got {tuple(logits.shape)}. "
             "For one logit per label there are the multilabel losses."
         )
     computed, answered = dtypes_of(logits)
@@ -293,8 +293,8 @@ def _class_weight(weight: Tensor | None, logits: Float[Tensor, "R C"]) -> Float[
     check_is_tensor(weight, "weight")
     if weight.shape != logits.shape[1:]:
         raise InputError(
-            f"`weight` must have one entry per class, shape {_shown(logits.shape[1:])}; "
-            f"got {_shown(weight.shape)}."
+            f"`weight` must have one entry per class, shape {tuple(logits.shape[1:])}; "
+            f"got {tuple(weight.shape)}."
         )
     return weight.to(logits.dtype)
 
@@ -302,7 +302,3 @@ def _class_weight(weight: Tensor | None, logits: Float[Tensor, "R C"]) -> Float[
 def check_is_tensor(value: object, name: str) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"`{name}` must be a torch.Tensor; got {type(value).__name__}.")
-
-
-def _shown(shape: tuple[int, ...]) -> str:
-    return str(tuple(shape))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -77,14 +76,7 @@ def adafocal_loss(
             f"got shapes {tuple(edges.shape)} and {tuple(gammas.shape)}."
         )
     rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
-    inner = edges[1:-1]
-    return row_loss(rows, Terms(Steps(partial(_gamma_of, gammas=gammas, inner=inner), gammas, inner)))
-
-
-def _gamma_of(
-    probs: Float[Tensor, "*R"], *, gammas: Float[Tensor, " B"], inner: Float[Tensor, " B-1"]
-) -> Float[Tensor, "*R"]:
-    return gammas.to(probs.dtype)[(probs.unsqueeze(-1) >= inner).sum(-1)]
+    return row_loss(rows, Terms(Steps(gammas, edges[1:-1])))
 
 
 def updated_gammas(

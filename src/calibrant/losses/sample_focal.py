@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-import torch
 from torch import Tensor
 
 from calibrant._math.checks import check_choice
@@ -83,18 +81,7 @@ def sample_focal_loss(
     """
     _check(thresholds=thresholds, gammas=gammas, closed=closed)
     rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
-    rule = partial(_gamma_of, thresholds=tuple(thresholds), gammas=tuple(gammas), closed=closed)
-    return row_loss(rows, Terms(Steps(rule, gammas, thresholds[:-1], closed == "right")))
-
-
-def _gamma_of(
-    probs: Float[Tensor, "*R"], *, thresholds: tuple[float, ...], gammas: tuple[float, ...], closed: Closed
-) -> Float[Tensor, "*R"]:
-    gamma = torch.full_like(probs, gammas[-1])
-    for threshold, value in zip(reversed(thresholds[:-1]), reversed(gammas[:-1]), strict=True):
-        below = probs < threshold if closed == "left" else probs <= threshold
-        gamma = torch.where(below, value, gamma)
-    return gamma
+    return row_loss(rows, Terms(Steps(gammas, thresholds[:-1], closed == "right")))
 
 
 def _check(*, thresholds: Sequence[float], gammas: Sequence[float], closed: str) -> None:

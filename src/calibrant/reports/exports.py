@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -240,19 +240,12 @@ def junit_text(found: GateResult) -> str:
         >>> text.splitlines()[1]
         '<testsuites name="calibrant check" tests="1" failures="0" errors="0">'
     """
+    cases = [
+        (_name(each), "system-out" if each.passed else "failure", each.kind, each.sentence)
+        for each in found.checks
+    ]
     name = "predictions" if found.source is None else found.source.name
-    failed = sum(not each.passed for each in found.checks)
-    root, suite = _suite(name, tests=len(found.checks), failures=failed)
-    for each in found.checks:
-        case = ET.SubElement(suite, "testcase", {"classname": f"calibrant.check.{name}", "name": _name(each)})
-        if not each.passed:
-            failure = ET.SubElement(case, "failure", {"message": each.sentence, "type": each.kind})
-            failure.text = each.sentence
-        else:
-            ET.SubElement(case, "system-out").text = each.sentence
-    if found.warnings:
-        ET.SubElement(suite, "system-err").text = "\n".join(found.warnings)
-    return _text(root)
+    return _junit(name, cases, found.warnings)
 
 
 def junit_error(name: str, sentence: str) -> str:
@@ -262,21 +255,22 @@ def junit_error(name: str, sentence: str) -> str:
         >>> junit_error("p.npz", "there is no such file.").splitlines()[4].strip()
         '<error message="there is no such file." type="error">there is no such file.</error>'
     """
-    root, suite = _suite(name, tests=1, errors=1)
-    case = ET.SubElement(suite, "testcase", {"classname": f"calibrant.check.{name}", "name": "check"})
-    ET.SubElement(case, "error", {"message": sentence, "type": "error"}).text = sentence
-    return _text(root)
+    return _junit(name, [("check", "error", "error", sentence)])
 
 
-def _suite(name: str, *, tests: int, failures: int = 0, errors: int = 0) -> tuple[ET.Element, ET.Element]:
-    counts = {"tests": str(tests), "failures": str(failures), "errors": str(errors)}
-    root = ET.Element("testsuites", {"name": "calibrant check", **counts})
-    return root, ET.SubElement(
-        root, "testsuite", {"name": f"calibrant check {name}", **counts, "skipped": "0"}
-    )
-
-
-def _text(root: ET.Element) -> str:
+def _junit(name: str, cases: list[tuple[str, str, str, str]], warnings: Sequence[str] = ()) -> str:
+    """Cases are names, tags, types and sentences."""
+    tags = [tag for _, tag, _, _ in cases]
+    counts = {"tests": len(cases), "failures": tags.count("failure"), "errors": tags.count("error")}
+    numbers = {what: str(count) for what, count in counts.items()}
+    root = ET.Element("testsuites", {"name": "calibrant check", **numbers})
+    suite = ET.SubElement(root, "testsuite", {"name": f"calibrant check {name}", **numbers, "skipped": "0"})
+    for title, tag, kind, sentence in cases:
+        case = ET.SubElement(suite, "testcase", {"classname": f"calibrant.check.{name}", "name": title})
+        more = {} if tag == "system-out" else {"message": sentence, "type": kind}
+        ET.SubElement(case, tag, more).text = sentence
+    if warnings:
+        ET.SubElement(suite, "system-err").text = "\n".join(warnings)
     ET.indent(root)
     text = ET.tostring(root, encoding="unicode")
     allowed = "".join(letter for letter in text if letter >= " " or letter in "\t\n")  # XML 1.0 has no others

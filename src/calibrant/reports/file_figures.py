@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -12,6 +13,9 @@ from matplotlib.figure import Figure
 from calibrant._math.errors import InputError
 from calibrant._math.extensions import extensions
 from calibrant._math.text_form import named, nearest
+from calibrant.evaluation.judging.diagrams import decisions_of, flexible_of
+from calibrant.evaluation.quantities import AUROC
+from calibrant.evaluation.stages import judged_as_it_is
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import figures
 from calibrant.reports.figures.drawing import legend_above
@@ -24,10 +28,6 @@ if TYPE_CHECKING:
 
 
 Picked = TypeVar("Picked")
-
-
-def _silent(_stage: str, _share: float) -> None:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class FigureRequest:
     resamples: int | None = None
     seed: int = 0
     width: float | None = None  # inches, for a figure that is laid out for its width
-    tell: Callable[[str, float], None] = _silent
+    tell: Callable[[str, float], None] = lambda _stage, _share: None
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,6 @@ def draw_confidence(request: FigureRequest) -> DrawnFigure:
 
 def draw_roc(request: FigureRequest) -> DrawnFigure:
     """ROC curves of an event: the positive class, or all labels together."""
-    from calibrant.evaluation.quantities import AUROC
-
     found = _judged(request)
     needs = (
         "the figure roc needs an event (of two classes, or several labels) that occurs in some samples only"
@@ -144,23 +142,10 @@ def draw_risk_coverage(request: FigureRequest) -> DrawnFigure:
     return _drawn(figures.risk_coverage_diagram(alone), found)
 
 
-def draw_decisions(request: FigureRequest) -> DrawnFigure:
-    """Net benefit of the positive class, by the threshold from which one acts."""
-    from calibrant.evaluation.judging.diagrams import decisions_of
-
-    return _of_one_event(request, decisions_of, figures.decision_diagram)
-
-
-def draw_flexible(request: FigureRequest) -> DrawnFigure:
-    """The smooth calibration curve, over the range that holds 98% of the samples."""
-    from calibrant.evaluation.judging.diagrams import flexible_of
-
-    return _of_one_event(request, flexible_of, figures.flexible_diagram)
-
-
 def _of_one_event(
-    request: FigureRequest, of: Callable[..., tuple[str, Any]], draw: Callable[..., Axes]
+    of: Callable[..., tuple[str, Any]], draw: Callable[..., Axes], request: FigureRequest
 ) -> DrawnFigure:
+    """Curves over the probability of an event."""
     files = {name: request.load(path) for name, path in request.files.items()}
     found = {
         name: of(predictions, request.label or request.positive_class, level=request.level)
@@ -205,8 +190,6 @@ class _Judged(NamedTuple):
 
 
 def _judged(request: FigureRequest) -> dict[str, _Judged]:
-    from calibrant.evaluation.stages import judged_as_it_is
-
     found: dict[str, _Judged] = {}
     for place, (name, path) in enumerate(request.files.items()):
         request.tell(f"evaluating {name}", place / len(request.files))
@@ -267,66 +250,48 @@ class OtherFigure(Protocol):
     summary: str
     note: str  # limits of reproducing the published one; may be empty
 
-    def draw(self) -> Figure:
-        """The whole figure."""
-        ...
+    def draw(self) -> Figure: ...
 
 
-_SHAPE = frozenset({"positive_class", "bins", "level", "seed"})
-OF_FILES = (
-    FileFigure(
-        name="reliability",
-        summary="Predicted probability against actual rate in FILE, with intervals and noise band.",
-        draw_files=draw_reliability,
-        several=True,
-        options=_SHAPE | {"label"},
+_CLASS = {"positive_class"}
+_EVENT = _CLASS | {"label", "level"}
+_BINS = _EVENT | {"bins", "seed"}
+_OF_FILES: dict[str, tuple[Callable[[FigureRequest], DrawnFigure], set[str], str]] = {
+    "reliability": (
+        draw_reliability,
+        _BINS,
+        "Predicted probability against actual rate in FILE, with intervals and noise band.",
     ),
-    FileFigure(
-        name="confidence",
-        summary="Confidence of right and of wrong predictions in FILE.",
-        draw_files=draw_confidence,
-        several=True,
-        options=_SHAPE | {"label"},
+    "confidence": (draw_confidence, _BINS, "Confidence of right and of wrong predictions in FILE."),
+    "roc": (draw_roc, _CLASS, "ROC curve of the positive class in FILE, or of its labels together."),
+    "risk-coverage": (
+        draw_risk_coverage,
+        _CLASS,
+        "The error rate in FILE if only the most confident answers are given.",
     ),
-    FileFigure(
-        name="roc",
-        summary="ROC curve of the positive class in FILE, or of its labels together.",
-        draw_files=draw_roc,
-        several=True,
-        options=frozenset({"positive_class"}),
+    "decision-curve": (
+        partial(_of_one_event, decisions_of, figures.decision_diagram),
+        _EVENT,
+        "Net benefit of treating above a threshold, against treating all or none.",
     ),
-    FileFigure(
-        name="risk-coverage",
-        summary="The error rate in FILE if only the most confident answers are given.",
-        draw_files=draw_risk_coverage,
-        several=True,
-        options=frozenset({"positive_class"}),
+    "calibration-curve": (
+        partial(_of_one_event, flexible_of, figures.flexible_diagram),
+        _EVENT,
+        "Smooth calibration curve of FILE with its band, where its samples are.",
     ),
-    FileFigure(
-        name="decision-curve",
-        summary="Net benefit of treating above a threshold, against treating all or none.",
-        draw_files=draw_decisions,
-        several=True,
-        options=frozenset({"positive_class", "label", "level"}),
+    "classes": (
+        draw_classes,
+        _CLASS | {"bins"},
+        "The classes or labels of FILE with the largest calibration errors.",
     ),
-    FileFigure(
-        name="calibration-curve",
-        summary="Smooth calibration curve of FILE with its band, where its samples are.",
-        draw_files=draw_flexible,
-        several=True,
-        options=frozenset({"positive_class", "label", "level"}),
-    ),
-    FileFigure(
-        name="classes",
-        summary="The classes or labels of FILE with the largest calibration errors.",
-        draw_files=draw_classes,
-        options=frozenset({"positive_class", "bins"}),
-    ),
+}
+OF_FILES = tuple(
+    FileFigure(name=name, summary=said, draw_files=draw, several=name != "classes", options=frozenset(used))
+    for name, (draw, used, said) in _OF_FILES.items()
 )
 
 
 def all_figures() -> tuple[FileFigure | OtherFigure, ...]:
-    """The figures of files, and those of installed extensions."""
     return (*OF_FILES, *(figure for found in extensions("calibrant.figures") for figure in found.load()))
 
 

@@ -86,7 +86,6 @@ def report_text(
     files: Sequence[str | os.PathLike[str]] = (),
     by_group: ByGroup | None = None,
 ) -> str:
-    """The report as HTML text."""
     given: dict[str, object] = {
         "title": title,
         "date": report_date(),
@@ -172,13 +171,15 @@ def _day(date: date) -> str:
 
 def _first_screen_context(evaluation: Evaluation) -> dict[str, object]:
     groups, several = pictures.diagrams(evaluation), evaluation.kind == "multilabel"
+    after = tables.recommended(evaluation)
     main, shifts, finding = _main_diagrams(groups, evaluation), pictures.class_shifts(evaluation), ()
     # A finding on classes or labels would not show in a reliability diagram.
     if shifts is not None and (several or evaluation.verdict.about == CLASSWISE_ECE.key):
         main, shifts, finding = None, None, (shifts, pictures.confidence_overlay(evaluation))
     return {
         "evaluation": evaluation,
-        "recommended": tables.recommended(evaluation),
+        "recommended": after,
+        "why_title": "no repair" if after is None else title_of(after),
         "table": tables.metric_table(evaluation),
         "all_diagrams": groups,
         "main_diagrams": main,
@@ -189,9 +190,8 @@ def _first_screen_context(evaluation: Evaluation) -> dict[str, object]:
 
 
 def _evaluation_context(evaluation: Evaluation, repairs: ByGroup | None) -> dict[str, object]:
-    after, pairs = tables.recommended(evaluation), tables.class_pairs(evaluation)
+    pairs = tables.class_pairs(evaluation)
     return _first_screen_context(evaluation) | {
-        "why_title": "no repair" if after is None else title_of(after),
         "choice": tables.choice_rows(evaluation),
         "shape_groups": pictures.shape_groups(evaluation),
         "detection": pictures.detection_picture(evaluation),

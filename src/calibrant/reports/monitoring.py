@@ -21,7 +21,6 @@ SIZE = (4.2, 2.6)  # inches
 
 
 def headline(found: Monitoring) -> str:
-    """Alarm or no alarm, in a sentence."""
     test = deciding(found)
     if test.alarm is None:
         return "No alarm: no evidence against the model so far."
@@ -31,7 +30,6 @@ def headline(found: Monitoring) -> str:
 
 
 def context(found: Monitoring) -> dict[str, object]:
-    """Variables of the template."""
     return {
         "found": found,
         "headline": headline(found),
@@ -44,15 +42,12 @@ def _sections(found: Monitoring) -> Iterator[Section]:
     test, spoken = deciding(found), _spoken(found)
     error, means = ([(ECE.key, "ECE")], "ECE"), (means_of(found), "mean")
     evidence = "Evidence at the end of each window (dashed: alarm level)"
-    shown = {
-        "evidence": (partial(evidence_diagram, found), evidence, test.sentence),
-        "error": (
-            partial(window_diagram, found, *error),
-            "Calibration error of each window, with its interval",
-            spoken,
-        ),
-        "means": (partial(window_diagram, found, *means), "Predicted and actual rates", spoken),
-    }
+    captions = "Calibration error of each window, with its interval", "Predicted and actual rates"
+    pictures = (
+        ("evidence", partial(evidence_diagram, found), evidence, test.sentence),
+        ("error", partial(window_diagram, found, *error), captions[0], spoken),
+        ("means", partial(window_diagram, found, *means), captions[1], spoken),
+    )
     yield Section(
         title="Tests and evidence",
         points=tuple(
@@ -61,7 +56,7 @@ def _sections(found: Monitoring) -> Iterator[Section]:
         ),
         pictures=tuple(
             drawn(SIZE, draw, caption, label=label, name=f"monitor-{name}")
-            for name, (draw, caption, label) in shown.items()
+            for name, draw, caption, label in pictures
         ),
         note="The evidence stays valid however often you check. Each interval is for one window only: a "
         "calibrated model falls outside it in about 5 of 100 windows.",

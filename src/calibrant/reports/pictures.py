@@ -67,7 +67,7 @@ def drawn(
     return Picture(to_svg(figure, label=label, name=name), caption, note=note, csv=csv)
 
 
-def error_pictures(found: result.Evaluation | result.Comparison) -> list[Picture]:
+def error_pictures(found: tables.Found) -> list[Picture]:
     """Calibration errors against noise, one picture for each error of equal-width bins."""
     parts, made = tables.parts(found), list[Picture]()
     for key in sorted({null.metric for part in parts for null in part.null}, key=quantities.display_order):
@@ -76,7 +76,7 @@ def error_pictures(found: result.Evaluation | result.Comparison) -> list[Picture
             continue
         rows = [
             (part.title, part.metrics[key], next((n for n in part.null if n.metric == key), None))
-            for part in tables.columns(found)
+            for part in parts
         ]
         spoken = "; ".join(f"{title}: {words.number(estimate.value)}" for title, estimate, _ in rows)
 
@@ -89,15 +89,12 @@ def error_pictures(found: result.Evaluation | result.Comparison) -> list[Picture
     return made
 
 
-def diagrams(found: result.Evaluation | result.Comparison) -> list[Diagrams]:
-    """Diagrams of each curve of all samples: the first two arms or models, and the others."""
+def diagrams(found: tables.Found) -> list[Diagrams]:
     made: list[Diagrams] = []
     for position, curve in enumerate(tables.whole_curves(tables.parts(found)[0], found.kind)):
         each = tuple(
-            _picture(column.title, part.curves[position], f"part{number}-{position}")
-            for number, (column, part) in enumerate(
-                zip(tables.columns(found), tables.parts(found), strict=True)
-            )
+            _picture(part.title, part.curves[position], f"part{number}-{position}")
+            for number, part in enumerate(tables.parts(found))
         )
         made.append(Diagrams(curve.name, each[:2], each[2:]))
     return made
@@ -178,7 +175,6 @@ def confidence_overlay(evaluation: result.Evaluation) -> Picture | None:
 
 
 def question(curve_name: str) -> str:
-    """What a reliability diagram answers."""
     return "is 90% confidence 90% right?" if curve_name == "top label" else "is 10% predicted 10% actual?"
 
 
@@ -308,7 +304,6 @@ def _roc_csv(curves: dict[str, RocCurve]) -> str:
 
 
 def detection_picture(evaluation: result.Evaluation) -> Picture | None:
-    """ROC curves of out-of-distribution detection, for every arm."""
     found = evaluation.out_of_distribution
     if found is None:
         return None

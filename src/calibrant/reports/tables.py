@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from calibrant.evaluation import quantities, result
+from calibrant.evaluation import phrases, quantities, result
 from calibrant.evaluation.monitoring.result import Monitoring, SequentialTest, Window
 from calibrant.evaluation.phrases import clearly, p_value
 from calibrant.evaluation.thresholds import beyond_chance
@@ -25,20 +25,13 @@ from calibrant.reports.words import (
     percent,
 )
 
-NullRow = tuple[Metric, float, result.NullError]
+Found: TypeAlias = result.Evaluation | result.Comparison
+Part: TypeAlias = result.Arm | result.ComparedModel
+Mark: TypeAlias = Literal["better", "worse"] | None
+NullRow: TypeAlias = tuple[Metric, float, result.NullError]
 MAIN_ROWS = 6
 NUMBERS = 3  # at the top
 POOLED = "all labels"  # the first curve of multilabel predictions
-
-
-@dataclass(frozen=True)
-class Column:
-    """One arm or one model in the table of metrics."""
-
-    title: str
-    metrics: Mapping[str, result.Estimate]
-    change: Mapping[str, result.Estimate]
-    null: tuple[result.NullError, ...]
 
 
 @dataclass(frozen=True)
@@ -47,7 +40,7 @@ class Cell:
 
     estimate: result.Estimate
     change: result.Estimate | None
-    mark: Literal["better", "worse"] | None
+    mark: Mark
     best: bool
 
 
@@ -65,14 +58,13 @@ class MetricRow:
 class MetricTable:
     """Rows by group, and the metrics that no column has, by the reason why."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[Part, ...]
     groups: Mapping[str, tuple[MetricRow, ...]]
     missing: Mapping[str, tuple[str, ...]]
     in_short: frozenset[str]  # titles that the terminal shows, or would if they were known
 
     @property
     def rows(self) -> tuple[MetricRow, ...]:
-        """The rows of all groups."""
         return tuple(row for rows in self.groups.values() for row in rows)
 
     def main(self, about: str | None = None, *, most: int | None = MAIN_ROWS) -> tuple[MetricRow, ...]:
@@ -85,12 +77,10 @@ class MetricTable:
         thresholds = sum(row.key.startswith(quantities.NET_BENEFIT) for row in self.rows)
         return tuple(self.rows[place] for *_, place in order[: most and most + thresholds])
 
-    def numbers(self, found: result.Evaluation | result.Comparison) -> list[MetricRow]:
+    def numbers(self, found: Found) -> list[MetricRow]:
         """The rows of the first screen: the verdict's metric, then the default ones that are known."""
-        first, usual = (
-            self.columns[0].metrics,
-            [quantities.NLL.key, quantities.ACCURACY.key, quantities.BRIER.key],
-        )
+        usual = [quantities.NLL.key, quantities.ACCURACY.key, quantities.BRIER.key]
+        first = self.columns[0].metrics
         error = quantities.ECE.event_key if quantities.ECE.event_key in first else quantities.ECE.key
         rows = {row.key: row for row in self.rows}
         if isinstance(found, result.Evaluation):
@@ -118,29 +108,22 @@ def ordered_arms(evaluation: result.Evaluation) -> tuple[result.Arm, ...]:
     return (first, *sorted(others, key=lambda arm: arm.name != name))
 
 
-def parts(found: result.Evaluation | result.Comparison) -> tuple[result.Arm | result.ComparedModel, ...]:
+def parts(found: Found) -> tuple[Part, ...]:
     """The arms in display order, or the models."""
     return found.models if isinstance(found, result.Comparison) else ordered_arms(found)
 
 
-def event_of(found: result.Evaluation | result.Comparison) -> str:
+def event_of(found: Found) -> str:
     """Name of a binary model's event; by default "positive class"."""
     curves = parts(found)[0].curves
     return curves[0].name if found.kind == "binary" and curves else POSITIVE_CLASS
-
-
-def columns(found: result.Evaluation | result.Comparison) -> tuple[Column, ...]:
-    """One column per arm or model, in their order."""
-    if isinstance(found, result.Evaluation):
-        return tuple(Column(arm.title, arm.metrics, arm.change, arm.null) for arm in ordered_arms(found))
-    return tuple(Column(model.name, model.metrics, model.difference, model.null) for model in found.models)
 
 
 _SLOPES = frozenset({quantities.SLOPE.key, quantities.SLOPE.event_key})
 RARE = 0.1  # share of the rarer class; below it, ranking tells more than accuracy
 
 
-def named(found: result.Evaluation | result.Comparison) -> frozenset[str]:
+def named(found: Found) -> frozenset[str]:
     """The keys of the metrics that a verdict names."""
     if isinstance(found, result.Comparison):
         return frozenset()
@@ -148,18 +131,17 @@ def named(found: result.Evaluation | result.Comparison) -> frozenset[str]:
     return frozenset(of_checks | ({found.verdict.about} if found.verdict.about else set()))
 
 
-def is_rare(found: result.Evaluation | result.Comparison) -> bool:
-    """True if one of two classes is rare."""
+def is_rare(found: Found) -> bool:
     rate = _event_rate(found)
     return rate is not None and min(rate, 1 - rate) < RARE
 
 
-def _event_rate(found: result.Evaluation | result.Comparison) -> float | None:
-    rate = columns(found)[0].metrics.get(quantities.PREVALENCE.key)
+def _event_rate(found: Found) -> float | None:
+    rate = parts(found)[0].metrics.get(quantities.PREVALENCE.key)
     return None if found.kind != "binary" or rate is None else rate.value
 
 
-def trivial_accuracy(found: result.Evaluation | result.Comparison) -> float | None:
+def trivial_accuracy(found: Found) -> float | None:
     """The accuracy of always answering the commonest class, if that is known."""
     if isinstance(found, result.Comparison):
         rate = _event_rate(found)
@@ -169,43 +151,41 @@ def trivial_accuracy(found: result.Evaluation | result.Comparison) -> float | No
     return max((row.prevalence for row in found.arms[0].classes), default=None)
 
 
-def mark_above_trivial(
-    key: str, mark: Literal["better", "worse"] | None, value: float | None, trivial: float | None
-) -> Literal["better", "worse"] | None:
+def mark_above_trivial(key: str, mark: Mark, value: float | None, trivial: float | None) -> Mark:
     """The mark of a change; an accuracy below that of always answering one class is never good."""
     if key == quantities.ACCURACY.key and mark == "better" and None not in {value, trivial}:
         return None if (value or 0.0) < (trivial or 0.0) else mark
     return mark
 
 
-def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
+def metric_table(found: Found) -> MetricTable:
     """Every metric of every arm or model."""
-    parts = columns(found)
+    columns = parts(found)
     groups: dict[str, list[MetricRow]] = {group: [] for group in SECTIONS}
     missing: dict[str, list[str]] = {}
     in_short: set[str] = set()
     also = named(found) | ({quantities.AUROC.key, quantities.BRIER_SKILL.key} if is_rare(found) else set())
     trivial = trivial_accuracy(found)
-    for key in sorted({key for part in parts for key in part.metrics}, key=quantities.display_order):
+    for key in sorted({key for part in columns for key in part.metrics}, key=quantities.display_order):
         words = metric(key, found.kind, event_of(found))
         shown = words.in_short or key in also
         if shown:
             in_short.add(words.title)
         estimates = [
-            part.metrics.get(key, result.Estimate(value=None, reason="not computed")) for part in parts
+            part.metrics.get(key, result.Estimate(value=None, reason="not computed")) for part in columns
         ]
         if all(estimate.value is None for estimate in estimates):
             missing.setdefault(estimates[0].reason or "no reason given", []).append(words.title)
             continue
         best, cells = _best(key, found.kind, estimates), list[Cell]()
-        for column, (part, estimate) in enumerate(zip(parts, estimates, strict=True)):
+        for column, (part, estimate) in enumerate(zip(columns, estimates, strict=True)):
             change = part.change.get(key)
             mark = mark_of_change(key, found.kind, estimate, change)
             mark = mark_above_trivial(key, mark, estimate.value, trivial)
             cells.append(Cell(estimate, change, mark, column in best))
         groups[words.section].append(MetricRow(key, words, shown, tuple(cells)))
     return MetricTable(
-        parts,
+        columns,
         {group: tuple(rows) for group, rows in groups.items() if rows},
         {reason: tuple(names) for reason, names in missing.items()},
         frozenset(in_short),
@@ -218,19 +198,19 @@ OUTSIDE = (
 )
 
 
-def outside_sentence(parts: Sequence[result.Arm | result.ComparedModel]) -> str:
+def outside_sentence(parts: Sequence[Part]) -> str:
     """Explanation of values outside their intervals; empty if there are none."""
     return OUTSIDE if any(estimate.outside for part in parts for estimate in part.metrics.values()) else ""
 
 
-def coverage_sentence(found: result.Evaluation | result.Comparison) -> str:
+def coverage_sentence(found: Found) -> str:
     """Sentence on the measured coverage of such intervals; empty if it was not measured."""
     if found.coverage is None:
         return ""
     values, changes = (_covered(each, found.kind) for each in (found.coverage.values, found.coverage.changes))
     if not values:
         return ""
-    changed = changes and any(column.change for column in columns(found))
+    changed = changes and any(column.change for column in parts(found))
     return (
         f"In simulations (study coverage), {percent(found.coverage.level)} intervals contained the true "
         f"value in this share of test sets: {values}{f'; for changes, {changes}' if changed else ''}."
@@ -306,7 +286,6 @@ def before_and_after(evaluation: result.Evaluation) -> tuple[result.Arm, ...]:
 
 
 def nulls_of(arms: Sequence[result.Arm], key: str) -> list[result.NullError]:
-    """The noise floor of an error in each arm."""
     return [null for arm in arms for null in arm.null if null.metric == key]
 
 
@@ -316,7 +295,7 @@ class Brief:
 
     value: str
     interval: str
-    mark: Literal["better", "worse"] | None
+    mark: Mark
     best: bool
 
 
@@ -341,7 +320,7 @@ def brief_rows(evaluation: result.Evaluation, *, every: bool = False) -> list[Br
         values = tuple(map(_brief, cells, repeat(row.key), nulls or repeat(None)))
         made.append(BriefRow(title, values, key=row.key))
         if nulls:
-            floors = (Brief(_floor(null.upper), "", None, best=False) for null in nulls)
+            floors = (Brief(phrases.number(null.upper), "", None, best=False) for null in nulls)
             made.append(BriefRow("  noise floor", tuple(floors)))
     return made
 
@@ -362,14 +341,10 @@ def brief_models(comparison: result.Comparison) -> tuple[list[str], list[BriefRo
         BriefRow(
             column.title,
             tuple(_brief(row.cells[place], row.key) for row in rows),
-            tuple(_floor(null.upper) for null in column.null if null.metric == rows[0].key),
+            tuple(phrases.number(null.upper) for null in column.null if null.metric == rows[0].key),
         )
         for place, column in enumerate(found.columns)
     ]
-
-
-def _floor(upper: float) -> str:
-    return brief(result.Estimate(value=upper))[0]
 
 
 def _brief(cell: Cell, key: str, null: result.NullError | None = None) -> Brief:
@@ -380,7 +355,7 @@ def _brief(cell: Cell, key: str, null: result.NullError | None = None) -> Brief:
     return Brief(value, interval, None if unchanged else cell.mark, cell.best)
 
 
-def floor_sentence(found: result.Evaluation | result.Comparison) -> str:
+def floor_sentence(found: Found) -> str:
     """Explanation of the noise floors and intervals in the short table."""
     level = percent(found.settings.level)
     if isinstance(found, result.Comparison):
@@ -401,11 +376,10 @@ def floor_sentence(found: result.Evaluation | result.Comparison) -> str:
 
 
 def pairing_sentence(comparison: result.Comparison) -> str:
-    """Sentence on pairing: whether all models use the same samples."""
-    first = comparison.models[0].name
+    differences = f"differences from {comparison.models[0].name} are"
     if comparison.paired:
-        return f"All models use the same samples: differences from {first} are paired."
-    return f"The samples might differ: differences from {first} are unpaired."
+        return f"All models use the same samples: {differences} paired."
+    return f"The samples might differ: {differences} unpaired."
 
 
 def tests_sentence(comparison: result.Comparison) -> str:
@@ -425,9 +399,7 @@ def tests_sentence(comparison: result.Comparison) -> str:
     return f"{said} Passes: {', '.join(rest)}." if rest else said
 
 
-def null_rows(
-    part: result.Arm | result.ComparedModel | Column, found: result.Evaluation | result.Comparison
-) -> list[NullRow]:
+def null_rows(part: Part, found: Found) -> list[NullRow]:
     """The errors of an arm or model with a null distribution: words, measured value, and noise."""
     return [
         (metric(null.metric, found.kind, event_of(found)), observed, null)
@@ -436,9 +408,8 @@ def null_rows(
     ]
 
 
-def null_groups(found: result.Evaluation | result.Comparison) -> list[tuple[str, list[NullRow]]]:
-    """`null_rows` by the title of each arm or model that has some."""
-    groups = [(part.title, null_rows(part, found)) for part in columns(found)]
+def null_groups(found: Found) -> list[tuple[str, list[NullRow]]]:
+    groups = [(part.title, null_rows(part, found)) for part in parts(found)]
     return [(title, rows) for title, rows in groups if rows]
 
 
@@ -467,18 +438,17 @@ def moves(table: MetricTable, numbers: Sequence[MetricRow]) -> list[tuple[str, s
 
 
 def shared_warnings(arms: Sequence[result.Arm]) -> dict[str, list[str]]:
-    """The warnings of several fits, with the titles of their arms."""
     return {warning: titles for warning, titles in titles_by_warning(arms).items() if len(titles) > 1}
 
 
-def whole_curves(part: result.Arm | result.ComparedModel, kind: result.Kind) -> tuple[result.Curve, ...]:
+def whole_curves(part: Part, kind: result.Kind) -> tuple[result.Curve, ...]:
     """The curves of all samples: top label, positive class, or all labels together."""
     if kind != "multilabel":
         return part.curves
     return part.curves[:1] if part.curves and part.curves[0].name == POOLED else ()
 
 
-def label_curves(part: result.Arm | result.ComparedModel, kind: result.Kind) -> tuple[result.Curve, ...]:
+def label_curves(part: Part, kind: result.Kind) -> tuple[result.Curve, ...]:
     """The curves of single labels; only multilabel predictions have them."""
     return part.curves[len(whole_curves(part, kind)) :]
 
@@ -493,7 +463,6 @@ class GroupPair:
 
     @property
     def p_value(self) -> str:
-        """The p-value of the group, unadjusted."""
         return f"{'≤ ' if self._is_bound else ''}{self.before.p_value:.2g}"
 
     @property
@@ -529,12 +498,10 @@ def means_of(found: Monitoring) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def deciding(found: Monitoring) -> SequentialTest:
-    """The test that raises the alarm."""
     return next(test for test in found.tests if test.decides)
 
 
 def window_titles(found: Monitoring) -> Sequence[str]:
-    """Titles of the columns, without the evidence."""
     (_, predicted), (_, actual) = means_of(found)
     return ("window", "labelled", predicted, actual, "ECE", "95%")
 

@@ -77,9 +77,9 @@ def mark_of_change(
     Values that look equal when shown get no mark.
     """
     better = metric(key, kind).better
-    if better is None or change is None or change.value is None or change.low is None or change.high is None:
+    if better is None or change is None or change.value is None or estimate.value is None:
         return None
-    if change.low <= 0 <= change.high or estimate.value is None:
+    if not phrases.clearly(change):
         return None
     before = estimate.value - change.value
     if number(estimate.value) == number(before):
@@ -109,20 +109,13 @@ def number(value: float | None, *, signed: bool = False) -> str:
 
 
 def interval(estimate: Estimate, *, signed: bool = False) -> str:
-    """``[0.0412, 0.0631]``; empty without an interval."""
     if estimate.low is None or estimate.high is None:
         return ""
     return f"[{number(estimate.low, signed=signed)}, {number(estimate.high, signed=signed)}]"
 
 
-SHARES = frozenset(
-    {
-        quantities.ACCURACY.key,
-        quantities.MEAN_CONFIDENCE.key,
-        quantities.MEAN_PROBABILITY.key,
-        quantities.PREVALENCE.key,
-    }
-)
+_AVERAGES = (quantities.MEAN_CONFIDENCE, quantities.MEAN_PROBABILITY, quantities.PREVALENCE)
+SHARES = frozenset(each.key for each in (quantities.ACCURACY, *_AVERAGES))
 
 
 def brief(estimate: Estimate | None, key: str = "") -> tuple[str, str]:
@@ -149,12 +142,10 @@ def with_interval(estimate: Estimate, *, signed: bool = False) -> str:
 
 
 def count(value: int) -> str:
-    """Thousands set apart by a comma."""
     return f"{value:,}"
 
 
 def percent(level: float) -> str:
-    """``95%``."""
     return f"{100 * level:.6g}%"
 
 
@@ -172,7 +163,6 @@ def parameter(value: float | tuple[float, ...], *, most: int = 6) -> str:
 
 
 def parameter_name(name: str) -> str:
-    """A descriptive name of a fitted parameter."""
     return {"original": "share of the original probabilities"}.get(name, name)
 
 

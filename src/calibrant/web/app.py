@@ -125,8 +125,6 @@ LINES = "application/x-ndjson"
 
 
 def add_evaluations(app: FastAPI, workers: Workers, limits: Limits, received: Any) -> None:
-    """Add the paths that evaluate and repair predictions."""
-
     @app.post("/evaluate", openapi_extra=forms.EVALUATE)
     async def evaluate(request: Request, form: Form = received) -> Response:
         """Evaluate predictions: as JSON, or line by line with progress and a report."""

@@ -39,7 +39,6 @@ class EvaluateForm(ReadOptions):
 
     @property
     def judging(self) -> dict[str, Any]:
-        """Arguments of both evaluations and comparisons."""
         return {
             "positive_class": self.positive_class or None,
             "num_bins": self.bins,
@@ -67,7 +66,6 @@ _WITH_COMMAS = {"thresholds"} | {each.name for each in fields(ReadOptions) if ea
 
 
 def evaluate_form(form: Form, *, report: bool, known: Collection[str] = tuple(OPTIONS)) -> EvaluateForm:
-    """Return the options of an evaluation."""
     unknown = sorted(set(form.fields) - set(known))
     if unknown:
         raise Refusal(422, f"there is no field {unknown[0][:50]!r}; there are {', '.join(known)}.")
@@ -113,7 +111,6 @@ _ERRORS = {
 
 
 def shown(example: Any, kind: str = "application/json") -> dict[str, Any]:
-    """Describe an answer by an example."""
     return {"responses": {"200": {"content": {kind: {"example": example}}}}}
 
 

@@ -39,7 +39,6 @@ class Guard:
         """Names that the server may be called by; None: any."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

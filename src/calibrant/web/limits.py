@@ -46,7 +46,6 @@ class Refusal(Exception):  # noqa: N818 (it is an answer)
 
     @property
     def told(self) -> dict[str, Any]:
-        """Content of the answer."""
         return {"error": self.sentence} | ({"columns": self.columns} if self.columns else {})
 
 

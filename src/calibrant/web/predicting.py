@@ -28,7 +28,6 @@ class Model:
 
 
 def add_predictions(app: FastAPI, model: Model | None, receiver: Receiver, limits: Limits) -> None:
-    """Add the path for images."""
     batches = None if model is None else Batches(model.workers, limits)
 
     @app.post("/predict", openapi_extra=PREDICT)

@@ -36,7 +36,6 @@ class Protocol(HttpToolsProtocol):
     _beside = 0
 
     def data_received(self, data: bytes) -> None:
-        """Take the next bytes of a connection."""
         if self._beside > MOST_BESIDE:
             self.send_400_response("The headers of a request must have an end.")
             return
@@ -44,18 +43,15 @@ class Protocol(HttpToolsProtocol):
         super().data_received(data)
 
     def on_body(self, body: bytes) -> None:
-        """Receive content, which is limited elsewhere."""
         self._beside -= len(body)
         super().on_body(body)
 
     def on_message_begin(self) -> None:
-        """Start another request."""
         self._beside = 0
         super().on_message_begin()
 
 
 def run(app: FastAPI, listening: socket.socket) -> None:
-    """Answer until Ctrl-C."""
     config = uvicorn.Config(
         app,
         http=Protocol,

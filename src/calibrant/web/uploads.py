@@ -55,7 +55,6 @@ class Form:
     """Texts that are not blank."""
 
     def only(self, name: str) -> Upload:
-        """Return the only file of this field."""
         found = self.files.get(name, [])
         if len(found) != 1:
             raise Refusal(422, f"the field `{name}` must hold one file; got {len(found) or 'none'}.")

@@ -62,7 +62,6 @@ def said_in_fields(files: Sequence[Upload], wanted: EvaluateForm) -> Generator[N
 def evaluated(
     file: Upload, calibration: Upload | None, wanted: EvaluateForm, limits: Limits, tell: Tell
 ) -> Answer:
-    """Evaluate the predictions in a file; fit calibrators on another, if given."""
     from calibrant.evaluation import evaluate
     from calibrant.reports.commands import with_commands
 
@@ -91,7 +90,6 @@ def evaluated(
 
 
 def compared(files: Sequence[Upload], wanted: EvaluateForm, limits: Limits, tell: Tell) -> Answer:
-    """Compare the predictions of several models."""
     from calibrant.evaluation import compare
 
     models: list[tuple[str, Predictions]] = []
@@ -150,7 +148,6 @@ def applied(calibrator: Upload, file: Upload, wanted: EvaluateForm, limits: Limi
 def predictions_of(
     file: Upload, limits: Limits, wanted: EvaluateForm = _AS_IT_COMES, *, kind: Kind | None = None
 ) -> Predictions:
-    """Return the predictions in an upload."""
     from calibrant.predictions import load_predictions
 
     ending = ending_of(file, wanted)
@@ -174,7 +171,6 @@ def predictions_of(
 
 
 def ending_of(file: Upload, wanted: EvaluateForm) -> str:
-    """Return the format of an upload."""
     from calibrant.predictions.formats.roster import FORMATS, known_ending
 
     name = file.name if wanted.format is None else f"it.{wanted.format.removeprefix('.')}"

@@ -49,7 +49,6 @@ _Task: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 async def value_of(messages: Messages) -> Any:
-    """Return the final result."""
     async with aclosing(messages):
         async for message in messages:
             if isinstance(message, Done):
@@ -68,7 +67,6 @@ class Workers:
         self.replaced = 0
 
     def start(self) -> None:
-        """Start the processes, which are ready after their imports."""
         for _ in range(self._number - len(self._all)):
             self._free.put_nowait(self._new())
 
@@ -90,7 +88,6 @@ class Workers:
                 raise RuntimeError(fault)
 
     def stop(self) -> None:
-        """Stop the processes at once."""
         for each in self._all:
             each.end()
         self._all.clear()

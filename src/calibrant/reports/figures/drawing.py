@@ -113,7 +113,6 @@ def finish(
 
 
 def open_frame(ax: Axes) -> None:
-    """Remove the frame's upper and right side."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
@@ -132,7 +131,6 @@ def diagonal(ax: Axes, label: str | None = None) -> Line2D:
 
 
 def noise_key(name: str = "band: noise") -> tuple[str, Artist]:
-    """Legend entry of grey bands."""
     return name, Patch(color=GREY, alpha=0.3, linewidth=0)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
 from calibrant.evaluation.result import Arm, ClassRow, ComparedModel, Estimate, GroupRow, NullError
 from calibrant.evaluation.thresholds import beyond_chance
@@ -39,7 +40,7 @@ def error_intervals(
     for row, part in enumerate(parts):
         null = next((entry for entry in part.null if entry.metric == metric), None)
         _error_row(ax, row, part.metrics.get(metric), null)
-    _named_rows(ax, [part.title if isinstance(part, Arm) else part.name for part in parts])
+    _named_rows(ax, [part.title for part in parts])
     ax.set_xlabel("calibration error")
     return ax
 
@@ -109,14 +110,8 @@ def class_shifts(
         marks = ((np.abs(values) <= floor, ink), (values > floor, VERMILLION), (values < -floor, BLUE))
         for chosen, colour in marks:
             ax.plot(values[chosen], places[chosen], "o", color=colour, markersize=5.5, fillstyle=filled)
-    _named_rows(ax, [row.name for row in before])
-    low, high = (
-        pick(np.concatenate([*shifts, *floors, *(-floor for floor in floors)]), initial=0.0)
-        for pick in (np.nanmin, np.nanmax)
-    )
-    ax.set_xlim(low - 0.06 * (high - low), high + 0.06 * (high - low))
-    ax.set_xlabel("predicted minus actual rate, points")
-    return ax
+    ends = np.concatenate([*shifts, *floors, *(-floor for floor in floors)])
+    return _in_points(ax, [row.name for row in before], ends)
 
 
 def group_gaps(
@@ -133,7 +128,7 @@ def group_gaps(
     """
     ax = new_axes(ax, width=4.2, height=0.7 + 0.3 * len(before))
     ax.axvline(0, color=ax.xaxis.label.get_color(), linewidth=0.8, zorder=0)
-    ends: list[float] = [0.0]
+    ends: list[float] = []
     for rows, filled, shift in ((before, "none", -0.14 if after else 0.0), (after, "full", 0.14)):
         for place, row in enumerate(rows):
             low, value, high = 100 * floats((row.gap.low, row.gap.value, row.gap.high))
@@ -142,8 +137,13 @@ def group_gaps(
             ax.hlines(place + shift, low, high, color=colour, linewidth=1.2)
             ax.plot([value], [place + shift], "D" if real else "o", color=colour, ms=5, fillstyle=filled)
             ends += [low, value, high]
-    _named_rows(ax, [f"{shortened(row.name)} ({row.count:,})" for row in before])
-    low, high = float(np.nanmin(ends)), float(np.nanmax(ends))
+    return _in_points(ax, [f"{shortened(row.name)} ({row.count:,})" for row in before], ends)
+
+
+def _in_points(ax: Axes, names: Sequence[str], ends: ArrayLike) -> Axes:
+    """Name the rows and the axis of gaps, and reach beyond zero and the ends of all marks."""
+    _named_rows(ax, names)
+    low, high = np.nanmin(ends, initial=0.0), np.nanmax(ends, initial=0.0)
     ax.set_xlim(low - 0.06 * (high - low), high + 0.06 * (high - low))
     ax.set_xlabel("predicted minus actual rate, points")
     return ax

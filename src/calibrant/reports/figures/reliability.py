@@ -58,20 +58,13 @@ def reliability_diagram(
         'confidence'
     """
     ax = drawing.new_axes(ax, width=4.2, height=4.2)
-    ink = ax.xaxis.label.get_color()
     _square(ax, [curve], log)
-    found = drawing.floats(curve.accuracy)
-    low, high = drawing.floats(curve.expected_low), drawing.floats(curve.expected_high)
     _band(ax, curve, drawing.GREY, alpha=0.3)
     entries: list[tuple[str, Artist]] = [("calibrated", drawing.diagonal(ax)), drawing.noise_key()]
     area = _areas(curve.counts)
     too_much, too_little = misses(curve.name)
-    for label, chosen, colour, shape in (
-        (WITHIN, ~((found < low) | (found > high)), ink, "o"),
-        (f"below it: {too_much}", found < low, drawing.VERMILLION, "v"),
-        (f"above it: {too_little}", found > high, drawing.BLUE, "^"),
-    ):
-        chosen &= ~np.isnan(found)
+    labels = (WITHIN, f"below it: {too_much}", f"above it: {too_little}")
+    for label, (chosen, colour, shape) in zip(labels, _by_place(ax, curve), strict=True):
         if not chosen.any():
             continue
         _intervals(ax, curve, chosen, colour)
@@ -139,10 +132,8 @@ def reliability_comparison(
     if bands:
         entries.append(drawing.noise_key(BANDS))
     if any_few:
-        mark = Line2D(
-            [], [], linestyle="none", marker="o", markersize=4, color=drawing.GREY, fillstyle="none"
-        )
-        entries.append((HOLLOW, mark))
+        style: Any = {"linestyle": "none", "fillstyle": "none", "color": drawing.GREY}
+        entries.append((HOLLOW, Line2D([], [], marker="o", markersize=4, **style)))
     return drawing.add_legend(ax, entries, shown=legend)
 
 
@@ -153,7 +144,9 @@ def repair_diagram(before: Curve, after: Curve | None = None, *, ax: Axes | None
     """
     ax, curves = drawing.new_axes(ax), [before] if after is None else [before, after]
     _square(ax, curves, log=False)
-    shown = np.concatenate([column[_known(c)] for c in curves for column in _stated_and_found(c)])
+    shown = np.concatenate(
+        [drawing.floats(column)[_known(c)] for c in curves for column in (c.confidence, c.accuracy)]
+    )
     low, high = float(np.nanmin(shown, initial=1.0)), float(np.nanmax(shown, initial=0.0))
     if NEAR_ONE < high < 1 and low > 0:
         odds = np.array([low / (1 - low) / 1.6, high / (1 - high) * 1.6])
@@ -165,22 +158,23 @@ def repair_diagram(before: Curve, after: Curve | None = None, *, ax: Axes | None
             axis.set_major_formatter(_percent)
         ax.set_xlabel(f"{ax.get_xlabel()}, stretched near 100%")
     drawing.diagonal(ax)
-    ink, areas = ax.xaxis.label.get_color(), np.full(len(before.counts), 30.0)
+    areas = np.full(len(before.counts), 30.0)
     for curve, hollow in zip(curves, (True, False), strict=False):
-        (stated, found), known = _stated_and_found(curve), _known(curve)
+        stated, known = drawing.floats(curve.confidence), _known(curve)
         least, most = drawing.floats(curve.expected_low), drawing.floats(curve.expected_high)
         ax.vlines(stated[known], least[known], most[known], color=drawing.GREY, alpha=0.25, linewidth=9)
-        for chosen, colour in (
-            ((found >= least) & (found <= most), ink),
-            (found < least, drawing.VERMILLION),
-            (found > most, drawing.BLUE),
-        ):
+        for chosen, colour, _ in _by_place(ax, curve):
             _points(ax, curve, chosen & known, areas, colour, "o", hollow=hollow)
     return ax
 
 
-def _stated_and_found(curve: Curve) -> tuple[Float[ndarray, " B"], Float[ndarray, " B"]]:
-    return drawing.floats(curve.confidence), drawing.floats(curve.accuracy)
+def _by_place(ax: Axes, curve: Curve) -> list[tuple[Bool[ndarray, " B"], Any, str]]:
+    """Bins within, below and above the band of a calibrated model, with their colours and shapes."""
+    found = drawing.floats(curve.accuracy)
+    below, above = found < drawing.floats(curve.expected_low), found > drawing.floats(curve.expected_high)
+    within = ~(below | above | np.isnan(found))
+    ink = ax.xaxis.label.get_color()
+    return [(within, ink, "o"), (below, drawing.VERMILLION, "v"), (above, drawing.BLUE, "^")]
 
 
 def flexible_diagram(
@@ -197,8 +191,7 @@ def flexible_diagram(
     low, high = float(ends.min()), float(ends.max())
     room = 0.05 * (high - low)
     limits = (0.0 if low < (high - low) / 2 else low - room, min(1.0, high + room))
-    what = "confidence" if event == "top label" else of_event("predicted probability", event)
-    found = "accuracy" if event == "top label" else of_event("actual rate", event)
+    what, found = _titles(event)
     ax.set(xlim=limits, ylim=limits, aspect="equal", xlabel=what, ylabel=found)
     drawing.open_frame(ax)
     entries: list[tuple[str, Artist]] = [("calibrated", drawing.diagonal(ax))]
@@ -255,15 +248,9 @@ def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:
     drawing.open_frame(ax)
     up, down = halves(curve.name)
     side, where = ("left", 0.02) if _emptier_left(right, wrong) else ("right", 0.98)
-    for label, height, total in ((up, 0.99, right.sum()), (down, 0.01, wrong.sum())):
-        ax.text(
-            where,
-            height,
-            f"{count(int(total))} {label}",
-            transform=ax.transAxes,
-            horizontalalignment=side,
-            verticalalignment="top" if height > 0.5 else "bottom",
-        )
+    style: Any = {"transform": ax.transAxes, "horizontalalignment": side}
+    ax.text(where, 0.99, f"{count(int(right.sum()))} {up}", verticalalignment="top", **style)
+    ax.text(where, 0.01, f"{count(int(wrong.sum()))} {down}", verticalalignment="bottom", **style)
     return ax
 
 
@@ -316,23 +303,20 @@ def place(curve: Curve) -> tuple[int, int, int]:
     return above, below, int((~np.isnan(found)).sum()) - above - below
 
 
-def _is_top_label(curve: Curve) -> bool:
-    return curve.name == "top label"
-
-
-def _stated(curve: Curve) -> str:
-    return "confidence" if _is_top_label(curve) else of_event("predicted probability", curve.name)
+def _titles(event: str) -> tuple[str, str]:
+    if event == "top label":
+        return "confidence", "accuracy"
+    return of_event("predicted probability", event), of_event("actual rate", event)
 
 
 def _square(ax: Axes, curves: Sequence[Curve], log: bool | None) -> None:
-    found = "accuracy" if _is_top_label(curves[0]) else of_event("actual rate", curves[0].name)
-    drawing.unit_square(ax, _stated(curves[0]), found)
+    drawing.unit_square(ax, *_titles(curves[0].name))
     _tick_along(ax, "x", curves, log)
     _tick_along(ax, "y", curves, log)
 
 
 def _across(ax: Axes, curves: Sequence[Curve]) -> None:
-    ax.set_xlabel(_stated(curves[0]))
+    ax.set_xlabel(_titles(curves[0].name)[0])
     _tick_along(ax, "x", curves)
 
 
@@ -425,29 +409,18 @@ def _points(
 def _intervals(
     ax: Axes, curve: Curve, chosen: Bool[ndarray, " B"], colour: Any, *, alpha: float = 1.0
 ) -> None:
-    low, high = drawing.floats(curve.low), drawing.floats(curve.high)
+    stated, low, high = map(drawing.floats, (curve.confidence, curve.low, curve.high))
     drawn = chosen & ~np.isnan(low) & ~np.isnan(high)
-    ax.vlines(
-        drawing.floats(curve.confidence)[drawn],
-        low[drawn],
-        high[drawn],
-        color=colour,
-        linewidth=1.2,
-        alpha=alpha,
-    )
+    ax.vlines(stated[drawn], low[drawn], high[drawn], color=colour, linewidth=1.2, alpha=alpha)
 
 
 def _tick(size: int) -> str:
     """A count that is short enough for a tick: 999, but 1.2k, 12k and 1.2M."""
     if size < 1000:
         return str(size)
-    return (
-        f"{size / 1e3:.2g}k"
-        if size < 99_500
-        else f"{size / 1e3:.0f}k"
-        if size < 999_500
-        else f"{size / 1e6:.2g}M"
-    )
+    if size >= 999_500:
+        return f"{size / 1e6:.2g}M"
+    return f"{size / 1e3:.2g}k" if size < 99_500 else f"{size / 1e3:.0f}k"
 
 
 def _emptier_left(right: ndarray, wrong: ndarray) -> bool:
