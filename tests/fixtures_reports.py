@@ -325,10 +325,10 @@ class Element:
         ]
 
     def walk(self) -> Iterator[Element]:
-        yield self
-        for child in self.children:
-            if isinstance(child, Element):
-                yield from child.walk()
+        waiting = [self]
+        while waiting:
+            yield (element := waiting.pop())
+            waiting += [child for child in reversed(element.children) if isinstance(child, Element)]
 
     @property
     def text(self) -> str:

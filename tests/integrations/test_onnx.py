@@ -99,7 +99,11 @@ def test_onnxruntime_agrees(name: str, kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind", "output"),
-    [("focal-temperature", "multiclass", "log_probs"), ("isotonic", "binary", "log_odds")],
+    [
+        ("focal-temperature", "multiclass", "log_probs"),
+        ("platt", "binary", "log_odds"),
+        pytest.param("isotonic", "binary", "log_odds", marks=pytest.mark.slow),
+    ],
 )
 def test_doubles_and_scores(name: str, kind: str, output: str, tmp_path: Path) -> None:
     """float64 in is float64 out; log-probabilities, or log-odds, are those of the forward pass."""
