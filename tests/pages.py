@@ -54,9 +54,7 @@ def run_blocks(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict
                     run_command(line, folder)
             else:
                 name = "code" if found["code"] else "hidden"
-                above = text.count(
-                    "\n", 0, found.start(name)
-                )  # so that a traceback names the line of the page
+                above = text.count("\n", 0, found.start(name))  # so that a traceback names it
                 exec(compile("\n" * above + found[name], str(DOCS / page), "exec"), defined)
     for name in set(sys.modules) - known:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 
 EVENTS = ("binary", "multilabel")
 KINDS = ("binary", "multiclass", "multilabel")
-NUM_SAMPLES = 60  # searching bins is unrolled: the more there are, the longer an export takes
+NUM_SAMPLES = 24  # searching bins is unrolled: the more there are, the longer an export takes
 LATE = dict.fromkeys(("platt", "beta", "quadratic"), ("multilabel",))
 
 
