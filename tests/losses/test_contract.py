@@ -27,7 +27,7 @@ BROKEN = (AssertionError, RuntimeError, TypeError, ValueError, IndexError, pytes
 
 
 def case(name: str, loss: Loss) -> Any:
-    """A pair as a parameter; capturing takes half a second, so other options of a loss are captured slowly."""
+    """A pair as a parameter; capturing is slow, so a quick test does it with one choice of options only."""
     first = next(each for each in LOSSES if each.function is loss.function)
     marks = [pytest.mark.slow] if name == "is_captured" and loss is not first else []
     return pytest.param(name, loss, id=f"{loss.name}-{name}", marks=marks)
