@@ -125,7 +125,7 @@ class Ours:
             recipe=recipe,
             dataset=subject.data.dataset,
             foreign=None,
-            data_sha256="",
+            sha256="",
             model=copy.deepcopy(subject.model),
             loss=build_loss(recipe, subject.data.dataset),
             folder=subject.folder,

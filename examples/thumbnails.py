@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calibrant_lab.data import load, split
 from calibrant_lab.data.table import Part
-from calibrant_lab.training.over_groups import label_rows
+from calibrant_lab.training.run_report import label_rows
 
 
 def thumbnails(part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

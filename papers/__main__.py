@@ -1,7 +1,5 @@
 """``python -m papers``: repeat a study's runs, or write its page from its results."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path
@@ -12,7 +10,6 @@ from papers.analysis import HERE, content, strange_numbers
 
 
 def arguments() -> argparse.ArgumentParser:
-    """Build the parser."""
     parser = argparse.ArgumentParser(
         prog="python -m papers",
         description="Repeat a study. What its store holds is not done again, so it can be interrupted.",
@@ -38,7 +35,6 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def main(words: list[str] | None = None) -> None:
-    """Run the command."""
     given = arguments().parse_args(words)
     if given.claims is not None:
         from papers import every_claim

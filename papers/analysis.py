@@ -4,8 +4,6 @@ A study's ``results.json`` becomes frames of one row per run and condition. A ta
 claim of ``claims.toml`` is a t test of a column of a frame, over seeds, in each of its groups.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -38,15 +36,8 @@ PAPERS: Mapping[str, str] = {
     "own": "our own question",
 }
 """Who makes a claim."""
-SHORT: Mapping[str, str] = {
-    "mukhoti": "Mukhoti",
-    "komisarenko": "Komisarenko",
-    "fcl": "FCL",
-    "kimura": "Kimura",
-    "berta": "Berta",
-    "practice": "practice",
-}
-"""The same, shorter; our own questions have no source."""
+SHORT: Mapping[str, str] = {"fcl": "FCL", "practice": "practice", "own": ""}
+"""The same, shorter, where it is not the key; our own questions have no source."""
 VERDICTS = ("confirmed", "contradicted", "only in some settings", "inconclusive", "not testable here")
 TAGS = ("reduction", "network", "data", "tuning", "criterion")
 """Reasons why a study may be unable to decide a claim."""
@@ -114,6 +105,22 @@ def pivot(
     cells = groups.agg(lambda values: pm(values, **form))
     table = cells.unstack(list(columns), sort=False) if columns else cells.to_frame()
     return table.fillna("–")
+
+
+def by_stage(
+    key: Mapping[str, Any], found: Mapping[str, Any], stages: Mapping[str, str], metrics: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return a row for each stage and metric; both are titles with what results call them.
+
+    Example:
+        >>> by_stage({"seed": 0}, {"before": {"ece": 0.1}}, {"as trained": "before"}, {"ECE": "ece"})
+        [{'seed': 0, 'stage': 'as trained', 'metric': 'ECE', 'value': 0.1}]
+    """
+    return [
+        {**key, "stage": stage, "metric": metric, "value": found[of][name]}
+        for stage, of in stages.items()
+        for metric, name in metrics.items()
+    ]
 
 
 def ordered(frame: pd.DataFrame, column: str, titles: Mapping[Any, str]) -> pd.DataFrame:
@@ -209,12 +216,10 @@ def judge(
         'holds'
     """
     found = list(values)
-    n = len(found)
-    law = stats.norm() if standard_error is not None else stats.t(n - 1)
-    mean, half = mean_ci(found)
-    if standard_error is not None:
-        (mean,), half = found, standard_error * float(law.ppf((1 + LEVEL) / 2))
-    result = {"estimate": mean, "low": mean - half, "high": mean + half, "n": n, "p": math.nan}
+    law = stats.norm() if standard_error is not None else stats.t(len(found) - 1)
+    quantile = float(law.ppf((1 + LEVEL) / 2))
+    mean, half = mean_ci(found) if standard_error is None else (*found, standard_error * quantile)
+    result = {"estimate": mean, "low": mean - half, "high": mean + half, "n": len(found), "p": math.nan}
     if math.isnan(half):
         return {**result, "verdict": "undecided"}
 
@@ -222,8 +227,7 @@ def judge(
         distance = side * (bound - mean)
         if math.isinf(distance) or half == 0:
             return 0.0 if distance > 0 else 1.0
-        error = half / float(law.ppf((1 + LEVEL) / 2))
-        return min(1.0, 2 * float(law.cdf(-distance / error)))
+        return min(1.0, 2 * float(law.cdf(-distance / (half / quantile))))
 
     inside = max(beyond(low, -1), beyond(high, 1))
     outside = min(beyond(low, 1), beyond(high, -1))
@@ -295,7 +299,7 @@ def _tests_of(claim: Mapping[str, Any], frame: pd.DataFrame) -> Iterable[dict[st
     for pair in claim.get("pairs", [()]):
         rows = difference(chosen, value, claim["compare"], *pair, by=by) if pair else chosen
         tests = [
-            {**dict(zip(by, key, strict=True)), **judge(group[value], **_bounds(claim), **_error(group))}
+            {**dict(zip(by, key, strict=True)), **_judged(claim, group, value)}
             for key, group in _groups(rows, by)
         ]
         pairing = {"first": pair[0], "second": pair[1]} if pair else {}
@@ -317,15 +321,11 @@ def _groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterable[tuple[tuple[Any,
     return frame.groupby(list(by), observed=True, sort=False) if by else [((), frame)]
 
 
-def _error(group: pd.DataFrame) -> dict[str, float]:
-    return {"standard_error": group.standard_error.iloc[0]} if "standard_error" in group else {}
-
-
-def _bounds(claim: Mapping[str, Any]) -> dict[str, float]:
-    than = claim.get("than", 0.0)
-    if claim["expect"] == "within":
-        return {"low": than[0], "high": than[1]}
-    return {"high": than} if claim["expect"] == "less" else {"low": than}
+def _judged(claim: Mapping[str, Any], group: pd.DataFrame, value: str) -> dict[str, Any]:
+    than, error = claim.get("than", 0.0), group.get("standard_error")
+    bounds = {"less": ("high",), "greater": ("low",), "within": ("low", "high")}[claim["expect"]]
+    given = dict(zip(bounds, than if len(bounds) > 1 else [than], strict=True))
+    return judge(group[value], **given, standard_error=None if error is None else error.iloc[0])
 
 
 def difference(
@@ -366,7 +366,7 @@ def claims_list(rows: pd.DataFrame) -> str:
         if of.open.ne("").all():  # without the tag by which all claims are listed
             verdict += f": {one.open.partition(': ')[2] or one.open}"
         effect = with_unit(" to ".join(ends) or "–", one.unit)
-        source = f"{SHORT.get(one.paper, '')} {section_of(one.section)}".strip()
+        source = f"{SHORT.get(one.paper, one.paper.capitalize())} {section_of(one.section)}".strip()
         sure = of.left.ne("undecided").sum()
         count = f"{sure}/{len(of)}" if 0 < sure < len(of) else ""
         found.append((verdict, f"{one.text} ({'; '.join(filter(None, (count, effect, source)))})"))

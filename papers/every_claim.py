@@ -1,7 +1,5 @@
 """All studies' claims: the page ``claims.md``, and every test as a table for download."""
 
-from __future__ import annotations
-
 import math
 import re
 import textwrap
@@ -49,14 +47,8 @@ def settings(rows: pd.DataFrame, by: Sequence[str] = ("asked_of",)) -> pd.DataFr
     """Return one row per counted setting: verdict of its decided tests, and median effect.
 
     Example:
-        >>> found = pd.DataFrame(
-        ...     {
-        ...         "asked_of": ["a", "a", "b"],
-        ...         "left": ["holds", "undecided", "does not hold"],
-        ...         "estimate": [1.0, 2.0, 3.0],
-        ...         "scale": 1,
-        ...     }
-        ... )
+        >>> found = pd.DataFrame({"asked_of": ["a", "a", "b"], "estimate": [1.0, 2.0, 3.0], "scale": 1})
+        >>> found["left"] = ["holds", "undecided", "does not hold"]
         >>> settings(found)["verdict"].tolist()
         ['holds', 'does not hold']
     """
@@ -107,11 +99,8 @@ def told(rows: pd.DataFrame, by: Sequence[str] = ("asked_of",)) -> dict[str, str
         spread = each.verdict.map(lambda one: ["holds", "does not hold"] if one == "both" else [one])
         verdict = status(pd.DataFrame({"left": spread.explode(), "open": ""})).capitalize()
         verdict += _by_one_metric(counted)
-    return {
-        "here": signs(each.verdict if len(counted) else [], left_open),
-        "effect": effects(each.effect, rows.unit.iloc[0]),
-        "verdict": verdict,
-    }
+    here = signs(each.verdict if len(counted) else [], left_open)
+    return {"here": here, "effect": effects(each.effect, rows.unit.iloc[0]), "verdict": verdict}
 
 
 def _by_one_metric(counted: pd.DataFrame) -> str:
@@ -165,36 +154,27 @@ def entries(path: Path = HERE / "claims.toml") -> list[dict[str, Any]]:
     return tomllib.loads(path.read_text(encoding="utf-8"))["claim"]
 
 
-def printed(
-    source: str,
-    tables: Sequence[str],
-    first: Sequence[str],
-    second: Sequence[str] = (),
-    *,
-    stage: str = "na",
-    metric: str = "ECE",
-    value: str = "value",
-    by: str = "method",
-    relative: bool = False,
-) -> pd.Series:
+def printed(asked: Mapping[str, Any]) -> pd.Series:
     """Return a paper's own values of ``first``, less the lowest of ``second``, or in % of it."""
-    rows = pd.DataFrame(facts(source))
-    rows = rows[rows.table.isin(tables) & rows.stage.eq(stage) & rows.metric.eq(metric)]
-    rows = rows.assign(number=pd.to_numeric(rows[value], errors="coerce")).dropna(subset="number")
+    by, rows = asked.get("by", "method"), pd.DataFrame(facts(asked["source"]))
+    metric, stage = asked.get("metric", "ECE"), asked.get("stage", "na")
+    rows = rows[rows.table.isin(asked["tables"]) & rows.stage.eq(stage) & rows.metric.eq(metric)]
+    numbers = pd.to_numeric(rows[asked.get("value", "value")], errors="coerce")
+    rows = rows.assign(number=numbers).dropna(subset="number")
     if by == "calibrator":
         rows["calibrator"] = rows.calibrator.str.partition("(")[0]
     places = ["dataset", "model", *{"method"} - {by}]
     cells = rows.pivot_table(index=places, columns=by, values="number", aggfunc="first")
-    found = pd.concat([cells[name] for name in first])
-    if not second:
+    found = pd.concat([cells[name] for name in asked["first"]])
+    if "second" not in asked:
         return found.dropna()
-    than = cells[list(second)].min(axis=1).reindex(found.index)
-    return (100 * (found / than - 1) if relative else found - than).dropna()
+    than = cells[asked["second"]].min(axis=1).reindex(found.index)
+    return (100 * (found / than - 1) if asked.get("relative") else found - than).dropna()
 
 
 def agreeing(entry: Mapping[str, Any]) -> tuple[pd.Series, str]:
     """Return the rows of the paper's own tables, and the number that agree."""
-    found = printed(**entry["printed"])
+    found = printed(entry["printed"])
     low, high = _holds_between(entry)
     agree = (found.between(low, high) & found.ne(0)).sum()
     percent = "%" if entry["printed"].get("relative") else ""
@@ -227,11 +207,8 @@ def forest(entry: Mapping[str, Any], rows: pd.DataFrame) -> Figure:
         ax.axvline(end, color=GREY, linewidth=0.8)
     left, right = ax.get_xlim()
     ax.axvspan(max(left, low), min(right, high), color=GREY, alpha=0.12, linewidth=0)
-    ax.set(
-        xlim=(left, right),
-        ylim=(min(ticks) - 0.5, len(places) + 0.5),
-        xlabel=entry.get("axis", "difference in percentage points"),
-    )
+    ax.set(xlim=(left, right), ylim=(min(ticks) - 0.5, len(places) + 0.5))
+    ax.set_xlabel(entry.get("axis", "difference in percentage points"))
     ax.set_yticks(ticks, [*(["the paper's rows"] if len(own) else []), *places])
     return whole
 

@@ -1,7 +1,4 @@
-# pyright: basic
 """Frames of networks trained with several losses, and the papers' printed values."""
-
-from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
@@ -92,9 +89,8 @@ def frames_of(
 def gamma_3(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Return focal loss at γ = 3 minus the better of γ = 1 and 2, run by run as in the paper's table."""
     focal = [f"focal, γ = {gamma}" for gamma in (1, 2, 3)]
-    wide = (
-        frame[frame.loss.isin(focal)].set_index([*by, "seed", "loss"]).value.unstack("loss")[focal].dropna()
-    )
+    rows = frame[frame.loss.isin(focal)].set_index([*by, "seed", "loss"])
+    wide = rows.value.unstack("loss")[focal].dropna()
     return (wide[focal[2]] - wide[focal[:2]].min(axis=1)).rename("value").reset_index()
 
 

@@ -1,7 +1,5 @@
 """Prediction files below a folder, for several studies."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cached work of a study: its grid's runs, swept over a store, and other records."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -44,8 +42,6 @@ def kept_results(grid: Grid, out: Path) -> list[RunResult]:
 
 
 class _Telling(Watcher):
-    """Print a line for each ended run."""
-
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = {item.run: item for item in items}
 

@@ -11,8 +11,6 @@
 - of a study without a grid, ``measure(folder, **options)``: the results. It keeps what is done in ``folder``.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -34,6 +34,8 @@ class Entry:
     """An integer weight equals as many copies of the row (not in equal-mass bins: they end at whole rows)."""
     allowance: Callable[[int], float] = lambda _: 0.0
     """By how much the objective may rise above the identity's, by the number of samples."""
+    learns_from_equal_scores: bool = False
+    """An intercept alone can be learned from scores that are all equal; the others warn of them."""
     searched_as_another: bool = False
     """The search costs seconds and is, line for line, that of the entry whose objective is the ECE.
 
@@ -181,7 +183,12 @@ def _scalings() -> list[Entry]:
     return [
         Entry("platt", _shift, log_loss, ("binary", "multilabel"), keeps_argmax=False),
         Entry(
-            "platt(fixed_slope=True)", _shift_alone, log_loss, ("binary", "multilabel"), keeps_argmax=False
+            "platt(fixed_slope=True)",
+            _shift_alone,
+            log_loss,
+            ("binary", "multilabel"),
+            keeps_argmax=False,
+            learns_from_equal_scores=True,
         ),
         Entry("vector", _stretch_by_class, log_loss, *by_class),
         Entry("matrix", _mix, log_loss, *by_class),

@@ -2,7 +2,7 @@
 
     python tools/freeze.py before                 # names, help, outputs of some sixty files, results
     python tools/freeze.py before --only outputs  # one part
-    PYTHONPATH=tools FROZEN_ERRORS=before/errors pytest -p freeze_errors   # the sentences of all errors
+    FROZEN_ERRORS=before/errors PYTHONPATH=tools pytest -p freeze_errors tests/cli  # errors' sentences
 
 Each part is a folder of text files with numbers of twelve digits, so that ``diff -r before after`` lists
 what changed.

@@ -2,9 +2,6 @@
 
 Linear models of a logistic world, where the answer is exact, and the networks of four other studies.
 """
-# pyright: basic
-
-from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
@@ -15,14 +12,13 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
-from calibrant.losses import focal_loss
 from calibrant.reports.figures.drawing import series
 from calibrant_lab.theory import LogisticWorld, fit_linear
 from papers.analysis import Frames, Tables, content, difference, flat_runs, means_only, pivot, pm
+from papers.generalisation_gap.run import focal
 from papers.loss_rows import TITLES
-from papers.many_classes.measure import LOSSES
+from papers.many_classes.run import LOSSES
 
 SIGNALS = (2.0, 4.0, 8.0)
 COSINES = (0.4, 0.8, 0.9, 0.99, 1.0)
@@ -82,12 +78,8 @@ def measure(_folder: Path, seeds: str = "20") -> dict[str, Any]:
 
 
 def _trained(load: float, gamma: float, seed: int) -> dict[str, float]:
-    def focal(log_odds: Tensor, outcomes: Tensor) -> Tensor:
-        logits = torch.stack([torch.zeros_like(log_odds), log_odds], dim=1)
-        return focal_loss(logits, outcomes.long(), gamma=gamma, reduction="none")
-
     world = LogisticWorld(num_features=round(load * SAMPLES), signal=WORLD)
-    weights = fit_linear(*world.sample(SAMPLES, seed=seed), focal).weights
+    weights = fit_linear(*world.sample(SAMPLES, seed=seed), focal(gamma)).weights
     return recalibrated(WORLD, float(weights[0]), float(weights[1:].norm()))
 
 
@@ -95,9 +87,8 @@ def frames(results: Mapping[str, Any]) -> Frames:
     """``curve``; ``pairs``, a model less cross-entropy's; ``networks``, one row per run."""
     trained = pd.DataFrame(results["trained"]).set_index(["load", "seed", "gamma"])
     base = trained.xs(0, level="gamma")
-    pairs = pd.concat(
-        {gamma: trained.xs(gamma, level="gamma") - base for gamma in GAMMAS[1:]}, names=["gamma"]
-    )
+    less = {gamma: trained.xs(gamma, level="gamma") - base for gamma in GAMMAS[1:]}
+    pairs = pd.concat(less, names=["gamma"])
     return {
         "curve": pd.DataFrame(results["curve"]),
         "pairs": pairs.assign(
@@ -123,7 +114,6 @@ def _row(run: Mapping[str, Any], setting: str, loss: str, stage: str) -> dict[st
 
 
 def tables(found: Frames) -> Tables:
-    """ECE by cosine; trained models; rank correlations with the error, and FLSD-53 less cross-entropy."""
     curve, pairs = found["curve"], found["pairs"]
     at = curve[curve.cosine.isin(COSINES)].pivot(index="cosine", columns="signal", values="ece")
     means = [
@@ -133,9 +123,8 @@ def tables(found: Frames) -> Tables:
     shares = 100 * pairs.groupby(["load", "gamma"])[["nearer_is_better", "opposite"]].mean()
     shares.columns = ["nearer has lower NLL", "ECE says the opposite"]
     trained = pd.concat([*means, shares.map("{:.0f}%".format)], axis=1).sort_index()
-    networks = pd.DataFrame(
-        {setting: _compared(of) for setting, of in found["networks"].groupby("setting")}
-    ).T
+    of_setting = found["networks"].groupby("setting")
+    networks = pd.DataFrame({setting: _compared(of) for setting, of in of_setting}).T
     return {
         "curve": (100 * at).map("{:.3f}".format),
         "trained": means_only(trained, "ECE, %"),
@@ -158,7 +147,6 @@ def _compared(of: pd.DataFrame) -> dict[str, str]:
 
 
 def figure(found: Frames) -> Figure:
-    """NLL and ECE after temperature against the cosine."""
     whole = Figure(figsize=(8.4, 3.2), layout="constrained")
     for ax, name, scale in zip(whole.subplots(1, 2), ("nll", "ece"), (1, 100), strict=True):
         for place, (signal, of) in enumerate(found["curve"].groupby("signal")):

@@ -1,11 +1,8 @@
-# pyright: basic
 """Do the probabilities of networks on chest X-rays need a repair?
 
 Small DenseNets with three losses on X-rays of three classes, and public predictions of a DenseNet-121 for the
 fourteen findings of ChestX-ray14.
 """
-
-from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
@@ -23,7 +20,7 @@ from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.sweep.published import facts
 from calibrant_lab.sweep.tasks.task import RunResult
-from calibrant_lab.training.over_groups import label_rows
+from calibrant_lab.training.run_report import label_rows
 from papers.analysis import Frames, Tables, flat_runs, ordered
 
 PUBLIC = Path("logits_chestxray14_multilabel", "chestxray14_densenet121.npz")
@@ -85,6 +82,7 @@ def labels_of(given: Predictions) -> dict[str, Any]:
             (probs, test.labels),
         )
     )
+    columns = names, whole, raw, repaired
     return {
         "num": given.num_samples,
         "num_test": test.num_samples,
@@ -93,13 +91,11 @@ def labels_of(given: Predictions) -> dict[str, Any]:
                 "label": name,
                 "positives": every.num_positives,
                 "auroc": _interval(every.auroc),
-                "mean": float(given.probs[:, place].mean()),
+                "mean": float(probs.mean()),
                 "before": _interval(before.ece),
                 "after": _interval(after.ece),
             }
-            for place, (name, every, before, after) in enumerate(
-                zip(names, whole, raw, repaired, strict=True)
-            )
+            for name, every, before, after, probs in zip(*columns, given.probs.unbind(1), strict=True)
         ],
     }
 
@@ -123,7 +119,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """What a repair does to each network, and means over the labels beside the printed ones."""
     means = _means(found["labels"])
     wide = found["judged"].set_index(["loss", "stage"])[["ece", "nll", "auroc"]].map(_cell).unstack("stage")
     short = pd.DataFrame(
@@ -137,10 +132,8 @@ def tables(found: Frames) -> Tables:
     )
     short.loc["public predictions, mean"] = [means["before"], means["after"], "–", "–", means["auroc"]]
     printed = [fact.value for fact in facts("focal-calibration-loss-2025") if fact.table == "9"]
-    return {
-        "short": short.rename_axis("network"),
-        "means": pd.DataFrame({"mean": [*means.values(), *printed]}),
-    }
+    means = pd.DataFrame({"mean": [*means.values(), *printed]})
+    return {"short": short.rename_axis("network"), "means": means}
 
 
 def _means(labels: pd.DataFrame) -> dict[str, str]:

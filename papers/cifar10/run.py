@@ -5,25 +5,106 @@ in the code of Mukhoti et al. (2020) or averaged as in that of focal calibration
 that make the gradients of two losses about equally long.
 """
 
-# pyright: basic
-from __future__ import annotations
-
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
 from itertools import product
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from torch import Tensor
 
-from calibrant.predictions import load_predictions
+from calibrant.calibrators import build
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
-from calibrant_lab.sweep.tasks.task import RunResult
-from papers.analysis import Frames, Tables, beside, flat_runs, means_only, ordered, pivot, relative
+from calibrant_lab.data.fetch import located
+from calibrant_lab.data.images.corruptions import CorruptedImages
+from calibrant_lab.sweep.tasks.task import Outcome, RunResult, Settings, Tell
+from calibrant_lab.sweep.tasks.training import recipe_of
+from calibrant_lab.training.data import preparation, read_foreign
+from calibrant_lab.training.recipe import DataSection
+from calibrant_lab.training.run import load_run
+from papers.analysis import Frames, Tables, beside, by_stage, flat_runs, means_only, ordered, pivot, relative
+from papers.dynamics.run import FollowedRun, data_of_section
 from papers.gammas.run import CLOSEST, OBJECTIVES, SEPARATED, fits_of, sides
+from papers.human_posteriors.run import beside_people
 from papers.loss_rows import called, gamma_3, on_grid, scheduled
-from papers.shift.measure import by_severity
+from papers.shift.run import by_severity, evenly, judged_elsewhere
 from papers.texts.run import judged
+
+CORRUPTIONS = ("gaussian-noise", "motion-blur", "fog", "brightness", "contrast", "jpeg-compression")
+IMAGES = 2000
+"""So many test images are corrupted, and as many of each foreign set are shown."""
+FOREIGN = ("fashion_mnist", "notmnist_ood")
+PEOPLE = ("temperature", "focal-temperature")
+"""What is held against people beside the network as trained."""
+_BATCH = 100
+"""Larger ones spend as long on fresh memory as on the network."""
+
+
+class CIFAR10Run(FollowedRun):
+    """A followed training that is judged on corrupted and foreign images too, and beside people."""
+
+    name: ClassVar[str] = "cifar10-training"
+
+    def covers(self, result: RunResult, settings: Settings) -> bool:
+        return super().covers(result, settings) and {"shift", "people"} <= result.more.keys()
+
+    def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
+        _judgements()  # before minutes of training rather than after them
+        outcome = super().run(settings, folder, tell)
+        run = load_run(folder)
+        section = recipe_of(settings).data
+        key = section.model_dump_json()
+        dataset = data_of_section(key)
+        found = judged_elsewhere(
+            run.model().to(self.device(settings)),
+            preparation(section, dataset),
+            run.predictions,
+            corrupted=lambda *worse: _corrupted(key, *worse),
+            foreign={name: _foreign(key, name) for name in FOREIGN},
+            num_images=IMAGES,
+            batch=_BATCH,
+            corruptions=CORRUPTIONS,
+        )
+        more = {**outcome.more, "shift": found, "people": people(run.predictions)}
+        return replace(outcome, more=more)
+
+
+@lru_cache(maxsize=64)
+def _corrupted(section: str, corruption: str, severity: int) -> Tensor:
+    """Test images under a corruption, the same ones for every run."""
+    inputs = data_of_section(section).test.inputs
+    return CorruptedImages(inputs, corruption, severity=severity)[evenly(len(inputs), IMAGES)]
+
+
+@lru_cache(maxsize=8)
+def _foreign(section: str, name: str) -> Tensor:
+    """Images of another set, made as large and as coloured as those of CIFAR-10."""
+    own = DataSection.model_validate_json(section)
+    part = read_foreign(name, data_of_section(section), own.model_copy(update={"size": 32, "channels": 3}))
+    return part.inputs[evenly(len(part), IMAGES)]
+
+
+def _judgements() -> Path:
+    return located("cifar10h_human_labels", None, files=["cifar10h.npz"]).parents[1]
+
+
+def people(predictions: Predictions) -> dict[str, dict[str, float]]:
+    """How near the network comes to people, as trained and after what held-out images fit."""
+    data = beside_people(_judgements(), predictions.test)
+    held_out = Labelled.of(predictions.calibration)
+    said = {"before": data.log_probs}
+    for stage in PEOPLE:
+        fitted = fit_quietly(build(stage), held_out)
+        said[stage] = fitted.predict_proba(predictions.test.scores.double()).log()
+    scores = {stage: data.scores(log_probs) for stage, log_probs in said.items()}
+    return {stage: {name: float(each.mean()) for name, each in of.items()} for stage, of in scores.items()}
+
 
 CE, FOCAL = "cross-entropy", "focal, γ = 3"
 NO_DECAY = "no weight decay"
@@ -97,12 +178,11 @@ def frames(results: Mapping[str, Any]) -> Frames:
             "loss": NO_DECAY if run["optimiser.weight_decay"] == 0 else run["loss"],
             "seed": run["seed"],
         }
-        errors += [
-            {**key, "stage": stage, "metric": metric, "value": run["stages"][of][name]}
-            for stage, of in STAGES.items()
-            for metric, name in METRICS.items()
-        ]
-        fits.append({**key, **_fits(run)})
+        errors += by_stage(key, run["stages"], STAGES, METRICS)
+        fitted, train, people = (run[name] for name in ("parameters", "train", "people"))
+        by_ece = {"T": fitted["temperature"], "T by ECE": fitted["ece_temperature"]}
+        trained = {"train_T": train["temperature"], "train_gap": train["gap"]}
+        fits.append({**key, **by_ece, **trained, "people": people["temperature"]["nll"]})
         of_table = key["way"] == "sum" and LOSSES[key["loss"]] in ROWS
         by_all = OBJECTIVES if of_table else ()
         for method, chosen, by in product(("temperature", "focal"), OBJECTIVES, by_all):
@@ -110,27 +190,14 @@ def frames(results: Mapping[str, Any]) -> Frames:
             kind = {"method": method, "chosen": chosen, "judged": by}
             grids.append({**key, **kind, "value": fit[by], "T": fit["T"]})
         for name, of in run["shift"]["foreign"].items():
-            stages = (("as trained", "as-trained"), ("with T", "temperature"))
-            foreign += [
-                {**key, "set": name, "stage": s, "value": of[n]["max_probability"]} for s, n in stages
-            ]
+            stages = {"as trained": "as-trained", "with T": "temperature"}
+            foreign += by_stage({**key, "set": name}, of, stages, {"AUROC": "max_probability"})
     found = {"errors": errors, "fits": fits, "grids": grids, "foreign": foreign}
     tidy = {name: ordered(pd.DataFrame(rows), "loss", LOSSES) for name, rows in found.items()}
     fits = tidy["fits"]
+    fits["from_one"] = np.log(fits["T"]).abs()
     fits["T by ECE"] = fits.groupby(["way", "loss"], observed=True)["T by ECE"].transform(on_grid)
     return {**tidy, **_derived(tidy)}
-
-
-def _fits(run: Mapping[str, Any]) -> dict[str, float]:
-    fitted, train = run["parameters"], run["train"]
-    return {
-        "T": fitted["temperature"],
-        "T by ECE": fitted["ece_temperature"],
-        "from_one": abs(np.log(fitted["temperature"])),
-        "train_T": train["temperature"],
-        "train_gap": train["gap"],
-        "people": run["people"]["temperature"]["nll"],
-    }
 
 
 def _derived(of: Frames) -> dict[str, pd.DataFrame]:
@@ -179,7 +246,6 @@ def _maps(fits: pd.DataFrame, sides: pd.DataFrame) -> pd.DataFrame:
 
 
 def tables(of: Frames) -> Tables:
-    """ECE as trained, and with the temperature that it chose, of twelve losses with either reduction."""
     ways = {"sum": "sum:", "mean": "mean:"}
     ece = of["errors"].query("metric == 'ECE' and stage in ['as trained', 'with T']")
     ece = ece[~ece.loss.isin(LEFT_OUT)]
@@ -189,7 +255,6 @@ def tables(of: Frames) -> Tables:
 
 
 def figure(of: Frames) -> Figure:
-    """ECE of each loss as trained and after a temperature; a panel for each reduction."""
     whole = Figure(figsize=(8.4, 4.2), layout="constrained")
     axes = whole.subplots(1, 2, sharex=True, sharey=True)
     ece = of["errors"].query("metric == 'ECE' and loss != @NO_DECAY")

@@ -10,17 +10,17 @@ The same command goes on where an earlier one was killed, as long as ``--work`` 
 ``--known`` names the ``lease.json`` of the last lease: its runs are not done again, and its epochs are kept.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
+import tempfile
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,15 +32,15 @@ from calibrant._math.errors import EXPECTED, InputError, sentence_of
 from calibrant._math.files import atomic_write, write_text
 from calibrant_lab.sweep.engines import Ended, build_engine
 from calibrant_lab.sweep.grid import Grid
-from calibrant_lab.sweep.store.places import RUNS
+from calibrant_lab.sweep.store.places import RESULT_FILE, RUNS
 from calibrant_lab.sweep.store.store import Store
 from calibrant_lab.sweep.sweep import Watcher, sweep
-from calibrant_lab.sweep.tasks.task import Item, RunResult
-from calibrant_lab.sweep.tasks.training import recipe_of
+from calibrant_lab.sweep.tasks.task import Item, RunResult, Settings
+from calibrant_lab.sweep.tasks.training import data_of, recipe_of
+from calibrant_lab.training import Listener, Recipe, train
+from calibrant_lab.training.learner import CapturedStep
 from calibrant_lab.training.recipe_files import file_on_shelf, flat, nested, read_content
-from papers.cifar10_fast.measure import elsewhere
-from papers.cifar10_fast.pack import KEPT, MEBIBYTE, Pack, pack_weights
-from papers.cifar10_fast.probe import AGREE, disagreement, seconds_of_a_step
+from papers.cifar10_fast.measure import LOGITS, WEIGHTS, elsewhere, predictions_of
 
 REGISTERED = tomllib.loads(Path(__file__).with_name("registered.toml").read_text(encoding="utf-8"))
 GRIDS = {"1": "cifar10-fast", "1b": "cifar10-fast-more", "2": "cifar10-fast-resnet18"}
@@ -50,12 +50,18 @@ EPOCHS = 350
 SLOWER = 1.15
 """A run is taken to last so much longer than its steps, and ``START`` seconds for its begin and end."""
 START = 5.0
+AGREE = 0.02
+"""Captured and plain steps may differ by so much of a value: in bfloat16 no two runs on a GPU are equal."""
+COMPARED = ("train_loss", "gradient_norm", "last_layer_norm")
+MEBIBYTE = 2**20
+KEPT = ("recipe.toml", "environment.json", LOGITS, RESULT_FILE)
+"""What is packed of every run; the result comes last, because it says that the run is whole."""
+_HEADER = 1024  # of a file in a tar file, with what fills its last block
+_END = 20 * 512  # of a tar file
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How large everything is."""
-
     epochs: tuple[int, ...]
     steps: int
     changes: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -69,21 +75,14 @@ def rehearsal(folder: Path) -> Scale:
     """Ten steps an epoch, a narrow network, two losses and two seeds, on images that are drawn in a file."""
     file = folder.absolute() / "images.npz"
     if not file.exists():
-        rng = np.random.default_rng(0)
-        sizes = {"train": 1280 + 300, "test": 300}
-        labels = {name: np.arange(size) % 10 for name, size in sizes.items()}
+        rng, arrays = np.random.default_rng(0), dict[str, Any]()
         means = rng.integers(60, 190, (10, 32, 32, 3))
-        images = {
-            name: np.clip(rng.normal(means[each], 60), 0, 255).astype(np.uint8)
-            for name, each in labels.items()
-        }
+        for name, size in {"train": 1280 + 300, "test": 300}.items():
+            arrays[f"y_{name}"] = np.arange(size) % 10
+            drawn = rng.normal(means[arrays[f"y_{name}"]], 60)
+            arrays[f"x_{name}"] = np.clip(drawn, 0, 255).astype(np.uint8)
         with atomic_write(file) as temporary:
-            np.savez(
-                temporary,
-                allow_pickle=False,
-                **{f"x_{name}": each for name, each in images.items()},
-                **{f"y_{name}": each for name, each in labels.items()},
-            )
+            np.savez(temporary, allow_pickle=False, **arrays)
     changes = {"data.name": str(file), "data.calibration": 300, "data.train": 1280, "record.samples": 200}
     axes = {"model": ["fast-resnet(widths=(4, 8))"], "seed": [0, 1], "loss": ["cross-entropy", "brier"]}
     return Scale(epochs=(4, 3, 2), steps=10, changes=changes, axes=axes)
@@ -100,16 +99,11 @@ def grid_of(tier: str, epochs: int, scale: Scale = FULL) -> Grid:
         "schedule.milestones": shares((150, 250), epochs),
         "record.epochs": shares((10, 100, 200, EPOCHS), epochs),
     }
+    named, own = (f"milestones={tuple(shares((100, 250), number))}" for number in (45, epochs))
     axes = {**content["axes"], **scale.axes}
-    named = f"milestones={tuple(shares((100, 250), 45))}"
-    axes["loss"] = [
-        each.replace(named, f"milestones={tuple(shares((100, 250), epochs))}") for each in axes["loss"]
-    ]
-    content |= {
-        "task": "papers.cifar10_fast.measure:FastRun",
-        "recipe": nested({**flat(recipe), **changes, **scale.changes}),
-        "axes": axes,
-    }
+    axes["loss"] = [each.replace(named, own) for each in axes["loss"]]
+    content |= {"task": "papers.cifar10_fast.measure:FastRun", "axes": axes}
+    content["recipe"] = nested({**flat(recipe), **changes, **scale.changes})
     return Grid.read(content, source=GRIDS[tier])
 
 
@@ -124,15 +118,7 @@ def shares(of: Sequence[int], epochs: int) -> list[int]:
 
 
 def chosen(choices: Sequence[int], *, step: float, steps: int, runs: int, jobs: int, seconds: float) -> int:
-    """The most epochs with which all runs end in time; the fewest, if none does.
-
-    Args:
-        choices: The numbers of epochs to choose from.
-        step: Seconds of a step, beside ``jobs - 1`` others.
-        steps: Steps in an epoch.
-        runs: All runs of the tier.
-        jobs: Runs side by side.
-        seconds: The time that there is.
+    """The most epochs with which all runs end in time; the fewest, if none does. Times are in seconds.
 
     Example:
         >>> chosen((60, 45, 30), step=0.002, steps=352, runs=40, jobs=4, seconds=460)
@@ -160,6 +146,62 @@ def continued(known: Mapping[str, Any], tier: str, choices: Sequence[int]) -> di
     return {name: known[name] for name in ("epochs", "known", "gate")}
 
 
+class Pack:
+    """Runs as ``runs-0.tar``, ``runs-1.tar`` and so on, each written as its run ends.
+
+    What was packed in ``folder`` before is found, a file that was cut off is made anew. A file takes at most
+    ``part`` bytes, all of them ``total``.
+    """
+
+    def __init__(self, folder: Path, *, part: int, total: int) -> None:
+        self.folder, self._part, self._total = folder, part, total
+        self.names = set[str]()
+        for path in self.parts:
+            try:
+                with tarfile.open(path) as file:
+                    self.names |= set(file.getnames())
+            except tarfile.TarError:
+                path.unlink()
+
+    @property
+    def parts(self) -> list[Path]:
+        return sorted(self.folder.glob("runs-*.tar"))
+
+    def add(self, run: Path, names: Sequence[str]) -> bool:
+        """Add files of a run's folder; False where there is no room for them."""
+        wanted = [name for name in names if f"{run.name}/{name}" not in self.names]
+        needed = sum((run / name).stat().st_size + _HEADER for name in wanted)
+        sizes = {path: path.stat().st_size for path in self.parts}
+        if not wanted:
+            return True
+        if needed + _END > self._part or sum(sizes.values()) + needed + _END > self._total:
+            return False
+        new = [self.folder / f"runs-{number}.tar" for number in range(len(sizes) + 1)]
+        fits = [path for path, size in sizes.items() if size + needed <= self._part]
+        with tarfile.open([*fits, *(path for path in new if path not in sizes)][0], "a") as file:
+            for name in wanted:
+                file.add(run / name, f"{run.name}/{name}")
+                self.names.add(f"{run.name}/{name}")
+        return True
+
+
+def pack_weights(pack: Pack, runs: Iterable[Path]) -> int:
+    """Add weights as long as there is room, in this order; how many runs have theirs in the files."""
+    return sum((run / WEIGHTS).is_file() and pack.add(run, [WEIGHTS]) for run in runs)
+
+
+def merge(parts: Sequence[Path], folder: Path) -> int:
+    """Put packed runs into a store, which is made where there is none; how many it then holds."""
+    store = Store(folder)
+    for path in parts:
+        with tarfile.open(path) as file:
+            file.extractall(folder / RUNS, filter="data")
+    for run in (folder / RUNS).iterdir():
+        if (run / LOGITS).is_file() and not (run / "predictions.npz").exists():
+            predictions_of(run / LOGITS).save(run / "predictions.npz")
+    return len(store.done())
+
+
 class _Packing(Watcher):
     """Packs every run as it ends, and tells of it."""
 
@@ -177,8 +219,6 @@ class _Packing(Watcher):
 
 @dataclass
 class Lease:
-    """One command's work."""
-
     given: argparse.Namespace
     begun: float = field(default_factory=time.monotonic)
 
@@ -194,11 +234,9 @@ class Lease:
         return self.given.time_limit - self.given.reserve - (time.monotonic() - self.begun)
 
     def tell(self, text: str) -> None:
-        """Print a line with the time since the begin."""
         print(f"{time.monotonic() - self.begun:6.1f} s  {text}", flush=True)  # noqa: T201
 
     def carry_out(self) -> None:
-        """Do all of it."""
         plan = self.plan()
         known = set(plan["known"])
         grid = grid_of(self.given.tier, plan["epochs"], self.scale)
@@ -240,10 +278,8 @@ class Lease:
     def _measured(self) -> dict[str, Any]:
         """Seconds of a step in each of the processes, and how far captured steps are from plain ones."""
         words = [sys.executable, "-m", "papers.cifar10_fast.lease", *self.given.words, "--probe"]
-        processes = [
-            subprocess.Popen([*words, str(number)], stdout=subprocess.PIPE, text=True)
-            for number in range(self.given.jobs + 1)
-        ]
+        count, given = self.given.jobs + 1, {"stdout": subprocess.PIPE, "text": True}
+        processes = [subprocess.Popen([*words, str(number)], **given) for number in range(count)]
         said = [each.communicate()[0].splitlines()[-1:] for each in processes]
         if not all(said):
             raise InputError("a step could not be timed; what is wrong is above.")
@@ -276,21 +312,64 @@ class Lease:
         return False
 
 
-def gate(results: Any) -> dict[str, Any] | None:
+def gate(results: Iterable[RunResult]) -> dict[str, Any] | None:
     """Of cross-entropy's first seed: accuracy on training images, temperature, and whether they suffice."""
     for result in results:
         if (result.settings["loss"], result.settings["seed"]) == ("cross-entropy", 0):
-            return gate_of(result)
+            accuracy = 1 - result.rows[-1]["dynamics"]["train"]["error"]
+            temperature, asked = result.parameters["temperature"]["temperature"], REGISTERED["gate"]
+            is_open = accuracy >= asked["train_accuracy"] and temperature >= asked["temperature"]
+            return {"train_accuracy": accuracy, "temperature": temperature, "open": is_open}
     return None
 
 
-def gate_of(result: RunResult) -> dict[str, Any]:
-    """As ``registered.toml`` asks it; where it is closed, the epochs double."""
-    accuracy = 1 - result.rows[-1]["dynamics"]["train"]["error"]
-    temperature = result.parameters["temperature"]["temperature"]
-    asked = REGISTERED["gate"]
-    is_open = accuracy >= asked["train_accuracy"] and temperature >= asked["temperature"]
-    return {"train_accuracy": accuracy, "temperature": temperature, "open": is_open}
+class _Clock(Listener):
+    def __init__(self) -> None:
+        self.ends: list[float] = []
+
+    def epoch(self, row: Mapping[str, Any]) -> None:
+        _ = row
+        self.ends.append(time.perf_counter())
+
+
+def seconds_of_a_step(settings: Settings, *, steps: int) -> float:
+    """Of the last of three epochs of so many steps, with all that an epoch ends with."""
+    clock = _Clock()
+    _rows(_short(settings, steps=steps, epochs=3), clock)
+    return (clock.ends[-1] - clock.ends[-2]) / steps
+
+
+def disagreement(settings: Settings, *, steps: int = 20, epochs: int = 5) -> float:
+    """The largest relative difference between epochs of captured and of plain steps on the same draws.
+
+    The learning rate falls on the way, so that a step is captured twice. On a CPU nothing is captured, and
+    the difference is 0.
+    """
+    recipe = _short(settings, steps=steps // epochs, epochs=epochs)
+    captured = _rows(recipe, Listener())
+    CapturedStep.capturing = False
+    try:
+        both = zip(captured, _rows(recipe, Listener()), strict=True)
+    finally:
+        CapturedStep.capturing = True
+    return max(abs(one[name] / other[name] - 1) for one, other in both for name in COMPARED)
+
+
+def _short(settings: Settings, *, steps: int, epochs: int) -> Recipe:
+    recipe = recipe_of(settings)
+    return recipe.with_settings(
+        [
+            f"data.train={steps * recipe.training.batch_size}",
+            f"training.epochs={epochs}",
+            f"schedule.milestones=[{epochs - 2}]",
+            "record.dynamics=false",
+        ]
+    )
+
+
+def _rows(recipe: Recipe, listener: Listener) -> Sequence[Mapping[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        return train(recipe, Path(folder) / "run", listener=listener, data=data_of(recipe), report=False).rows
 
 
 def probe(number: int, given: argparse.Namespace) -> dict[str, float]:
@@ -317,7 +396,6 @@ def _serve_several() -> None:
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m papers.cifar10_fast.lease", description=__doc__)
     parser.add_argument("--time-limit", type=float, default=540, help="seconds of the whole command")
     parser.add_argument("--reserve", type=float, default=45, help="seconds of them in which to end")
@@ -336,7 +414,6 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 def main(words: Sequence[str]) -> None:
-    """Do what was asked for."""
     given = arguments(words)
     if given.probe is not None:
         print(json.dumps(probe(given.probe, given)))  # noqa: T201

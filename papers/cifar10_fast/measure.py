@@ -1,7 +1,5 @@
 """The trainings of the registered sweep on CIFAR-10, and what is kept of each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +18,7 @@ from calibrant_lab.sweep.tasks.training import Training, data_of, recipe_of
 from calibrant_lab.training import Recipe
 from calibrant_lab.training.data import preparation, read_foreign
 from calibrant_lab.training.run import Run, load_run
-from papers.shift.measure import evenly, logits_of
+from papers.shift.run import evenly, logits_of
 
 LOGITS, WEIGHTS = "logits.npz", "weights.pt"
 IMAGES, SEVERITY = 1000, 3
@@ -43,7 +41,6 @@ class FastRun(Training):
     }
 
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
-        """Train, then keep what a later analysis may need, which has no GPU."""
         outcome = super().run(settings, folder, tell)
         recipe, run = recipe_of(settings), load_run(folder)
         model = run.model()
@@ -69,11 +66,8 @@ def kept_of(model: nn.Module, recipe: Recipe, run: Run) -> dict[str, Any]:
     predictions = run.predictions
     for name, part in (("calibration", predictions.calibration), ("test", predictions.test)):
         logits[name] = part.scores
-    labels = {
-        "train": dataset.train.labels[seen],
-        "calibration": dataset.calibration.labels,
-        "test": dataset.test.labels,
-    }
+    labels = {"train": dataset.train.labels[seen], "calibration": dataset.calibration.labels}
+    labels["test"] = dataset.test.labels
     return {
         **{name: each.numpy().astype(np.float16) for name, each in logits.items()},
         **{f"{name}_labels": each.numpy().astype(np.uint8) for name, each in labels.items()},
@@ -124,7 +118,5 @@ def _computed(recipe: Recipe) -> dict[str, Tensor]:
 
 
 def _in_half(model: nn.Module) -> dict[str, Tensor]:
-    return {
-        name: each.bfloat16() if each.is_floating_point() else each
-        for name, each in model.state_dict().items()
-    }
+    state = model.state_dict().items()
+    return {name: each.bfloat16() if each.is_floating_point() else each for name, each in state}

@@ -1,12 +1,11 @@
 """Test sets with known true errors, judged batch by batch as ``calibrant evaluate`` judges them."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,31 +18,24 @@ from calibrant.evaluation import compare, evaluate
 from calibrant.evaluation.resampling.events import Vector, width_bins
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.predictions import Predictions
-from papers.coverage.populations import (
-    Normal,
-    Redrawn,
-    Stated,
-    coarser,
-    normal_truth,
-    redrawn,
-    redrawn_truth,
-    stated,
-)
+from papers.coverage import populations
+from papers.coverage.populations import Stated
 from papers.coverage.streams import FULL_STREAMS, SMALL_STREAMS, streams
 from papers.runs import Records
 
-ERRORS = (
-    "ece",
-    "classwise_ece",
-    "smce",
-    "adaptive_ece",
-    "l2_ece",
-    "mce",
-    "kolmogorov_smirnov",
-    "over_confidence_error",
-    "under_confidence_error",
-    "smooth_ece",
-)
+TITLES = {
+    "ece": "ECE",
+    "classwise_ece": "class-wise ECE",
+    "smce": "smCE",
+    "adaptive_ece": "adaptive ECE",
+    "l2_ece": "L2 ECE",
+    "mce": "MCE",
+    "kolmogorov_smirnov": "KS error",
+    "over_confidence_error": "over-confidence error",
+    "under_confidence_error": "under-confidence error",
+    "smooth_ece": "smECE",
+}
+"""Errors, and what the page calls them."""
 USUAL = ("over_confidence_error", "under_confidence_error")
 RARE = ("kolmogorov_smirnov", "smooth_ece")
 """What is asked for of every set; of the first of a batch the KS error, and in some batches smECE."""
@@ -125,9 +117,8 @@ def measure(folder: Path, size: str = "full", seeds: str = "25") -> dict[str, An
     (setting, of_streams), where = SIZES[size], os.environ.get("CALIBRANT_DATA")
     study = Study(setting, Path(where) if where else None, Records(folder / "coverage.jsonl"))
     every = range(int(seeds))
-    batches = {
-        cell: [study.batch(cell, seed) for seed in every] for cell in (*study.cells(), *study.changes())
-    }
+    cells = (*study.cells(), *study.changes())
+    batches = {cell: [study.batch(cell, seed) for seed in every] for cell in cells}
     return {
         "setting": asdict(setting),
         "batches": len(every),
@@ -171,71 +162,69 @@ class Study:
     records: Records
 
     def cells(self) -> Iterator[Cell]:
-        """All cells but those of differences."""
         setting = self.setting
-        for classes in setting.classes:
-            for samples in setting.samples:
-                for scale in setting.scales:
-                    yield Cell(classes=classes, samples=samples, scale=scale)
-        for file in setting.files if self.folder is not None else ():
-            for what in ("as in the file", "the truth"):
-                classes = self.population(file, what).stated.shape[1]
-                yield Cell(classes=classes, samples=setting.file_samples, file=file, stated=what)
+        for classes, samples, scale in product(setting.classes, setting.samples, setting.scales):
+            yield Cell(classes=classes, samples=samples, scale=scale)
+        for file, what in product(setting.files if self.folder else (), ("as in the file", "the truth")):
+            classes = self.population(file, what).stated.shape[1]
+            yield Cell(classes=classes, samples=setting.file_samples, file=file, stated=what)
 
     def changes(self) -> Iterator[Cell]:
         """The cells of differences."""
         setting = self.setting
-        for classes in setting.changed_classes:
-            for samples in setting.samples:
-                for before, after in setting.changes:
-                    yield Cell(classes=classes, samples=samples, scale=before, after=after)
-                for one, other in setting.compared if classes > 2 else ():
-                    yield Cell(classes=classes, samples=samples, scale=one, after=other, model="another")
+        for classes, samples in product(setting.changed_classes, setting.samples):
+            for before, after in setting.changes:
+                yield Cell(classes=classes, samples=samples, scale=before, after=after)
+            for one, other in setting.compared if classes > 2 else ():
+                yield Cell(classes=classes, samples=samples, scale=one, after=other, model="another")
 
-    def population(self, file: str, what: Stated) -> Redrawn:
-        """A file with labels redrawn."""
-        return redrawn(Path(self.folder or "") / file, self.setting.bandwidth, what)
+    def population(self, file: str, what: Stated) -> populations.Redrawn:
+        return populations.redrawn(Path(self.folder or "") / file, self.setting.bandwidth, what)
 
     def batch(self, cell: Cell, seed: int) -> Mapping[str, Any]:
-        """A batch of a cell, judged by the code of today."""
         judge = self._judged if cell.after is None else self._compared
+        rng = np.random.default_rng((seed, *cell.title.encode()))
         key = f"sets, seed {seed}, {cell.title}, {fingerprint(self.setting)}"
-        return self.records.get(key, lambda: judge(cell, seed))
+        return self.records.get(key, lambda: judge(cell, seed, rng))
 
     def truth(self, cell: Cell) -> Mapping[str, Any]:
         """The errors of the population of a cell, and the gaps of the top label by bin."""
-        setting, source = self.setting, replace(cell, samples=0)
+        setting = self.setting
 
         def compute() -> dict[str, Any]:
-            if cell.file is not None and cell.stated is not None:
-                found = redrawn_truth(self.population(cell.file, cell.stated), setting.num_bins)
+            if cell.file and cell.stated:
+                population = self.population(cell.file, cell.stated)
+                errors, gaps = populations.redrawn_truth(population, setting.num_bins)
             else:
                 how = setting.spread, setting.num_bins, setting.truth_samples
-                found = normal_truth(cell.classes, cell.scale or 1.0, *how, another=cell.model is not None)
-            return {"errors": found[0], "gaps": found[1].tolist()}
+                draw = partial(populations.normal_truth, another=cell.model is not None)
+                errors, gaps = draw(cell.classes, cell.scale or 1.0, *how)
+            return {"errors": errors, "gaps": gaps.tolist()}
 
         if cell.calibrated:
-            return {"errors": dict.fromkeys(ERRORS, 0.0), "gaps": [0.0] * setting.num_bins}
-        return self.records.get(f"truth, {source.title}, {fingerprint(setting)}", compute)
+            return {"errors": dict.fromkeys(TITLES, 0.0), "gaps": [0.0] * setting.num_bins}
+        title = replace(cell, samples=0).title
+        return self.records.get(f"truth, {title}, {fingerprint(setting)}", compute)
 
-    def _judged(self, cell: Cell, seed: int) -> dict[str, Any]:
+    def _judged(self, cell: Cell, seed: int, rng: np.random.Generator) -> dict[str, Any]:
         """Sets of a cell; of each error the results, set by set, and what the verdict says."""
         setting, gaps = self.setting, np.array(self.truth(cell)["gaps"])
-        rng = np.random.default_rng((seed, *cell.title.encode()))
         errors, centred, parts, words = Lists(), Lists(), Lists(), list[str]()
         for number in range(setting.sets * (2 if cell.calibrated else 1)):
-            given, how = self._drawn(cell, rng), self._how(rng)
+            if cell.file and cell.stated:
+                given = self.population(cell.file, cell.stated).draw(cell.samples, rng)
+            else:
+                drawn = populations.normal((cell.samples, cell.classes), setting.spread, rng)
+                given = populations.stated(*drawn, cell.scale or 1.0)
+            how = self._how(rng)
             rare = RARE[: 1 + (not (seed + 1) % setting.rarely)] if number == 0 else ()
             found = evaluate(given, calibrators=[], metrics=(*USUAL, *rare), **how)
             (arm,) = found.arms
-            keys = [
-                key for key in ERRORS if key in arm.metrics and (cell.classes > 2 or key != "classwise_ece")
-            ]
-            _add(errors, {key: _ends(arm, key) for key in keys})
+            _add(errors, _ends(arm.metrics, cell))
             errors["mce"].setdefault("truth", []).append(_largest_in(given, gaps))
             if number == 0:
                 (arm_centred,) = evaluate(given, calibrators=[], intervals="centred", **how).arms
-                _add(centred, {key: _ends(arm_centred, key) for key in keys if key in arm_centred.metrics})
+                _add(centred, _ends(arm_centred.metrics, cell))
             _add(parts, {part.name: {"p": part.adjusted_p} for part in arm.parts})
             words.append(found.verdict.direction)
         return {"errors": errors, "centred": centred, "parts": parts, "words": words}
@@ -250,33 +239,24 @@ class Study:
             "seed": int(rng.integers(1 << 30)),
         }
 
-    def _drawn(self, cell: Cell, rng: np.random.Generator) -> Predictions:
-        if cell.file is not None and cell.stated is not None:
-            return self.population(cell.file, cell.stated).draw(cell.samples, rng)
-        logits, labels = Normal(cell.classes, self.setting.spread).draw(cell.samples, rng)
-        return stated(logits, labels, cell.scale or 1.0)
-
-    def _compared(self, cell: Cell, seed: int) -> dict[str, Any]:
-        setting, found = self.setting, Lists()
-        rng = np.random.default_rng((seed, *cell.title.encode()))
-        for _ in range(setting.changed_sets):
-            logits, labels = Normal(cell.classes, setting.spread).draw(cell.samples, rng)
-            known = logits if cell.model is None else coarser(logits, rng)
-            both = stated(logits, labels, cell.scale or 1.0), stated(known, labels, cell.after or 1.0)
+    def _compared(self, cell: Cell, _seed: int, rng: np.random.Generator) -> dict[str, Any]:
+        found = Lists()
+        for _ in range(self.setting.changed_sets):
+            logits, labels = populations.normal((cell.samples, cell.classes), self.setting.spread, rng)
+            known = logits if cell.model is None else populations.coarser(logits, rng)
+            both = ((logits, cell.scale), (known, cell.after))
+            both = [populations.stated(each, labels, scale or 1.0) for each, scale in both]
             (_, after) = compare([("before", both[0]), ("after", both[1])], **self._how(rng)).models
-            _add(
-                found,
-                {
-                    key: _ends(after, key, "difference")
-                    for key in ERRORS
-                    if key in after.metrics and (cell.classes > 2 or key != "classwise_ece")
-                },
-            )
+            _add(found, _ends(after.difference, cell))
         return {"errors": found}
 
     def result(self, cell: Cell, batches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Shares of the sets of a cell that were covered or raised an alarm."""
-        truth = self.truth(cell)["errors"]
+        truth, errors = self.truth(cell)["errors"], dict[str, Any]()
+        for key, lists in _errors_in(batches):
+            told = {"without_chance": _mean(lists["without_chance"]), "real": _mean(lists["low"] > 0)}
+            own = {"centred": centred(batches, key, truth[key])}
+            errors[key] = {**counted(lists, truth[key]), **told, **own}
         fails = {
             name: [beyond_chance(p, self.setting.level) for p in _lists(batches, "parts", name)["p"]]
             for name in batches[0]["parts"]
@@ -285,7 +265,7 @@ class Study:
         return {
             **{name: getattr(cell, name) for name in ("classes", "samples", "scale", "file", "stated")},
             "sets": len(said),
-            "errors": {key: self._error(batches, key, truth[key]) for key in _keys(batches)},
+            "errors": errors,
             "verdict": {
                 "alarms": _mean(np.any(list(fails.values()), axis=0)),
                 "parts": {name: _mean(each) for name, each in fails.items()},
@@ -293,19 +273,12 @@ class Study:
             },
         }
 
-    def _error(self, batches: Sequence[Mapping[str, Any]], key: str, truth: float) -> dict[str, Any]:
-        """An error in a cell; it counts as real where its interval leaves out zero."""
-        lists = _lists(batches, "errors", key)
-        told = {"without_chance": _mean(lists["without_chance"]), "real": _mean(lists["low"] > 0)}
-        return {**counted(lists, truth), **told, "centred": centred(batches, key, truth)}
-
     def result_of_change(self, cell: Cell, batches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Shares of the differences of a cell that were covered."""
         before = self.truth(replace(cell, after=None, model=None))["errors"]
         after = self.truth(replace(cell, scale=cell.after, after=None))["errors"]
         errors: dict[str, Any] = {}
-        for key in _keys(batches):
-            lists = _lists(batches, "errors", key)
+        for key, lists in _errors_in(batches):
             clear = (lists["low"] > 0) | (lists["high"] < 0)
             errors[key] = {**counted(lists, after[key] - before[key]), "clear": _mean(clear)}
         place = {"classes": cell.classes, "samples": cell.samples, "before": cell.scale, "after": cell.after}
@@ -321,12 +294,12 @@ def fingerprint(setting: Setting) -> str:
     return hashlib.sha256(b"".join((*read, repr(setting).encode()))).hexdigest()[:12]
 
 
-def _ends(arm: Any, key: str, where: str = "metrics") -> dict[str, float]:
-    """An error and its interval, in the form shown first: of two classes that of the positive one, if any."""
-    found = getattr(arm, where)
-    one = found.get(f"event_{key}", found[key])
+def _ends(found: Mapping[str, Any], cell: Cell) -> dict[str, dict[str, float]]:
+    """Errors with intervals, in the form shown first: of two classes that of the positive one, if any."""
+    keys = [key for key in TITLES if key in found and (cell.classes > 2 or key != "classwise_ece")]
+    ends = {key: vars(found.get(f"event_{key}", found[key])) for key in keys}
     names = ("value", "low", "high", "without_chance")
-    return {name: value for name in names if (value := getattr(one, name)) is not None}
+    return {key: {name: of[name] for name in names if of[name] is not None} for key, of in ends.items()}
 
 
 def _largest_in(given: Predictions, gaps: Vector) -> float:
@@ -342,8 +315,10 @@ def _add(lists: Lists, found: Mapping[str, Mapping[str, float]]) -> None:
             lists.setdefault(key, {}).setdefault(name, []).append(rounded(value, 6))
 
 
-def _keys(batches: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [key for key in ERRORS if any(key in batch["errors"] for batch in batches)]
+def _errors_in(batches: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Vector]]]:
+    for key in TITLES:
+        if any(key in batch["errors"] for batch in batches):
+            yield key, _lists(batches, "errors", key)
 
 
 def _lists(batches: Sequence[Mapping[str, Any]], where: str, key: str) -> dict[str, Vector]:

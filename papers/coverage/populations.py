@@ -4,22 +4,19 @@ Instead of outcomes their true probabilities are set against what is stated, so 
 has errors of exactly zero and the others are exact but for which confidences were drawn.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
+from scipy.special import softmax
 
 from calibrant._math.errors import InputError
-from calibrant._math.shapes import Float, Int
 from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.judging.labelled_probs import with_complement
 from calibrant.evaluation.quantities import find
-from calibrant.evaluation.resampling.events import width_bins
+from calibrant.evaluation.resampling.events import Matrix, Vector, width_bins
 from calibrant.predictions import Predictions, load_predictions
 
 Stated: TypeAlias = Literal["as in the file", "the truth"]
@@ -31,47 +28,31 @@ MERGED = 0.4  # of the rows in which another model cannot tell two classes apart
 _PLACES = np.linspace(-14.0, 14.0, 561)  # log-odds
 
 
-def draw_labels(truth: Float[np.ndarray, "N C"], rng: np.random.Generator) -> Int[np.ndarray, " N"]:
-    """A label of each row of probabilities."""
+def draw_labels(truth: Matrix, rng: np.random.Generator) -> Vector:
     below = truth.cumsum(axis=1) < rng.random((len(truth), 1))
     return np.minimum(below.sum(axis=1), truth.shape[1] - 1)
 
 
-def softmax(logits: Float[np.ndarray, "N C"]) -> Float[np.ndarray, "N C"]:
-    """Probabilities of logits."""
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+def normal(size: tuple[int, int], spread: float, rng: np.random.Generator) -> tuple[Matrix, Vector]:
+    """Normal logits, whose softmax is the truth, and labels drawn from them."""
+    logits = spread * rng.normal(size=size)
+    return logits, draw_labels(softmax(logits, axis=1), rng)
 
 
-@dataclass(frozen=True)
-class Normal:
-    """Normal logits, whose softmax is the truth."""
-
-    classes: int
-    spread: float
-
-    def draw(
-        self, num_samples: int, rng: np.random.Generator
-    ) -> tuple[Float[np.ndarray, "N C"], Int[np.ndarray, " N"]]:
-        """True logits and labels drawn from them."""
-        logits = self.spread * rng.normal(size=(num_samples, self.classes))
-        return logits, draw_labels(softmax(logits), rng)
-
-
-def coarser(logits: Float[np.ndarray, "N C"], rng: np.random.Generator) -> Float[np.ndarray, "N C"]:
+def coarser(logits: Matrix, rng: np.random.Generator) -> Matrix:
     """What a model knows that cannot tell the two likeliest classes apart in two rows of five.
 
     Both get the mean of their probabilities, so that it is as calibrated as the one with these logits, and
     right less often.
     """
-    probs = softmax(logits)
+    probs = softmax(logits, axis=1)
     rows = np.flatnonzero(rng.random(len(probs)) < MERGED)
     top = np.argsort(-probs[rows], axis=1)[:, :2]
     probs[rows[:, None], top] = np.take_along_axis(probs[rows], top, axis=1).mean(axis=1, keepdims=True)
     return np.log(probs)
 
 
-def stated(logits: Float[np.ndarray, "N C"], labels: Int[np.ndarray, " N"], scale: float) -> Predictions:
+def stated(logits: Matrix, labels: Vector, scale: float) -> Predictions:
     """Predictions that state these logits times a scale; of two classes, the log-odds of the second."""
     if logits.shape[1] == 2:
         return Predictions(logits=scale * (logits[:, 1] - logits[:, 0]), labels=labels)
@@ -82,11 +63,10 @@ def stated(logits: Float[np.ndarray, "N C"], labels: Int[np.ndarray, " N"], scal
 class Redrawn:
     """Rows of real predictions and what is taken for the truth ``(M, C)``."""
 
-    stated: Float[np.ndarray, "M C"]
-    truth: Float[np.ndarray, "M C"]
+    stated: Matrix
+    truth: Matrix
 
     def draw(self, num_samples: int, rng: np.random.Generator) -> Predictions:
-        """Rows drawn with replacement, and labels from their truth."""
         rows = rng.integers(0, len(self.stated), num_samples)
         probs, labels = self.stated[rows], draw_labels(self.truth[rows], rng)
         return Predictions(probs=probs[:, 1] if probs.shape[1] == 2 else probs, labels=labels)
@@ -104,12 +84,7 @@ def redrawn(path: Path, bandwidth: float, what: Stated) -> Redrawn:
     return Redrawn(stated=rows if what == "as in the file" else truth, truth=truth)
 
 
-def smoothed(
-    probs: Float[np.ndarray, "N C"],
-    labels: Int[np.ndarray, " N"],
-    rows: Float[np.ndarray, "M C"],
-    bandwidth: float,
-) -> Float[np.ndarray, "M C"]:
+def smoothed(probs: Matrix, labels: Vector, rows: Matrix, bandwidth: float) -> Matrix:
     """The rows moved by the mean residual of each class near their log-odds, and made to sum to one.
 
     The residual, outcome minus probability, is averaged by a Gaussian kernel over log-odds; one sample
@@ -128,8 +103,7 @@ def smoothed(
     return np.divide(moved, total, out=rows.copy(), where=total > 0)
 
 
-def _place(probs: Float[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
-    """The nearest of the places, by log-odds."""
+def _place(probs: Vector) -> Vector:
     inside = np.clip(probs, 1e-7, 1 - 1e-7)
     odds = np.log(inside / (1 - inside))
     return np.rint((odds - _PLACES[0]) / (_PLACES[1] - _PLACES[0])).astype(np.int64).clip(0, len(_PLACES) - 1)
@@ -137,59 +111,52 @@ def _place(probs: Float[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
 
 def normal_truth(
     classes: int, scale: float, spread: float, num_bins: int, rows: int, *, another: bool = False
-) -> tuple[Errors, Float[np.ndarray, " B"]]:
+) -> tuple[Errors, Vector]:
     """The errors of normal logits times a scale, or of another model's, and the top label's gaps by bin."""
-    rows = min(rows, MOST_PROBABILITIES // classes)
-    parts: list[tuple[Float[np.ndarray, " N"], ...]] = []
-    sums, seen = np.zeros(num_bins), 0
-    for truth, probs in _blocks(classes, scale, spread, rows, another=another):
-        top = np.arange(len(probs)), probs.argmax(axis=1)
-        parts.append((probs[top], truth[top], probs[:, 1], truth[:, 1]))
-        if classes > 2 and seen < BLOCK:  # the classes are alike, so one table of bins does for all
-            sums += np.bincount(width_bins(probs.ravel(), num_bins), (truth - probs).ravel(), num_bins)
-            seen += len(probs)
-    confidence, right, event, happens = (np.concatenate(each) for each in zip(*parts, strict=True))
-    found = event_errors(confidence, right, num_bins)
-    gaps = _gaps(*_sums(confidence, right, num_bins))
-    if classes == 2:
-        return _of_two(event_errors(event, happens, num_bins), found), gaps
-    return {**found, "classwise_ece": float(np.abs(sums).sum()) / (classes * seen)}, gaps
+    rows, block = min(rows, MOST_PROBABILITIES // classes), BLOCK // classes
+    rng, parts, sums = np.random.default_rng((classes, 7)), list[tuple[Vector, ...]](), np.zeros(num_bins)
+    for start in range(0, rows, block):
+        logits, _ = normal((min(block, rows - start), classes), spread, rng)
+        known = coarser(logits, rng) if another else logits
+        truth, probs = softmax(logits, axis=1), softmax(scale * known, axis=1)
+        parts.append(_columns(probs, truth))
+        sums += np.bincount(width_bins(probs.ravel(), num_bins), (truth - probs).ravel(), num_bins)
+    columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
+    found, gaps = _errors(*columns, num_bins, two=classes == 2)
+    if classes > 2:  # the classes are alike, so one table of bins does for all
+        found["classwise_ece"] = float(np.abs(sums).sum()) / (classes * rows)
+    return found, gaps
 
 
-def _blocks(
-    classes: int, scale: float, spread: float, rows: int, *, another: bool
-) -> Iterator[tuple[Float[np.ndarray, "N C"], Float[np.ndarray, "N C"]]]:
-    """True and stated probabilities, a block of rows after the other."""
-    rng = np.random.default_rng((classes, 7))
-    while rows:
-        num_rows = min(rows, BLOCK // classes)
-        rows -= num_rows
-        logits, _ = Normal(classes, spread).draw(num_rows, rng)
-        yield softmax(logits), softmax(scale * (coarser(logits, rng) if another else logits))
-
-
-def redrawn_truth(population: Redrawn, num_bins: int) -> tuple[Errors, Float[np.ndarray, " B"]]:
+def redrawn_truth(population: Redrawn, num_bins: int) -> tuple[Errors, Vector]:
     """The errors of all rows of a file, and the gaps of the top label by bin."""
     stated, truth = population.stated, population.truth
-    top = np.arange(len(stated)), stated.argmax(axis=1)
-    found = event_errors(stated[top], truth[top], num_bins)
-    gaps = _gaps(*_sums(stated[top], truth[top], num_bins))
     classes = stated.shape[1]
-    if classes == 2:
-        return _of_two(event_errors(stated[:, 1], truth[:, 1], num_bins), found), gaps
-    each = [_binned(stated[:, k], truth[:, k], num_bins)["ece"] for k in range(classes)]
-    return {**found, "classwise_ece": float(np.mean(each))}, gaps
+    found, gaps = _errors(*_columns(stated, truth), num_bins, two=classes == 2)
+    if classes > 2:
+        each = [_binned(stated[:, k], truth[:, k], num_bins)[0]["ece"] for k in range(classes)]
+        found["classwise_ece"] = float(np.mean(each))
+    return found, gaps
 
 
-def _of_two(event: Errors, top: Errors) -> Errors:
-    """Errors of the positive class where that form is shown, else of the top label."""
-    forms = {key: find(f"event_{key}", "binary") for key in event}
-    return {key: (top if forms[key] is None else event)[key] for key in event}
+def _columns(probs: Matrix, truth: Matrix) -> tuple[Vector, ...]:
+    """The top label's stated and true probability, and those of the second class."""
+    top = np.arange(len(probs)), probs.argmax(axis=1)
+    return probs[top], truth[top], probs[:, 1], truth[:, 1]
 
 
-def event_errors(
-    confidence: Float[np.ndarray, " N"], expected: Float[np.ndarray, " N"], num_bins: int
-) -> Errors:
+def _errors(
+    confidence: Vector, right: Vector, event: Vector, happens: Vector, num_bins: int, *, two: bool
+) -> tuple[Errors, Vector]:
+    """Errors of the top label, of two classes those of the positive one where that form is shown."""
+    found, gaps = event_errors(confidence, right, num_bins), _binned(confidence, right, num_bins)[1]
+    if two:
+        of_event = event_errors(event, happens, num_bins)
+        found = {key: (of_event if find(f"event_{key}", "binary") else found)[key] for key in found}
+    return found, gaps
+
+
+def event_errors(confidence: Vector, expected: Vector, num_bins: int) -> Errors:
     """All errors of one event, of which the true probability is known in each row."""
     from calibrant._math.kernel_smoothing import fixed_points
     from calibrant._math.lipschitz import smooth_calibration_error  # compiled
@@ -202,7 +169,7 @@ def event_errors(
     place = np.minimum((ties * CELLS).astype(np.int64), CELLS - 1)
     cells = np.bincount(place, residuals, CELLS)[None] / size
     return {
-        **_binned(confidence, expected, num_bins),
+        **_binned(confidence, expected, num_bins)[0],
         "adaptive_ece": float(np.abs(np.diff(reached)).sum()) / size,
         "smce": smooth_calibration_error(confidence, expected, None),
         "kolmogorov_smirnov": float(np.abs(residuals.cumsum()).max()) / size,
@@ -210,28 +177,17 @@ def event_errors(
     }
 
 
-def _binned(confidence: Float[np.ndarray, " N"], expected: Float[np.ndarray, " N"], num_bins: int) -> Errors:
-    """The errors over bins of equal width."""
-    mass, sums = _sums(confidence, expected, num_bins)
-    gaps = _gaps(mass, sums)
-    return {
+def _binned(confidence: Vector, expected: Vector, num_bins: int) -> tuple[Errors, Vector]:
+    """The errors over bins of equal width, and each bin's mean residual, 0 where it is empty."""
+    bins = width_bins(confidence, num_bins)
+    mass = np.bincount(bins, minlength=num_bins) / len(bins)
+    sums = np.bincount(bins, expected - confidence, num_bins) / len(bins)
+    gaps = np.divide(sums, mass, out=np.zeros_like(sums), where=mass > 0)
+    errors = {
         "ece": float(np.abs(sums).sum()),
         "l2_ece": float(np.sqrt((mass * gaps**2).sum())),
         "mce": float(np.abs(gaps).max()),
         "over_confidence_error": float(np.maximum(-sums, 0).sum()),
         "under_confidence_error": float(np.maximum(sums, 0).sum()),
     }
-
-
-def _sums(
-    confidence: Float[np.ndarray, " N"], expected: Float[np.ndarray, " N"], num_bins: int
-) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, " B"]]:
-    """The share of each bin, and the sum of its residuals, divided by the number of samples."""
-    bins = width_bins(confidence, num_bins)
-    mass = np.bincount(bins, minlength=num_bins) / len(bins)
-    return mass, np.bincount(bins, expected - confidence, num_bins) / len(bins)
-
-
-def _gaps(mass: Float[np.ndarray, " B"], sums: Float[np.ndarray, " B"]) -> Float[np.ndarray, " B"]:
-    """The mean residual of each bin, 0 where it is empty."""
-    return np.divide(sums, mass, out=np.zeros_like(sums), where=mass > 0)
+    return errors, gaps

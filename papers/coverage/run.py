@@ -1,13 +1,9 @@
-# pyright: basic
 """Can you trust the intervals and alarms?
 
 Test sets whose true error is known are judged as ``calibrant evaluate`` judges them: simulated ones, and real
 confidences with labels redrawn. Streams of a calibrated model, and of one that changes, are monitored.
 """
 
-from __future__ import annotations
-
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,20 +16,9 @@ from calibrant.evaluation.measured_coverage import FILE
 from calibrant.evaluation.resampling.intervals import wilson_interval
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
 from papers.analysis import Frames, Tables
+from papers.coverage.measure import TITLES
 from papers.coverage.measure import measure as measure
 
-TITLES = {
-    "ece": "ECE",
-    "classwise_ece": "class-wise ECE",
-    "smce": "smCE",
-    "adaptive_ece": "adaptive ECE",
-    "l2_ece": "L2 ECE",
-    "mce": "MCE",
-    "kolmogorov_smirnov": "KS error",
-    "over_confidence_error": "over-confidence error",
-    "under_confidence_error": "under-confidence error",
-    "smooth_ece": "smECE",
-}
 AIMED_AT = ("ECE", "class-wise ECE", "smCE")
 """Whose intervals and false alarms are held against the aims."""
 MOST_MISSED, MEAN_MISSED = 0.09, 0.06
@@ -51,23 +36,22 @@ def frames(results: Mapping[str, Any]) -> Frames:
     A ``value`` is the share of sets that miss the truth or raise an alarm. Its ``standard_error`` is that
     under the aim, so that a test by it is Wilson's.
     """
-    cells = pd.DataFrame(_cells(results["cells"]))
-    changes = pd.DataFrame(
-        {"error": TITLES[key], "covered": of["covered"], "sets": of["sets"]}
-        for cell in results["changes"]
-        for key, of in cell["errors"].items()
-    )
+    cells = _by_error(results["cells"])
+    cells["value"] = 1 - cells.covered
+    centred = pd.json_normalize([of or {} for of in cells.centred]).reindex(columns=["covered", "sets"])
+    cells = cells.assign(centred=centred.covered, centred_sets=centred.sets.fillna(0))
+    changes = _by_error(results["changes"])
     alarms = pd.DataFrame(_alarms(results["cells"]))
-    quiet, monitored = results["monitoring"]["quiet"], results["monitoring"]
+    monitored = results["monitoring"]
     streams = pd.DataFrame(
         {"alarm": name, "value": of["alarms"] / of["streams"], "sets": of["streams"]}
-        for name, of in quiet.items()
+        for name, of in monitored["quiet"].items()
     )
     return {
         "cells": with_error(cells, MOST_MISSED),
         "means": with_error(_means(cells), MEAN_MISSED),
         "alarms": with_error(alarms, MOST_ALARMS),
-        "mean_alarms": with_error(_pooled(alarms, "who"), MEAN_ALARMS),
+        "mean_alarms": with_error(_pooled(alarms, "who", "value", "sets"), MEAN_ALARMS),
         "changes": changes,
         "mean_changes": with_error(_means(changes), MEAN_MISSED),
         "streams": with_error(streams, monitored["false_alarms"]),
@@ -79,30 +63,21 @@ def with_error(shares: pd.DataFrame, aim: float) -> pd.DataFrame:
     return shares.assign(standard_error=np.sqrt(aim * (1 - aim) / shares.sets))
 
 
-def _cells(cells: list[Any]) -> Iterator[dict[str, Any]]:
-    for number, cell in enumerate(cells):
-        for key, of in cell["errors"].items():
-            centred = of["centred"] or {}
-            yield {
-                "cell": number,
-                "scale": cell["scale"],
-                "error": TITLES[key],
-                "covered": of["covered"],
-                "value": 1 - of["covered"],
-                "sets": of["sets"],
-                "centred": centred.get("covered", math.nan),
-                "centred_sets": centred.get("sets", 0),
-            }
+def _by_error(cells: list[Any]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"cell": number, "scale": cell.get("scale"), **of, "error": TITLES[key]}
+        for number, cell in enumerate(cells)
+        for key, of in cell["errors"].items()
+    )
 
 
 def _alarms(cells: list[Any]) -> Iterator[dict[str, Any]]:
     """Where the truth is stated: the share of sets whose error counts as real, or whose verdict fails."""
     for number, cell in enumerate(cells):
-        if cell["scale"] != 1 and cell["stated"] != "the truth":
-            continue
-        for name, of in cell["errors"].items():
-            yield {"cell": number, "who": TITLES[name], "value": of["real"], "sets": of["sets"]}
-        yield {"cell": number, "who": "verdict", "value": cell["verdict"]["alarms"], "sets": cell["sets"]}
+        if cell["scale"] == 1 or cell["stated"] == "the truth":
+            for name, of in cell["errors"].items():
+                yield {"cell": number, "who": TITLES[name], "value": of["real"], "sets": of["sets"]}
+            yield {"cell": number, "who": "verdict", "value": cell["verdict"]["alarms"], "sets": cell["sets"]}
 
 
 def _means(shares: pd.DataFrame) -> pd.DataFrame:
@@ -111,17 +86,16 @@ def _means(shares: pd.DataFrame) -> pd.DataFrame:
     def mean(of: pd.DataFrame) -> pd.Series:
         alike = of.sets.nunique() == 1
         covered = (of.covered * of.sets).sum() / of.sets.sum() if alike else of.covered.mean()
-        return pd.Series(
-            {"covered": covered, "value": 1 - covered, "sets": round(len(of) ** 2 / (1 / of.sets).sum())}
-        )
+        sets = round(len(of) ** 2 / (1 / of.sets).sum())
+        return pd.Series({"covered": covered, "value": 1 - covered, "sets": sets})
 
     means = shares.groupby("error")[["covered", "sets"]].apply(mean)
     return means.reindex([title for title in TITLES.values() if title in means.index]).reset_index()
 
 
-def _pooled(shares: pd.DataFrame, *by: str, value: str = "value", sets: str = "sets") -> pd.DataFrame:
+def _pooled(shares: pd.DataFrame, by: str, value: str, sets: str) -> pd.DataFrame:
     sums = shares.assign(value=shares[value] * shares[sets], sets=shares[sets])
-    sums = pd.DataFrame(sums.groupby(list(by), sort=False)[["value", "sets"]].sum()).query("sets > 0")
+    sums = sums.groupby(by, sort=False)[["value", "sets"]].sum().query("sets > 0")
     return sums.assign(value=sums.value / sums.sets).reset_index()
 
 
@@ -138,17 +112,8 @@ def shown(frame: pd.DataFrame, column: str = "value") -> list[str]:
 
 
 def tables(found: Frames) -> Tables:
-    """Errors, and false alarms of the monitor."""
-    return {
-        "short": _short(found),
-        "monitor": found["streams"][["alarm", "value"]].round(3).set_index("alarm"),
-    }
-
-
-def _short(found: Frames) -> pd.DataFrame:
-    """Coverage and false alarms of each error."""
     cells = found["cells"].groupby("error")
-    centred = _pooled(found["cells"], "error", value="centred", sets="centred_sets")
+    centred = _pooled(found["cells"], "error", "centred", "centred_sets")
     columns = {
         "lowest cell": cells.covered.min().where(cells.sets.min() >= FEWEST),
         "false alarms": found["mean_alarms"].set_index("who").value,
@@ -157,35 +122,35 @@ def _short(found: Frames) -> pd.DataFrame:
     }
     table = pd.DataFrame(columns).reindex(found["means"].error).map("{:.3f}".format).replace("nan", "–")
     table.insert(0, "coverage", shown(found["means"], "covered"))
-    return table
+    return {"short": table, "monitor": found["streams"][["alarm", "value"]].round(3).set_index("alarm")}
 
 
 def packaged(results: Mapping[str, Any]) -> dict[Path, Any]:
     """What reports quote, by file: lowest, highest and mean coverage of errors, and of differences."""
     found = frames(results)
-    cells = found["cells"].assign(counted=found["cells"].sets)
-    changes = found["changes"].assign(counted=found["changes"].sets)
-    values = _quoted(cells, found["means"]), _quoted(changes, found["mean_changes"])
-    return {FILE: {"level": results["setting"]["level"], "values": values[0], "changes": values[1]}}
+    values, changes = (
+        _quoted(found[cells], found[means])
+        for cells, means in (("cells", "means"), ("changes", "mean_changes"))
+    )
+    return {FILE: {"level": results["setting"]["level"], "values": values, "changes": changes}}
 
 
 def _quoted(cells: pd.DataFrame, means: pd.DataFrame) -> dict[str, Any]:
     quoted, keys = dict[str, Any](), {title: key for key, title in TITLES.items()}
     for error, average in zip(means.error, means.covered, strict=True):
         of = cells[cells.error.eq(error)]
-        enough = of.counted.min() >= ENOUGH
+        enough = of.sets.min() >= ENOUGH
         quoted[keys[error]] = {
             "average": round(float(average), 4),
             "lowest": round(float(of.covered.min()), 4) if enough else None,
             "highest": round(float(of.covered.max()), 4) if enough else None,
             "cells": len(of),
-            "sets": int(of.counted.sum()),
+            "sets": int(of.sets.sum()),
         }
     return quoted
 
 
 def figure(found: Frames) -> Figure:
-    """Coverage of every cell by how wrong the model is, of the intervals and of the centred bootstrap."""
     whole = Figure(figsize=(8.4, 3.2), layout="constrained")
     cells = found["cells"].assign(place=found["cells"].scale.map("{:g}".format).replace("nan", "real"))
     places = list(dict.fromkeys(cells.place))

@@ -1,10 +1,9 @@
 """Streams of a calibrated model, and of one that changes, looked at after every batch by a monitor."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ class Change:
 
     @property
     def formula(self) -> str:
-        """The true log-odds."""
         scaled = "z" if self.slope == 1 else f"{self.slope:g} z"
         return f"{scaled} + {self.shift:g}" if self.shift else scaled
 
@@ -65,16 +63,12 @@ def streams(folder: Path, setting: Streams) -> dict[str, Any]:
     records = Records(folder / "streams.jsonl")
     cases = [(Change(), setting.looks, setting.quiet_streams)]
     cases += [(change, at, setting.changed_streams) for change in setting.changes for at in setting.change_at]
-    alarms = [
-        records.get(
-            f"{case}, {setting}", lambda number=number, case=case: {"alarms": _alarms(setting, number, *case)}
-        )["alarms"]
-        for number, case in enumerate(cases)
-    ]
-    quiet = {
-        name: {"streams": len(found), "alarms": sum(each is not None for each in found)}
-        for name, found in alarms[0].items()
-    }
+    alarms = []
+    for number, case in enumerate(cases):
+        compute = partial(_alarms, setting, number, *case)
+        alarms.append(records.get(f"{case}, {setting}", lambda of=compute: {"alarms": of()})["alarms"])
+    counts = {name: sum(each is not None for each in found) for name, found in alarms[0].items()}
+    quiet = {name: {"streams": len(alarms[0][name]), "alarms": count} for name, count in counts.items()}
     names = ("batch", "looks", "looks_of_window", "spread", "false_alarms")
     return {
         **{name: getattr(setting, name) for name in names},

@@ -4,20 +4,97 @@ A small network is trained on Fashion-MNIST with cross-entropy and focal losses,
 batch, and followed epoch by epoch on held-out images; the rate drops after epochs 9 and 15 of 21.
 """
 
-# pyright: basic
-from __future__ import annotations
-
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from numpy import ndarray
+from torch import Tensor
 
+from calibrant import metrics
+from calibrant._math.errors import without_warnings
+from calibrant._math.shapes import Float, Int
+from calibrant.calibrators import TemperatureScaling
+from calibrant_lab.data import Dataset
 from calibrant_lab.reports.dynamics import NORM, draw_courses
-from calibrant_lab.sweep.tasks.task import RunResult
+from calibrant_lab.sweep.tasks.task import Outcome, RunResult, Settings, Tell
+from calibrant_lab.sweep.tasks.training import Training, recipe_of
+from calibrant_lab.training.data import preparation, read_data
+from calibrant_lab.training.recipe import DataSection
+from calibrant_lab.training.run import load_run
 from papers.analysis import Frames, Tables, beside, flat_runs, means_only, ordered, pivot, relative
 from papers.loss_rows import called
+from papers.shift.run import logits_of
+
+QUANTILES = (0.1, 0.5, 0.9)
+
+
+class FollowedRun(Training):
+    """A training like any other, of which more is told: its training samples, and lengths of gradients."""
+
+    def covers(self, result: RunResult, settings: Settings) -> bool:
+        return super().covers(result, settings) and "train_side" in result.more
+
+    def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
+        outcome = super().run(settings, folder, tell)
+        run = load_run(folder)
+        recipe = recipe_of(settings)
+        dataset = data_of_section(recipe.data.model_dump_json())
+        model = run.model().to(self.device(settings))
+        logits = logits_of(model, preparation(recipe.data, dataset), dataset.train.inputs)
+        norms = {str(epoch): found["gradient_norms"] for epoch, found in run.snapshots.items()}
+        more = {
+            **outcome.more,
+            "train_side": train_side(logits, dataset.train.labels),
+            "gradient_norms": {epoch: shape_of(each) for epoch, each in norms.items()},
+        }
+        return replace(outcome, more=more)
+
+
+@lru_cache(maxsize=2)
+def data_of_section(section: str) -> Dataset:
+    return read_data(DataSection.model_validate_json(section))
+
+
+def train_side(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str, float]:
+    """Accuracy, ECE, NLL, excess confidence and likeliest temperature.
+
+    Where every sample is right, no temperature is too low for the likelihood: it is then the lowest allowed.
+
+    Example:
+        >>> import torch
+        >>> found = train_side(torch.tensor([[2.0, 0.0]] * 5), torch.tensor([0, 0, 0, 0, 1]))
+        >>> round(found["accuracy"], 3), round(found["temperature"], 3)  # 2 / log 4
+        (0.8, 1.443)
+    """
+    probs = logits.double().softmax(dim=1)
+    accuracy = float(metrics.accuracy(probs, labels))
+    with without_warnings():
+        fit = TemperatureScaling().fit(logits, labels).fit_result_
+    return {
+        "accuracy": accuracy,
+        "ece": float(metrics.expected_calibration_error(probs, labels)),
+        "nll": float(metrics.negative_log_likelihood(probs, labels)),
+        "gap": float(probs.amax(dim=1).mean()) - accuracy,
+        "temperature": float(str(fit.parameters["temperature"])),
+    }
+
+
+def shape_of(norms: ndarray[Any, Any]) -> dict[str, float]:
+    """Mean and quantiles of the lengths of the samples' gradients.
+
+    Example:
+        >>> shape_of(np.array([0.0, 1.0, 2.0]))["mean"]
+        1.0
+    """
+    found = {f"{round(100 * level)} %": float(np.quantile(norms, level)) for level in QUANTILES}
+    return {"mean": float(norms.mean()), **found}
+
 
 CE = "cross-entropy"
 LOSSES = called(CE, *(f"focal, γ = {gamma}" for gamma in (1, 2, 3)), "FLSD-53")
@@ -52,26 +129,17 @@ def keep(result: RunResult) -> dict[str, Any] | None:
 def frames(results: Mapping[str, Any]) -> Frames:
     """``courses`` by epoch, what is ``found`` of each, errors ``relative`` to cross-entropy's, ``norms``."""
     courses = [
-        {
-            "way": run["reduction"],
-            "loss": run["loss"],
-            "seed": run["seed"],
-            "name": name,
-            "epoch": epoch,
-            "value": value,
-        }
+        {"way": run["reduction"], "loss": run["loss"], "seed": run["seed"]}
+        | {"name": name, "epoch": epoch, "value": value}
         for run in flat_runs(results)
         for name, course in _courses(run).items()
         for epoch, value in course.items()
     ]
     tidy = ordered(pd.DataFrame(courses), "loss", LOSSES)
-    wide = {
-        (name, epoch): of.set_index(KEY).value
-        for (name, epoch), of in tidy.groupby(["name", "epoch"], observed=True)
-    }
-    found = pd.concat(
-        values.rename("value").reset_index().assign(what=what) for what, values in _found(wide).items()
-    )
+    groups = tidy.groupby(["name", "epoch"], observed=True)
+    wide = {place: of.set_index(KEY).value for place, of in groups}
+    of_runs = {what: values.rename("value").reset_index() for what, values in _found(wide).items()}
+    found = pd.concat(frame.assign(what=what) for what, frame in of_runs.items())
     norms = found[found.what.isin([BEFORE, END])].reset_index()
     plain = beside(norms, norms[norms.loss == CE], ["way", "seed", "what"]).value
     sides = norms.what.map({BEFORE: 1, END: -1})
@@ -118,21 +186,18 @@ def _found(at: Mapping[tuple[str, int], pd.Series]) -> dict[str, pd.Series]:
 
 
 def tables(of: Frames) -> Tables:
-    """Rises and ends."""
     found, nats = ordered(of["found"], "way", {"sum": "sum", "mean": "mean"}), {"digits": 3, "scale": 1}
     parts = (
         ({"nll_incorrect, rise": "NLL, wrong: rise"}, nats),
         ({"ece, rise": "ECE: rise", "ece": "ECE"}, {}),
         ({END: END}, nats),
     )
-    columns = [
-        pivot(ordered(found, "what", names), ["way", "loss"], ["what"], "value", **form)
-        for names, form in parts
-    ]
+    columns = []
+    for names, form in parts:
+        columns.append(pivot(ordered(found, "what", names), ["way", "loss"], ["what"], "value", **form))
     return {"short": means_only(pd.concat(columns, axis=1), "NLL, wrong: rise")}
 
 
 def figure(of: Frames) -> Figure:
-    """The courses with the sum, as in the paper's figure 3: means over seeds with 95% intervals."""
     courses = of["courses"].query("way == 'sum' and loss != 'FLSD-53'")
     return draw_courses(courses.rename(columns={"loss": "arm"}), drops=(DROP, SECOND))

@@ -4,11 +4,9 @@ The networks are those of the study of refinement, five seeds of each loss: thei
 nothing is trained. A calibrator is fitted to the log of the mean probabilities (Rahaman and Thiery, 2021).
 """
 
-# pyright: basic
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -57,22 +55,16 @@ def measure(_folder: Path, store: str = "study/refinement") -> dict[str, Any]:
         {arm: _measured(each, counts) for arm, each in images.items()}
         for counts in resampled(size, RESAMPLES)
     ]
+    gains = []
+    for (first, second), (place, name) in product(_pairs(list(members)), enumerate(MEASURES)):
+        error = float(np.std([of[first][place] - of[second][place] for of in resamples], ddof=1))
+        key = {"first": ", ".join(first), "second": ", ".join(second), "measure": name}
+        value = float(found[first][place] - found[second][place])
+        gains.append({**key, "value": value, "standard_error": error})
     return {
         "num_test": size,
         "arms": [dict(zip((*KEY, *MEASURES), (*arm, *values), strict=True)) for arm, values in found.items()],
-        "gains": [
-            {
-                "first": ", ".join(first),
-                "second": ", ".join(second),
-                "measure": measured,
-                "value": float(found[first][place] - found[second][place]),
-                "standard_error": float(
-                    np.std([of[first][place] - of[second][place] for of in resamples], ddof=1)
-                ),
-            }
-            for first, second in _pairs(list(members))
-            for place, measured in enumerate(MEASURES)
-        ],
+        "gains": gains,
     }
 
 
@@ -97,22 +89,14 @@ def _images(held_out: Labelled, test: Labelled, name: str) -> Images:
         probs = fit_quietly(build(name), held_out).predict_proba(test.scores).double()
     confidence, predicted = probs.max(dim=1)
     nll = -probs.gather(1, test.labels[:, None])[:, 0].log()
-    return {
-        "wrong": (predicted != test.labels).double().numpy(),
-        "nll": nll.numpy(),
-        "sure": confidence.numpy(),
-    }
+    wrong = (predicted != test.labels).double().numpy()
+    return {"wrong": wrong, "nll": nll.numpy(), "sure": confidence.numpy()}
 
 
 def _measured(several: list[Images], counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Error, NLL and ECE of images that count so often: the mean over networks."""
-    return np.mean(
-        [
-            [*(np.average(of[name], weights=counts) for name in ("wrong", "nll")), _ece(of, counts)]
-            for of in several
-        ],
-        axis=0,
-    )
+    columns = [[np.average(of[name], weights=counts) for of in several] for name in ("wrong", "nll")]
+    return np.mean([*columns, [_ece(of, counts) for of in several]], axis=1)
 
 
 def _ece(of: Images, counts: NDArray[np.float64]) -> float:
@@ -125,14 +109,11 @@ def frames(results: Mapping[str, Any]) -> Frames:
     gains = pd.DataFrame(results["gains"])
     ends = [gains[of].str.rsplit(", ", n=2, expand=True) for of in ("first", "second")]
     same = (ends[0][0] == ends[1][0]) & (ends[0][2] == ends[1][2])
-    return {
-        "arms": pd.DataFrame(results["arms"]),
-        "gains": gains.assign(loss=ends[0][0], repair=ends[0][2], same=same),
-    }
+    gains = gains.assign(loss=ends[0][0], repair=ends[0][2], same=same)
+    return {"arms": pd.DataFrame(results["arms"]), "gains": gains}
 
 
 def tables(of: Frames) -> Tables:
-    """Error, NLL and ECE of single networks and of their mean."""
     arms = of["arms"].query("repair != 'focal temperature' and loss != 'FLSD-53'").copy()
     for name, (scale, digits) in FORMS.items():
         arms[name] = [f"{scale * value:.{digits}f}" for value in arms[name]]

@@ -5,9 +5,6 @@ distance between probabilities and label; λ = 0 is focal loss, and with γ = 0 
 half-moons show how long their decision boundaries are, and how much they turn.
 """
 
-# pyright: basic
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -18,9 +15,8 @@ from matplotlib.figure import Figure
 from calibrant.reports.figures import series
 from calibrant_lab.sweep.kept_runs import shortened
 from calibrant_lab.sweep.tasks.task import RunResult
-from papers.analysis import Frames, Tables, flat_runs, mean_ci, means_only, pivot
+from papers.analysis import Frames, Tables, by_stage, flat_runs, mean_ci, means_only, pivot
 
-DIGITS = 6
 GAMMAS, WEIGHTS = (0, 1, 2, 3, 5), (0.0, 0.5, 1.0, 2.0)
 DROP = 9
 """The last epoch at the first learning rate."""
@@ -62,7 +58,7 @@ def also() -> dict[str, Any]:
         {"arm": key, "runs": [boundary_numbers(*of, seed=seed) for seed in range(BOUNDARY_SEEDS)]}
         for key, of in BOUNDARIES.items()
     ]
-    return {"boundaries": shortened(found, DIGITS)}
+    return {"boundaries": shortened(found, 6)}
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
@@ -71,11 +67,7 @@ def frames(results: Mapping[str, Any]) -> Frames:
     for run in flat_runs(results):
         key = {**_arm(run["loss"]), "seed": run["seed"]}
         runs.append({**key, **{name: run[name] for name in ("temperature", "epochs", "early")}})
-        errors += [
-            {**key, "stage": stage, "metric": metric, "value": run[of][name]}
-            for stage, of in STAGES.items()
-            for metric, name in METRICS.items()
-        ]
+        errors += by_stage(key, run, STAGES, METRICS)
     tidy = pd.DataFrame(errors).sort_values(["gamma", "weight"], kind="stable")
     both = tidy.pivot_table("value", ["gamma", "weight", "metric", "seed"], "stage").reset_index()
     return {
@@ -102,7 +94,6 @@ def _arm(loss: str) -> dict[str, Any]:
 
 
 def tables(of: Frames) -> Tables:
-    """ECE as trained by γ and λ, and some temperatures."""
     errors, runs = (of[name].assign(γ=of[name].gamma) for name in ("errors", "runs"))
     errors = errors.query("metric == 'ECE' and stage == 'as trained'")
     ece = pivot(errors, ["γ"], ["weight"], "value").drop(columns="λ = 0.5, L1")
@@ -112,7 +103,6 @@ def tables(of: Frames) -> Tables:
 
 
 def figure(of: Frames) -> Figure:
-    """ECE against λ, a line for each γ, as trained and with a temperature."""
     whole = Figure(figsize=(8.4, 3.4), layout="constrained")
     axes = whole.subplots(1, 2, sharey=True)
     for ax, stage in zip(axes, STAGES, strict=True):

@@ -4,10 +4,6 @@ Komisarenko and Kull (2024) explain why focal loss calibrates: it makes a networ
 training images, and the step to new images, which makes any network too confident, compensates. Their table 1
 scales networks by a temperature, and by a temperature with an exponent (focal temperature scaling).
 """
-# pyright: basic, reportGeneralTypeIssues=false, reportIndexIssue=false, reportAttributeAccessIssue=false
-# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportReturnType=false
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +17,7 @@ from calibrant.calibrators.fitting.objectives import objective_value
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.searches import PAPER_GAMMAS, PAPER_TEMPERATURES
 from calibrant.evaluation.fitting.templates import Labelled
-from calibrant.predictions import Predictions, load_predictions
+from calibrant.predictions import load_predictions
 from calibrant.reports.figures.drawing import GREY, series
 from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, beside, flat_runs, means_only, ordered, pivot, reaching
@@ -54,22 +50,18 @@ def keep(result: RunResult) -> dict[str, Any]:
 
 def fits_of(result: RunResult) -> dict[str, Any]:
     """Both methods fitted on the calibration split of a run, and measured on its test split."""
-    predictions = load_predictions(result.file("predictions.npz"))
-    return fits(_samples(predictions.calibration), _samples(predictions.test))
+    given = load_predictions(result.file("predictions.npz"))
+    parts = (Labelled.of(part) for part in (given.calibration, given.test))
+    return fits(*(Samples(part.scores.double(), part.labels, None) for part in parts))
 
 
 def sides(result: RunResult) -> dict[str, Any]:
     """A run on its training images and on new ones; nothing if its training images were not measured."""
     if "train_side" not in result.more:
         return {}
-    plain = result.metrics["uncalibrated"]
-    return {
-        "train": result.more["train_side"],
-        "new": {
-            **{name: plain[name] for name in ("ece", "nll", "gap", "error")},
-            "temperature": result.parameters["temperature"]["temperature"],
-        },
-    }
+    new = {name: result.metrics["uncalibrated"][name] for name in ("ece", "nll", "gap", "error")}
+    new["temperature"] = result.parameters["temperature"]["temperature"]
+    return {"train": result.more["train_side"], "new": new}
 
 
 def fits(held_out: Samples, test: Samples) -> dict[str, Any]:
@@ -81,21 +73,13 @@ def fits(held_out: Samples, test: Samples) -> dict[str, Any]:
     for objective in OBJECTIVES:
         for method, gammas in (("temperature", (0.0,)), ("focal", PAPER_GAMMAS)):
             best, _ = best_on_grid(held_out, objective, gammas, PAPER_TEMPERATURES)
-            found[f"{method}-{objective}"] = {
-                "T": best.temperature,
-                "gamma": best.gamma,
-                **_judged(test, best.temperature, best.gamma),
-            }
+            place = best.temperature, best.gamma
+            found[f"{method}-{objective}"] = {"T": place[0], "gamma": place[1], **_judged(test, *place)}
     return found
 
 
 def _judged(test: Samples, temperature: float, gamma: float) -> dict[str, float]:
     return {name: objective_value(test, name, temperature, gamma) for name in OBJECTIVES}
-
-
-def _samples(part: Predictions) -> Samples:
-    found = Labelled.of(part)
-    return Samples(found.scores.double(), found.labels, None)
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
@@ -166,7 +150,6 @@ def _relative(sides: pd.DataFrame) -> pd.DataFrame:
 
 
 def tables(found: Frames) -> Tables:
-    """Table 1, gains of each criterion, and temperatures on new images."""
     scaled = found["scaled"]
     number = {"digits": 3, "scale": 1}
     heads = {
@@ -186,7 +169,6 @@ def tables(found: Frames) -> Tables:
 
 
 def figure(found: Frames) -> Figure:
-    """Excess confidence on training and new images, and temperatures, against the exponent."""
     whole = Figure(figsize=(8.4, 3.2), layout="constrained")
     left, right = whole.subplots(1, 2)
     gammas = {CE: 0, **dict(zip(FOCAL, CLOSEST, strict=True))}

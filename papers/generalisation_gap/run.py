@@ -4,22 +4,91 @@ Section 4.1 of Komisarenko and Kull (2024) argues that it does: it makes a model
 training samples by a fixed factor, and the step to new samples multiplies the temperature by another.
 Here linear models are fitted where the truth is known, so that nothing is estimated on test samples.
 """
-# pyright: basic, reportGeneralTypeIssues=false, reportIndexIssue=false, reportAttributeAccessIssue=false
-# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportReturnType=false
-
-from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
+from calibrant._math.convex_minimum import convex_minimum
+from calibrant.losses import focal_loss
 from calibrant.reports.figures.drawing import GREY, series
+from calibrant_lab import theory
+from calibrant_lab.sweep.tasks.task import Settings, Simulation
 from papers.analysis import Frames, Tables, beside, flat_runs, mean_ci, means_only, ordered, pivot, reaching
-from papers.generalisation_gap.measure import GAMMAS, QUANTITIES
+
+GAMMAS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0)
+SIGNAL = 2.0
+QUANTITIES = ("train_temperature", "test_temperature", "test_overconfidence", "test_calibration_error")
+
+
+class GeneralisationGap(Simulation):
+    """All exponents on one sample."""
+
+    name: ClassVar[str] = "generalisation-gap"
+    version: ClassVar[int] = 1
+    costly: ClassVar[tuple[str, ...]] = ("num_samples", "num_features")
+    defaults: ClassVar[Mapping[str, Any]] = {"num_samples": 800, "num_features": 40}
+
+    def simulate(self, settings: Settings) -> Mapping[str, Any]:
+        """By quantity, a number for each exponent; None where the fit has no minimum."""
+        world = theory.LogisticWorld(num_features=settings["num_features"], signal=SIGNAL)
+        features, outcomes = world.sample(settings["num_samples"], seed=settings["seed"])
+        fits = [_fitted(world, features, outcomes, gamma) for gamma in GAMMAS]
+        load = settings["num_features"] / settings["num_samples"]
+        limits = [_limit(gamma, load) for gamma in GAMMAS]
+        return {name: [fit.get(name) for fit in fits] for name in QUANTITIES} | {"limit_temperature": limits}
+
+
+def _fitted(
+    world: theory.LogisticWorld, features: Tensor, outcomes: Tensor, gamma: float
+) -> dict[str, float]:
+    """One loss on one sample; nothing if it has no minimum, or weights that point the wrong way."""
+    fit = theory.fit_linear(features, outcomes, focal(gamma))
+    test = world.performance(fit.weights)
+    if not fit.converged or not 0 < test.temperature < float("inf"):
+        return {}
+    return {
+        "train_temperature": _best_temperature(features @ fit.weights, outcomes),
+        "test_temperature": test.temperature,
+        "test_overconfidence": test.overconfidence,
+        "test_calibration_error": test.calibration_error,
+    }
+
+
+def focal(gamma: float) -> Callable[[Tensor, Tensor], Tensor]:
+
+    def loss(log_odds: Tensor, truth: Tensor) -> Tensor:
+        logits = torch.stack([torch.zeros_like(log_odds), log_odds], 1)
+        return focal_loss(logits, truth.long(), gamma=gamma, reduction="none")
+
+    return loss
+
+
+def _best_temperature(log_odds: Tensor, outcomes: Tensor) -> float:
+    """The temperature that is most likely on the sample itself."""
+
+    def slopes(inverse: float) -> tuple[float, float]:
+        probs = (inverse * log_odds).sigmoid()
+        bends = log_odds.square() * probs * (1 - probs)
+        return (log_odds * (probs - outcomes)).mean().item(), bends.mean().item()
+
+    return 1 / convex_minimum(slopes, 1e-6, 1e6)
+
+
+@cache
+def _limit(gamma: float, load: float) -> float | None:
+    """The temperature on new samples with infinitely many samples and features; None if they separate."""
+    if load >= theory.separability_threshold(SIGNAL):
+        return None
+    return theory.asymptotic_fit(focal(gamma), load=load, signal=SIGNAL).test.temperature
+
 
 CE = "cross-entropy"
 LOSSES = {gamma: f"γ = {gamma:g}" if gamma else CE for gamma in GAMMAS}
@@ -70,7 +139,6 @@ def crossing(temperatures: pd.Series) -> float:
 
 
 def tables(found: Frames) -> Tables:
-    """More and more features with 800 samples."""
     rows, exponents = (found[name].query("samples == 800") for name in ("fits", "exponents"))
     number = {"digits": 3, "scale": 1}
     proper = pivot(rows[rows.loss == CE], ["features"], [], "test_temperature", **number)
@@ -81,7 +149,6 @@ def tables(found: Frames) -> Tables:
 
 
 def figure(found: Frames) -> Figure:
-    """Overconfidence by loss, and the exponent that needs no temperature, against features per sample."""
     whole = Figure(figsize=(8.4, 3.4), layout="constrained")
     (left, right), look = whole.subplots(1, 2), {"markersize": 4, "capsize": 2}
     left.axhline(0, color=GREY, linewidth=0.8)

@@ -3,22 +3,136 @@
 A small network is trained on 10,000 images of Fashion-MNIST with each of fourteen losses, and with seven on a
 long-tailed set, in which the first class has a hundred times the images of the last.
 """
-# pyright: basic, reportGeneralTypeIssues=false
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 import pandas as pd
+import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
+from calibrant import metrics
+from calibrant._math.shapes import Float, Int
+from calibrant.calibrators import build
+from calibrant.calibrators.fitting.results import fitted_number
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
-from calibrant_lab.sweep.tasks.task import RunResult
+from calibrant_lab.sweep.tasks.task import Outcome, RunResult, Settings
+from calibrant_lab.sweep.tasks.training import Training
+from calibrant_lab.training import Recipe
 from papers.analysis import Frames, Tables, draw_means, flat_runs, means_only, pivot, relative
 from papers.loss_rows import called, gamma_3, on_grid, scheduled
-from papers.losses.measure import stages_of
+
+CALIBRATED = ("temperature", "focal-temperature")
+"""The calibrators after which every class is measured."""
+BY_ECE, BY_ADAPTIVE_ECE = (
+    f"temperature(objective='{name}', search='grid')" for name in ("ece", "adaptive_ece")
+)
+"""How the papers choose a temperature; Mukhoti et al. the second way where they print adaptive ECE."""
+METRICS = ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "smce", "share_above_99")
+_KEYS = {"share_above_99": "high_confidence_share"}
+"""What evaluations call a metric of the results file, if it is another name."""
+
+
+class LossRun(Training):
+    """A training like any other, of which every class is measured too."""
+
+    def covers(self, result: RunResult, settings: Settings) -> bool:
+        return super().covers(result, settings) and "classes" in result.more
+
+    def measured(self, predictions: Predictions, recipe: Recipe, calibrators: Sequence[str]) -> Outcome:
+        outcome = super().measured(predictions, recipe, calibrators)
+        return replace(outcome, more={**outcome.more, "classes": _classes(predictions)})
+
+
+def _classes(predictions: Predictions) -> dict[str, Any]:
+    held_out, test = Labelled.of(predictions.calibration), Labelled.of(predictions.test)
+    found = {"before": by_class(test.scores.double().softmax(dim=1), test.labels)}
+    for name in CALIBRATED:
+        calibrator = fit_quietly(build(name), held_out)
+        found[name] = by_class(calibrator.predict_proba(test.scores).double(), test.labels)
+    return found
+
+
+def by_class(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str, list[float]]:
+    """For each class: recall, excess of its mean probability over its share, classwise ECE, overconfidence.
+
+    Recall and overconfidence (mean confidence less accuracy) are over the samples of the class, the others
+    over all samples.
+
+    Example:
+        >>> found = by_class(torch.tensor([[0.9, 0.1], [0.6, 0.4]]).double(), torch.tensor([0, 1]))
+        >>> found["recall"], [round(value, 2) for value in found["mean_excess"]]
+        ([1.0, 0.0], [0.25, -0.25])
+    """
+    num_classes = probs.shape[1]
+    confidence, predicted = probs.max(dim=1)
+    right = (predicted == labels).double()
+    counts = torch.bincount(labels, minlength=num_classes).double()
+
+    def mean_within(values: Tensor) -> Tensor:
+        return torch.zeros(num_classes, dtype=torch.float64).index_add_(0, labels, values) / counts
+
+    errors = metrics.classwise_calibration_error(probs, labels, average="none")
+    return {
+        "recall": mean_within(right).tolist(),
+        "mean_excess": (probs.mean(dim=0) - counts / len(labels)).tolist(),
+        "classwise_ece": errors.tolist(),
+        "overconfidence": mean_within(confidence - right).tolist(),
+    }
+
+
+def measured(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str, float]:
+    """The metrics of probabilities.
+
+    Example:
+        >>> found = measured(torch.tensor([[0.9, 0.1], [0.4, 0.6]]).double(), torch.tensor([0, 0]))
+        >>> found["error"], round(found["ece"], 3), found["share_above_99"]
+        (0.5, 0.35, 0.0)
+    """
+    return {
+        "error": 1 - float(metrics.accuracy(probs, labels)),
+        "nll": float(metrics.negative_log_likelihood(probs, labels)),
+        "ece": float(metrics.expected_calibration_error(probs, labels)),
+        "adaptive_ece": float(metrics.adaptive_calibration_error(probs, labels)),
+        "classwise_ece": float(metrics.classwise_calibration_error(probs, labels)),
+        "smce": float(metrics.smooth_calibration_error(probs, labels)),
+        "mce": float(metrics.maximum_calibration_error(probs, labels)),
+        "share_above_99": float(metrics.high_confidence(probs, labels, threshold=0.99).share),
+    }
+
+
+def stages_of(result: RunResult) -> dict[str, Any] | None:
+    """Metrics and fits of a run by stage; None if it was evaluated with fewer calibrators."""
+    fitted = result.parameters
+    if "classes" not in result.more or not {BY_ECE, *CALIBRATED} <= fitted.keys():
+        return None
+    stages = {"before": "uncalibrated", **{name: name for name in CALIBRATED}, "by-ece": BY_ECE}
+    judged = {name: result.metrics[of] for name, of in stages.items()}
+    given = load_predictions(result.file("predictions.npz"))
+    test = Labelled.of(given.test)
+    adaptive = fit_quietly(build(BY_ADAPTIVE_ECE), Labelled.of(given.calibration))
+    repaired = measured(adaptive.predict_proba(test.scores.double()).double(), test.labels)
+    return {
+        "train_accuracy": result.rows[-1]["train_accuracy"],
+        "stages": {
+            **{n: {key: of[_KEYS.get(key, key)] for key in METRICS} for n, of in judged.items()},
+            "by-adaptive-ece": {name: repaired[name] for name in METRICS},
+        },
+        "parameters": {
+            "ece_temperature": fitted[BY_ECE]["temperature"],
+            "adaptive_ece_temperature": fitted_number(adaptive.fit_result_, "temperature"),
+            "temperature": fitted["temperature"]["temperature"],
+            "focal_temperature": fitted["focal-temperature"]["temperature"],
+            "gamma": fitted["focal-temperature"]["gamma"],
+        },
+        "norms": {str(row["epoch"]): row["last_layer_norm"] for row in result.rows},
+    }
+
 
 LOSSES = {
     **called("cross-entropy", *(f"focal, γ = {gamma}" for gamma in (1, 2, 3)), "FLSD-53", "FCL"),
@@ -68,7 +182,6 @@ def key_of(run: Mapping[str, Any]) -> dict[str, Any]:
 def of_runs(
     runs: Sequence[Mapping[str, Any]], key: Callable[[Mapping[str, Any]], dict[str, Any]]
 ) -> dict[str, pd.DataFrame]:
-    """The frames that the study of sum and mean has too."""
     errors = pd.DataFrame(
         {**key(run), "stage": stage, "metric": metric, "value": value}
         for run in runs
@@ -97,7 +210,6 @@ def of_runs(
 
 
 def tables(found: Frames) -> Tables:
-    """Error and ECE by loss."""
     heads = {
         ("balanced", "before", "error"): "error %",
         ("balanced", "before", "ece"): "ECE %",
@@ -111,7 +223,6 @@ def tables(found: Frames) -> Tables:
 
 
 def figure(found: Frames) -> Figure:
-    """ECE by loss as trained and after temperature scaling, with intervals."""
     whole = Figure(figsize=(8.4, 3.6), layout="constrained")
     part = found["errors"].query("metric == 'ece' and loss in @SHORT")
     for ax, images in zip(whole.subplots(1, 2, sharey=True), IMAGES.values(), strict=True):

@@ -2,9 +2,6 @@
 
 Each measure tests the same thing of the same samples: the probability of the event, or of the top label.
 """
-# pyright: basic
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,10 +39,9 @@ def measure(_folder: Path) -> dict[str, Any]:
         order = torch.randperm(len(probs), generator=generator)
         parts = order[: len(order) // SIZE * SIZE].split(SIZE)[:PARTS]
         of = [(ALL, slice(None)), *((FEW, part) for part in parts if len(order) > PARTS * SIZE)]
-        runs += [
-            {"file": name, "size": size, **_p_values(probs[rows], labels[rows], generator)}
-            for size, rows in of
-        ]
+        for size, rows in of:
+            found = _p_values(probs[rows], labels[rows], generator)
+            runs.append({"file": name, "size": size, **found})
     return {"runs": runs}
 
 
@@ -80,7 +76,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """How many sets each measure finds off, and in how many it says what the ECE says."""
     wide = found["off"].assign(row=lambda of: of.groupby(["measure", "size"], sort=False).cumcount())
     wide = wide.pivot(index=["size", "row"], columns="measure", values="off")
     columns = {}

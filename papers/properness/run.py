@@ -2,9 +2,6 @@
 
 Each loss of the library is minimised against known probabilities, by `calibrant.theory`.
 """
-# pyright: basic
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,33 +17,6 @@ from calibrant.losses._module import BatchLossModule, MultilabelLossModule
 from calibrant.theory import classification_calibration, convexity, properness
 from papers.analysis import Frames, Tables, content
 
-LOSSES = (
-    "cross-entropy",
-    "brier",
-    "proper-focal(gamma=2)",
-    "focal(gamma=0.5)",
-    "focal(gamma=1)",
-    "focal(gamma=3)",
-    "focal(gamma=5)",
-    "scheduled-focal",
-    "sample-focal",
-    "dual-focal",
-    "adafocal",
-    "label-smoothing",
-    "margin-label-smoothing",
-    "focal-calibration(gamma=0, calibration_weight=0.5)",
-    "focal-calibration(gamma=3, calibration_weight=0.5)",
-    "focal-calibration(gamma=3, calibration_weight=5)",
-    'focal-calibration(gamma=0, calibration_weight=0.5, norm="l1")',
-    "mmce",
-    "mmce(as_published=False)",
-    "mmce(as_published=False, weighted=False)",
-    "mdca",
-    "smooth-calibration",
-    "multilabel-focal",
-    "multilabel-focal-calibration",
-)
-"""As :func:`calibrant.losses.build` takes them; losses that are not here follow with their defaults."""
 SEED = 0
 POSTERIORS = 5
 MANY = 30
@@ -58,9 +28,9 @@ WORDS = {"under": "underconfident", "over": "overconfident", "both": "either", "
 
 
 def every_loss() -> tuple[str, ...]:
-    """Those above, then every other loss of the library as it comes."""
-    shown = {parse_call(name)[0] for name in LOSSES}
-    return (*LOSSES, *(name for name in losses.available() if name not in shown))
+    """Those of the results, then every other loss of the library as it comes."""
+    shown = {row["loss"]: parse_call(row["loss"])[0] for row in content("properness")["losses"]}
+    return (*shown, *(name for name in losses.available() if name not in shown.values()))
 
 
 def row_of(name: str, num_posteriors: int = POSTERIORS) -> dict[str, Any]:
@@ -101,10 +71,8 @@ def _of_two(module: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
 
     def of_two(logits: Tensor, labels: Tensor) -> Tensor:
         log_odds = logits[:, 1:] - logits[:, :1]
-        values = [
-            module(row[None], label[None, None].to(row.dtype))
-            for row, label in zip(log_odds, labels, strict=True)
-        ]
+        rows = zip(log_odds, labels, strict=True)
+        values = [module(row[None], label[None, None].to(row.dtype)) for row, label in rows]
         return torch.stack(values)
 
     return of_two
@@ -126,7 +94,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """What is on the page."""
     rows = found["losses"].to_dict("records")
     table = pd.DataFrame(
         {

@@ -4,9 +4,6 @@ Berta et al. (2025) choose the epoch by NLL after temperature scaling, since a t
 the NLL later ("refine, then calibrate"). A small network is trained on Fashion-MNIST with three losses.
 """
 
-# pyright: basic
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,10 +52,8 @@ def frames(results: Mapping[str, Any]) -> Frames:
         of = {"loss": run["loss"], "seed": run["seed"]}
         chosen = run["courses"].get(way)
         epoch = LAST if chosen is None else chosen.index(min(chosen)) + 1
-        kept += [
-            {**of, "way": way, "what": name, "value": value}
-            for name, value in {"epoch": epoch, **run["test"]}.items()
-        ]
+        found = {"epoch": epoch, **run["test"]}
+        kept += [{**of, "way": way, "what": name, "value": value} for name, value in found.items()]
         if way == "last":
             courses += [
                 {**of, "by": by, "epoch": number, "value": value}
@@ -71,36 +66,19 @@ def frames(results: Mapping[str, Any]) -> Frames:
     last = beside(tidy, tidy[tidy.way == "last"], keys).value
     end, start = (course[course.epoch == epoch] for epoch in (LAST, START))
     rise = end.assign(value=end.value - beside(end, start, ["loss", "seed", "by"]).value)
-    return {
-        "kept": tidy,
-        "beside_last": tidy.assign(value=tidy.value - last),
-        "courses": course,
-        "rise": rise,
-    }
+    beside_last = tidy.assign(value=tidy.value - last)
+    return {"kept": tidy, "beside_last": beside_last, "courses": course, "rise": rise}
 
 
 def tables(of: Frames) -> Tables:
-    """Epoch, error, and NLL before and after a temperature, by loss and way."""
-    parts = (
-        (["epoch"], {"digits": 1, "scale": 1}),
-        (["error"], {}),
-        (["NLL", "NLL with T"], {"digits": 3, "scale": 1}),
-    )
-    columns = [
-        pivot(
-            ordered(of["kept"], "what", {name: name for name in names}),
-            ["loss", "way"],
-            ["what"],
-            "value",
-            **form,
-        )
-        for names, form in parts
-    ]
+    parts: list[tuple[list[str], dict[str, Any]]] = [(["epoch"], {"digits": 1, "scale": 1}), (["error"], {})]
+    parts.append((["NLL", "NLL with T"], {"digits": 3, "scale": 1}))
+    kept = [(ordered(of["kept"], "what", {name: name for name in names}), form) for names, form in parts]
+    columns = [pivot(frame, ["loss", "way"], ["what"], "value", **form) for frame, form in kept]
     return {"short": means_only(pd.concat(columns, axis=1), "error")}
 
 
 def figure(of: Frames) -> Figure:
-    """NLL of held-out images by epoch, before and after a temperature; means and 95% intervals over seeds."""
     whole = Figure(figsize=(9.6, 3.2), layout="constrained")
     axes = whole.subplots(1, len(LOSSES), sharey=True)
     for ax, (loss, part) in zip(axes, of["courses"].groupby("loss", observed=True), strict=True):

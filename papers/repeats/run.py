@@ -4,9 +4,6 @@ Of the runs of every study with a grid one in fifty is done again on a CPU, and 
 keep are compared, to the last digit.
 """
 
-# pyright: basic
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,9 +37,8 @@ def measure(folder: Path, *, names: str = "") -> dict[str, Any]:
     here = environment().get("processor")
     for name in names.split(",") if names else known:
         new = _again(name, Store(folder))
-        rows = [
-            row for row in rows if row["study"] != name or row["here"].get("processor", here) != here
-        ] + new
+        old = [row for row in rows if row["study"] != name or row["here"].get("processor", here) != here]
+        rows = old + new
     return {"rows": rows}
 
 
@@ -154,22 +150,16 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(of: Frames) -> Tables:
-    """Studies of which some run differs, and all others; devices."""
     runs = of["runs"]
     differs = ~runs.groupby("study").equal.transform("all")
     studied = runs.assign(study=runs.study.where(differs, "all others"))
     gaps = {"error": 100, "ECE": 100, "T": 1}
-    return {
-        "short": studied.sort_values("equal").groupby("study", sort=False).apply(_row, include_groups=False),
-        "devices": pd.DataFrame(
-            {
-                "CPU less GPU": {
-                    what: pm(each.gap, digits=2 if gaps[what] > 1 else 3, scale=gaps[what], signed=True)
-                    for what, each in of["devices"].groupby("what")
-                }
-            }
-        ),
+    less = {
+        what: pm(each.gap, digits=2 if gaps[what] > 1 else 3, scale=gaps[what], signed=True)
+        for what, each in of["devices"].groupby("what")
     }
+    short = studied.sort_values("equal").groupby("study", sort=False).apply(_row, include_groups=False)
+    return {"short": short, "devices": pd.DataFrame({"CPU less GPU": less})}
 
 
 def _row(of: pd.DataFrame) -> pd.Series:

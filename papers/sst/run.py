@@ -1,12 +1,9 @@
-# pyright: basic
 """Which loss is calibrated on a task of two classes?
 
 The Tree-LSTM of Mukhoti et al. (2020) on the binary Stanford Sentiment Treebank, with fifteen losses. It
 learns three classes and is judged by two: as the authors do, with the neutral class struck out, and
 renormalised.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
@@ -49,7 +46,6 @@ KEYS = ("loss", "seed", "convention")
 
 
 def keep(result: RunResult) -> dict[str, Any]:
-    """What the results file keeps of a run."""
     predictions = load_predictions(result.file("predictions.npz"))
     held_out, test = predictions.calibration, predictions.test
     if held_out.labels is None or test.labels is None:
@@ -79,10 +75,8 @@ def judged(
     def at(temperature: float, part: str) -> Tensor:
         return probs_of(logits[part], convention, temperature=temperature)
 
-    plain, focal = (
-        fitted_under(convention, each, logits["calibration"], held_out)
-        for each in (TemperatureScaling(), FocalTemperatureScaling())
-    )
+    both = (TemperatureScaling(), FocalTemperatureScaling())
+    plain, focal = (fitted_under(convention, each, logits["calibration"], held_out) for each in both)
     by_ece, by_adaptive_ece = (
         best_of_grid(lambda found, of=error: float(of(*top_event(at(found, "calibration"), held_out))))
         for error in (metrics.expected_calibration_error, metrics.adaptive_calibration_error)
@@ -90,16 +84,11 @@ def judged(
     temperature = fitted_number(plain.fit_result_, "temperature")
     wide = logits["test"].double() if convention == RENORMALISED else with_neutral(logits["test"])
     repaired = focal.predict_proba(wide).double()
+    tried = {"before": 1.0, "by-ece": by_ece, "by-adaptive-ece": by_adaptive_ece, "temperature": temperature}
+    stages = {stage: measured(at(each, "test"), labels) for stage, each in tried.items()}
+    shown = repaired if convention == RENORMALISED else repaired[:, ::2]
     return {
-        "stages": {
-            "before": measured(at(1.0, "test"), labels),
-            "by-ece": measured(at(by_ece, "test"), labels),
-            "by-adaptive-ece": measured(at(by_adaptive_ece, "test"), labels),
-            "temperature": measured(at(temperature, "test"), labels),
-            "focal-temperature": measured(
-                repaired if convention == RENORMALISED else repaired[:, ::2], labels
-            ),
-        },
+        "stages": {**stages, "focal-temperature": measured(shown, labels)},
         "parameters": {
             "temperature": temperature,
             "ece_temperature": by_ece,
@@ -179,13 +168,10 @@ def _ratios(runs: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def tables(found: Frames) -> Tables:
-    """ECE beside the printed one, ratios of temperatures, and means over the losses."""
     theirs = printed(*PAPER)
     ece = found["errors"].query("metric == 'ECE'")
-    struck, both = (
-        pivot(ece.query("convention == @name"), ["loss"], ["stage"], "value")
-        for name in (STRUCK, RENORMALISED)
-    )
+    asked = (ece[ece.convention == name] for name in (STRUCK, RENORMALISED))
+    struck, both = (pivot(of, ["loss"], ["stage"], "value") for of in asked)
     short = {
         "as trained": struck["as trained"],
         "paper": theirs["ECE pre"],
@@ -204,7 +190,6 @@ def tables(found: Frames) -> Tables:
 
 
 def figure(found: Frames) -> Figure:
-    """ECE as trained under both conventions, and the printed one; a row for each loss of the paper."""
     whole = Figure(figsize=(7.2, 3.6), layout="constrained")
     ax = whole.subplots()
     theirs = printed(*PAPER)["ECE pre"]

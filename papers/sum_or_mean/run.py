@@ -4,9 +4,6 @@ The code of Mukhoti et al. (2020) for images sums the loss over the batch and cl
 have one length; with the mean, those of focal loss are shorter than cross-entropy's. The network of the study
 of losses is trained in seven ways, among them pairs in which either loss has gradients of about one length.
 """
-# pyright: basic, reportGeneralTypeIssues=false
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +15,7 @@ from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, draw_means, flat_runs, means_only, ordered, pivot
 from papers.losses import run as losses
-from papers.losses.measure import stages_of
+from papers.losses.run import stages_of
 
 WAYS = ("sum", "sum, clip 0.56", "mean", "mean ×0.606", "mean ×2.17", "mean ×3.58", "mean ×3.58, decay ÷3.6")
 """The reduction, with the factor of the learning rate, clipping and weight decay if they are unusual."""
@@ -32,7 +29,6 @@ def keep(result: RunResult) -> dict[str, Any] | None:
 
 
 def way_of(run: Mapping[str, Any]) -> str:
-    """How the loss becomes a step."""
     rate, decay, clip = (run[f"optimiser.{name}"] for name in ("learning_rate", "weight_decay", "clip_norm"))
     times = "" if rate == 0.1 else f" ×{rate / 0.1:.3g}"
     lighter = "" if decay in {0, 5e-4} else f", decay ÷{5e-4 / decay:.2g}"
@@ -40,7 +36,6 @@ def way_of(run: Mapping[str, Any]) -> str:
 
 
 def key_of(run: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells a run from others."""
     return {**losses.key_of(run), "way": way_of(run)}
 
 
@@ -58,7 +53,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """T and ECE by way."""
     fitted, errors = (
         ordered(
             found[name].query("images == 'balanced' and loss in @SHOWN"), "way", {way: way for way in WAYS}
@@ -74,7 +68,6 @@ def tables(found: Frames) -> Tables:
 
 
 def figure(found: Frames) -> Figure:
-    """T and ECE by way after cross-entropy and focal loss, with intervals."""
     whole = Figure(figsize=(8.4, 2.8), layout="constrained")
     plain = found["errors"].query("stage == 'before' and metric == 'ece'")
     drawn = {"temperature": (found["fitted"], "T", 1), "ECE in %, as trained": (plain, "value", 100)}

@@ -1,7 +1,5 @@
 """The registered sweep on CIFAR-10: its grids and rules, what is kept of a run, and the files of a lease."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,10 +14,20 @@ from calibrant_lab.sweep.grid import load_grid
 from calibrant_lab.sweep.store.store import Store
 from calibrant_lab.sweep.tasks.training import Training, recipe_of
 from papers.cifar10_fast import lease, measure
-from papers.cifar10_fast.lease import GRIDS, REGISTERED, chosen, gate_of, grid_of, rehearsal
+from papers.cifar10_fast.lease import (
+    GRIDS,
+    KEPT,
+    REGISTERED,
+    Pack,
+    chosen,
+    disagreement,
+    gate,
+    grid_of,
+    merge,
+    pack_weights,
+    rehearsal,
+)
 from papers.cifar10_fast.measure import LOGITS, WEIGHTS, FastRun, predictions_of
-from papers.cifar10_fast.pack import KEPT, Pack, merge, pack_weights
-from papers.cifar10_fast.probe import disagreement
 
 KIB = 1024
 
@@ -79,10 +87,11 @@ def test_the_epochs_follow_from_the_time_of_a_step(step, epochs) -> None:
 )
 def test_the_gate(error, temperature, is_open) -> None:
     result: Any = SimpleNamespace(
+        settings={"loss": "cross-entropy", "seed": 0},
         rows=[{"dynamics": {"train": {"error": error}}}],
         parameters={"temperature": {"temperature": temperature}},
     )
-    assert gate_of(result)["open"] is is_open
+    assert gate([result])["open"] is is_open
 
 
 @pytest.fixture

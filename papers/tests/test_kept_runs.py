@@ -1,7 +1,5 @@
 """Results files, stores and records: which run of several is shown, and what is not done again."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the studies measure, on the smallest settings."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -18,8 +16,6 @@ from calibrant.calibrators.fitting.searches import LINE_GAMMAS, PAPER_TEMPERATUR
 from calibrant.losses import focal_loss
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.theory import closest_temperature, confidence_change, focal_calibration_map_logits
-from calibrant_lab.figures.curves import Boundary
-from calibrant_lab.figures.curves import shape_of as shape_of_boundary
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.kept_runs import KeptRun
 from calibrant_lab.sweep.tasks.training import recipe_of as trained_by
@@ -27,24 +23,24 @@ from calibrant_lab.training import load_recipe
 from calibrant_lab.training.neutral import conventions_of
 from few_points import few_points
 from papers import studies
-from papers.analysis import HERE, content
+from papers.analysis import content
 from papers.chest_x_rays import run as chest
-from papers.curvature.measure import ARMS, SETTINGS, trained_and_measured
-from papers.dynamics.measure import shape_of, train_side
+from papers.curvature.run import ARMS, SETTINGS, trained_and_measured
+from papers.dynamics.run import shape_of, train_side
 from papers.gammas import run as gammas
 from papers.gammas.run import fits
-from papers.generalisation_gap.measure import GeneralisationGap
-from papers.human_posteriors.measure import JUDGEMENTS, Judged, Tried, focal_answer, focal_map, read
-from papers.linear_model import measure as linear_model
+from papers.generalisation_gap.run import GeneralisationGap
+from papers.human_posteriors.run import JUDGEMENTS, Judged, Tried, focal_answer, focal_map, read
+from papers.linear_model import run as linear_model
 from papers.losses import run as losses
-from papers.losses.measure import BY_ECE, CALIBRATED, by_class
-from papers.many_classes.measure import CLASSES, of_the_map, of_the_theorem, trained
+from papers.losses.run import BY_ECE, CALIBRATED, by_class
+from papers.many_classes.run import CLASSES, of_the_map, of_the_theorem, trained
 from papers.properness.run import every_loss, row_of
 from papers.repeats.run import compared, sample_of
 from papers.runs import finished_runs
 from papers.sst.run import RENORMALISED, STRUCK, judged
 from papers.sum_or_mean import run as sum_or_mean
-from papers.temperature_line import measure as temperature_line
+from papers.temperature_line import run as temperature_line
 from papers.temperature_line.run import straight
 from papers.theory_on_data.run import like_the_map, theory_on_files
 
@@ -74,14 +70,6 @@ def test_runs_with_the_mean_are_those_of_the_study_of_losses() -> None:
     assert (both.value_x == both.value_y).all()
 
 
-@pytest.mark.parametrize(("name", "imbalance"), [("losses", 1.0), ("long-tail", 100.0)])
-def test_recipe_of_the_laboratory_is_that_of_losses(name, imbalance) -> None:
-    every = [point.settings for point in studies.grid_of("losses").points]
-    settings = next(each for each in every if each["data.imbalance"] == imbalance)
-    ours = load_recipe(HERE.parent / f"lab/recipes/fashion-mnist-{name}.toml")
-    assert not ours.differences(trained_by(settings))
-
-
 def test_a_run_of_losses_holds_what_its_predictions_say(tmp_path) -> None:
     """A run on digits: metrics as trained, and after the temperature that either error chooses; by class."""
     probs = torch.tensor([[0.999, 0.001], [0.6, 0.4], [0.3, 0.7], [0.2, 0.8]], dtype=torch.float64)
@@ -91,7 +79,7 @@ def test_a_run_of_losses_holds_what_its_predictions_say(tmp_path) -> None:
     assert by_hand["overconfidence"] == pytest.approx([(0.999 + 0.8) / 2 - 0.5, (0.6 + 0.7) / 2 - 0.5])
     grid = Grid.read(
         {
-            "task": "papers.losses.measure:LossRun",
+            "task": "papers.losses.run:LossRun",
             "recipe": {
                 "model": "mlp(widths=(8,))",
                 "data": {"name": "digits", "calibration": 200, "test": 0.5, "train": 300},
@@ -148,17 +136,22 @@ def test_sst_errors_are_those_of_the_runs_report() -> None:
         assert found["stages"]["before"]["error"] == pytest.approx(own["error"], abs=1e-12)
 
 
+LATER = {"training.epochs", "training.precision"}
+
+
 @pytest.mark.parametrize(
-    ("study", "data", "recipe", "but"),
+    ("study", "name", "value", "recipe", "but"),
     [
-        ("sst", "sst_trees", "sst-tree-lstm", set[str]()),
-        ("texts", "ag_news", "ag-news", set[str]()),
-        ("texts", "newsgroups20", "20ng-gpcnn", {"training.epochs", "training.precision"}),
+        ("losses", "data.imbalance", "1.0", "fashion-mnist-losses", set[str]()),
+        ("losses", "data.imbalance", "100.0", "fashion-mnist-long-tail", set[str]()),
+        ("sst", "data.name", "sst_trees", "sst-tree-lstm", set[str]()),
+        ("texts", "data.name", "ag_news", "ag-news", set[str]()),
+        ("texts", "data.name", "newsgroups20", "20ng-gpcnn", LATER),
     ],
 )
-def test_grids_have_the_settings_of_their_recipes(study, data, recipe, but) -> None:
+def test_grids_have_the_settings_of_their_recipes(study, name, value, recipe, but) -> None:
     points = studies.grid_of(study).points
-    settings = next(each.settings for each in points if str(each.settings["data.name"]).startswith(data))
+    settings = next(each.settings for each in points if str(each.settings[name]).startswith(value))
     wanted = load_recipe(studies.HERE.parent / "lab" / "recipes" / f"{recipe}.toml")
     assert {each.partition(":")[0] for each in wanted.differences(trained_by(settings))} == but
 
@@ -237,19 +230,6 @@ def test_labels_of_chest_x_rays_are_repaired_one_by_one(monkeypatch) -> None:
     assert (found["num"], found["num_test"]) == (800, 400)
     assert [each["positives"] for each in found["labels"]] == labels.sum(0).tolist()
     assert all(each["after"][0] < each["before"][0] / 2 for each in found["labels"])
-
-
-def test_length_and_turning_of_a_circle() -> None:
-    """A circle of radius 1/2: its boundary is π long and turns once around."""
-    across = np.linspace(-1, 1, 101)
-    radius = np.hypot(*np.meshgrid(across, across))
-    none = np.zeros((0, 2))
-    found = Boundary(
-        points=none, labels=none[:, 0], across=across, up=across, probs=radius, confidence=0.0, accuracy=0.0
-    )
-    length, turning = shape_of_boundary(found)
-    assert length == pytest.approx(np.pi, abs=0.01)
-    assert 2 * np.pi - 0.4 < turning < 2 * np.pi + 0.01  # less what the first and the last step leave out
 
 
 def test_training_samples_that_are_all_right_have_no_temperature() -> None:

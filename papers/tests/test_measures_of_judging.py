@@ -1,7 +1,5 @@
 """What the studies of calibrators and of coverage measure, on the smallest settings."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -13,10 +11,10 @@ from calibrant.evaluation.fitting.templates import Labelled
 from calibrant.evaluation.monitoring.evidence import log_mean_wealth, over_starts
 from calibrant.predictions import Predictions
 from papers import studies
-from papers.calibrators import measure as calibrators
-from papers.calibrators.measure import Division, Resamples
+from papers.calibrators import run as calibrators
+from papers.calibrators.run import Division, Resamples
 from papers.coverage import measure as coverage
-from papers.coverage.populations import Normal, coarser, event_errors, normal_truth, smoothed, softmax
+from papers.coverage.populations import coarser, event_errors, normal, normal_truth, smoothed, softmax
 from papers.coverage.streams import FULL_STREAMS, Change, evidence_at_looks, samples_of_fixed_test
 
 
@@ -172,13 +170,16 @@ def test_true_errors_are_the_metrics_where_the_truth_is_certain(ties) -> None:
 
 
 def test_populations_have_their_errors() -> None:
-    logits, labels = Normal(4, 1.5).draw(60_000, np.random.default_rng(1))
+    logits, labels = normal((60_000, 4), 1.5, np.random.default_rng(1))
     probs = torch.from_numpy(1.6 * logits).softmax(dim=1)
     drawn = float(metrics.classwise_calibration_error(probs, torch.from_numpy(labels), num_bins=15))
     true, gaps = normal_truth(4, 1.6, 1.5, 15, 60_000)
     assert true["classwise_ece"] == pytest.approx(drawn, abs=0.003)
     assert np.abs(gaps).max() == pytest.approx(true["mce"], abs=1e-12)
-    truth, known = softmax(logits[:20_000]), softmax(coarser(logits[:20_000], np.random.default_rng(4)))
+    truth, known = (
+        softmax(each, axis=1)
+        for each in (logits[:20_000], coarser(logits[:20_000], np.random.default_rng(4)))
+    )
     rows, top = np.arange(len(truth)), known.argmax(axis=1)
     assert event_errors(known[rows, top], truth[rows, top], 15)["ece"] < 0.01
     assert truth[rows, top].mean() < truth.max(axis=1).mean() - 0.02

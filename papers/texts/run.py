@@ -1,11 +1,8 @@
-# pyright: basic
 """Which loss is calibrated on texts?
 
 A convolutional network on 20 Newsgroups, with the losses of Mukhoti et al. (2020), and on a subset of AG
 News, with those of the paper on focal calibration loss.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +16,7 @@ from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, flat_runs, means_only, pivot, relative
 from papers.loss_rows import called, frames_of, gamma_3, printed, scheduled
-from papers.losses.measure import BY_ADAPTIVE_ECE, BY_ECE, CALIBRATED, measured
+from papers.losses.run import BY_ADAPTIVE_ECE, BY_ECE, CALIBRATED, measured
 
 STAGES = {"by-ece": BY_ECE, "by-adaptive-ece": BY_ADAPTIVE_ECE, **{name: name for name in CALIBRATED}}
 """What is fitted on the held-out texts, by the name of the stage."""
@@ -45,7 +42,6 @@ KEYS = ("data", "loss", "seed")
 
 
 def keep(result: RunResult) -> dict[str, Any]:
-    """What the results file keeps of a run."""
     accuracies = [row["calibration_accuracy"] for row in result.rows]
     return {
         "cpu_seconds": result.cpu_seconds,
@@ -104,7 +100,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """ECE beside the printed one, ECE by stage, and temperatures of two epochs."""
     ece = found["errors"].query("metric == 'ECE'")
     parts = {}
     for data, paper in ROWS.items():

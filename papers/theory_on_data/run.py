@@ -5,10 +5,6 @@ Komisarenko and Kull (2024) say that the focal calibration map always raises the
 step to new data (section 4.1). The map is applied to files of predictions. Temperatures are those of the
 study of losses, and those that Mukhoti et al. (2020) printed.
 """
-# pyright: basic, reportGeneralTypeIssues=false, reportIndexIssue=false, reportAttributeAccessIssue=false
-# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportReturnType=false
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -82,12 +78,7 @@ def like_the_map(scores: Float[Tensor, "N C"] | Float[Tensor, " N"], gamma: floa
     .. math:: \operatorname*{arg\,min}_T \; -\sum_{n, i} \rho_\gamma(\mathrm{softmax}(z_n))_i
               \log \mathrm{softmax}(z_n / T)_i
 
-    Args:
-        scores: Logits, or log-odds; -inf for what is impossible.
-        gamma: Exponent of the map, greater than -1.
-
-    Returns:
-        T; convex in 1 / T, so there is one minimum.
+    Scores are logits, or log-odds, and -inf for what is impossible. The loss is convex in 1 / T.
 
     Example:
         >>> round(like_the_map(torch.tensor([1.0, -2.0, 3.0]), 1), 3)  # two classes: 0.5615 at worst
@@ -130,21 +121,17 @@ def frames(results: Mapping[str, Any]) -> Frames:
     focal = mean[[loss for loss in LOSSES.values() if loss != CE]]
     far = np.log(needed["T"]).abs().groupby([needed.source, needed.seed, needed.loss]).mean().unstack()
     nearer = far[focal.columns].mean(axis=1) - far[CE]
-    frames = {
-        "about 1": focal.stack().dropna().rename("value").reset_index(),
-        "nearer to 1": nearer.rename("value").reset_index(),
-    }
+    frames = {"about 1": focal.stack().dropna(), "nearer to 1": nearer}
     for name, span in SPANS.items():
         asked = reaching(mean, "source", CE, span) | {SOURCES["long-tailed"]: False}
-        frames[name] = frames[name].assign(asked=frames[name].source.map(asked))
+        found = frames[name].rename("value").reset_index()
+        frames[name] = found.assign(asked=found.source.map(asked))
     return {"files": files, "needed": needed, **frames}
 
 
 def _own() -> pd.DataFrame:
-    """Temperatures by likelihood in the study of losses."""
-    rows = pd.DataFrame(
-        {**key_of(run), "T": run["parameters"]["temperature"]} for run in flat_runs(content("losses"))
-    )
+    runs = flat_runs(content("losses"))
+    rows = pd.DataFrame({**key_of(run), "T": run["parameters"]["temperature"]} for run in runs)
     rows = rows[rows.loss.isin(list(LOSSES))]
     return rows.assign(source=rows.images.map(SOURCES), network="small CNN", loss=rows.loss.map(LOSSES))
 
@@ -154,19 +141,12 @@ def _printed() -> pd.DataFrame:
     rows = pd.read_csv(PRINTED).query("metric == 'ECE' and stage == 'post'").dropna(subset="temperature")
     names = {CE: CE, **{f"focal(gamma={gamma:g})": f"γ = {gamma:g}" for gamma in GAMMAS}}
     rows = rows[rows.method.isin(list(names))].drop_duplicates(["dataset", "model", "method"])
-    return pd.DataFrame(
-        {
-            "source": PAPER,
-            "seed": rows.dataset,
-            "network": rows.model,
-            "loss": rows.method.map(names),
-            "T": rows.temperature,
-        }
-    )
+    titles = {"dataset": "seed", "model": "network", "method": "loss", "temperature": "T"}
+    found = rows[list(titles)].rename(columns=titles)
+    return found.assign(source=PAPER, loss=found.loss.map(names))
 
 
 def tables(found: Frames) -> Tables:
-    """The map of γ = 1 on files of more than two classes, and temperatures by source."""
     files = found["files"].query("gamma == 1 and classes > 2")
     short = pd.DataFrame(
         {

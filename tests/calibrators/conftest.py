@@ -10,26 +10,15 @@ from torch import Tensor
 from few_points import few_points
 from rosters_calibrators import CALIBRATORS
 
-# What a test may ask for, and which entries it then gets.
-ENTRIES = {
-    "searching_entry": lambda entry: not entry.searched_as_another,
-    "coarse_entry": lambda entry: not (entry.smooth and entry.exhaustive),
-}
-
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One run of the test for every calibrator it asks for, and for every kind of predictions."""
-    for fixture, wanted in ENTRIES.items():
-        if fixture not in metafunc.fixturenames:
-            continue
-        entries = [entry for entry in CALIBRATORS if wanted(entry)]
-        if "kind" not in metafunc.fixturenames:
-            metafunc.parametrize(fixture, entries, ids=[entry.name for entry in entries])
-            continue
+    """One run of the test for every calibrator that searches in its own way, and every kind it is for."""
+    if "searching_entry" in metafunc.fixturenames:
+        entries = [entry for entry in CALIBRATORS if not entry.searched_as_another]
         pairs = [
             pytest.param(entry, kind, id=f"{entry.name}-{kind}") for entry in entries for kind in entry.kinds
         ]
-        metafunc.parametrize((fixture, "kind"), pairs)
+        metafunc.parametrize(("searching_entry", "kind"), pairs)
 
 
 @pytest.fixture(name="few_points")

@@ -66,17 +66,14 @@ def test_hash_is_of_the_data(calibrated: Callable[..., Any]) -> None:
     assert again.data_sha256 == fits[0].fit_result_.data_sha256
 
 
-def test_ending_is_required(saved: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_saved_or_loaded_is_said(saved: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"must end in \.safetensors; got .*calibrator\.pt"):
         load_calibrator(saved).save(tmp_path / "calibrator.pt")
-    assert list(tmp_path.iterdir()) == [saved]
-
-
-def test_unfitted_is_not_saved(tmp_path: Path) -> None:
-    """There is nothing to save before ``fit``."""
     with pytest.raises(NotFittedError, match="call fit"):
         TemperatureScaling().save(tmp_path / "unfitted.safetensors")
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [saved]
+    with pytest.raises(FileNotFoundError, match=r"none\.safetensors: no such file"):
+        load_calibrator(tmp_path / "none.safetensors")
 
 
 def test_failed_write_leaves_the_old_file(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,11 +87,6 @@ def test_failed_write_leaves_the_old_file(saved: Path, monkeypatch: pytest.Monke
         calibrator.save(saved)
     assert saved.read_bytes() == before
     assert list(saved.parent.iterdir()) == [saved]
-
-
-def test_missing_file_is_said(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"none\.safetensors: no such file"):
-        load_calibrator(tmp_path / "none.safetensors")
 
 
 def test_foreign_files_are_refused(tmp_path: Path) -> None:
@@ -156,13 +148,6 @@ def test_no_flipped_bit_goes_unnoticed(saved: Path) -> None:
             continue
         assert after.header() == before.header(), place
         assert all(map(torch.equal, after.buffers(), before.buffers())), place
-
-
-def test_files_of_the_first_version_are_read(saved: Path) -> None:
-    with safe_open(saved, framework="pt") as file:
-        header = json.loads(file.metadata()[KEY]) | {"format_version": 1}
-    save_file(load_file(saved), saved, metadata={KEY: json.dumps(header)})
-    assert load_calibrator(saved).name == "focal-temperature"
 
 
 def test_header_that_is_no_object_is_refused(saved: Path) -> None:

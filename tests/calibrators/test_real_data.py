@@ -116,14 +116,6 @@ def test_focal_never_worse_on_binned_objectives(
     assert float(metric) == pytest.approx(focal.after, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["ham10000", "lenet-5", "vgg16", "kitti-network"])
-def test_full_likelihood_search_beats_the_grid(fitted_on: Callable[..., Any], name: str) -> None:
-    """Descent from a few starts is no worse than 4500 points."""
-    full = fitted_on(name, FocalTemperatureScaling, objective="nll").fit_result_
-    grid = fitted_on(name, FocalTemperatureScaling, objective="nll", search="grid").fit_result_
-    assert full.after <= grid.after + 1e-12
-
-
 @pytest.mark.parametrize("name", ["lenet-5", "vgg16", "mnist-10", "20news"])
 def test_calibration_carries_over(
     real: Callable[[str], Halves], fitted_on: Callable[..., Any], name: str

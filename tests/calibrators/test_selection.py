@@ -22,30 +22,27 @@ MULTICLASS = (
 )
 
 
-def test_calibrated_data_are_left_alone(calibrated: Callable[..., Any]) -> None:
-    """Where nothing is to be mended, no calibrator is taken, and the text says so."""
-    selection = select(*calibrated("binary", 800), calibrators=["temperature", "platt"])
-    assert selection.calibrator is None
-    assert selection.chosen.text == "none"
-    assert "Choice: no calibrator." in str(selection)
-
-
-def test_one_number_is_preferred_to_two(calibrated: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("criterion", ["nll", "brier"])
+@pytest.mark.parametrize(
+    ("change", "chosen"),
+    [
+        (lambda scores: scores, "none"),
+        (lambda scores: 3 * scores, "temperature"),
+        (lambda scores: scores + 2, "platt"),
+    ],
+)
+def test_no_more_numbers_are_taken_than_needed(
+    calibrated: Callable[..., Any], change: Any, chosen: str, criterion: Any
+) -> None:
+    """What is chosen is fitted on all samples; where nothing is to be mended, the text says so."""
     scores, labels = calibrated("binary", 800)
-    selection = select(3 * scores, labels, calibrators=["platt", "temperature", "beta"])
-    assert selection.chosen.text == "temperature"
-    assert isinstance(selection.calibrator, TemperatureScaling)
-    whole = TemperatureScaling().fit(3 * scores, labels)
-    assert torch.equal(selection.calibrator.temperature, whole.temperature)
-
-
-def test_two_numbers_are_taken_where_needed(calibrated: Callable[..., Any]) -> None:
-    scores, labels = calibrated("binary", 800)
-    for criterion in ("nll", "brier"):
-        selection = select(
-            scores + 2, labels, calibrators=["temperature", "platt", "beta"], criterion=criterion
-        )
-        assert selection.chosen.text == "platt"
+    candidates = ["platt", "temperature", "beta"]
+    selection = select(change(scores), labels, calibrators=candidates, criterion=criterion)
+    assert selection.chosen.text == chosen
+    assert f"Choice: {'no calibrator' if chosen == 'none' else chosen}." in str(selection)
+    if selection.calibrator is not None:
+        whole = build(chosen).fit(change(scores), labels)
+        assert torch.equal(selection.calibrator.predict_proba(scores), whole.predict_proba(scores))
 
 
 def test_losses_are_those_of_other_folds(calibrated: Callable[..., Any]) -> None:

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from calibrant import CalibrantWarning
-from calibrant.calibrators import PlattScaling, build, fit_groups
+from calibrant.calibrators import build
 from calibrant.calibrators.fitting.data import SILENT
-from calibrant.metrics import negative_log_likelihood
 
 pytestmark = pytest.mark.usefixtures("few_points")
 
@@ -140,25 +139,6 @@ def test_no_fit_stops_early_in_silence(
         assert any("stopped before it arrived" in text for text in told)
 
 
-@pytest.mark.parametrize(
-    ("scale", "offset"), [(1e-6, 0.0), (1.0, 0.0), (1e3, 0.0), (1e3, -300.0), (1e8, 0.0), (1.0, 1e4)]
-)
-def test_margins_of_any_unit_are_calibrated_by_platt(scale: float, offset: float) -> None:
-    """The log loss is that at scale 1, as are slope and intercept in the user's unit."""
-    generator = torch.Generator().manual_seed(3)
-    margins = 2 * torch.randn(400, generator=generator, dtype=torch.float64)
-    labels = torch.bernoulli(torch.sigmoid(0.6 * margins), generator=generator).long()
-    usual = PlattScaling().fit(margins, labels)
-    given = scale * margins + offset
-    found = PlattScaling().fit(given, labels)
-    assert found.slope.item() * scale == pytest.approx(usual.slope.item(), rel=1e-6)
-    loss = negative_log_likelihood(found.predict_proba(given), labels)
-    assert loss.item() == pytest.approx(usual.fit_result_.after, abs=1e-9)
-    before = torch.nn.functional.binary_cross_entropy_with_logits(given, labels.double())
-    assert found.fit_result_.before == pytest.approx(before.item(), rel=1e-9)
-    assert found.fit_result_.converged
-
-
 def test_calibrators_that_read_log_probabilities_say_when_they_are_none(calibrated: Make) -> None:
     """Beta, Dirichlet and free forms of several classes are maps of probabilities: the unit matters."""
     scores, labels = lenient(calibrated("multiclass", 300))
@@ -173,18 +153,6 @@ def test_calibrators_that_read_log_probabilities_say_when_they_are_none(calibrat
         for scale, found in ((1e3, "above 50"), (1e-3, "below 0.02")):
             with pytest.warns(CalibrantWarning, match=f"the best temperature is {found}"):
                 build(name).fit(scale * scores, labels)
-
-
-def test_groups_fitted_in_step_have_temperatures_of_any_unit(calibrated: Make) -> None:
-    scores, labels = lenient(calibrated("multiclass", 400))
-    groups = ["one", "two"] * 200
-    usual = fit_groups("temperature", scores, labels, groups=groups)
-    large = fit_groups("temperature", 1e7 * scores, labels, groups=groups)
-    for name, one in usual.by_group.items():
-        other = large.by_group[name]
-        assert other.temperature.item() == pytest.approx(1e7 * one.temperature.item(), rel=1e-6)
-        assert other.fit_result_.after == pytest.approx(one.fit_result_.after, rel=1e-9)
-        assert other.fit_result_.before > 1e6
 
 
 def test_a_class_that_never_occurs_is_named_by_every_calibrator(

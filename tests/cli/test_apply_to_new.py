@@ -38,17 +38,8 @@ def test_printed_commands_carry_what_each_needs(run, tmp_path) -> None:
     p = 1 / (1 + np.exp(-4 * logits))
     rows = [f"{q},{y},{k % 3},p{k}" for k, (q, y) in enumerate(zip(p, labels, strict=True))]
     (tmp_path / "t.csv").write_text("\n".join(["risk,died,site,patient", *rows]) + "\n")
-    options = [
-        "--prob-columns",
-        "risk",
-        "--label-column",
-        "died",
-        "--group-column",
-        "site",
-        "--cluster",
-        "patient",
-    ]
-    run("evaluate", "t.csv", *options, "--method", "platt", "--bootstrap", "20", "--json", "t.json", code=0)
+    options = "--prob-columns risk --label-column died --group-column site --cluster patient"
+    run(f"evaluate t.csv {options} --method platt --bootstrap 20 --json t.json", code=0)
     fit, apply = json.loads((tmp_path / "t.json").read_text())["verdict"]["commands"]
     assert fit.endswith("--out platt.safetensors --label-column died --prob-columns risk")
     assert apply == "calibrant apply platt.safetensors NEW.csv --out REPAIRED.csv --prob-columns risk"

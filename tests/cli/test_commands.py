@@ -44,9 +44,8 @@ def test_fit_makes_a_calibrator_even_where_none_is_needed(run, tmp_path) -> None
     done = run("fit", "true.npz", "--all", "-o", "c.safetensors")
     assert "Choice: no calibrator." in done.stdout
     assert "note: temperature scaling was fitted anyway" in done.stdout
-    assert calibrant.load_calibrator(tmp_path / "c.safetensors").fit_result_.parameters[
-        "temperature"
-    ] == pytest.approx(1, abs=0.1)
+    fitted = calibrant.load_calibrator(tmp_path / "c.safetensors").fit_result_
+    assert fitted.parameters["temperature"] == pytest.approx(1, abs=0.1)
 
 
 def test_fit_then_apply_mends_the_temperature(run, over_confident, tmp_path) -> None:
@@ -57,10 +56,7 @@ def test_fit_then_apply_mends_the_temperature(run, over_confident, tmp_path) -> 
     calibrator = calibrant.load_calibrator(tmp_path / "c.safetensors")
     assert calibrator.fit_result_.parameters["temperature"] == pytest.approx(3, rel=0.1)
     run("apply", "c.safetensors", over_confident.name, "-o", "out.npz", code=0)
-    before, after = (
-        calibrant.load_predictions(over_confident),
-        calibrant.load_predictions(tmp_path / "out.npz"),
-    )
+    before, after = map(calibrant.load_predictions, (over_confident, tmp_path / "out.npz"))
     error = calibrant.metrics.expected_calibration_error
     assert error(after.test.probs, after.test.labels) < error(before.test.probs, before.test.labels) / 2
 

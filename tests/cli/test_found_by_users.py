@@ -45,10 +45,8 @@ def test_labels_as_words_with_one_score_are_fitted_and_repaired(tmp_path) -> Non
 def model(seed: int, *, sharpness: float, accurate: float) -> Predictions:
     """Ten classes; right in a share of cases, with confidences that are too high by the sharpness."""
     rng = np.random.default_rng(seed)
-    labels, told = (
-        np.arange(600) % 4,
-        np.where(rng.random(600) < accurate, np.arange(600) % 4, 3 - np.arange(600) % 4),
-    )
+    labels = np.arange(600) % 4
+    told = np.where(rng.random(600) < accurate, labels, 3 - labels)
     logits = np.zeros((600, 4))
     logits[np.arange(600), told] = sharpness * np.log(3 * accurate / (1 - accurate))
     return Predictions(logits=logits, labels=labels)

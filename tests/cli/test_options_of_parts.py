@@ -15,34 +15,13 @@ from command_line import call
 
 OF_NUMBERS = {
     *("positive_class", "bins", "bootstrap", "level", "seed", "metric", "method", "confidence", "strict"),
-    *(
-        "calibration",
-        "ood",
-        "ood_score",
-        "baseline",
-        "baseline_metric",
-        "every_row",
-        "tolerance",
-        "thresholds",
-    ),
+    *("calibration", "ood", "ood_score", "baseline", "baseline_metric", "every_row", "tolerance"),
+    "thresholds",
 }
 """What is asked of predictions, however they were read."""
 OF_OUTPUT = {
-    *(
-        "report",
-        "title",
-        "json",
-        "junit",
-        "markdown",
-        "out",
-        "names",
-        "force",
-        "quiet",
-        "verbose",
-        "engine",
-        "jobs",
-    ),
-    *("help", "version_wanted"),
+    *("report", "title", "json", "junit", "markdown", "out", "names", "force", "quiet", "verbose", "engine"),
+    *("jobs", "help", "version_wanted"),
 }
 OF_COLUMNS = {
     *("label_column", "prob_columns", "logit_columns", "weight_column", "group_column", "cluster", "bands")

@@ -42,7 +42,6 @@ def test_frequency_is_that_of_predictions() -> None:
     probs = np.eye(3)[[0, 0, 0, 1, 1, 2]] * 0.7 + 0.1
     for labels in ([0] * 6, [2] * 6):
         found = by_frequency(Predictions(probs=probs, labels=labels, groups=[*"aabbcc"]))
-        assert found.groups is not None
         assert [each.split("=")[1] for each in found.groups] == [*"333221"]
         assert found.groups[0] == "a; frequency=3"
 

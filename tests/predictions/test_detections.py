@@ -72,15 +72,8 @@ def test_groups_may_be_bands_of_the_boxes(files) -> None:
     )
     with pytest.raises(InputError, match="`bands` must be among x, y, width, height of boxes; got 'area'"):
         load_detections(*files).predictions(bands=["area"])
-    done = call(
-        "evaluate",
-        files[0].name,
-        "--annotations",
-        files[1].name,
-        "--cluster",
-        "patient",
-        folder=files[0].parent,
-    )
+    evaluate = f"evaluate {files[0].name} --annotations {files[1].name} --cluster patient"
+    done = call(evaluate, folder=files[0].parent)
     assert done.returncode == 2
     assert "--cluster is for tables; leave it out with --annotations" in one_line(done.stderr)
 

@@ -8,13 +8,7 @@ import pytest
 import torch
 
 from calibrant import InputError
-from calibrant.predictions import (
-    Predictions,
-    files,
-    load_predictions,
-    open_predictions,
-    stores,
-)
+from calibrant.predictions import Predictions, files, load_predictions, open_predictions, stores
 from calibrant.predictions.formats import parquet as parquet_format
 
 
@@ -50,11 +44,8 @@ def test_everything_read_is_what_memory_holds(both, assert_same) -> None:
     streamed, held = both
     assert streamed.streamed
     assert not held.streamed
-    for one, other in (
-        (streamed, held),
-        (streamed.test, held.test),
-        (streamed.calibration, held.calibration),
-    ):
+    parts = ((streamed.test, held.test), (streamed.calibration, held.calibration))
+    for one, other in ((streamed, held), *parts):
         assert_same(one, other)
         assert torch.equal(one.probs, other.probs)
         assert torch.equal(one.confidence, other.confidence)

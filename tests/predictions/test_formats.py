@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from calibrant import InputError
 from calibrant.predictions import ColumnNames, Predictions, load_predictions
 from calibrant.predictions.save_like import write_in_form_of
+from tables_as_files import given_as
 
 LOGITS = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0], [1.0, 0.0, 2.0], [0.0, 1.0, 4.0]], dtype=np.float32)
 PROBS = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5], [0.125, 0.125, 0.75]])
@@ -141,132 +142,10 @@ def test_pt(tmp_path) -> None:
     assert found.notes == ("Not used: `epoch`.",)
 
 
-def test_csv_with_numbered_columns(tmp_path) -> None:
-    """Numbered columns are sorted by number, however they stand; other columns are named in a note."""
-    columns = [f"logit_{index}" for index in range(12)]
-    order = sorted(columns)  # logit_0, logit_1, logit_10, ...
-    rows = [[str(float(name.removeprefix("logit_"))) for name in order] for _ in range(2)]
-    text = "\n".join(
-        [
-            ",".join([*order, "label", "id"]),
-            *(",".join([*row, label, "x"]) for row, label in zip(rows, "37", strict=True)),
-        ]
-    )
-    found = read_csv(tmp_path, text)
-    assert found.values.tolist() == [[float(index) for index in range(12)]] * 2
-    assert found.labels.tolist() == [3, 7]
-    assert (found.class_names, found.notes) == (None, ("Not used: `id`.",))
-
-
-@pytest.mark.parametrize("labels", [("cat", "dog"), ("0", "1"), ("0.0", "1.0")])
-def test_csv_with_named_columns(labels, tmp_path) -> None:
-    """The names of the columns are the names of the classes; labels are names, or their numbers."""
-    first, second = labels
-    found = read_csv(tmp_path, f"label,prob_cat,prob_dog\n{first},0.75,0.25\n{second},0.5,0.5\n")
-    assert found.class_names == ("cat", "dog")
-    assert found.labels.tolist() == [0, 1]
-    assert found.values.tolist() == [[0.75, 0.25], [0.5, 0.5]]
-
-
-def test_csv_with_classes_numbered_from_one(tmp_path) -> None:
+def test_classes_numbered_from_one(tmp_path) -> None:
     """Columns 1, 2, 3 are classes of these names, and the labels name them."""
-    found = read_csv(tmp_path, "label,prob_1,prob_2,prob_3\n1,1,0,0\n3,0,0,1\n")
-    assert found.class_names == ("1", "2", "3")
-    assert found.labels.tolist() == [0, 2]
     columns = {"label": [1, 3], "prob_1": [1, 0], "prob_2": [0, 0], "prob_3": [0, 1]}
     assert read_parquet(tmp_path, columns).labels.tolist() == [0, 2]
-
-
-@pytest.mark.parametrize(("column", "space"), [("prob", "probs"), ("logit", "logits")])
-def test_csv_with_one_column(column, space, tmp_path) -> None:
-    """One column is a binary model's; labels may be True and False, as pandas writes them."""
-    found = read_csv(tmp_path, f"{column},label\n0.25,False\n0.5,True\n")
-    assert (found.kind, found.space) == ("binary", space)
-    assert found.labels.tolist() == [0, 1]
-    named = read_csv(
-        tmp_path, f"{column},label,negative_class,positive_class\n0.25,ill,well,ill\n0.5,well,well,ill\n"
-    )
-    assert named.class_names == ("well", "ill")
-    assert named.labels.tolist() == [1, 0]
-
-
-def test_csv_with_several_labels(tmp_path) -> None:
-    """A label column for each class is several labels at once; empty ones are no labels."""
-    text = "label_b,label_a,prob_a,prob_b,label_text\n1,0,0.75,0.5,x\n0,0,0.5,1,y\n"
-    found = read_csv(tmp_path, text)
-    assert (found.kind, found.class_names) == ("multilabel", ("a", "b"))
-    assert found.labels.tolist() == [[0, 1], [0, 0]]
-    assert found.notes == ("Not used: `label_text`.",)
-    unknown = read_csv(tmp_path, "label_0,label_1,prob_0,prob_1\n,,0.75,0.5\n,,0.5,1\n")
-    assert (unknown.kind, unknown.labels) == ("multilabel", None)
-
-
-def test_numbered_labels_go_with_named_scores_in_order(tmp_path) -> None:
-    """Label 0 (or 1, where they start at it) is that of the first score; other numbers are refused."""
-    found = read_csv(
-        tmp_path,
-        "label_1,label_0,label_2,prob_effusion,prob_nodule,prob_hernia\n0,1,1,0.9,0.5,0.25\n1,0,0,0.5,0.5,0.5\n",
-    )
-    assert (found.kind, found.class_names) == ("multilabel", ("effusion", "nodule", "hernia"))
-    assert found.labels.tolist() == [[1, 0, 1], [0, 1, 0]]
-    assert found.notes[0].startswith(
-        "Read as pairs, in this order: `label_0`, `label_1`, `label_2` and `prob_eff"
-    )
-    assert read_csv(tmp_path, "prob_b,prob_a,label_1,label_2\n0.9,0.8,1,0\n0,0,1,1\n").labels.tolist() == [
-        [1, 0],
-        [1, 1],
-    ]
-    with pytest.raises(
-        InputError, match="`label_0`, `label_1`, which cannot be paired with `prob_a`, `prob_b`, `"
-    ):
-        read_csv(tmp_path, "label_0,label_1,prob_a,prob_b,prob_c\n1,0,0.9,0.8,0.5\n1,0,0.9,0.8,0.5\n")
-
-
-def test_several_labels_follow_the_stated_order_of_scores(tmp_path) -> None:
-    path = tmp_path / "stated.csv"
-    path.write_text("label_a,label_b,prob_a,prob_b\n1,0,0.9,0.8\n1,1,0.5,0.5\n")
-    found = load_predictions(path, columns=ColumnNames(probs=("prob_b", "prob_a")))
-    assert (found.class_names, found.labels.tolist()) == (("b", "a"), [[0, 1], [1, 1]])
-
-
-def test_csv_without_labels(tmp_path) -> None:
-    assert read_csv(tmp_path, "prob_0,prob_1\n1,0\n0,1\n").labels is None
-    assert read_csv(tmp_path, "prob_0,prob_1,label\n1,0,\n0,1,\n").labels is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\ufefflabel,prob_0,prob_1,split,weight,group\n1,0.5,0.5,val,2,a\n0,1,0,test,1.5,b\n",
-        "label,prob_0,prob_1,split,weight,group\r\n1,0.5,0.5,val,2,a\r\n0,1,0,test,1.5,b\r\n",
-        "label, prob_0, prob_1, split, weight, group\n1, 0.5, 0.5, val, 2, a\n0, 1, 0, test, 1.5, b\n",
-        '"label","prob_0","prob_1","split","weight","group"\n"1","0.5","0.5","val","2","a"\n0,1,0,test,1.5,b\n\n',
-    ],
-    ids=["byte order mark", "Windows", "blanks", "quotes"],
-)
-def test_dialects_of_csv(text, tmp_path) -> None:
-    """A byte order mark, Windows line ends, blanks after commas, quotes and blank lines change nothing."""
-    found = read_csv(tmp_path, text)
-    assert found.values.tolist() == [[0.5, 0.5], [1.0, 0.0]]
-    assert found.labels.tolist() == [1, 0]
-    assert found.split.tolist() == [0, 1]
-    assert found.weights.tolist() == [2, 1.5]
-    assert found.groups == ("a", "b")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "label;prob_a;prob_b\nb;0,25;0,75\na;0,5;0,5\n",
-        "\n\nlabel\tprob_a\tprob_b\nb\t0.25\t0.75\na\t0.5\t0.5\n",
-        "label|prob_a|prob_b\r\nb|0.25|0.75\r\na|0.5|0.5\r\n",
-    ],
-)
-def test_cells_that_no_comma_parts(text, tmp_path) -> None:
-    """Semicolons, tabs and bars part cells where they part the header; then a comma is a decimal point."""
-    found = read_csv(tmp_path, text)
-    assert found.probs.tolist() == [[0.25, 0.75], [0.5, 0.5]]
-    assert (found.class_names, found.labels.tolist()) == (("a", "b"), [1, 0])
 
 
 def test_a_packed_table(tmp_path) -> None:
@@ -290,10 +169,6 @@ def test_true_classes_beside_confidences(ending, tmp_path) -> None:
     assert (found.labels.tolist(), found.kind, found.notes) == ([7, 2, 7], "top_label", ())
     named = Predictions(confidence=[0.5, 0.7, 0.9], correct=[1, 0, 1], labels=["dog", "cat", "dog"])
     assert named.labels.tolist() == [1, 0, 1]
-
-
-def test_the_index_that_pandas_writes(tmp_path) -> None:
-    assert read_csv(tmp_path, ",prob\n0,0.5\n1,0.25\n").notes == ("Not used: (no name).",)
 
 
 def test_parquet(tmp_path) -> None:
@@ -371,3 +246,45 @@ def test_parquet_column_of_whole_rows(sized: int, tmp_path) -> None:
     written = load_predictions(tmp_path / "u.parquet")
     torch.testing.assert_close(written.probs, found.probs)
     assert parquet.read_table(tmp_path / "u.parquet").column_names == ["probs", *more]
+
+
+UNLABELLED = {
+    "logits": np.array([[2.0, 1.0, -1.0], [0.5, 0.0, 3.0]]),
+    "probs": np.array([[0.875, 0.75, 0.125], [0, 0, 1]]),
+}
+
+
+@pytest.mark.parametrize("ending", ["npz", "csv", "parquet", "safetensors", "pt"])
+@pytest.mark.parametrize("space", ["logits", "probs"])
+def test_unlabelled_events_are_read_by_kind(space, ending, tmp_path) -> None:
+    """Without labels a table (N, C) is multilabel where that is asked for, in every format."""
+    columns = {space: UNLABELLED[space].tolist()}
+    if ending in {"csv", "parquet"}:
+        columns = {f"{space[:-1]}_{index}": UNLABELLED[space][:, index].tolist() for index in range(3)}
+    found = given_as(tmp_path, ending, columns, kind="multilabel")
+    assert (found.kind, found.space, found.labels) == ("multilabel", space, None)
+    assert np.array_equal(found.values, UNLABELLED[space])
+    if space == "probs":
+        with pytest.raises(InputError, match=r"must have rows summing to 1.*use the kind multilabel"):
+            given_as(tmp_path, ending, columns)
+    else:
+        assert given_as(tmp_path, ending, columns).kind == "multiclass"
+
+
+@pytest.mark.parametrize(
+    ("arrays", "note"),
+    [
+        (
+            {"logits_val": LOGITS, "logits_test": LOGITS, "y_true_test": LABELS},
+            "`y_true_test`; if `y_true_test` holds the true classes, name it `labels_test`",
+        ),
+        ({"logits": LOGITS, "labels": LABELS, "y": LABELS}, "`y`"),
+        ({"confidence": [0.5, 0.75], "correct": [0, 1], "y": [0, 1]}, "`y`"),
+        ({"logits": LOGITS, "id": LABELS}, "`id`"),
+    ],
+)
+def test_labels_by_another_name(arrays, note, tmp_path) -> None:
+    np.savez(tmp_path / "p.npz", **arrays)
+    found = load_predictions(tmp_path / "p.npz")
+    assert found.notes == (f"Not used: {note}.",)
+    assert (found.labels is None) == ("labels" not in arrays)

@@ -65,7 +65,6 @@ def test_the_columns_of_a_frame_are_the_classes(table: str) -> None:
     for labels in (pd.Series(WORDS), PLACES, torch.from_numpy(PLACES)):
         found = Predictions(probs=TABLES[table], labels=labels)
         assert found.class_names == tuple(NAMES)
-        assert found.labels is not None
         assert found.labels.tolist() == PLACES.tolist()
         assert np.array_equal(found.probs, PROBS)
 
@@ -75,7 +74,6 @@ def test_words_of_every_kind_are_matched_by_names(labels: str) -> None:
     """By ``class_names`` and by the columns of a frame."""
     for probs, names in ((PROBS, np.array(NAMES)), (TABLES["pandas"], None)):
         found = Predictions(probs=probs, labels=LABELS[labels], class_names=names)
-        assert found.labels is not None
         assert found.labels.tolist() == PLACES.tolist()
 
 
@@ -91,7 +89,6 @@ def test_arrays_of_every_kind_hold_the_samples(form: Callable[..., Any]) -> None
     }
     found = Predictions(**{name: form(values) for name, values in given.items()})
     assert np.array_equal(found.probs, column)
-    assert found.labels is not None
     assert found.labels.tolist() == (PLACES % 2).tolist()
     assert found.groups == found.clusters == tuple(map(str, PLACES))
 
@@ -101,7 +98,6 @@ def test_nameless_columns_are_no_names() -> None:
     assert Predictions(probs=pd.DataFrame(PROBS), labels=PLACES).class_names is None
     assert Predictions(probs=pl.DataFrame(PROBS), labels=PLACES).class_names is None
     found = Predictions(probs=pd.DataFrame(PROBS, columns=[5, 6, 7]), labels=PLACES + 5)
-    assert found.labels is not None
     assert found.labels.tolist() == PLACES.tolist()
 
 
@@ -114,7 +110,6 @@ def test_several_labels_are_matched_by_column() -> None:
     truth = pd.get_dummies(pd.Series(WORDS))
     assert truth.columns.tolist() == sorted(NAMES) != NAMES
     found = Predictions(probs=TABLES["pandas"], labels=truth, kind="multilabel")
-    assert found.labels is not None
     assert np.array_equal(found.labels, np.eye(3)[PLACES])
 
 
@@ -130,7 +125,6 @@ def test_of_two_words_one_is_positive() -> None:
     words = np.array(["ham", "spam"])[PLACES % 2]
     for positive, labels in (("spam", PLACES % 2), ("ham", 1 - PLACES % 2)):
         found = Predictions(probs=PROBS[:, 0], labels=words, positive_class=positive)
-        assert found.labels is not None
         assert found.labels.tolist() == labels.tolist()
         assert found.class_names == (({"ham", "spam"} - {positive}).pop(), positive)
     two = np.stack([PROBS[:, 0], 1 - PROBS[:, 0]], axis=1)
@@ -159,7 +153,6 @@ def test_another_index_says_nothing() -> None:
     labels = pd.Series(PLACES)
     for index in (range(40), range(100, 140), [*range(39, 0, -1), 77]):
         found = Predictions(probs=TABLES["pandas"], labels=labels.set_axis(index))
-        assert found.labels is not None
         assert found.labels.tolist() == PLACES.tolist()
 
 
@@ -197,7 +190,6 @@ def test_names_beside_columns_that_say_others_are_refused() -> None:
             evaluate(probs=TABLES["pandas"], labels=WORDS, class_names=names, **FAST)
     for columns in (["bee", "ant", "cat"], ["P(bee)", "P(ant)", "P(cat)"], ["p1", "p2", "p3"], [0, 1, 2]):
         found = Predictions(probs=pd.DataFrame(PROBS, columns=columns), labels=WORDS, class_names=NAMES)
-        assert found.labels is not None
         assert found.labels.tolist() == PLACES.tolist()
     for columns in ([3, 1, 2], [1, 2, 3]):
         with pytest.raises(InputError, match="another order"):
@@ -213,7 +205,6 @@ def test_true_and_false_are_names_where_classes_are_called_so(names: list[str]) 
     for labels in forms:
         for probs, named in ((two, names), (pd.DataFrame(two, columns=names), None)):
             found = Predictions(probs=probs, labels=labels, class_names=named)
-            assert found.labels is not None
             assert found.labels.tolist() == places.tolist()
     turned = pd.DataFrame({True: PROBS[:, 0], False: 1 - PROBS[:, 0]})
     assert (
@@ -262,7 +253,6 @@ def test_estimators_say_their_probabilities(name: str) -> None:
     assert np.array_equal(found.probs, fitted.predict_proba(X[200:]))
     assert found.class_names == tuple(sorted(NAMES))
     assert found.groups == tuple(Y[200:])
-    assert found.weights is not None
     right = fitted.predict(X[200:]) == Y[200:]
     assert found.correct.tolist() == right.tolist()
 
@@ -297,7 +287,6 @@ def test_classes_that_are_numbers_are_names() -> None:
     number = 1 + np.searchsorted(sorted(NAMES), Y)
     fitted, chosen = GaussianNB().fit(X, number), number < 3
     found = Predictions.from_estimator(fitted, X[chosen], number[chosen])
-    assert found.labels is not None
     assert found.labels.tolist() == (number[chosen] - 1).tolist()
     assert found.class_names == ("1", "2", "3")
 

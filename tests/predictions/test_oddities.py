@@ -88,7 +88,6 @@ def test_yes_and_no(words, names) -> None:
     """Two words of which one affirms are labels of an event, and its classes are called by them."""
     found = Predictions(probs=[0.5, 0.25, 0.75], labels=words)
     assert found.class_names == names
-    assert found.labels is not None
     assert [names[label] for label in found.labels] == words
     assert found.notes[0] == f"Labels are words: {names[1]} counts as class 1, {names[0]} as class 0."
 

@@ -40,7 +40,6 @@ def test_numbers_are_shared_and_kept() -> None:
     found = Predictions(logits=logits, labels=np.zeros(4, dtype=np.uint8))
     assert found.values.data_ptr() == logits.ctypes.data
     assert found.scores.dtype == torch.float32
-    assert found.labels is not None
     assert found.labels.dtype == torch.int64
     probs = torch.tensor([[0.1, 0.9], [0.2, 0.8]], dtype=torch.float64)
     assert Predictions(probs=probs).probs.data_ptr() == probs.data_ptr()
@@ -178,7 +177,6 @@ def test_correct_needs_labels() -> None:
 )
 def test_every_way_to_say_the_split(split) -> None:
     found = three_classes(split=split)
-    assert found.split is not None
     assert found.split.tolist() == [0, 1, 1, 0]
     assert found.split.dtype == torch.uint8
     assert found.has_calibration
@@ -188,10 +186,8 @@ def test_calibration_and_test() -> None:
     """The two splits part the samples with all that belongs to them, and have no split themselves."""
     found = three_classes(split=[0, 1, 1, 0], weights=[1, 2, 3, 4], groups=["a", "b", "b", "c"], notes=["n"])
     first, second = found.calibration, found.test
-    assert first.labels is not None
     assert first.labels.tolist() == [0, 0]
     assert torch.equal(first.values, found.values[[0, 3]])
-    assert second.weights is not None
     assert second.weights.tolist() == [2, 3]
     assert (first.groups, second.groups) == (("a", "c"), ("b", "b"))
     assert (first.split, first.has_calibration, first.notes) == (None, False, ("n",))
@@ -239,8 +235,6 @@ def test_rows_choose_like_numpy(data) -> None:
     chosen = found.rows(index)
     assert chosen.groups == tuple(str(row) for row in expected)
     assert chosen.values.tolist() == np.linspace(0, 1, n)[index].tolist()
-    assert chosen.labels is not None
-    assert chosen.split is not None
     assert chosen.labels.tolist() == chosen.split.tolist() == (expected % 2).tolist()
 
 
@@ -386,10 +380,8 @@ def test_labels_may_be_names() -> None:
         ["0.0", "1.0", "0"],
     ):
         found = Predictions(logits=logits, labels=labels, class_names=names)
-        assert found.labels is not None
         assert found.labels.tolist() == [0, 1, 0]
     shifted = Predictions(logits=logits, labels=["2", "1", "2"], class_names=["1", "2"])
-    assert shifted.labels is not None
     assert shifted.labels.tolist() == [1, 0, 1]
 
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 from PIL import Image
 
-from calibrant._math.errors import InputError
 from calibrant_lab import data
 from calibrant_lab.data.images.corruptions import (
     CORRUPTIONS,
@@ -20,6 +19,7 @@ from calibrant_lab.data.images.corruptions import (
     moved,
     published_constants,
 )
+from refusals import refused
 
 PUBLISHED = json.loads(
     (Path(__file__).parents[3] / "tests" / "golden" / "corruptions.json").read_text(encoding="utf-8")
@@ -74,14 +74,8 @@ def test_what_happens_is_decided_by_number_and_seed(images, name) -> None:
     assert whole.shape == images.shape
     assert whole.dtype == torch.uint8
     assert not torch.equal(whole, images)
-    drawn = name not in {
-        "defocus-blur",
-        "zoom-blur",
-        "brightness",
-        "contrast",
-        "pixelate",
-        "jpeg-compression",
-    }
+    fixed = "defocus-blur zoom-blur brightness contrast pixelate jpeg-compression"
+    drawn = name not in fixed.split()
     alike = corrupt(images[:1].expand(2, -1, -1, -1), name, severity=2)
     assert torch.equal(alike[0], alike[1]) != drawn
     assert torch.equal(corrupt(images, name, severity=2, seed=1), whole) != drawn
@@ -137,18 +131,12 @@ def test_pillow_does_what_it_did_for_the_authors(images) -> None:
 
 
 def test_blurs_spread_a_point_as_far_as_published() -> None:
-    """Of a white point: a disk of radius 1.5; a line of 19 pixels; nothing is lost."""
+    """A white point becomes a disk of radius 1.5, and a zoom leaves grey as it is."""
     point = torch.zeros((1, 1, 32, 32), dtype=torch.uint8)
     point[0, 0, 16, 16] = 255
     disk = corrupt(point, "defocus-blur", severity=5)[0, 0]
     assert torch.equal(disk.nonzero().amin(0), torch.tensor([15, 15]))
     assert int((disk > 0).sum()) == 9  # the pixels within 1.5 of the middle
-    line = CORRUPTIONS["motion-blur"](
-        point[0].permute(1, 2, 0).numpy() / 255.0, (9, 2.5), np.random.default_rng(0)
-    )
-    assert line.sum() == pytest.approx(1)
-    assert 7 < (line > 1e-6).sum() <= 19
-    assert line[16, 16, 0] == pytest.approx(line.max())
     flat = corrupt(GREY, "zoom-blur", severity=5)
     assert torch.equal(flat, GREY)
 
@@ -163,14 +151,10 @@ def test_glass_copies_near_pixels(images) -> None:
 
 
 def test_what_cannot_be_corrupted_is_named() -> None:
-    with pytest.raises(InputError, match=r"1 or 3 channels .* \(7,\)"):
-        corrupt(torch.zeros(4, 7), "fog", severity=1)
-    with pytest.raises(InputError, match=r"must be between 0 and 1"):
-        corrupt(torch.full((1, 1, 4, 4), 1.5), "fog", severity=1)
-    with pytest.raises(InputError, match="no corruption 'frog'; did you mean 'fog'"):
-        corrupt(GREY, "frog", severity=1)
-    with pytest.raises(InputError, match="`severity` must be"):
-        corrupt(GREY, "fog", severity=6)
+    refused(r"1 or 3 channels .* \(7,\)", corrupt, torch.zeros(4, 7), "fog", severity=1)
+    refused(r"must be between 0 and 1", corrupt, torch.full((1, 1, 4, 4), 1.5), "fog", severity=1)
+    refused("no corruption 'frog'; did you mean 'fog'", corrupt, GREY, "frog", severity=1)
+    refused("`severity` must be", corrupt, GREY, "fog", severity=6)
 
 
 def test_lazy_images_are_corrupted_as_decoded_ones(images) -> None:

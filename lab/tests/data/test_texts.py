@@ -1,44 +1,24 @@
 """Readers of texts and trees, their words, and vectors of these."""
 
-import gzip
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from calibrant._math.errors import InputError
 from calibrant_lab import data
 from calibrant_lab.data.fetch import published
 from calibrant_lab.data.text import sets
-from calibrant_lab.data.text.sets import (
-    LEVEL,
-    by_frequency,
-    no_vectors,
-    numbered,
-    parse_tree,
-    read_trees,
-    read_vectors,
-    vectors_path,
-    words_of,
-)
-from calibrant_lab.training.data import read_data
+from calibrant_lab.training.data import named_file, read_data
 from calibrant_lab.training.recipe import DataSection
+from refusals import not_loaded, refused
+from set_files import write_lines
 
 TREES = {
     "train": ["(3 (2 (2 Not) (1 bad)) (2 .))", "(2 (2 So) (2 so))", "(0 (2 bad) (0 (2 so) (1 bad)))"],
     "val": ["(1 (2 Dire) (2 .))", "(4 (3 good) (2 .))"],
     "test": ["(4 (4 Good) (2 .))", "(0 (0 bad) (2 .))"],
 }
-
-
-def write_lines(path: Path, records: list[dict[str, object]]) -> Path:
-    """Lines of JSON, compressed where the name says so."""
-    text = "".join(json.dumps(record) + "\n" for record in records)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
-    return path
 
 
 @pytest.fixture
@@ -52,16 +32,15 @@ def treebank(tmp_path) -> Path:
 def test_words_are_cut_as_the_keras_tokenizer_does() -> None:
     """Its filters become spaces, apostrophes and no-break spaces stay, and only spaces and filters cut."""
     text = "From_The [A] re-post:\tIT'S\n~50%\xa0off; 'quoted'\r\n"
-    assert words_of(text) == ["from", "the", "a", "re", "post", "it's", "50", "\xa0off", "'quoted'\r"]
+    assert sets.words_of(text) == ["from", "the", "a", "re", "post", "it's", "50", "\xa0off", "'quoted'\r"]
 
 
 def test_the_vocabulary_goes_by_frequency_then_by_first_use() -> None:
     texts = [["c", "b", "a"], ["a", "b", "d"]]
-    assert by_frequency(texts, 4) == ("b", "a", "c")
-    assert numbered(texts, ("b", "a", "c"), length=2).tolist() == [[1, 2], [2, 1]]
-    assert numbered([["d"], []], ("b",), length=2).tolist() == [[0, 0], [0, 0]]
-    with pytest.raises(InputError, match="1 or more words"):
-        numbered(texts, (), length=0)
+    assert sets.by_frequency(texts, 4) == ("b", "a", "c")
+    assert sets.numbered(texts, ("b", "a", "c"), length=2).tolist() == [[1, 2], [2, 1]]
+    assert sets.numbered([["d"], []], ("b",), length=2).tolist() == [[0, 0], [0, 0]]
+    refused("1 or more words", sets.numbered, texts, (), length=0)
 
 
 def test_newsgroups_are_cut_by_the_authors_shuffle(tmp_path, monkeypatch) -> None:
@@ -137,9 +116,12 @@ def test_the_binary_task_drops_neutral_roots_and_the_fine_one_none(treebank) -> 
 )
 def test_broken_trees_are_refused(tree, words) -> None:
     """The sentence says what is wrong and what a tree looks like; a no-break space is part of a word."""
-    assert [node.word for node in parse_tree("(2 (2 3\xa01\\/2) (2 stars))")] == ["", "3\xa01\\/2", "stars"]
-    with pytest.raises(InputError, match=f"{words}; it must look like"):
-        parse_tree(tree)
+    assert [node.word for node in sets.parse_tree("(2 (2 3\xa01\\/2) (2 stars))")] == [
+        "",
+        "3\xa01\\/2",
+        "stars",
+    ]
+    refused(f"{words}; it must look like", sets.parse_tree, tree)
 
 
 def test_vectors_of_unknown_words_are_nan_and_lower_case_stands_in(tmp_path) -> None:
@@ -147,18 +129,17 @@ def test_vectors_of_unknown_words_are_nan_and_lower_case_stands_in(tmp_path) -> 
     np.savez(tmp_path / "v.npz", words=words, vectors=vectors)
     (tmp_path / "v.txt").write_text("good 1 2\n. . 9 9\nBad 3 4\nother 5 6\n", encoding="utf-8")
     for name in ("v.npz", "v.txt"):
-        found = read_vectors(tmp_path / name, ["Good", "Bad", "bad", "none"])
+        found = sets.read_vectors(tmp_path / name, ["Good", "Bad", "bad", "none"])
         assert found.nan_to_num(-1).tolist() == [[0, 0], [1, 2], [3, 4], [-1, -1], [-1, -1]]
-    assert no_vectors(["a"], 2).nan_to_num(-1).tolist() == [[0, 0], [-1, -1]]
+    assert sets.no_vectors(["a"], 2).nan_to_num(-1).tolist() == [[0, 0], [-1, -1]]
 
 
 def test_vectors_are_found_by_path_or_in_the_folder_of_data(tmp_path, monkeypatch) -> None:
     (tmp_path / "v.txt").write_text("good 1 2\n")
     monkeypatch.setenv("CALIBRANT_DATA", str(tmp_path))
-    assert vectors_path("v.txt") == tmp_path / "v.txt"
-    assert vectors_path(str(tmp_path / "v.txt")) == tmp_path / "v.txt"
-    with pytest.raises(InputError, match=r"there is no w\.txt"):
-        vectors_path("w.txt")
+    for name in ("v.txt", str(tmp_path / "v.txt")):
+        assert named_file("data.vectors", name, "word vectors") == tmp_path / "v.txt"
+    refused(r"there is no w\.txt", named_file, "data.vectors", "w.txt", "word vectors")
 
 
 def test_a_folder_of_lines_is_a_set_of_texts(tmp_path) -> None:
@@ -191,38 +172,30 @@ def test_finsen_is_read_from_its_table(tmp_path) -> None:
     assert said[0] == "rise"
     assert said[2:5] == ["gdp", "up", "by"]
     path.write_text("Title,Label\na,b\n", encoding="utf-8")
-    with pytest.raises(InputError, match="no column 'Tag'"):
-        data.load("finsen", folder=tmp_path)
+    not_loaded("no column 'Tag'", "finsen", tmp_path)
     path.write_text("Title,Tag,Content\na,,c\n", encoding="utf-8")
-    with pytest.raises(InputError, match="line 2 has no tag"):
-        data.load("finsen", folder=tmp_path)
+    not_loaded("line 2 has no tag", "finsen", tmp_path)
 
 
 def test_sets_that_are_not_whole_say_what_is_missing(treebank, tmp_path, monkeypatch) -> None:
     """With and without a folder of data; half a gzip file is damage; an empty split is refused."""
     path = treebank / "sst_trees" / "train.jsonl.gz"
     path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(InputError, match=r"cannot be read .* fetch the file again"):
-        data.load("sst_trees", folder=treebank)
-    with pytest.raises(InputError, match=r"trec_questions should be at .*trec_questions"):
-        data.load("trec_questions", folder=tmp_path)
+    not_loaded(r"cannot be read .* fetch the file again", "sst_trees", treebank)
+    not_loaded(r"trec_questions should be at .*trec_questions", "trec_questions", tmp_path)
     monkeypatch.delenv("CALIBRANT_DATA", raising=False)
-    with pytest.raises(InputError, match="set CALIBRANT_DATA"):
-        data.load("trec_questions")
+    not_loaded("set CALIBRANT_DATA", "trec_questions")
     (tmp_path / "newsgroups20" / "alt.atheism").mkdir(parents=True)
-    with pytest.raises(InputError, match=r"has no folder comp\.graphics"):
-        data.load("newsgroups20", folder=tmp_path)
-    with pytest.raises(InputError, match=r"must hold train\.jsonl"):
-        read_trees(tmp_path, name="mine")
+    not_loaded(r"has no folder comp\.graphics", "newsgroups20", tmp_path)
+    refused(r"must hold train\.jsonl", sets.read_trees, tmp_path, name="mine")
     write_lines(tmp_path / "train.jsonl", [{"tree": "(2 (2 So) (2 so))"}])
-    with pytest.raises(InputError, match="no tree with a sentiment at its root"):
-        read_trees(tmp_path, name="mine")
+    refused("no tree with a sentiment at its root", sets.read_trees, tmp_path, name="mine")
 
 
 def test_the_treebank_has_its_official_sizes(data_folder, tmp_path) -> None:
     """872 of the 1101 sentences for development have a sentiment, and 41 447 nodes have a label."""
     (tmp_path / "train.jsonl.gz").symlink_to(data_folder / "sst_trees" / "val.jsonl.gz")
-    binary, fine = read_trees(tmp_path, name="dev"), read_trees(tmp_path, name="dev", fine=True)
+    binary, fine = sets.read_trees(tmp_path, name="dev"), sets.read_trees(tmp_path, name="dev", fine=True)
     assert len(binary.train.labels) == 872
     assert len(fine.train.labels) == 1101
-    assert int((fine.train.inputs[:][:, :, LEVEL] >= 0).sum()) == 41_447
+    assert int((fine.train.inputs[:][:, :, sets.LEVEL] >= 0).sum()) == 41_447

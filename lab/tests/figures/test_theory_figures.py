@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from calibrant import theory
 from calibrant.reports.file_figures import all_figures, figure_named
 from calibrant_lab.figures import curves
-from calibrant_lab.figures.curves import train_boundary
+from calibrant_lab.figures.curves import Boundary, shape_of, train_boundary
 from calibrant_lab.figures.roster import FIGURES, TheoryFigure
 from calibrant_lab.theory import temperature_fit
 
@@ -153,3 +153,15 @@ def test_the_distance_makes_the_network_sure() -> None:
     assert (again.probs == both.probs).all()
     disagree = ((focal.probs > 0.5) != (both.probs > 0.5)).mean()
     assert disagree < 0.1
+
+
+def test_length_and_turning_of_a_circle() -> None:
+    """A circle of radius 1/2: its boundary is π long and turns once around."""
+    across, none = np.linspace(-1, 1, 101), np.zeros((0, 2))
+    radius = np.hypot(*np.meshgrid(across, across))
+    found = Boundary(
+        points=none, labels=none[:, 0], across=across, up=across, probs=radius, confidence=0.0, accuracy=0.0
+    )
+    length, turning = shape_of(found)
+    assert length == pytest.approx(np.pi, abs=0.01)
+    assert 2 * np.pi - 0.4 < turning < 2 * np.pi + 0.01  # less what the first and the last step leave out

@@ -14,12 +14,11 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from calibrant._math.errors import InputError
 from calibrant_lab import models
 from calibrant_lab.models import DenseNet
-from calibrant_lab.models.checkpoints import NotCalled, read_checkpoint
-from calibrant_lab.models.weights import read_weights
+from calibrant_lab.models.checkpoints import NotCalled, read_checkpoint, read_weights
 from calibrant_lab.web.model import convert_chexnet
+from refusals import refused
 
 
 def network() -> nn.Module:
@@ -86,8 +85,7 @@ def test_nothing_is_called(new, tmp_path) -> None:
     assert read_checkpoint(path)["arguments"] == NotCalled(f"{os.mkdir.__module__}.mkdir")
     assert read_weights(path)["x"].tolist() == [1, 1]
     saved(path, {"x": runs}, _use_new_zipfile_serialization=new)
-    with pytest.raises(InputError, match=f"it would call {os.mkdir.__module__}.mkdir, which is not done"):
-        read_weights(path)
+    refused(f"it would call {os.mkdir.__module__}.mkdir, which is not done", read_weights, path)
     assert not (tmp_path / "ran").exists()
 
 
@@ -107,14 +105,8 @@ def archive(
 def tensor(size: bytes, stride: bytes) -> bytes:
     """The program of ``{"x": a tensor of two float32}``."""
     storage = b"(U\x07storagectorch\nFloatStorage\nU\x010U\x03cpuK\x02tQ"
-    return (
-        b"\x80\x02}U\x01xctorch._utils\n_rebuild_tensor_v2\n("
-        + storage
-        + b"K\x00"
-        + size
-        + stride
-        + b"\x89NtRs."
-    )
+    call = b"\x80\x02}U\x01xctorch._utils\n_rebuild_tensor_v2\n("
+    return call + storage + b"K\x00" + size + stride + b"\x89NtRs."
 
 
 HOSTILE = {
@@ -139,10 +131,7 @@ HOSTILE = {
 def test_hostile_files(name, tmp_path) -> None:
     path = tmp_path / "c.pt"
     path.write_bytes(HOSTILE[name])
-    with pytest.raises(
-        InputError, match=f"^{re.escape(str(path))} (cannot be read as weights: |must hold).*$"
-    ):
-        read_weights(path)
+    refused(f"^{re.escape(str(path))} (cannot be read as weights: |must hold).*$", read_weights, path)
 
 
 def test_the_hostile_tensor_is_one(tmp_path) -> None:
@@ -180,8 +169,8 @@ def test_the_weights_are_the_same(tmp_path) -> None:
 
 def test_another_network_is_refused(tmp_path) -> None:
     torch.save({"layer.weight": torch.ones(1)}, tmp_path / "other.pt")
-    with pytest.raises(InputError, match="must hold the weights of a DenseNet"):
-        convert_chexnet(tmp_path / "other.pt", tmp_path / "w.safetensors")
+    words = "must hold the weights of a DenseNet"
+    refused(words, convert_chexnet, tmp_path / "other.pt", tmp_path / "w.safetensors")
     assert not (tmp_path / "w.safetensors").exists()
 
 
@@ -201,13 +190,8 @@ def test_weights_of_every_form(model, tmp_path) -> None:
         assert found.keys() == state.keys()
         assert all(torch.equal(found[key], state[key]) for key in state)
     torch.save([1, 2], tmp_path / "list.pt")
-    (tmp_path / "text.pt").write_text("no weights")
-    with pytest.raises(InputError, match="must hold tensors by name"):
-        read_weights(tmp_path / "list.pt")
-    with pytest.raises(InputError, match="cannot be read as weights"):
-        read_weights(tmp_path / "text.pt")
-    with pytest.raises(InputError, match="there is no file of weights"):
-        read_weights(tmp_path / "nothing.pt")
+    refused("must hold tensors by name", read_weights, tmp_path / "list.pt")
+    refused("there is no file of weights", read_weights, tmp_path / "nothing.pt")
 
 
 def other_words(name: str) -> str:
@@ -233,8 +217,9 @@ def test_what_is_skipped_keeps_its_weights(model, tmp_path) -> None:
     other = models.build("mlp(widths=(4,))", input_shape=(3,), num_classes=9).double()
     torch.save(other.state_dict(), tmp_path / "nine.pt")
     before = model.get_parameter("layers.3.weight").detach().clone()
-    with pytest.raises(InputError, match=r'of another shape.*skip`, such as \("layers.3",\)'):
-        models.load_weights(model, tmp_path / "nine.pt")
+    refused(
+        r'of another shape.*skip`, such as \("layers.3",\)', models.load_weights, model, tmp_path / "nine.pt"
+    )
     models.load_weights(model, tmp_path / "nine.pt", skip=("layers.3",))
     assert torch.equal(model.get_parameter("layers.3.weight"), before)
     found = model.get_parameter("layers.1.weight")
@@ -259,12 +244,16 @@ def test_files_that_do_not_fit_are_named_and_change_nothing(model, change, words
     state = {name: value + 1 for name, value in before.items()}
     change(state)
     torch.save(state, tmp_path / "w.pt")
-    with pytest.raises(InputError, match=words):
-        models.load_weights(model, tmp_path / "w.pt")
+    refused(words, models.load_weights, model, tmp_path / "w.pt")
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
 def test_two_names_for_one_parameter_are_refused(model, tmp_path) -> None:
     torch.save(model.state_dict(), tmp_path / "w.pt")
-    with pytest.raises(InputError, match="there twice"):
-        models.load_weights(model, tmp_path / "w.pt", rename={r"layers\.3\.bias": "layers.1.bias"})
+    refused(
+        "there twice",
+        models.load_weights,
+        model,
+        tmp_path / "w.pt",
+        rename={r"layers\.3\.bias": "layers.1.bias"},
+    )

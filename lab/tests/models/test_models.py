@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from calibrant._math.errors import InputError
 from calibrant.curvature import HessianOperator
 from calibrant_lab import models
+from refusals import refused
 
 SMALLEST = (
     "lenet",
@@ -163,14 +163,12 @@ def test_networks_can_be_exported(text) -> None:
     ],
 )
 def test_mistakes_are_named(text, words) -> None:
-    with pytest.raises(InputError, match=words):
-        build(text)
+    refused(words, build, text)
 
 
 @pytest.mark.parametrize("text", ["cnn", "resnet", *SMALLEST])
 def test_convolutions_refuse_features(text) -> None:
-    with pytest.raises(InputError, match="For features there is mlp"):
-        build(text, (64,))
+    refused("For features there is mlp", build, text, (64,))
 
 
 def test_your_own_factory_gets_what_it_asks_for() -> None:

@@ -1,6 +1,7 @@
 """The papers' networks against their own code: parameters, names, numbers, initial weights."""
 
 import math
+import re
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -40,12 +41,6 @@ def size(model: nn.Module) -> int:
 def test_sizes_that_are_not_printed_are_those_of_the_layers(text, shapes) -> None:
     """Counted layer by layer from the paper's description."""
     assert size(build(text)) == references.parameters(shapes)
-
-
-def test_lenet_has_the_layers_of_its_paper() -> None:
-    """C1, C3 (to all maps), C5, F6 and the output, each with biases; 28 × 28 gets a border."""
-    layers = (6 * (1 * 25 + 1), 16 * (6 * 25 + 1), 120 * (16 * 25 + 1), 84 * (120 + 1), 10 * (84 + 1))
-    assert size(build("lenet", (1, 28, 28))) == sum(layers)
 
 
 def thin(blocks: tuple[int, ...], **settings: Any) -> references.Shapes:
@@ -97,13 +92,7 @@ def test_torchvision_s_names_are_densenet_s_own_and_the_older_ones_are_known(tmp
     counters = {name for name in model.state_dict() if name.endswith("num_batches_tracked")}
     assert shapes.keys() == model.state_dict().keys() - counters
     state = references.planted(shapes)
-    old = {
-        name.replace("norm1", "norm.1")
-        .replace("norm2", "norm.2")
-        .replace("conv1", "conv.1")
-        .replace("conv2", "conv.2"): value
-        for name, value in state.items()
-    }
+    old = {re.sub(r"(norm|conv)([12])", r"\1.\2", name): value for name, value in state.items()}
     assert "features.denseblock1.denselayer1.norm.1.weight" in old
     torch.save(old, tmp_path / "old.pt")
     models.load_weights(model.double(), tmp_path / "old.pt")

@@ -5,10 +5,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from calibrant._math.errors import InputError
 from calibrant_lab import models
 from calibrant_lab.models.gp_cnn import GPCNN
 from calibrant_lab.models.tree_lstm import TreeLSTM
+from refusals import refused
 
 
 @pytest.fixture
@@ -213,8 +213,7 @@ def test_layers_begin_as_torch_draws_them() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(text, shape, vectors, words) -> None:
-    with pytest.raises(InputError, match=words):
-        models.build(text, input_shape=shape, num_classes=2, vectors=vectors)
+    refused(words, models.build, text, input_shape=shape, num_classes=2, vectors=vectors)
 
 
 class Bag(nn.Module):

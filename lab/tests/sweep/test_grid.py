@@ -10,8 +10,8 @@ from calibrant_lab.sweep.kept_runs import read_runs
 from calibrant_lab.sweep.matching import matches, read_wanted
 from calibrant_lab.sweep.tasks.training import Training, recipe_of
 from calibrant_lab.training import load_recipe
-from papers.generalisation_gap.measure import GeneralisationGap
-from papers.linear_model.measure import LinearModel
+from papers.generalisation_gap.run import GeneralisationGap
+from papers.linear_model.run import LinearModel
 from toy_task import toy_grid
 
 GRIDS = Path(__file__).parents[2] / "grids"

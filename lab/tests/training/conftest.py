@@ -104,7 +104,15 @@ def _die() -> None:
 
 
 @pytest.fixture(scope="session")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
+def quick() -> Recipe:
+    """One epoch on the CPU, with a short report."""
+    report = {"bootstrap": 10, "calibrators": ["temperature"]}
+    cpu, short = {"accelerator": "cpu", "threads": 1}, {"epochs": 1, "batch_size": 16}
+    return Recipe.read({"training": short, "hardware": cpu, "evaluation": report})
+
+
+@pytest.fixture(scope="session")
+def images(quick: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     """A recipe for 60 small images of two classes in a folder."""
     folder, rng = tmp_path_factory.mktemp("images"), np.random.default_rng(0)
     for kind, level in (("dark", 90), ("light", 160)):
@@ -112,16 +120,10 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
         for number in range(30):
             pixels = np.clip(level + rng.integers(-60, 60, (8, 8)), 0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(folder / kind / f"{number:02}.png")
-    return Recipe.read(
-        {
-            "model": "mlp(widths=(8,))",
-            "data": {"name": str(folder), "size": 6, "test": 20, "calibration": 12, "normalise": "none",
-                     "augment": ["crop(padding=1)"]},
-            "training": {"epochs": 2, "batch_size": 7},
-            "hardware": {"accelerator": "cpu", "threads": 1},
-            "evaluation": {"calibrators": ["temperature"], "bootstrap": 10, "batch_size": 5},
-        }
-    )  # fmt: skip
+    data = [f"data.name={folder}", "data.size=6", "data.test=20", "data.calibration=12"]
+    data += ["data.normalise=none", "data.augment=['crop(padding=1)']"]
+    few = ["training.epochs=2", "training.batch_size=7", "evaluation.batch_size=5"]
+    return quick.with_settings(["model=mlp(widths=(8,))", *data, *few])
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,13 +11,13 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import nn
 
 import calibrant
-from calibrant._math.errors import InputError
 from calibrant_lab.data.table import to_unit
 from calibrant_lab.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant_lab.reports.run_panel import chosen, panel
-from calibrant_lab.training import load_run, train
+from calibrant_lab.training import Run, load_run, train
 from calibrant_lab.training.data import preparation, read_data
 from calibrant_lab.training.run_report import comparison_sections
+from refusals import refused
 
 
 @pytest.fixture(scope="module")
@@ -33,17 +34,23 @@ def watched(recorded, tmp_path_factory):
     return train(recorded, tmp_path_factory.mktemp("watched") / "run")
 
 
-def test_recorded_numbers_are_those_of_the_saved_network(recorded, watched) -> None:
+def judged(run: Run, split: str, rows: torch.Tensor | slice = slice(None)) -> tuple[torch.Tensor, ...]:
+    """Logits of some samples by the saved network, and their labels."""
+    data = read_data(run.recipe.data)
+    part = data.parts[split]
+    with torch.no_grad():
+        logits = run.model()(preparation(run.recipe.data, data)(to_unit(part.inputs[rows])))
+    return logits.double(), part.labels[rows]
+
+
+def test_recorded_numbers_are_those_of_the_saved_network(watched) -> None:
     run = watched
     assert ["dynamics" in row for row in run.rows] == [True, True, False, True]
     found = run.rows[-1]["dynamics"]
-    data, model = read_data(recorded.data), run.model()
     for name in ("train", "test"):
-        part = data.parts[name]
-        with torch.no_grad():
-            logits = model(preparation(recorded.data, data)(to_unit(part.inputs))).double()
-        probs, right = logits.softmax(1), logits.argmax(1) == part.labels
-        nll = nn.functional.cross_entropy(logits, part.labels, reduction="none")
+        logits, labels = judged(run, name)
+        probs, right = logits.softmax(1), logits.argmax(1) == labels
+        nll = nn.functional.cross_entropy(logits, labels, reduction="none")
         expected = {
             "error": 1 - right.double().mean(),
             "nll": nll.mean(),
@@ -53,21 +60,20 @@ def test_recorded_numbers_are_those_of_the_saved_network(recorded, watched) -> N
             "entropy_incorrect": torch.distributions.Categorical(probs[~right]).entropy().mean(),
             "p_true_correct": probs.max(1).values[right].mean(),
             "p_true_incorrect": (-nll[~right]).exp().mean(),
-            "ece": calibrant.metrics.expected_calibration_error(probs, part.labels),
+            "ece": calibrant.metrics.expected_calibration_error(probs, labels),
         }
         for key, value in expected.items():
             assert found[name][key] == pytest.approx(float(value), rel=1e-5), key  # logits are float32
-    assert found["last_layer_norm"] == pytest.approx(float(model.layers[-1].weight.detach().norm()), rel=1e-5)
+    norm = float(run.model().layers[-1].weight.detach().norm())
+    assert found["last_layer_norm"] == pytest.approx(norm, rel=1e-5)
 
 
 def test_fewer_training_samples_can_stand_for_all(recorded, watched, tmp_path) -> None:
     """Evenly spaced ones; the training itself, and what is recorded of the test split, stay the same."""
     run = train(recorded.with_settings(["record.samples=20"]), tmp_path / "run", report=False)
-    data, found = read_data(recorded.data), run.rows[-1]["dynamics"]
-    rows = torch.linspace(0, len(data.train) - 1, 20).long()
-    with torch.no_grad():
-        logits = run.model()(preparation(recorded.data, data)(to_unit(data.train.inputs[rows]))).double()
-    wrong = (logits.argmax(1) != data.train.labels[rows]).double().mean()
+    found = run.rows[-1]["dynamics"]
+    logits, labels = judged(run, "train", torch.linspace(0, 199, 20).long())
+    wrong = (logits.argmax(1) != labels).double().mean()
     assert found["train"]["error"] == pytest.approx(float(wrong))
     assert found["test"] == watched.rows[-1]["dynamics"]["test"]
     snapshot = run.snapshots[4]
@@ -148,11 +154,11 @@ def test_one_epoch_draws_nothing(recipe, tmp_path) -> None:
     assert np.isfinite(run.rows[0]["train_loss"])
 
 
-@pytest.mark.parametrize(("last", "split"), [("test", "test"), ("calibration", "calibration")])
-def test_several_runs_share_their_pictures(watched, unwritten, last, split) -> None:
+@pytest.mark.parametrize("split", ["test", "calibration"])
+def test_several_runs_share_their_pictures(watched, unwritten, split) -> None:
     """Figure 3's eight quantities of one split that all runs recorded, a line for each run."""
     without = [{key: value for key, value in row.items() if key != "dynamics"} for row in watched.rows]
-    third = watched.rows if last == "test" else without
+    third = watched.rows if split == "test" else without
     section = compared_dynamics({"a": watched.rows, "b": watched.rows, "c": third})
     assert len(section.pictures) == 8
     assert [name for name, _ in section.key] == ["a", "b", "c"]
@@ -163,13 +169,11 @@ def test_several_runs_share_their_pictures(watched, unwritten, last, split) -> N
     assert "Not recorded: old." in section.text[0]
 
 
-@pytest.fixture
-def foreign(tmp_path, rng) -> str:
-    """A file of noise as large as a digit, which no network of digits can know."""
-    path = tmp_path / "noise.npz"
-    images = rng.integers(0, 255, (60, 8, 8), dtype=np.uint8)
-    np.savez(path, x_train=images, y_train=np.arange(60) % 10)
-    return str(path)
+def noise(folder: Path, side: int) -> str:
+    """A file of noise, which no network of digits can know."""
+    images = np.random.default_rng(0).integers(0, 255, (60, side, side), dtype=np.uint8)
+    np.savez(folder / "noise.npz", x_train=images, y_train=np.arange(60) % 10)
+    return f"evaluation.out_of_distribution={folder / 'noise.npz'}"
 
 
 def test_the_report_says_how_it_was_trained_and_shows_images(recipe, tmp_path) -> None:
@@ -216,9 +220,9 @@ def test_features_have_no_panel(recipe, tmp_path, rng) -> None:
     assert "The same images" not in (tmp_path / "run" / "report.html").read_text()
 
 
-def test_foreign_samples_are_scored_as_scikit_learn_scores_them(recipe, tmp_path, foreign) -> None:
+def test_foreign_samples_are_scored_as_scikit_learn_scores_them(recipe, tmp_path) -> None:
     """The logits are kept, and AUROC, AUPR and FPR of both scores are those of independent code."""
-    run = train(recipe.with_settings([f"evaluation.out_of_distribution={foreign}"]), tmp_path / "run")
+    run = train(recipe.with_settings([noise(tmp_path, 8)]), tmp_path / "run")
     kept = calibrant.load_predictions(tmp_path / "run" / "out_of_distribution.npz")
     assert kept.num_samples == 60
     found = json.loads((tmp_path / "run" / "out_of_distribution.json").read_text())
@@ -240,24 +244,19 @@ def test_foreign_samples_are_scored_as_scikit_learn_scores_them(recipe, tmp_path
     assert run.evaluation.out_of_distribution is not None
 
 
-def test_foreign_samples_of_another_shape_are_refused(recipe, tmp_path, rng) -> None:
-    path = tmp_path / "wide.npz"
-    np.savez(path, x_train=rng.integers(0, 255, (20, 9, 9), dtype=np.uint8), y_train=np.arange(20) % 2)
-    mine = recipe.with_settings([f"evaluation.out_of_distribution={path}"])
-    with pytest.raises(InputError, match=r"must name samples of shape \(1, 8, 8\)"):
-        train(mine, tmp_path / "run")
+def test_foreign_samples_of_another_shape_are_refused(recipe, tmp_path) -> None:
+    mine = recipe.with_settings([noise(tmp_path, 9)])
+    refused(r"must name samples of shape \(1, 8, 8\)", train, mine, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.usefixtures("short_reports")
 def test_compared_runs_show_what_differs_and_the_same_images(recipe, tmp_path) -> None:
-    for name, settings in {
-        "a": [],
-        "b": ["loss=focal(gamma=3)"],
-        "c": ["data.seed=3", "data.augment=[]"],
-    }.items():
-        train(recipe.with_settings([*settings, "training.epochs=1"]), tmp_path / name)
-    runs = {name: load_run(tmp_path / name) for name in ("a", "b", "c")}
+    changes = {"a": [], "b": ["loss=focal(gamma=3)"], "c": ["data.seed=3", "data.augment=[]"]}
+    runs = {
+        name: train(recipe.with_settings([*settings, "training.epochs=1"]), tmp_path / name)
+        for name, settings in changes.items()
+    }
     differences, images = comparison_sections({name: runs[name] for name in ("a", "b")})
     assert differences.table.columns == ("Run", "loss")
     assert differences.table.rows == (("a", "cross-entropy"), ("b", "focal(gamma=3)"))

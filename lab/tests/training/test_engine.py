@@ -7,12 +7,12 @@ import torch
 from lightning_fabric import Fabric
 from torch import nn
 
-from calibrant._math.errors import InputError
 from calibrant.losses import CrossEntropyLoss, MMCELoss
 from calibrant_lab.data import Crop
 from calibrant_lab.training import Recipe, train
 from calibrant_lab.training.learner import Learner
 from calibrant_lab.training.samples import batch_facts, batches_in, check_batches, least_batch
+from refusals import refused
 
 pytestmark = pytest.mark.usefixtures("short_reports")
 
@@ -54,17 +54,6 @@ def test_augmentation_is_drawn_anew_for_every_batch(recipe, tmp_path, monkeypatc
     assert len(set(drawn)) == len(drawn) == 3 * 4
 
 
-def test_a_last_batch_of_one_sample_is_left_out(recipe, tmp_path, learned) -> None:
-    """Batch normalisation needs two samples; where there is but one batch it is kept all the same."""
-    sizes = {}
-    for train_samples in (49, 50, 48):
-        learned.clear()
-        mine = recipe.with_settings(["training.epochs=1", f"data.train={train_samples}"])
-        train(mine, tmp_path / str(train_samples))
-        sizes[train_samples] = [len(rows) for _, rows in learned]
-    assert sizes == {49: [48], 50: [48, 2], 48: [48]}
-
-
 def test_lengths_of_gradients_are_recorded_where_they_are_clipped(recipe, tmp_path, monkeypatch) -> None:
     """Their mean before clipping, each batch by its samples, and the share that was longer; else neither."""
     lengths: list[float] = []
@@ -72,6 +61,7 @@ def test_lengths_of_gradients_are_recorded_where_they_are_clipped(recipe, tmp_pa
 
     def noting(self: Fabric, module: Any, optimizer: Any, **settings: Any) -> Any:
         length = clip(self, module, optimizer, **settings)
+        assert settings["max_norm"] == 0.5
         lengths.append(float(length))
         return length
 
@@ -105,6 +95,9 @@ def with_batches(size: int, **more: object) -> Recipe:
 @pytest.mark.parametrize(
     ("samples", "model", "processes", "last"),
     [
+        (49, PLAIN, 1, 49),
+        (51, PLAIN, 1, 50),  # normalisation would need two samples
+        (52, PLAIN, 1, 2),
         (203, PLAIN, 1, 3),
         (203, PLAIN, 2, 3),
         (203, NORMALISED, 1, 3),
@@ -141,6 +134,6 @@ def test_what_is_left_out_or_shared_is_said() -> None:
 
 def test_batches_that_processes_cannot_share_are_refused() -> None:
     settings = {"training": {"batch_size": 2}, "hardware": {"devices": 2}}
-    with pytest.raises(InputError, match=r"must be at least 4, .* needs 2 of every batch; got 2 and 60"):
-        check_batches(Recipe.read(settings), 60, NORMALISED)
+    words = r"must be at least 4, .* needs 2 of every batch; got 2 and 60"
+    refused(words, check_batches, Recipe.read(settings), 60, NORMALISED)
     check_batches(Recipe.read(settings), 60, PLAIN)

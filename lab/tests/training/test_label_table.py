@@ -5,34 +5,25 @@ import pytest
 import torch
 
 from calibrant import metrics
-from calibrant._math.errors import InputError
 from calibrant_lab.data.table import Part, RawData
-from calibrant_lab.training import Recipe, train
-from calibrant_lab.training.over_groups import _Column, label_rows
-from calibrant_lab.training.run_report import label_section, label_table
+from calibrant_lab.training import train
+from calibrant_lab.training.run_report import _Column, label_rows, label_section, label_table
+from refusals import refused
 
 pytestmark = pytest.mark.usefixtures("short_reports")
 
 
 @pytest.mark.parametrize("several", [True, False])
-def test_a_run_judges_each_label_over_patients(tmp_path, rng, monkeypatch, several) -> None:
+def test_a_run_judges_each_label_over_patients(quick, tmp_path, rng, monkeypatch, several) -> None:
     """Patients are in one split each and stand in the file; the table is that of the test images."""
     features = torch.from_numpy(rng.normal(size=(180, 4))).float()
     labels = (features[:, :3] > 0).long() if several else features[:, :3].argmax(dim=1)
     part = Part(inputs=features, labels=labels, groups=torch.arange(180) // 3)
     raw = RawData(name="patients", train=part, class_names=("a", "b", "c"))
     monkeypatch.setattr("calibrant_lab.training.data.load", lambda _name, **_how: raw)
-    recipe = Recipe.read(
-        {
-            "model": "mlp(widths=(4,))",
-            "loss": "multilabel-focal" if several else "cross-entropy",
-            "data": {"calibration": 60, "test": 60},
-            "training": {"epochs": 1, "batch_size": 20},
-            "hardware": {"accelerator": "cpu", "threads": 1},
-            "evaluation": {"calibrators": ["temperature"], "bootstrap": 20},
-        }
-    )
-    run = train(recipe, tmp_path / "run")
+    loss = "multilabel-focal" if several else "cross-entropy"
+    small = ["model=mlp(widths=(4,))", f"loss={loss}", "data.calibration=60", "data.test=60"]
+    run = train(quick.with_settings([*small, "evaluation.bootstrap=20"]), tmp_path / "run")
     held = run.predictions
     assert held.groups is not None
     assert set(held.calibration.groups).isdisjoint(held.test.groups)
@@ -113,5 +104,4 @@ def test_a_label_with_one_answer_has_no_auroc(told) -> None:
     assert rows[1].auroc.reason is not None
     assert rows[1].gap.value == pytest.approx(probs[:, 1].mean())
     assert rows[0].auroc.low < rows[0].auroc.value < rows[0].auroc.high
-    with pytest.raises(InputError, match="at least two groups"):
-        label_rows(probs, outcomes, ["a"] * 120, "abc")
+    refused("at least two groups", label_rows, probs, outcomes, ["a"] * 120, "abc")

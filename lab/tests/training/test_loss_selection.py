@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from calibrant._math.errors import InputError
 from calibrant_lab.training import alternatives, select
+from refusals import refused
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,7 @@ def test_alternatives_are_spelled_out(text, expected) -> None:
 
 @pytest.mark.parametrize("text", ["focal(gamma=1)", "a|a", "", "f(a=1"])
 def test_a_choice_needs_two(text) -> None:
-    with pytest.raises(InputError, match="--select must"):
-        alternatives(text)
+    refused("--select must", alternatives, text)
 
 
 @pytest.fixture(scope="module")
@@ -41,24 +40,16 @@ def folder(tmp_path_factory):
 def test_the_lowest_likelihood_wins(recipe, folder, by) -> None:
     """The chosen loss has the lowest NLL of its kind, and the file says so; done runs are not done again."""
     heard: list[str] = []
-    found = select(
-        recipe.with_settings(["training.epochs=2"]),
-        "focal(gamma=1|5)|cross-entropy",
-        folder,
-        by=by,
-        begin=heard.append,
-    )
+    short = recipe.with_settings(["training.epochs=2"])
+    found = select(short, "focal(gamma=1|5)|cross-entropy", folder, by=by, begin=heard.append)
     assert heard == ["focal(gamma=1)", "focal(gamma=5)", "cross-entropy"]
     nlls = [each.nll_after if by == "after" else each.nll_before for each in found.candidates]
     assert found.chosen is found.candidates[nlls.index(min(nlls))]
     content = json.loads((folder / "selection.json").read_text())
     assert content["chosen"] == found.chosen.loss
     assert by in content["by"]
-    assert [each["folder"] for each in content["candidates"]] == [
-        "focal-gamma1",
-        "focal-gamma5",
-        "cross-entropy",
-    ]
+    folders = [each["folder"] for each in content["candidates"]]
+    assert folders == ["focal-gamma1", "focal-gamma5", "cross-entropy"]
     page = (folder / "report.html").read_text()
     assert "The choice" in page
     assert f"{content['chosen']} has the lowest validation NLL {by} temperature scaling" in page

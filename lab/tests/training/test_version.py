@@ -1,9 +1,8 @@
 """The numbers that training gives are those of its declared version.
 
 Stores keep runs by that version. Where a test here fails, a recipe gives other numbers than it did: raise
-``NUMBERS`` in ``src/calibrant/training/recipe.py``, or, where only the metrics of the same trained network
-have changed, ``measures`` of ``src/calibrant/experiments/tasks/training.py``; then write the numbers anew by
-``python tests/training/test_version.py``.
+``NUMBERS`` in ``training/recipe.py``, or, where only the metrics of the same trained network have changed,
+``measures`` of ``sweep/tasks/training.py``; then write the numbers anew by running this file.
 """
 
 import json

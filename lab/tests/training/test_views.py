@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from calibrant._math.errors import InputError
 from calibrant_lab.data import build_augmentation
 from calibrant_lab.training import Recipe, train
 from calibrant_lab.training.samples import averaged, middle, ten_crops
+from refusals import refused
 
 pytestmark = pytest.mark.usefixtures("short_reports")
 
@@ -52,30 +52,20 @@ def test_probabilities_are_averaged_and_not_logits() -> None:
 
 
 @pytest.mark.parametrize("several", [True, False])
-def test_ten_crops_are_averaged_before_anything_is_stored(tmp_path, rng, several) -> None:
+def test_ten_crops_are_averaged_before_anything_is_stored(quick, tmp_path, rng, several) -> None:
     """The file holds the logits of the mean probabilities over ten views of each image."""
     images = rng.integers(0, 256, (40, 4, 4), dtype=np.uint8)
     labels = rng.integers(0, 2, (40, 3)) if several else rng.integers(0, 3, 40)
     np.savez(tmp_path / "a.npz", x_train=images, y_train=labels)
-    recipe = Recipe.read(
-        {
-            "model": f"{__name__}:means",
-            "loss": "multilabel-focal(gamma=0)" if several else "cross-entropy",
-            "data": {"name": str(tmp_path / "a.npz"), "crop": 3, "normalise": "none", "calibration": 10},
-            "training": {"epochs": 1, "batch_size": 16},
-            "hardware": {"accelerator": "cpu"},
-            "evaluation": {"views": "ten-crop", "batch_size": 3},
-        }
-    )
+    loss = "multilabel-focal(gamma=0)" if several else "cross-entropy"
+    data = [f"data.name={tmp_path / 'a.npz'}", "data.crop=3", "data.normalise=none", "data.calibration=10"]
+    judged = ["evaluation.views=ten-crop", "evaluation.batch_size=3"]
+    recipe = quick.with_settings([f"model={__name__}:means", f"loss={loss}", *data, *judged])
     predictions = train(recipe, tmp_path / "run", report=False).predictions
     pixels = torch.from_numpy(images).double() / 255
-    corners = torch.stack(
-        [pixels[:, row, column] for row, column in ((0, 0), (0, 1), (1, 0), (1, 1), (0, 0))]
-    )
-    mirrored = torch.stack(
-        [pixels[:, row, column] for row, column in ((0, 2), (0, 3), (1, 2), (1, 3), (0, 2))]
-    )
-    views = torch.cat([corners, mirrored])[:, :, None] * torch.arange(3) * 3  # (10, 40, 3)
+    corners = ((0, 0), (0, 1), (1, 0), (1, 1), (0, 0), (0, 2), (0, 3), (1, 2), (1, 3), (0, 2))
+    seen = torch.stack([pixels[:, row, column] for row, column in corners])  # the last five are mirrored
+    views = seen[:, :, None] * torch.arange(3) * 3  # (10, 40, 3)
     probs = views.sigmoid().mean(dim=0) if several else views.softmax(dim=2).mean(dim=0)
     found = predictions.scores.double()
     found = found.sigmoid() if several else found.softmax(dim=1)
@@ -109,11 +99,10 @@ def test_random_squares_are_shares_of_the_image(rng) -> None:
 
 
 def test_squares_need_images_that_are_large_enough(tmp_path) -> None:
-    with pytest.raises(InputError, match=r"ten-crop needs `data\.crop`"):
-        Recipe.read({"evaluation": {"views": "ten-crop"}})
-    with pytest.raises(InputError, match=r"resized-crop needs data\.crop"):
-        build_augmentation(["resized-crop"], (1, 8, 8))
-    with pytest.raises(InputError, match="`area` must be two shares"):
-        build_augmentation(["resized-crop(area=(0.5, 0.1))"], (1, 8, 8), side=4)
-    with pytest.raises(InputError, match=r"at most the sides of the images; got 9 .* \(1, 8, 8\)"):
-        train(Recipe.read({"data": {"crop": 9}}), tmp_path / "run")
+    refused(r"ten-crop needs `data\.crop`", Recipe.read, {"evaluation": {"views": "ten-crop"}})
+    refused(r"resized-crop needs data\.crop", build_augmentation, ["resized-crop"], (1, 8, 8))
+    refused(
+        "`area` must be two shares", build_augmentation, ["resized-crop(area=(0.5, 0.1))"], (1, 8, 8), side=4
+    )
+    words = r"at most the sides of the images; got 9 .* \(1, 8, 8\)"
+    refused(words, train, Recipe.read({"data": {"crop": 9}}), tmp_path / "run")

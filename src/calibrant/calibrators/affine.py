@@ -37,24 +37,15 @@ def folded(
             f"`linear` cannot take up {name} as it was fitted: it is not an affine map of logits; "
             "use CalibratedModel(model, calibrator), which keeps it as a module."
         )
-    if kind == "binary" and linear.out_features == 2:
-        count, affine = 2, _of_two_logits(affine, event)
+    if kind == "binary" and linear.out_features == 2:  # whose difference is the log-odds
+        shift = affine.bias
+        shifts = torch.cat([torch.zeros_like(shift), shift])
+        count, affine = 2, scaling(2, affine.weight[0, 0], shifts if event else shifts.flip(0))
     if linear.out_features != count:
         raise InputError(
             f"`linear` must have {count} output{'s' if count > 1 else ''}, which {name} was "
             f"fitted on; got {linear.out_features}."
         )
-    return _merged(linear, affine)
-
-
-def _of_two_logits(of_log_odds: Affine, event: int) -> Affine:
-    """Map of two logits that transforms their difference like the log-odds."""
-    shift = of_log_odds.bias
-    shifts = torch.cat([torch.zeros_like(shift), shift])
-    return scaling(2, of_log_odds.weight[0, 0], shifts if event else shifts.flip(0))
-
-
-def _merged(linear: nn.Linear, affine: Affine) -> nn.Linear:
     old = linear.weight.detach()
     weight, bias = (part.to(device=old.device, dtype=torch.float64) for part in affine)
     old_bias = dict(linear.named_parameters(recurse=False)).get("bias")

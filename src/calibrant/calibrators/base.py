@@ -21,6 +21,7 @@ from calibrant._math.scores import steady_sigmoid
 from calibrant._math.simplex import back_to, working_dtype
 from calibrant._math.text_form import suggesting
 from calibrant._math.threads import threads_for
+from calibrant.calibrators import inputs
 from calibrant.calibrators.affine import Affine, folded
 from calibrant.calibrators.file_format import FORMAT_VERSION, SINGLE_KEY, Header, Saved
 from calibrant.calibrators.fitting.data import (
@@ -35,19 +36,6 @@ from calibrant.calibrators.fitting.passes import ScoreRows, Search, StoredSample
 from calibrant.calibrators.fitting.results import FitResult, Solution, join, stack_tables
 from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities, floored
 from calibrant.calibrators.fitting.searches import solved_at_ordinary_size
-from calibrant.calibrators.inputs import (
-    TwoLogits,
-    at_positions,
-    check_kind,
-    check_like_fit,
-    check_shape_like_fit,
-    class_columns,
-    column_of_event,
-    counted_positions,
-    difference,
-    in_columns,
-    warn_of_probabilities,
-)
 
 _SET_BY_FIT = ("fit_result_", "kind_", "num_classes_", "class_names_")
 
@@ -110,7 +98,8 @@ class Calibrator(Saved, nn.Module):
         del start
         return self._solve(samples)
 
-    def in_passes(self, some: Samples) -> Search:
+    @staticmethod
+    def in_passes(some: Samples) -> Search:
         """Search by passes over scores that are not in memory; ``some`` of them give the starting point."""
         raise NotImplementedError
 
@@ -160,18 +149,19 @@ class Calibrator(Saved, nn.Module):
             >>> round(calibrator.predict_proba([4.0]).item(), 6)
             0.7
         """
-        named = class_columns(logits)
-        logits, labels, weights = counted_positions(logits, labels, weights, ignore_index)
+        named = inputs.class_columns(logits)
+        logits, labels, weights = inputs.counted_positions(logits, labels, weights, ignore_index)
         checked = check_logits(logits, labels, weights, allow_minus_inf=True)
-        self.fit_to(CalibrationData.of(checked).weighted(checked.weights), folds=folds, seed=seed)
+        self.fit_to(CalibrationData.of(checked), folds=folds, seed=seed)
         self.class_names_ = named
         return self
 
     def fit_to(self, data: CalibrationData, *, folds: int = 0, seed: int = 0) -> Self:
         """:meth:`fit` on checked samples."""
-        check_kind(self.name, self.kinds, data.kind, remedy=self.for_other_kinds)
+        inputs.check_kind(self.name, self.kinds, data.kind, remedy=self.for_other_kinds)
+        starts = self._starts if len(self._starts) == len(data.problems) else [None] * len(data.problems)
         with threads_for(data.scores.numel()):
-            solutions = self._solve_all(data)
+            solutions = [self._solve_in_unit(*each) for each in zip(data.problems, starts, strict=True)]
             result = data.result(solutions, self.objective)
         parameters = {
             name: stack_tables([solution.tables[name] for solution in solutions])
@@ -180,7 +170,16 @@ class Calibrator(Saved, nn.Module):
             for name in self.parameter_ranges
         }
         if folds:
-            result = self._with_held_out(result, data, folds=folds, seed=seed)
+
+            def refitted(others: CalibrationData, scores: Tensor) -> Tensor:
+                return self.unfitted().fit(others.scores, others.labels, weights=others.weights)(scores)
+
+            found = held_out(data, refitted, folds=folds, seed=seed)
+            result = replace(
+                result,
+                held_out={**result.held_out, **found},
+                warnings=(*result.warnings, *over_correction(found)),
+            )
         self.restore(parameters, result, kind=data.kind, num_classes=data.num_classes, class_names=None)
         if result.warnings:
             warnings.warn(f"{self.name}: {'; '.join(result.warnings)}.", CalibrantWarning, stacklevel=3)
@@ -207,7 +206,7 @@ class Calibrator(Saved, nn.Module):
             raise InputError(f"{self.text} needs all scores at once; temperature scaling does not.")
         samples = StoredSamples(source, labels, weights)
         num_samples, num_classes = samples.shape
-        held = samples.held() if samples.is_small else None
+        held = samples.held()
         with threads_for(num_samples * num_classes):
             solution = samples.solved(self.in_passes) if held is None else self._solve_in_unit(held, None)
         profile = samples.profile(held)
@@ -250,29 +249,20 @@ class Calibrator(Saved, nn.Module):
             >>> round(calibrator.refit([4.0] * 10, [1] * 8 + [0] * 2).predict_proba([4.0]).item(), 6)
             0.8
         """
-        checked = check_logits(*counted_positions(logits, labels, weights, None), allow_minus_inf=True)
-        return self.refit_to(CalibrationData.of(checked).weighted(checked.weights))
+        checked = check_logits(*inputs.counted_positions(logits, labels, weights, None), allow_minus_inf=True)
+        return self.refit_to(CalibrationData.of(checked))
 
     def refit_to(self, data: CalibrationData) -> Self:
         """:meth:`refit` to checked samples."""
-        again = self.unfitted()
-        if self.fit_result_:
-            again._starts = self._solutions()
+        again, fitted = self.unfitted(), {name: getattr(self, name) for name in self.parameter_ranges}
+        if self.fit_result_ and self.parameter_shapes:
+            again._starts = [fitted]
+        else:
+            columns = (torch.atleast_1d(values).tolist() for values in fitted.values())
+            again._starts = [dict(zip(fitted, values, strict=True)) for values in zip(*columns, strict=True)]
         again.fit_to(data)
         again._starts = []  # the next data need not be similar
         return again
-
-    def _solutions(self) -> list[dict[str, Any]]:
-        if self.parameter_shapes:
-            return [{name: getattr(self, name) for name in self.parameter_ranges}]
-        columns = {name: torch.atleast_1d(getattr(self, name)).tolist() for name in self.parameter_ranges}
-        return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-
-    def _solve_all(self, data: CalibrationData) -> list[Solution]:
-        count = data.scores.shape[1] if data.kind == "multilabel" else 1
-        starts = self._starts if len(self._starts) == count else [None] * count
-        pairs = zip(starts, data.problems, strict=True)
-        return [self._solve_in_unit(samples, start) for start, samples in pairs]
 
     def _solve_in_unit(self, samples: Samples, start: Mapping[str, Any] | None) -> Solution:
         """Solution for scores of any unit, with warnings about the data."""
@@ -285,29 +275,13 @@ class Calibrator(Saved, nn.Module):
             near = {name: value * 2.0 ** (-exponent * powers.get(name, 0)) for name, value in start.items()}
             return self._solve_near(near, inside)
 
-        return with_doubts_of_data(
-            solved_at_ordinary_size(samples, solve, powers, self.objective),
-            samples,
-            in_any_unit=in_any_unit,
-        )
+        solution = solved_at_ordinary_size(samples, solve, powers, self.objective)
+        return with_doubts_of_data(solution, samples, in_any_unit=in_any_unit)
 
     def _in_any_unit(self, samples: Samples) -> bool:
         """Return True if rescaled logits lead to the same probabilities."""
         del samples
         return bool(self.unit_powers)
-
-    def _with_held_out(self, result: FitResult, data: CalibrationData, *, folds: int, seed: int) -> FitResult:
-        def refitted(others: CalibrationData, scores: Tensor) -> Tensor:
-            calibrator = self.unfitted().fit(others.scores, others.labels, weights=others.weights)
-            return calibrator(scores)
-
-        found = held_out(data, refitted, folds=folds, seed=seed)
-        told = over_correction(found)
-        return replace(
-            result,
-            held_out={**result.held_out, **found},
-            warnings=(*result.warnings, told) if told else result.warnings,
-        )
 
     def forward(self, logits: ArrayLike) -> Tensor:
         """Calibrated log-probabilities in the shape of the logits, or log-odds in that of the log-odds.
@@ -331,13 +305,13 @@ class Calibrator(Saved, nn.Module):
             >>> calibrator(torch.tensor([4.0, -4.0])).exp()  # odds
             tensor([4.0000, 0.2500])
         """
-        if (dense := at_positions(logits, self.kind_, self)) is not None:
+        if (dense := inputs.at_positions(logits, self.kind_, self)) is not None:
             return dense
         if (two := self._difference(logits)) is not None:
             mapped = self(two.odds)
-            return nn.functional.logsigmoid(in_columns(mapped, -mapped, two.event))
+            return nn.functional.logsigmoid(inputs.in_columns(mapped, -mapped, two.event))
         if torch.compiler.is_compiling() and isinstance(logits, Tensor):
-            check_shape_like_fit(self.name, self.kind_, self.num_classes_, logits)
+            inputs.check_shape_like_fit(self.name, self.kind_, self.num_classes_, logits)
             wide = logits.to(working_dtype(logits.dtype))
             return back_to(self._transform(floored(wide, self.kind_)), logits.dtype)
         scores = self._check(logits)
@@ -374,11 +348,11 @@ class Calibrator(Saved, nn.Module):
             >>> [round(p, 6) for p in calibrator.predict_proba([4.0, 0.0, -4.0]).tolist()]
             [0.8, 0.5, 0.2]
         """
-        if (dense := at_positions(logits, self.kind_, self.predict_proba)) is not None:
+        if (dense := inputs.at_positions(logits, self.kind_, self.predict_proba)) is not None:
             return dense
         if (two := self._difference(logits)) is not None:
             positive = self.predict_proba(two.odds)
-            return in_columns(positive, 1 - positive, two.event)
+            return inputs.in_columns(positive, 1 - positive, two.event)
         scores = self._check(logits)
         link: Callable[[Tensor], Tensor] = torch.exp if self.kind_ == "multiclass" else steady_sigmoid
         probs = torch.empty(scores.shape, dtype=torch.float64, device=scores.device)
@@ -439,18 +413,18 @@ class Calibrator(Saved, nn.Module):
     def _calibrate(self, scores: Tensor) -> Tensor:
         return self._transform(floor_zero_probabilities(scores, self.kind_)[0])
 
-    def _difference(self, logits: ArrayLike) -> TwoLogits | None:
+    def _difference(self, logits: ArrayLike) -> inputs.TwoLogits | None:
         """Log-odds of two logits, if the fit was on log-odds."""
-        event = column_of_event(self, logits)
-        if self.kind_ != "binary" or (odds := difference(logits, event)) is None:
+        event = inputs.column_of_event(self, logits)
+        if self.kind_ != "binary" or (odds := inputs.difference(logits, event)) is None:
             return None
         if not torch.compiler.is_compiling():
-            warn_of_probabilities(self, as_float_tensor(logits, name="logits"))
-        return TwoLogits(odds, event)
+            inputs.warn_of_probabilities(self, as_float_tensor(logits, name="logits"))
+        return inputs.TwoLogits(odds, event)
 
     def _check(self, logits: ArrayLike) -> Tensor:
-        scores = check_like_fit(self.name, self.kind_, self.num_classes_, logits).scores
-        warn_of_probabilities(self, scores)
+        scores = inputs.check_like_fit(self.name, self.kind_, self.num_classes_, logits).scores
+        inputs.warn_of_probabilities(self, scores)
         return scores
 
     @property
@@ -565,19 +539,10 @@ class Calibrator(Saved, nn.Module):
         self.class_names_, self.event_column_ = state["class_names"], state.get("event_column", 1)
 
     def _load_from_state_dict(
-        self,
-        state_dict: Mapping[str, Any],
-        prefix: str,
-        local_metadata: Mapping[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
+        self, state_dict: Mapping[str, Any], prefix: str, *rest: Any, **named: Any
     ) -> None:
         """Accept parameters of any number of labels, not only the present number."""
         for name in self.parameter_ranges:
             if f"{prefix}{name}" in state_dict:
                 self._buffers[name] = torch.empty_like(state_dict[f"{prefix}{name}"])
-        super()._load_from_state_dict(
-            dict(state_dict), prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
+        super()._load_from_state_dict(dict(state_dict), prefix, *rest, **named)

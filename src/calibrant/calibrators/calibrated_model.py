@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -65,10 +65,7 @@ class CalibratedModel(nn.Module):
             InputError: If the model gives no logits, or others than the calibrator was fitted on.
             NotFittedError: If the calibrator is not fitted.
         """
-        logits = self.logits(*inputs, **named)
-        if self._has_one_column(logits):
-            return self.calibrator(logits[:, 0])[:, None]
-        return self.calibrator(logits)
+        return self._mapped(self.calibrator, self.logits(*inputs, **named))
 
     @torch.no_grad()
     def predict_proba(self, *inputs: Any, **named: Any) -> Tensor:
@@ -78,10 +75,7 @@ class CalibratedModel(nn.Module):
             float64: ``(N, C)`` with rows that sum to one, or the probability of class 1 in the shape of the
             log-odds.
         """
-        logits = self.logits(*inputs, **named)
-        if self._has_one_column(logits):
-            return self.calibrator.predict_proba(logits[:, 0])[:, None]
-        return self.calibrator.predict_proba(logits)
+        return self._mapped(self.calibrator.predict_proba, self.logits(*inputs, **named))
 
     def logits(self, *inputs: Any, **named: Any) -> Tensor:
         """The model's own logits of what :meth:`forward` takes; an ``InputError`` if it gives no tensor."""
@@ -94,5 +88,7 @@ class CalibratedModel(nn.Module):
             )
         return given
 
-    def _has_one_column(self, logits: Tensor) -> bool:
-        return self.calibrator.kind_ == "binary" and logits.ndim == 2 and logits.shape[1] == 1
+    def _mapped(self, function: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
+        if self.calibrator.kind_ == "binary" and logits.ndim == 2 and logits.shape[1] == 1:
+            return function(logits[:, 0])[:, None]
+        return function(logits)

@@ -55,7 +55,9 @@ class DetectionCalibration:
                 f"`covariates` must have {self.num_covariates} columns, as in the fit; "
                 f"got {axes.shape[1] - 1}."
             )
-        return _sigmoid(_TERMS[self.method](axes) @ np.array(self.weights) + self.bias)
+        from scipy.special import expit
+
+        return expit(_TERMS[self.method](axes) @ np.array(self.weights) + self.bias)
 
     def to_json(self) -> str:
         """The calibrator as JSON text."""
@@ -218,14 +220,9 @@ _TERMS: dict[str, Callable[[Matrix], Matrix]] = {
 }
 
 
-def _sigmoid(values: Matrix) -> Matrix:
-    from scipy.special import expit
-
-    return expit(values)
-
-
 def _fitted(terms: Matrix, right: Matrix, least: Matrix) -> tuple[Matrix, float, float]:
     from scipy.optimize import minimize
+    from scipy.special import expit
 
     centre = terms.mean(axis=0)
     scale = np.where(terms.std(axis=0) > 0, terms.std(axis=0), 1.0)
@@ -234,16 +231,15 @@ def _fitted(terms: Matrix, right: Matrix, least: Matrix) -> tuple[Matrix, float,
     def objective(parameters: Matrix) -> tuple[float, Matrix]:
         logits = z @ parameters[1:] + parameters[0]
         loss = float(np.mean(np.logaddexp(0.0, logits) - right * logits))
-        slope = (_sigmoid(logits) - right) / len(right)
+        slope = (expit(logits) - right) / len(right)
         return loss, np.append(slope.sum(), z.T @ slope)
 
-    bounds: Sequence[tuple[float, float]] = [(-np.inf, np.inf), *((each, np.inf) for each in least.tolist())]
     found = minimize(
         objective,
         np.zeros(1 + z.shape[1]),
         jac=True,
         method="L-BFGS-B",
-        bounds=bounds,
+        bounds=[(-np.inf, np.inf), *((each, np.inf) for each in least.tolist())],
         options={"maxiter": _MOST_STEPS, "maxfun": 10 * _MOST_STEPS, "ftol": 1e-15, "gtol": 1e-9},
     )
     if not np.isfinite(found.fun) or found.nit >= _MOST_STEPS:
@@ -272,24 +268,19 @@ def save_detection_calibration(calibration: DetectionCalibration, path: str | os
         ...     load_detection_calibration(f"{folder}/cars.safetensors") == fitted
         True
     """
-    content = {name: value for name, value in asdict(calibration).items() if name not in {"weights", "bias"}}
+    content = asdict(calibration)
+    tensors = {name: torch.tensor(content.pop(name), dtype=torch.float64) for name in ("weights", "bias")}
     content |= {"format_version": FORMAT_VERSION, "calibrant_version": calibrant.__version__}
-    tensors = {
-        "weights": torch.tensor(calibration.weights, dtype=torch.float64),
-        "bias": torch.tensor(calibration.bias, dtype=torch.float64),
-    }
     write_file(path, DETECTION_KEY, content, tensors)
 
 
 def load_detection_calibration(path: str | os.PathLike[str]) -> DetectionCalibration:
     """Read a file of :func:`save_detection_calibration`; path and errors as for :func:`load_calibrator`."""
     content, tensors = read_file(path, DETECTION_KEY, "a calibrator of detections")
-    kept = {
-        name: value for name, value in content.items() if name not in {"format_version", "calibrant_version"}
-    }
+    for name in ("format_version", "calibrant_version"):
+        content.pop(name, None)
     try:
-        return DetectionCalibration.of(
-            kept | {"weights": tensors["weights"].tolist(), "bias": float(tensors["bias"])}
-        )
+        numbers = {"weights": tensors["weights"].tolist(), "bias": float(tensors["bias"])}
+        return DetectionCalibration.of(content | numbers)
     except (InputError, KeyError, TypeError, ValueError) as error:
         raise damaged(path, "it does not have the form of a calibrator of detections") from error

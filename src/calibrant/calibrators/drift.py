@@ -13,7 +13,7 @@ from calibrant._math.checks import Task, check_probs, check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.fitting.results import Profile, Summary, summary_of
+from calibrant.calibrators.fitting.results import Summary, summary_of
 from calibrant.calibrators.fitting.samples import floor_zero_probabilities
 from calibrant.calibrators.inputs import check_like_fit
 
@@ -101,16 +101,12 @@ def estimate_prior(
         >>> abs(found.prior[1] - 0.1) < 3 * found.standard_errors[1] < 0.02
         True
     """
-    table, _ = _table(probs)
-    source = _prior("source_prior", source_prior, table.shape[1])
-    _refuse_absent(source, table)
-    shares = (
-        table.new_full((len(table),), 1 / len(table))
-        if weights is None
-        else check_weights(weights, len(table), device=table.device)
-    )
-    total = float(len(table) if weights is None else shares.sum())
-    shares = shares / shares.sum()
+    table, source, _ = _calibrated(probs, source_prior)
+    masses = table.new_ones(len(table))
+    if weights is not None:
+        masses = check_weights(weights, len(table), device=table.device)
+    total = float(masses.sum())
+    shares = masses / masses.sum()
     ratios = torch.where(source > 0, table / source, 0)  # (N, C)
     prior, steps, gap = _climb(ratios, shares, source, total, max_steps)
     return PriorEstimate(
@@ -148,10 +144,8 @@ def adjust_to_prior(probs: ArrayLike, *, prior: ArrayLike | float, source_prior:
         >>> adjust_to_prior(torch.tensor([0.5, 0.9]), prior=0.1, source_prior=0.5)
         tensor([0.1000, 0.5000], dtype=torch.float64)
     """
-    table, is_event = _table(probs)
-    source = _prior("source_prior", source_prior, table.shape[1]).to(table)
-    new = _prior("prior", prior, table.shape[1]).to(table)
-    _refuse_absent(source, table)
+    table, source, is_event = _calibrated(probs, source_prior)
+    source, new = source.to(table), _prior("prior", prior, table.shape[1]).to(table)
     factors = torch.where(source > 0, new / torch.where(source > 0, source, 1), 0)
     adjusted = table * factors
     total = adjusted.sum(dim=1, keepdim=True)
@@ -193,13 +187,23 @@ def source_prior_of(calibrator: Calibrator) -> tuple[float, ...]:
     return profile.class_prior
 
 
-def _table(probs: ArrayLike) -> tuple[Float[Tensor, "N C"], bool]:
-    """Probabilities of all classes in float64, and whether the input was of one event."""
-    checked = check_probs(probs)
-    table = checked.scores.to(torch.float64)
-    if table.ndim == 1:
-        return torch.stack([1 - table, table], dim=1), True
-    return table / table.sum(dim=1, keepdim=True), False
+def _calibrated(
+    probs: ArrayLike, source_prior: ArrayLike | float
+) -> tuple[Float[Tensor, "N C"], Float[Tensor, " C"], bool]:
+    """Probabilities of all classes in float64, their class frequencies, and whether they are an event's."""
+    table = check_probs(probs).scores.to(torch.float64)
+    if is_event := table.ndim == 1:
+        table = torch.stack([1 - table, table], dim=1)
+    else:
+        table = table / table.sum(dim=1, keepdim=True)
+    source = _prior("source_prior", source_prior, table.shape[1])
+    absent = (source == 0) & (table > 0).any(dim=0)
+    if bool(absent.any()):
+        number = int(absent.to(torch.uint8).argmax())
+        raise InputError(
+            f"`source_prior` must be positive for every class with probability; that of class {number} is 0."
+        )
+    return table, source, is_event
 
 
 def _prior(name: str, values: ArrayLike | float, num_classes: int) -> Float[Tensor, " C"]:
@@ -217,15 +221,6 @@ def _prior(name: str, values: ArrayLike | float, num_classes: int) -> Float[Tens
     if abs(total - 1) > _SUM_TOLERANCE:
         raise InputError(f"`{name}` must sum to one; got {prior.tolist()}, which sum to {total:.6g}.")
     return prior / total
-
-
-def _refuse_absent(source: Tensor, table: Tensor) -> None:
-    absent = (source == 0) & (table > 0).any(dim=0)
-    if bool(absent.any()):
-        number = int(absent.to(torch.uint8).argmax())
-        raise InputError(
-            f"`source_prior` must be positive for every class with probability; that of class {number} is 0."
-        )
 
 
 def _climb(
@@ -365,12 +360,10 @@ class Shift:
                 f"moved to other classes; noise explains at most {self.class_noise:.0%}."
             )
         if self.changes:
-            most = self.changes[0]
-            others = len(self.changes) - 1
-            told.append(
-                f"The mean probability of {most.name} is {most.after:.3g} (in the fit: {most.before:.3g})"
-                + (f"; {others} more class{'es' if others > 1 else ''} changed." if others else ".")
-            )
+            most, others = self.changes[0], len(self.changes) - 1
+            more = f"; {others} more class{'es' if others > 1 else ''} changed" if others else ""
+            change = f"{most.after:.3g} (in the fit: {most.before:.3g}){more}"
+            told.append(f"The mean probability of {most.name} is {change}.")
         return tuple(told)
 
     def __str__(self) -> str:
@@ -445,66 +438,56 @@ def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | 
     scores, _ = floor_zero_probabilities(checked.scores.cpu(), kind)
     masses = None if checked.weights is None else checked.weights.cpu()
     seen = summary_of(scores, masses, kind)
-    edges, before = _numbers(profile.edges), _numbers(profile.shares)
-    after = seen.shares(edges)
-    names = calibrator.class_names_ or tuple(
-        f"{'label' if kind == 'multilabel' else 'class'} {number}"
-        for number in range(len(profile.mean_probs))
+    edges, before, means, spreads = (
+        torch.tensor(values, dtype=torch.float64)
+        for values in (profile.edges, profile.shares, profile.mean_probs, profile.spreads)
     )
-    class_distance, class_noise = (0.0, 0.0) if kind == "multilabel" else _between_classes(profile, seen)
+    after, num_before, num_after = seen.shares(edges), profile.num_rows, seen.num_rows
+    variance = 1 / num_before + 1 / num_after
+
+    def bound(variances: Tensor) -> float:
+        """Largest half sum of absolute differences that noise of these variances explains."""
+        expected = 0.5 * float(variances.sqrt().sum())
+        return min(1.0, expected + math.sqrt(0.5 * variance * math.log(1 / FALSE_ALARMS)))
+
+    pooled = (before * num_before + after * num_after) / (num_before + num_after)
+    what = "label" if kind == "multilabel" else "class"
+    names = calibrator.class_names_ or tuple(f"{what} {number}" for number in range(len(means)))
+    rests = max(1.0, num_before - 1), max(1.0, num_after - 1)
+    class_distance = class_noise = 0.0
+    if kind != "multilabel":
+        class_distance = 0.5 * float((seen.means - means).abs().sum())
+        class_noise = bound(spreads.square() / rests[0] + seen.spreads.square() / rests[1])
     return Shift(
         distance=0.5 * float((after - before).abs().sum()),
-        noise=_noise(before, after, profile.num_rows, seen.num_rows),
+        noise=bound(pooled * (1 - pooled) * variance),
         class_distance=class_distance,
         class_noise=class_noise,
-        changes=_changes(profile, seen, names, kind),
+        changes=_changes(means, spreads, seen, rests, names, kind),
         num_samples=checked.num_samples,
     )
 
 
-def _numbers(values: tuple[float, ...]) -> Float[Tensor, " K"]:
-    return torch.tensor(values, dtype=torch.float64)
-
-
-def _between_classes(profile: Profile, seen: Summary) -> tuple[float, float]:
-    """Total variation between mean class probabilities, and the part that noise explains."""
-    variances = torch.zeros_like(seen.means)
-    for count, spread in ((profile.num_rows, _numbers(profile.spreads)), (seen.num_rows, seen.spreads)):
-        variances += spread.square() / max(1.0, count - 1)  # the spread of individual rows
-    distance = 0.5 * float((seen.means - _numbers(profile.mean_probs)).abs().sum())
-    return distance, _bound(variances, 1 / profile.num_rows + 1 / seen.num_rows)
-
-
-def _noise(
-    before: Float[Tensor, " B"], after: Float[Tensor, " B"], num_before: float, num_after: float
-) -> float:
-    """Distance between two samples of equal origin, exceeded in one of a thousand cases."""
-    variance = 1 / num_before + 1 / num_after
-    pooled = (before * num_before + after * num_after) / (num_before + num_after)
-    return _bound(pooled * (1 - pooled) * variance, variance)
-
-
-def _bound(variances: Tensor, variance: float) -> float:
-    """Bound on half the sum of absolute differences with these variances, moved by each sample's share."""
-    expected = 0.5 * float(variances.sqrt().sum())
-    return min(1.0, expected + math.sqrt(0.5 * variance * math.log(1 / FALSE_ALARMS)))
-
-
-def _changes(profile: Profile, seen: Summary, names: tuple[str, ...], kind: Task) -> tuple[ClassChange, ...]:
+def _changes(
+    before: Float[Tensor, " K"],
+    spreads: Float[Tensor, " K"],
+    seen: Summary,
+    rests: tuple[float, float],
+    names: tuple[str, ...],
+    kind: Task,
+) -> tuple[ClassChange, ...]:
     """Classes whose mean probability changed much, largest change first."""
-    before, after = _numbers(profile.mean_probs), seen.means
-    exponent = math.log(4 * len(before) / FALSE_ALARMS)
+    after, exponent = seen.means, math.log(4 * len(before) / FALSE_ALARMS)
     noise = torch.zeros_like(before)
-    for count, spread in ((profile.num_rows, _numbers(profile.spreads)), (seen.num_rows, seen.spreads)):
-        rest = max(1.0, count - 1)
+    for rest, spread in zip(rests, (spreads, seen.spreads), strict=True):
         noise += math.sqrt(2 * exponent / rest) * spread + 7 * exponent / (3 * rest)
     excess = (after - before).abs() - noise
     ratio = torch.where(after > before, before, before / 2)
     large = ((excess > LARGE_CHANGE) | (excess > ratio)).nonzero()[:, 0].tolist()
+    if kind == "binary":  # one class gains the other's loss
+        large = large[-1:]
     found = [
         ClassChange(name=names[k], before=float(before[k]), after=float(after[k]), noise=float(noise[k]))
         for k in large
     ]
-    if kind == "binary":  # one class gains the other's loss
-        found = found[-1:]
     return tuple(sorted(found, key=lambda each: abs(each.before - each.after), reverse=True))

@@ -23,7 +23,7 @@ from calibrant._math.shapes import Float
 from calibrant.calibrators.fitting.data import ALL_RIGHT
 from calibrant.calibrators.fitting.results import on_bounds
 from calibrant.calibrators.fitting.samples import Samples, likelihood_terms
-from calibrant.calibrators.inputs import at_positions, check_like_fit, counted_positions
+from calibrant.calibrators.inputs import check_like_fit, counted_positions
 
 _FLAT = 1e-8  # largest derivative that counts as an optimum
 _NAME = "local temperature"
@@ -80,12 +80,9 @@ class LocalTemperature:
         """
         scores = as_float_tensor(logits, name="logits").to(torch.float64)
         _check_together(scores, as_float_tensor(covariates, name="covariates"))
-        if at_positions(scores, "multiclass", self._checked) is None:
-            self._checked(scores)
+        rows = scores.movedim(1, -1).flatten(0, -2) if scores.ndim > 2 else scores
+        check_like_fit(_NAME, "multiclass", self.num_classes, rows)
         return (scores / self.temperature(covariates).to(scores.device).unsqueeze(1)).softmax(dim=1)
-
-    def _checked(self, scores: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
-        return check_like_fit(_NAME, "multiclass", self.num_classes, scores).scores
 
     def to_json(self) -> str:
         """The calibrator as JSON text."""
@@ -159,7 +156,15 @@ def fit_local_temperature(
         >>> abs(found.weights[0] - 1) < 0.2
         True
     """
-    samples, columns = _samples(logits, labels, covariates, ignore_index)
+    scores = as_float_tensor(logits, name="logits").to(torch.float64)
+    if scores.ndim < 2:
+        raise InputError(f"`logits` must have shape (N, C) or (N, C, d1, ...); got {tuple(scores.shape)}.")
+    given, width = _finite(covariates).to(scores.device), scores.shape[1]
+    _check_together(scores, given)
+    together, target, _ = counted_positions(torch.cat([scores, given], dim=1), labels, None, ignore_index)
+    together = as_float_tensor(together, name="logits")
+    checked = check_logits(together[:, :width], target, task="multiclass")
+    samples, columns = Samples(checked.scores, checked.target, None), together[:, width:]
     number = columns.shape[1]
     if number == 0:
         raise InputError(
@@ -184,7 +189,7 @@ def fit_local_temperature(
         weights=tuple(weights.tolist()),
         loss=best.value,
         loss_of_one=one.value,
-        num_classes=samples.scores.shape[1],
+        num_classes=width,
         converged=converged,
         covariates=tuple(names),
     )
@@ -249,20 +254,6 @@ def _check_parts(given: dict[str, Any]) -> None:
         raise InputError(f"`converged` must be true or false; got {given['converged']!r}")
 
 
-def _samples(
-    logits: ArrayLike, labels: ArrayLike, covariates: ArrayLike, ignore_index: int | None
-) -> tuple[Samples, Float[Tensor, "N k"]]:
-    scores = as_float_tensor(logits, name="logits").to(torch.float64)
-    if scores.ndim < 2:
-        raise InputError(f"`logits` must have shape (N, C) or (N, C, d1, ...); got {tuple(scores.shape)}.")
-    given = _finite(covariates).to(scores.device)
-    _check_together(scores, given)
-    together, target, _ = counted_positions(torch.cat([scores, given], dim=1), labels, None, ignore_index)
-    together = as_float_tensor(together, name="logits")
-    checked = check_logits(together[:, : scores.shape[1]], target, task="multiclass")
-    return Samples(checked.scores, checked.target, None), together[:, scores.shape[1] :]
-
-
 def _finite(covariates: ArrayLike) -> Float[Tensor, "N k *d"]:
     given = as_float_tensor(covariates, name="covariates").to(torch.float64)
     if not bool(given.isfinite().all()):
@@ -271,10 +262,8 @@ def _finite(covariates: ArrayLike) -> Float[Tensor, "N k *d"]:
 
 
 def _check_together(logits: Tensor, covariates: Tensor) -> None:
-    if covariates.ndim != logits.ndim or (covariates.shape[0], *covariates.shape[2:]) != (
-        logits.shape[0],
-        *logits.shape[2:],
-    ):
+    places = [(*each.shape[:1], *each.shape[2:]) for each in (logits, covariates)]
+    if covariates.ndim != logits.ndim or places[0] != places[1]:
         wanted = ", ".join(("N", "k", *(f"d{axis}" for axis in range(1, logits.ndim - 1))))
         raise InputError(
             f"`covariates` must have shape ({wanted}) to go with `logits` of shape {tuple(logits.shape)}; "

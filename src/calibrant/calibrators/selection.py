@@ -15,7 +15,7 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, Task, check_choice, check_logits
 from calibrant._math.decimals import decimals
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
-from calibrant._math.folds import out_of_fold
+from calibrant._math.out_of_fold import out_of_fold
 from calibrant._math.scores import by_rows
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_softmax
@@ -27,6 +27,7 @@ from calibrant.calibrators.fitting.data import (
     cluster_folds,
     fold_numbers,
     log_losses,
+    rank_order,
 )
 from calibrant.calibrators.fitting.samples import floor_zero_probabilities
 from calibrant.calibrators.roster import available, build
@@ -94,11 +95,9 @@ class Selection:
         ]
         for each in self.candidates:
             mark = "*" if each is self.chosen else " "
-            behind = (
-                f"{decimals(each.behind, 5)} ± {decimals(each.standard_error, 5)}"
-                if each.behind > 0
-                else "best"
-            )
+            behind = "best"
+            if each.behind > 0:
+                behind = f"{decimals(each.behind, 5)} ± {decimals(each.standard_error, 5)}"
             lines.append(
                 f"{mark} {each.text:{width}}  {each.size:14d}  {decimals(each.loss, 5):>8}  {behind}"
             )
@@ -107,19 +106,15 @@ class Selection:
     def _reason(self) -> str:
         best = min(self.candidates, key=lambda each: each.behind)
         what = "no calibrator" if self.calibrator is None else self.chosen.text
-        if self.chosen is best:
-            others = [each for each in self.candidates if each.size < best.size]
+        why = "It has the lowest loss, and no other has fewer parameters"
+        if self.chosen is not best:
+            why = "It has the fewest parameters of the methods within one standard error of the best, "
+            why += best.text
+        elif any(each.size < best.size for each in self.candidates):
             why = (
                 "It has the lowest loss; every method with fewer parameters is more than one standard error "
-                "behind"
-                if others
-                else "It has the lowest loss, and no other has fewer parameters"
             )
-        else:
-            why = (
-                "It has the fewest parameters of the methods within one standard error of the best, "
-                f"{best.text}"
-            )
+            why += "behind"
         return f"Choice: {what}. {why}."
 
 
@@ -183,12 +178,7 @@ def select(
     check_choice("criterion", criterion, get_args(Criterion))
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
     check_folds(folds, checked.num_samples, default=DEFAULT_FOLDS)
-    if calibrators is None:
-        missing = _missing(checked)
-        wrong = num_wrong(checked.scores, checked.target, checked.task)
-        wanted = usual_candidates(checked.task, *checked.scores.shape, missing=missing, wrong=wrong)
-    else:
-        wanted = calibrators
+    wanted = _usual(checked) if calibrators is None else calibrators
     if not wanted and not others:
         raise InputError("`calibrators` must name at least one; got none.")
     # Refuse unknown names before any fit.
@@ -205,12 +195,10 @@ def select(
         folds = min(folds, int(codes.max()) + 1)
         numbers = cluster_folds(codes, folds, seed)
     losses = {AS_THEY_CAME: _losses_as_they_came(checked, criterion)}
-    tried: dict[str, Calibrator] = {}
-    fitted: dict[str, Calibrator] = {}
-    errors: dict[str, Exception] = {}
-    failures: list[str] = []
+    tried, fitted = dict[str, Calibrator](), dict[str, Calibrator]()
+    errors, failures = dict[str, Exception](), list[str]()
     with threads_for(checked.scores.numel()), without_warnings():  # the results of the fits contain them
-        whole = CalibrationData.of(checked).weighted(checked.weights)
+        whole = CalibrationData.of(checked)
         for text, calibrator in made.items():
             try:
                 tried[text] = calibrator.fit_to(whole)
@@ -225,8 +213,8 @@ def select(
             failures.append(f"{text} failed: its loss is not a number")
         else:
             losses[text], fitted[text] = held_out[text], tried[text]
-    for text, (calibrator, losses_held_out) in (others or {}).items():
-        fitted[text], losses[text] = calibrator, losses_held_out
+    for text, other in (others or {}).items():
+        fitted[text], losses[text] = other
     sizes = {text: each.size for text, each in fitted.items()}
     candidates = _ranked(losses, sizes, checked.weights, codes)
     chosen = next(each for each in candidates if each.level)
@@ -304,15 +292,17 @@ def _codes(clusters: Sequence[str], num_samples: int) -> Int[Tensor, " N"]:
     return torch.tensor([numbers[name] for name in clusters])
 
 
-def _missing(checked: Checked) -> int:
-    """Number of absent classes; refuses labels with only one class."""
-    labels = checked.target if checked.task == "multilabel" else checked.target[:, None]
+def _usual(checked: Checked) -> tuple[str, ...]:
+    """Candidates by default; refuses labels with only one class."""
+    labels, task = checked.target, checked.task
     if bool((labels == labels[:1]).all()):
         raise InputError(
             "`labels` must hold more than one class to choose a calibrator by: samples of one alone do not "
             "tell how often it is wrong; name the calibrator to fit it anyway."
         )
-    return checked.num_classes - len(checked.target.unique()) if checked.task == "multiclass" else 0
+    missing = checked.num_classes - len(labels.unique()) if task == "multiclass" else 0
+    wrong = num_wrong(checked.scores, labels, task)
+    return usual_candidates(task, *checked.scores.shape, missing=missing, wrong=wrong)
 
 
 def num_wrong(scores: Tensor, labels: Tensor, task: Task) -> int:
@@ -329,23 +319,18 @@ def _ranked(
     shares = shares / shares.sum()
     means = {text: float(loss @ shares) for text, loss in losses.items()}
     best = min(means, key=lambda text: (means[text], sizes.get(text, 0)))
-    found: list[Candidate] = []
-    for text, loss in losses.items():
-        difference = loss - losses[best]
+
+    def candidate(text: str) -> Candidate:
+        difference = losses[text] - losses[best]
         deviations = shares * (difference - difference @ shares)
         if codes is not None:
             deviations = torch.zeros(int(codes.max()) + 1).to(deviations).index_add(0, codes, deviations)
         largest = float(deviations.abs().max()) or 1.0  # divided first: squares may be infinite
-        found.append(
-            Candidate(
-                text=text,
-                size=sizes.get(text, 0),
-                loss=means[text],
-                behind=means[text] - means[best],
-                standard_error=largest * float((deviations / largest).square().sum().sqrt()),
-            )
-        )
-    return tuple(sorted(found, key=lambda each: (each.size, each.loss)))
+        error = largest * float((deviations / largest).square().sum().sqrt())
+        loss, behind = means[text], means[text] - means[best]
+        return Candidate(text=text, size=sizes.get(text, 0), loss=loss, behind=behind, standard_error=error)
+
+    return tuple(sorted(map(candidate, losses), key=lambda each: (each.size, each.loss)))
 
 
 def _judged_held_out(
@@ -366,7 +351,7 @@ def _judged_held_out(
     def losses_inside(inside: Tensor) -> Tensor:
         weights = None if checked.weights is None else checked.weights[~inside]
         given = (checked.scores[~inside], checked.target[~inside], weights)
-        others = CalibrationData.of(check_logits(*given, allow_minus_inf=True)).weighted(weights)
+        others = CalibrationData.of(check_logits(*given, allow_minus_inf=True))
         fold, scores = int(numbers[inside][0]), checked.scores[inside].to(torch.float64)
         losses = scores.new_full((len(scores), len(tried)), math.nan)
         for column, (text, calibrator) in enumerate(tried.items()):
@@ -408,14 +393,21 @@ def _losses(calibrated: Tensor, labels: Tensor, task: Task, criterion: Criterion
 
 
 def _folds_of(checked: Checked, folds: int, seed: int) -> Int[Tensor, " N"]:
-    scores = checked.scores
+    """The folds, whatever the order of the classes and whichever of two is the event."""
+    scores, target = checked.scores, checked.target
     if checked.task == "multiclass":
         top = by_rows(lambda rows: log_softmax(scores[rows].to(torch.float64)).amax(dim=1), scores)
-        return fold_numbers(top, checked.target.to(torch.float64), folds, seed)
-    scores = scores.to(torch.float64)
-    if checked.task == "binary":
-        return fold_numbers(scores, checked.target.to(torch.float64), folds, seed)
-    return fold_numbers(scores.sum(dim=1), checked.target.to(torch.float64).sum(dim=1), folds, seed)
+        margin = scores.gather(1, target[:, None])[:, 0] - scores.amax(dim=1)
+        return fold_numbers(top.round(decimals=12), margin, folds, seed)
+    scores, outcomes = scores.to(torch.float64), target.to(torch.float64)
+    if checked.task == "multilabel":
+        return fold_numbers(scores.sum(dim=1), outcomes.sum(dim=1), folds, seed)
+    ranked = outcomes[rank_order(scores, outcomes)]
+    others = 1 - ranked.flip(0)  # with the other class as the event
+    unlike = (ranked != others).nonzero()[:1]
+    if (excess := float((ranked - others).sum())) > 0 or (excess == 0 and bool(ranked[unlike].any())):
+        scores, outcomes = -scores, 1 - outcomes
+    return fold_numbers(scores, outcomes, folds, seed)
 
 
 def usual_candidates(

@@ -67,12 +67,15 @@ def fit_top_k_temperature(
         >>> abs(part / whole - 1) < 0.03
         True
     """
-    own, num_samples = _own(top_k, labels), len(top_k.log_rest)
-    if weights is None:
-        shares = torch.full((num_samples,), 1 / num_samples, dtype=torch.float64)
-    else:
+    own, num_samples = top_k.label_logits, len(top_k.log_rest)
+    if labels is not None:
+        own = top_k.logits_of(as_label_tensor(labels, name="labels").cpu())
+    if own is None:
+        raise InputError("`labels` must be given to fit a temperature; got None.")
+    shares = torch.ones(num_samples, dtype=torch.float64)
+    if weights is not None:
         shares = check_weights(weights, num_samples).cpu()
-        shares = shares / shares.sum()
+    shares = shares / shares.sum()
     lost = own.isnan() & (top_k.log_rest == -math.inf) & (shares > 0)
     if bool(lost.any()):
         raise InputError(
@@ -94,14 +97,7 @@ def fit_top_k_temperature(
     digest = hashlib.sha256()
     for part in (top_k.logits, top_k.indices, top_k.log_rest, own, shares):
         digest.update(part.contiguous().numpy().tobytes())
-    result = join(
-        [solution],
-        objective="nll",
-        notes=(),
-        num_samples=num_samples,
-        data_sha256=digest.hexdigest(),
-        profile=None,
-    )
+    result = join([solution], objective="nll", num_samples=num_samples, data_sha256=digest.hexdigest())
     calibrator = TemperatureScaling()
     calibrator.restore(
         {"temperature": torch.tensor(root.temperature, dtype=torch.float64)},
@@ -116,15 +112,6 @@ def fit_top_k_temperature(
 def _said(temperature: float) -> str:
     ends = {LOWEST_TEMPERATURE: "no lower end", HIGHEST_TEMPERATURE: "no upper end"}
     return ends.get(temperature, f"T = {temperature:.4g}")
-
-
-def _own(top_k: TopK, labels: ArrayLike | None) -> Float[Tensor, " N"]:
-    if labels is None:
-        if top_k.label_logits is None:
-            raise InputError("`labels` must be given to fit a temperature; got None.")
-        return top_k.label_logits
-    true = as_label_tensor(labels, name="labels").cpu()
-    return top_k.logits_of(true)
 
 
 def _slopes(

@@ -13,6 +13,7 @@ import typer
 from calibrant._math.errors import InputError
 from calibrant.cli import terminal
 from calibrant.cli.reading import Reading, check_inputs, is_pipe, reads
+from calibrant.evaluation.read_options import told
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
@@ -25,28 +26,16 @@ def apply(
     file: Annotated[Path, typer.Argument(help="Predictions; labels aren't needed.")],
     reading: Reading,
     out: Annotated[Path, typer.Option("--out", "-o", help="Write the calibrated predictions to this file.")],
-    positive_class: terminal.PositiveWord = None,  # noqa: ARG001 (reading has it)
-    label_shift: Annotated[
-        str | None,
-        typer.Option(
-            metavar="METHOD", help="em: estimate new class frequencies without labels and correct for them."
-        ),
-    ] = None,
-    prior: Annotated[
-        str | None, typer.Option(metavar="SHARES", help="Known class frequencies of FILE, e.g. 0.98,0.02.")
-    ] = None,
-    unknown_groups: Annotated[
-        Literal["error", "pooled"] | None,
-        typer.Option(
-            metavar="WHAT", help="Groups not seen in the fit: error, or pooled (calibrator of all)."
-        ),
-    ] = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Keep text that a spreadsheet would run as a formula.")
-    ] = False,
-    intervals: Annotated[
-        bool, typer.Option("--intervals", help="Venn-Abers: add columns lower and upper to the table.")
-    ] = False,
+    positive_class: str | None = terminal.POSITIVE_WORD,  # noqa: ARG001 (reading has it)
+    label_shift: str | None = told(
+        "em: estimate new class frequencies without labels and correct for them.", None, "METHOD"
+    ),
+    prior: str | None = told("Known class frequencies of FILE, e.g. 0.98,0.02.", None, "SHARES"),
+    unknown_groups: Literal["error", "pooled"] | None = told(
+        "Groups not seen in the fit: error, or pooled (calibrator of all).", None, "WHAT"
+    ),
+    raw: bool = told("Keep text that a spreadsheet would run as a formula.", False),
+    intervals: bool = told("Venn-Abers: add columns lower and upper to the table.", False),
     force: terminal.Force = False,
 ) -> None:
     """Calibrate the probabilities in FILE with a saved calibrator.
@@ -101,7 +90,6 @@ def apply(
 
 
 def _refuse_unused(reading: Reading, *, by_group: bool) -> None:
-    """Refuse options for evaluation, and group options for a calibrator of all samples."""
     reading.refuse("cluster", "iou", remedy="apply doesn't evaluate; leave it out.")
     if not by_group:
         of_groups = ("group_column", "bands", "annotations")

@@ -12,9 +12,10 @@ import typer
 
 from calibrant._math.errors import EXPECTED, InputError, sentence_of
 from calibrant.cli import opening, terminal
-from calibrant.cli.reading import Reading, check_inputs, reads
+from calibrant.cli.reading import Reading, check_inputs, option, reads
 from calibrant.cli.verbosity import in_options, option_names
 from calibrant.evaluation.quantities import with_gate
+from calibrant.evaluation.read_options import told
 
 
 def _with_limits(command: Callable[..., None]) -> Callable[..., None]:
@@ -23,14 +24,7 @@ def _with_limits(command: Callable[..., None]) -> Callable[..., None]:
     first, *others, _ = signature.parameters.values()
     keyword = inspect.Parameter.KEYWORD_ONLY
     limits = [
-        inspect.Parameter(
-            key,
-            keyword,
-            default=None,
-            annotation=Annotated[
-                str | None, typer.Option(quantity.option, metavar="NUMBER", help=quantity.gate.help)
-            ],
-        )
+        option(key, str | None, told(quantity.gate.help, None, "NUMBER", quantity.option))
         for key, quantity in with_gate().items()
         if quantity.gate is not None and quantity.gate.help is not None
     ]
@@ -44,39 +38,27 @@ def _with_limits(command: Callable[..., None]) -> Callable[..., None]:
 def check(
     file: Annotated[Path, typer.Argument(help="Predictions with labels, or `confidence` and `correct`.")],
     reading: Reading,
-    baseline: Annotated[
-        Path | None, typer.Option(help="Fail if FILE is significantly worse than this file.")
-    ] = None,
-    baseline_metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="METRIC", help="Metric that must not be worse (repeatable; default: ece and nll)."
-        ),
-    ] = None,
-    confidence: Annotated[
-        float,
-        typer.Option(
-            "--level", parser=terminal.share, metavar="SHARE", help="Level of the tests: 0.95 or 95."
-        ),
-    ] = 0.95,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Also fail if noise or too few samples could explain the result.")
-    ] = False,
-    positive_class: terminal.PositiveClass = None,
-    groups: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Groups to check: a,b or none (default: all).")
-    ] = None,
-    json: terminal.Json = None,
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
-    markdown: terminal.Markdown = None,
-    bins: terminal.Bins = 15,
-    bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = 1000,
-    ignore_index: terminal.IgnoreIndex = None,
+    baseline: Path | None = told("Fail if FILE is significantly worse than this file."),
+    baseline_metric: list[str] | None = told(
+        "Metric that must not be worse (repeatable; default: ece and nll).", None, "METRIC"
+    ),
+    confidence: float = told(
+        "Level of the tests: 0.95 or 95.", 0.95, "SHARE", "--level", parser=terminal.share
+    ),
+    strict: bool = told("Also fail if noise or too few samples could explain the result.", False),
+    positive_class: str | None = terminal.POSITIVE_CLASS,
+    groups: str | None = told("Groups to check: a,b or none (default: all).", None, "NAMES"),
+    json: Path | None = terminal.JSON,
+    junit: Path | None = told("Write JUnit XML to this file."),
+    markdown: Path | None = terminal.MARKDOWN,
+    bins: int = terminal.BINS,
+    bootstrap: int = told("Bootstrap resamples.", 1000, min=2),
+    ignore_index: int | None = terminal.IGNORE_INDEX,
     seed: terminal.Seed = 0,
-    engine: terminal.Engine = None,
-    jobs: terminal.Jobs = None,
+    engine: str | None = terminal.ENGINE,
+    jobs: int | None = terminal.JOBS,
     force: terminal.Force = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what fails.")] = False,
+    quiet: bool = told("Print only what fails.", False, None, "--quiet", "-q"),
     **limits: str | None,
 ) -> None:
     """Fail (exit 1) if FILE is significantly worse than a limit or baseline.

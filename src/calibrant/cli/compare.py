@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,9 +15,6 @@ from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.verbosity import VERBOSE
 from calibrant.evaluation.quantities import check_added, thresholds_of
 
-if TYPE_CHECKING:
-    from calibrant.reports.sections import Section
-
 
 @reads
 def compare(
@@ -26,21 +23,21 @@ def compare(
         typer.Argument(metavar="FILE", help="Two or more files of predictions, or directories of runs."),
     ],
     reading: Reading,
-    report: terminal.ReportFile = None,
-    title: terminal.Title = None,
-    names: terminal.Names = None,
-    json: terminal.Json = None,
-    markdown: terminal.Markdown = None,
-    metric: terminal.Metrics = None,
-    thresholds: terminal.Thresholds = None,
-    positive_class: terminal.PositiveClass = None,
-    bins: terminal.Bins = 15,
-    bootstrap: terminal.Bootstrap = 1000,
-    level: terminal.Level = 0.95,
-    ignore_index: terminal.IgnoreIndex = None,
+    report: Path | None = terminal.REPORT,
+    title: str | None = terminal.TITLE,
+    names: str | None = terminal.NAMES,
+    json: Path | None = terminal.JSON,
+    markdown: Path | None = terminal.MARKDOWN,
+    metric: list[str] | None = terminal.METRICS,
+    thresholds: str | None = terminal.THRESHOLDS,
+    positive_class: str | None = terminal.POSITIVE_CLASS,
+    bins: int = terminal.BINS,
+    bootstrap: int = terminal.BOOTSTRAP,
+    level: float = terminal.LEVEL,
+    ignore_index: int | None = terminal.IGNORE_INDEX,
     seed: terminal.Seed = 0,
-    engine: terminal.Engine = None,
-    jobs: terminal.Jobs = None,
+    engine: str | None = terminal.ENGINE,
+    jobs: int | None = terminal.JOBS,
     force: terminal.Force = False,
 ) -> None:
     """Compare models; differences are paired if the samples are the same.
@@ -84,7 +81,9 @@ def compare(
             spread=spread,
         )
         if report is not None:
-            write_report(found, report, title=title, before=_sections(runs), files=files)
+            several, what = len(runs) > 1, "a comparison of runs"
+            sections = extension("comparison_sections", what=what)(runs) if several else ()
+            write_report(found, report, title=title, before=sections, files=files)
         terminal.deliver_json(json, found.to_json())
         terminal.deliver_markdown(markdown, found, report=report, numbers=json)
     if terminal.to_stdout(json):
@@ -114,7 +113,3 @@ def _runs(names: list[str], files: list[Path]) -> dict[str, Any]:
                 f"{folders[name]} is not finished; `calibrant train {folders[name]}` goes on with it."
             )
     return runs
-
-
-def _sections(runs: dict[str, Any]) -> tuple[Section, ...]:
-    return extension("comparison_sections", what="a comparison of runs")(runs) if len(runs) > 1 else ()

@@ -17,6 +17,7 @@ from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.streams import errors
 from calibrant.cli.verbosity import VERBOSE, Quiet
 from calibrant.evaluation.quantities import check_added, thresholds_of
+from calibrant.evaluation.read_options import told
 
 if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
@@ -37,50 +38,34 @@ def evaluate(
         ),
     ],
     reading: Reading,
-    labels: Annotated[
-        Path | None, typer.Option("--label-file", help="Labels (.npy) of FILE, if stored separately.")
-    ] = None,
-    calibration: Annotated[
-        Path | None, typer.Option(help="Fit calibrators on this file, not on FILE's calibration split.")
-    ] = None,
-    ood: Annotated[
-        Path | None,
-        typer.Option(help="Predictions for out-of-distribution samples, to test their detection."),
-    ] = None,
-    ood_score: Annotated[
-        Literal["entropy", "max_probability", "max_logit", "energy"] | None,
-        typer.Option(
-            metavar="SCORE", help="Score for --ood: entropy (default), max_probability, max_logit or energy."
-        ),
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write an HTML report: a file, or a folder for several FILEs.")
-    ] = None,
-    title: terminal.Title = None,
-    json: terminal.Json = None,
-    markdown: terminal.Markdown = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option(metavar="METHOD", help="Calibrator to try (repeatable); see `calibrant methods`."),
-    ] = None,
-    metric: terminal.Metrics = None,
-    thresholds: terminal.Thresholds = None,
-    positive_class: terminal.PositiveClass = None,
-    bins: terminal.Bins = 15,
-    bootstrap: terminal.Bootstrap = 1000,
-    level: terminal.Level = 0.95,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, metavar="ERROR", help="Ignore calibration errors below this, e.g. 0.005."),
-    ] = None,
-    ignore_index: terminal.IgnoreIndex = None,
-    images: Annotated[
-        Path | None, typer.Option(help="Segmentation: write one row per image to this .csv file.")
-    ] = None,
-    by_group: Annotated[bool, typer.Option("--by-group", help="Also try one calibrator per group.")] = False,
+    labels: Path | None = told("Labels (.npy) of FILE, if stored separately.", None, None, "--label-file"),
+    calibration: Path | None = told("Fit calibrators on this file, not on FILE's calibration split."),
+    ood: Path | None = told("Predictions for out-of-distribution samples, to test their detection."),
+    ood_score: Literal["entropy", "max_probability", "max_logit", "energy"] | None = told(
+        "Score for --ood: entropy (default), max_probability, max_logit or energy.", None, "SCORE"
+    ),
+    report: Path | None = told("Write an HTML report: a file, or a folder for several FILEs."),
+    title: str | None = terminal.TITLE,
+    json: Path | None = terminal.JSON,
+    markdown: Path | None = terminal.MARKDOWN,
+    method: list[str] | None = told(
+        "Calibrator to try (repeatable); see `calibrant methods`.", None, "METHOD"
+    ),
+    metric: list[str] | None = terminal.METRICS,
+    thresholds: str | None = terminal.THRESHOLDS,
+    positive_class: str | None = terminal.POSITIVE_CLASS,
+    bins: int = terminal.BINS,
+    bootstrap: int = terminal.BOOTSTRAP,
+    level: float = terminal.LEVEL,
+    tolerance: float | None = told(
+        "Ignore calibration errors below this, e.g. 0.005.", None, "ERROR", min=0, max=1
+    ),
+    ignore_index: int | None = terminal.IGNORE_INDEX,
+    images: Path | None = told("Segmentation: write one row per image to this .csv file."),
+    by_group: bool = told("Also try one calibrator per group.", False),
     seed: terminal.Seed = 0,
-    engine: terminal.Engine = None,
-    jobs: terminal.Jobs = None,
+    engine: str | None = terminal.ENGINE,
+    jobs: int | None = terminal.JOBS,
     force: terminal.Force = False,
     quiet: Quiet = False,
 ) -> None:

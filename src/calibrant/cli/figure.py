@@ -14,6 +14,7 @@ from calibrant.cli.file_names import called, expanded
 from calibrant.cli.help import alternatives
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.streams import errors
+from calibrant.evaluation.read_options import told
 
 if TYPE_CHECKING:
     from calibrant.reports.file_figures import DrawnFigure, FileFigure
@@ -32,36 +33,24 @@ def figure(
         list[Path] | None,
         typer.Argument(metavar="FILE", help="Predictions with labels; several share one figure."),
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the figures.")] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Write to this .svg, .png or .pdf file (default: NAME.svg)."),
-    ] = None,
-    positive_class: terminal.PositiveClass = None,
-    label: Annotated[str | None, typer.Option(metavar="NAME", help="Label of a multilabel file.")] = None,
-    bins: Annotated[
-        int | None, typer.Option(min=1, max=terminal.MOST_BINS, help="Number of bins (default: 15).")
-    ] = None,
-    level: Annotated[
-        float | None,
-        typer.Option(parser=terminal.share, metavar="SHARE", help="Level of the intervals (default: 0.95)."),
-    ] = None,
-    objective: Annotated[
-        str | None, typer.Option(metavar="NAME", help="landscape: what is minimised (default: nll).")
-    ] = None,
-    every_row: Annotated[
-        bool, typer.Option("--all", help="landscape: use every row, not only the calibration split.")
-    ] = False,
-    resamples: Annotated[
-        int | None,
-        typer.Option("--bootstrap", min=2, help="landscape: refits (default: 100; calibration errors: 20)."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
-    names: terminal.Names = None,
-    width: Annotated[
-        float | None,
-        typer.Option(min=2, max=20, metavar="INCHES", help="Width, 2 to 20; a journal column is 3.3."),
-    ] = None,
+    listed: bool = told("List the figures.", False, None, "--list"),
+    out: Path | None = told(
+        "Write to this .svg, .png or .pdf file (default: NAME.svg).", None, None, "--out", "-o"
+    ),
+    positive_class: str | None = terminal.POSITIVE_CLASS,
+    label: str | None = told("Label of a multilabel file.", None, "NAME"),
+    bins: int | None = told("Number of bins (default: 15).", min=1, max=terminal.MOST_BINS),
+    level: float | None = told(
+        "Level of the intervals (default: 0.95).", None, "SHARE", parser=terminal.share
+    ),
+    objective: str | None = told("landscape: what is minimised (default: nll).", None, "NAME"),
+    every_row: bool = told("landscape: use every row, not only the calibration split.", False, None, "--all"),
+    resamples: int | None = told(
+        "landscape: refits (default: 100; calibration errors: 20).", None, None, "--bootstrap", min=2
+    ),
+    seed: int | None = told("Random seed.", min=0),
+    names: str | None = terminal.NAMES,
+    width: float | None = told("Width, 2 to 20; a journal column is 3.3.", None, "INCHES", min=2, max=20),
     force: terminal.Force = False,
 ) -> None:
     """Draw a figure of predictions, or of the theory.
@@ -84,17 +73,10 @@ def figure(
     chosen, paths = figure_named(name), expanded(files or [])
     check_inputs(*paths)
     terminal.check_output(path, option="--out", inputs=paths)
-    asked = {
-        "positive_class": positive_class,
-        "label": label,
-        "bins": bins,
-        "level": level,
-        "objective": objective,
-        "every_row": every_row or None,
-        "resamples": resamples,
-        "seed": seed,
+    values = (positive_class, label, bins, level, objective, every_row or None, resamples, seed)
+    given: dict[str, Any] = {
+        key: value for key, value in zip(OPTIONS, values, strict=True) if value is not None
     }
-    given: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
     if isinstance(chosen, FileFigure):
         _check_files(chosen, paths)
         _check_options(name, given, chosen.options)

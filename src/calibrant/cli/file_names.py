@@ -23,7 +23,6 @@ def expanded(paths: Iterable[Path]) -> list[Path]:
 
 
 def named(paths: Sequence[Path]) -> list[str]:
-    """Return the names of files in a table, without their common folder."""
     if len(paths) < 2:
         return [str(path) for path in paths]
     shared = os.path.commonpath([path.parent.absolute() for path in paths])

@@ -15,6 +15,7 @@ from calibrant.cli import terminal
 from calibrant.cli.opening import opened_large, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.verbosity import VERBOSE
+from calibrant.evaluation.read_options import told
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator, FitResult, GroupCalibrator
@@ -30,25 +31,15 @@ def fit(
     file: Annotated[Path, typer.Argument(help="Predictions with labels.")],
     reading: Reading,
     out: Annotated[Path, typer.Option("--out", "-o", help="Write the calibrator to this .safetensors file.")],
-    method: Annotated[
-        str | None,
-        typer.Option(
-            metavar="METHOD", help="Calibrator; see `calibrant methods` (default: by cross-validation)."
-        ),
-    ] = None,
-    every_row: Annotated[
-        bool, typer.Option("--all", help="Fit on every row, not only on the calibration split.")
-    ] = False,
-    by_group: Annotated[
-        bool,
-        typer.Option(
-            "--by-group", help="Fit one calibrator per group; small groups are pooled with the rest."
-        ),
-    ] = False,
-    positive_class: terminal.PositiveWord = None,  # noqa: ARG001 (reading has it)
-    ignore_index: terminal.IgnoreIndex = None,
-    engine: terminal.Engine = None,
-    jobs: terminal.Jobs = None,
+    method: str | None = told(
+        "Calibrator; see `calibrant methods` (default: by cross-validation).", None, "METHOD"
+    ),
+    every_row: bool = told("Fit on every row, not only on the calibration split.", False, None, "--all"),
+    by_group: bool = told("Fit one calibrator per group; small groups are pooled with the rest.", False),
+    positive_class: str | None = terminal.POSITIVE_WORD,  # noqa: ARG001 (reading has it)
+    ignore_index: int | None = terminal.IGNORE_INDEX,
+    engine: str | None = terminal.ENGINE,
+    jobs: int | None = terminal.JOBS,
     force: terminal.Force = False,
 ) -> None:
     """Fit a calibrator on the calibration split of FILE and save it.
@@ -96,7 +87,6 @@ def fit(
 
 
 def _refuse_unused(reading: Reading, *, of_groups: bool, to_choose: bool) -> None:
-    """Refuse groups for one calibrator of all samples, and clusters for a chosen method."""
     if not of_groups:
         reading.refuse("group_column", "bands", remedy="one calibrator serves all; add --by-group.")
     elif any(":" not in each for each in reading.bands):

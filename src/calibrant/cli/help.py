@@ -25,20 +25,18 @@ COMMON = frozenset({"quiet", "verbose", "version_wanted", "_version", "help"})
 """Options of every command, which the help of ``calibrant`` lists."""
 SPACES = "; put quotes around a path with spaces"
 OLD_NAMES = {
-    "evaluate": {"--labels": ("--label-file", "0.4")},
-    "check": {"--confidence": ("--level", "0.4")},
-    "monitor": {"--against": ("--alarm-on", "0.4")},
-    "figure": {"--resamples": ("--bootstrap", "0.4")},
-    "predict": {"--checkpoint": ("--weights", "0.4"), "--calibration": ("--calibration-size", "0.4")},
-    "sweep": {"--only": ("--where", "0.4")},
-    "table": {"--output": ("--out", "0.4"), "--format": ("--out-format", "0.4")},
-    "serve": {
-        "--most-upload": ("--max-upload", "0.4"),
-        "--most-seconds": ("--max-seconds", "0.4"),
-        "--workers": ("--jobs", "0.4"),
-    },
+    "evaluate": {"--labels": "--label-file"},
+    "check": {"--confidence": "--level"},
+    "monitor": {"--against": "--alarm-on"},
+    "figure": {"--resamples": "--bootstrap"},
+    "predict": {"--checkpoint": "--weights", "--calibration": "--calibration-size"},
+    "sweep": {"--only": "--where"},
+    "table": {"--output": "--out", "--format": "--out-format"},
+    "serve": {"--most-upload": "--max-upload", "--most-seconds": "--max-seconds", "--workers": "--jobs"},
 }
-"""Old names of options by command, each with its replacement and the version that removes it."""
+"""Old names of options by command, each with its replacement."""
+GONE = "0.4"
+"""The version that removes the old names."""
 
 
 class _Plain:
@@ -50,7 +48,6 @@ class Command(_Plain, TyperCommand):
     """A command with a plain help, which understands its options' old names."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse arguments under the current names of options."""
         return super().parse_args(ctx, renamed(self.name or "", args))
 
 
@@ -58,14 +55,12 @@ class Commands(_Plain, TyperGroup):
     """A group of commands; every typing error is an :class:`InputError`."""
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        """Parse the command line."""
         try:
             return super().make_context(*args, **options)
         except Exception as error:
             raise _in_our_words(error) from error
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was typed."""
         try:
             return super().invoke(ctx)
         except Exception as error:
@@ -85,10 +80,9 @@ def renamed(command: str, words: Iterable[str]) -> list[str]:
             break
         name, equals, value = word.partition("=")
         if name in old:
-            new, gone = old[name]
-            note = f"note: {name} is now {new}; calibrant {gone} removes the old name."
+            note = f"note: {name} is now {old[name]}; calibrant {GONE} removes the old name."
             typer.secho(note, fg="yellow", err=True)
-            found[at] = f"{new}{equals}{value}"
+            found[at] = f"{old[name]}{equals}{value}"
     return found
 
 
@@ -177,12 +171,7 @@ def _see(ctx: Any) -> str:
 
 
 def alternatives(names: Iterable[str]) -> str:
-    """Join names for a help text.
-
-    Example:
-        >>> alternatives(["ece", "nll", "brier"])
-        'ece, nll or brier'
-    """
+    """Join names for a help text."""
     *most, last = names
     return f"{', '.join(most)} or {last}" if most else last
 
@@ -208,7 +197,6 @@ def _help_of(command: Any, ctx: Any) -> str:
 
 
 def input_help(command: Any, ctx: Any) -> str:
-    """Return the help on the input options of every command."""
     found = [each for each in command.get_params(ctx) if getattr(each, "rich_help_panel", None) == INPUT]
     return _table(INPUT, [(_typed(each), _said(each, ctx)) for each in found])
 
@@ -261,7 +249,6 @@ def _piece(argument: Any) -> str:
 
 
 def _typed(option: Any) -> str:
-    """Return an option as typed: its short name, its first long name, and its value."""
     short = [each for each in option.opts if not each.startswith("--")]
     long = next((each for each in option.opts if each.startswith("--")), "")
     negative = [each for each in option.secondary_opts if each.startswith("--")]

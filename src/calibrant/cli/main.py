@@ -177,14 +177,13 @@ def _settings(folder: Path) -> tuple[Path | None, dict[str, Any]]:
 
 
 def _options(command: Any) -> dict[str, Any]:
-    """Return a command's options without leading dashes, old names included."""
     found = {
         option.removeprefix("--"): each
         for each in command.params
         for option in each.opts
         if option.startswith("--") and option not in {"--help", "--version"}
     }
-    for old, (new, _) in OLD_NAMES.get(command.name, {}).items():
+    for old, new in OLD_NAMES.get(command.name, {}).items():
         found.setdefault(old.removeprefix("--"), found[new.removeprefix("--")])
     return found
 

@@ -57,7 +57,6 @@ def parameters(kind: type[Calibrator]) -> str:
 
 
 def needs(kind: type[Calibrator]) -> str:
-    """Return the predictions that a method suits."""
     return (
         "all predictions"
         if len(kind.kinds) == len(SHORT)

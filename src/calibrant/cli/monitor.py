@@ -10,6 +10,7 @@ import typer
 from calibrant._math.decimals import plural
 from calibrant.cli import terminal
 from calibrant.cli.reading import Reading, check_inputs, reads
+from calibrant.evaluation.read_options import told
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,41 +27,31 @@ def monitor(
     ],
     reading: Reading,
     time: Annotated[str, typer.Option(metavar="COLUMN", help="Column of times: dates or numbers.")],
-    window: Annotated[
-        str, typer.Option(metavar="LENGTH", help="Length of a window: 30min, 12h, 1d, 1w, or a number.")
-    ] = "1d",
-    baseline: Annotated[Path | None, typer.Option(help="Earlier predictions to compare with.")] = None,
-    against: Annotated[
-        Literal["stated", "baseline", "drift"] | None,
-        typer.Option(
-            "--alarm-on",
-            metavar="WHAT",
-            help="Alarm on stated (miscalibration), baseline (change; default with --baseline) or drift (of "
-            "the probabilities; default without labels).",
-        ),
-    ] = None,
-    label_delay: Annotated[
-        str | None,
-        typer.Option(metavar="SPAN", help="Time until all labels of a window are known; later windows wait."),
-    ] = None,
-    false_alarms: Annotated[
-        float,
-        typer.Option(
-            min=1e-6, max=0.5, metavar="SHARE", help="Largest probability of ever raising a false alarm."
-        ),
-    ] = 0.05,
-    positive_class: terminal.PositiveClass = None,
-    report: terminal.ReportFile = None,
-    title: terminal.Title = None,
-    json: terminal.Json = None,
-    prometheus: Annotated[
-        Path | None, typer.Option(help="Write Prometheus metrics to this .prom file.")
-    ] = None,
-    bins: terminal.Bins = 15,
-    bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples per window.")] = 200,
+    window: str = told("Length of a window: 30min, 12h, 1d, 1w, or a number.", "1d", "LENGTH"),
+    baseline: Path | None = told("Earlier predictions to compare with."),
+    against: Literal["stated", "baseline", "drift"] | None = told(
+        "Alarm on stated (miscalibration), baseline (change; default with --baseline) or drift (of the "
+        "probabilities; default without labels).",
+        None,
+        "WHAT",
+        "--alarm-on",
+    ),
+    label_delay: str | None = told(
+        "Time until all labels of a window are known; later windows wait.", None, "SPAN"
+    ),
+    false_alarms: float = told(
+        "Largest probability of ever raising a false alarm.", 0.05, "SHARE", min=1e-6, max=0.5
+    ),
+    positive_class: str | None = terminal.POSITIVE_CLASS,
+    report: Path | None = terminal.REPORT,
+    title: str | None = terminal.TITLE,
+    json: Path | None = terminal.JSON,
+    prometheus: Path | None = told("Write Prometheus metrics to this .prom file."),
+    bins: int = terminal.BINS,
+    bootstrap: int = told("Bootstrap resamples per window.", 200, min=2),
     seed: terminal.Seed = 0,
     force: terminal.Force = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only alarms.")] = False,
+    quiet: bool = told("Print only alarms.", False, None, "--quiet", "-q"),
 ) -> None:
     """Alert (exit 1) when a deployed model loses calibration.
 
@@ -120,7 +111,6 @@ def _length(text: str) -> str | float:
 
 
 def _show(found: Monitoring, *, quiet: bool, waits: bool) -> None:
-    """Print the tests, the decisive one first, and the last windows."""
     from rich.console import Console
 
     for test in sorted(found.tests, key=lambda test: not test.decides):

@@ -65,7 +65,6 @@ def opened_parts(
 
 
 def _needs_whole(path: Path, reading: Reading) -> str:
-    """Return the first option given that needs all samples in memory, else an empty text."""
     if reading.format is not None and reading.format.lower().removeprefix(".") != "parquet":
         raise InputError(f"{path} holds Parquet; leave out --format {reading.format}.")
     if reading.lm_score != Reading.lm_score:
@@ -84,7 +83,7 @@ def _say_read_whole(path: Path, reason: str) -> None:
     from calibrant.predictions.formats.parquet_files import Files, restored
     from calibrant.repair import opening
 
-    rows = Files(restored(str(path))).metadata.num_rows
+    rows = Files(restored(str(path))).num_rows
     if rows > opening.MOST_HELD:
         raise InputError(
             f"with {reason}, all {rows:,} rows of {path} must be in memory; leave out --engine, and this "
@@ -181,7 +180,6 @@ def opened_alike(
 
 @contextmanager
 def shared_out(engine: str | None, jobs: int | None) -> Generator[Spread]:
-    """Yield the engine for the parts."""
     from calibrant.evaluation.spread import spreading
 
     if jobs is not None and engine is None:

@@ -11,7 +11,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
@@ -67,7 +67,6 @@ class Reading(ReadOptions):
     """An option of the command itself."""
 
     def open(self, path: Path, *, labels: Path | None = None, stream: bool | None = None) -> Predictions:
-        """Open predictions from a file or a pipe."""
         from calibrant.predictions import load_detections, open_predictions
         from calibrant.predictions.scale import scale_of
         from calibrant.predictions.top_k import by_frequency
@@ -106,22 +105,13 @@ class Reading(ReadOptions):
             )
 
     def _refuse_columns(self) -> None:
-        """Refuse columns for boxes: images are clusters, classes or bands are groups."""
         plain = replace(self, logit_columns=self.logit_columns or self.score_columns)
-        for name in (
-            "label_column",
-            "prob_columns",
-            "logit_columns",
-            "weight_column",
-            "group_column",
-            "cluster",
-        ):
-            if getattr(plain, name):
-                option = name.replace("_", "-")
-                raise InputError(f"--{option} is for tables; leave it out with --annotations.")
+        of_tables = ("prob_columns", "logit_columns", "weight_column", "group_column", "cluster")
+        if name := next((each for each in ("label_column", *of_tables) if getattr(plain, each)), None):
+            option = name.replace("_", "-")
+            raise InputError(f"--{option} is for tables; leave it out with --annotations.")
 
     def _in_clusters(self, found: Predictions, path: Path) -> Predictions:
-        """Return the predictions, with their groups as clusters if requested."""
         if not self.clusters_are_groups:
             return found
         if found.groups is None:
@@ -129,7 +119,6 @@ class Reading(ReadOptions):
         return found.with_clusters(found.groups)
 
     def refuse(self, *names: str, remedy: str) -> None:
-        """Refuse options that a command ignores; groups may name its clusters."""
         for name in names:
             if name == "group_column" and "cluster" not in names and self.clusters_are_groups:
                 continue
@@ -138,7 +127,6 @@ class Reading(ReadOptions):
 
     @property
     def columns(self) -> ColumnNames | None:
-        """Names of columns that were given."""
         from calibrant.predictions import ColumnNames
 
         if self.score_columns:
@@ -151,7 +139,6 @@ class Reading(ReadOptions):
         return replace(super().columns or ColumnNames(), bands=bands) or None
 
     def load(self, path: Path) -> Predictions:
-        """Read the predictions of a file whole."""
         return self.open(path, stream=False)
 
     def of_new(self, *, groups: bool) -> Reading:
@@ -182,7 +169,6 @@ class Reading(ReadOptions):
             raise
 
     def load_timed(self, path: Path, time: str) -> TimedPredictions:
-        """Read predictions with a column of times; labels may be missing."""
         from calibrant.predictions.over_time import load_timed
 
         others = ("bands", "annotations", "iou", "percent", "scale", "kind", "lm_score")
@@ -197,27 +183,33 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 def options_of(kind: Any, *first: str, panel: str | None = None) -> list[inspect.Parameter]:
     """Return the :func:`told` fields of a dataclass as options, after ``first``."""
     kinds, told_of = get_type_hints(kind), {each.name: each for each in fields(kind) if each.metadata}
-    options: list[inspect.Parameter] = []
-    for name in dict.fromkeys((*first, *told_of)):
-        long, default, typed = f"--{name.replace('_', '-')}", told_of[name].default, kinds[name]
-        names = (long, f"{long}s") if name == "group_column" else (long,)
-        if default == ():
-            default, typed = None, list[str] | None
-        elif typed in (tuple[str, ...] | None, tuple[float, ...] | None):
-            typed = str | None
-        annotation = Annotated[typed, typer.Option(*names, rich_help_panel=panel, **told_of[name].metadata)]
-        options.append(inspect.Parameter(name, _KEYWORD, default=default, annotation=annotation))
-    return options
+    names = dict.fromkeys((*first, *told_of))
+    return [option(name, kinds[name], told_of[name], panel) for name in names]
+
+
+def option(name: str, typed: Any, told: Field[Any], panel: str | None = None) -> inspect.Parameter:
+    """Return a :func:`told` field as an option."""
+    long, default, how = f"--{name.replace('_', '-')}", told.default, dict(told.metadata)
+    names = how.pop("names") or (long,)
+    if default == ():
+        default, typed = None, list[str] | None
+    elif typed in (tuple[str, ...] | None, tuple[float, ...] | None):
+        typed = str | None
+    annotation = Annotated[typed, typer.Option(*names, rich_help_panel=panel, **how)]
+    return inspect.Parameter(name, _KEYWORD, default=default, annotation=annotation)
 
 
 def with_options(
     command: Callable[..., None], name: str, options: list[inspect.Parameter]
 ) -> inspect.Signature:
-    """Return a command's signature with options in place of the named parameter."""
+    """Return a command's signature with options for :func:`told` ones and for the named parameter."""
     signature = inspect.signature(command, eval_str=True)
     parameters: list[inspect.Parameter] = []
     for each in signature.parameters.values():
-        parameters += options if each.name == name else [each.replace(kind=_KEYWORD)]
+        if isinstance(each.default, Field):
+            parameters.append(option(each.name, each.annotation, each.default))
+        else:
+            parameters += options if each.name == name else [each.replace(kind=_KEYWORD)]
     return signature.replace(parameters=parameters)
 
 
@@ -244,7 +236,6 @@ def reads(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def check_inputs(*paths: Path | None) -> None:
-    """Refuse missing files before slow imports."""
     missing: dict[Path, None] = {}  # each once, however often it is named
     for path in paths:
         if path is None or is_pipe(path) or _ADDRESS.match(str(path)):
@@ -269,7 +260,6 @@ def _how_to_type(missing: Sequence[Path]) -> str:
 
 
 def is_pipe(path: Path) -> bool:
-    """Return True for standard input or another pipe."""
     if str(path) in STDIN:
         return True
     try:

@@ -6,14 +6,15 @@ import functools
 import importlib.util
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from calibrant._math.errors import InputError
 from calibrant._math.extensions import extension
+from calibrant.cli import terminal
 from calibrant.cli.reading import check_inputs, options_of, with_options
-from calibrant.cli.terminal import Level, progress
+from calibrant.evaluation.read_options import told
 from calibrant.web.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -37,27 +38,17 @@ _SETTINGS = options_of(ModelSettings)
 @_takes_settings
 def serve(
     *,
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address to listen on; 0.0.0.0 admits other computers.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")
-    ] = 8000,
-    workers: Annotated[int, typer.Option("--jobs", min=1, max=64, help="Parallel evaluations.")] = 1,
-    most_upload: Annotated[int, typer.Option("--max-upload", min=1, help="Largest upload in MiB.")] = 64,
-    most_seconds: Annotated[
-        int, typer.Option("--max-seconds", min=1, help="Time limit for one answer.")
-    ] = 120,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Also classify images: module:factory, a name such as densenet, or a run's directory.",
-        ),
-    ] = None,
+    host: str = told("Address to listen on; 0.0.0.0 admits other computers.", "127.0.0.1", "ADDRESS"),
+    port: int = told("Port to listen on; 0 picks a free one.", 8000, min=0, max=65535),
+    workers: int = told("Parallel evaluations.", 1, None, "--jobs", min=1, max=64),
+    most_upload: int = told("Largest upload in MiB.", 64, None, "--max-upload", min=1),
+    most_seconds: int = told("Time limit for one answer.", 120, None, "--max-seconds", min=1),
+    model: str | None = told(
+        "Also classify images: module:factory, a name such as densenet, or a run's directory.", None, "MODEL"
+    ),
     settings: dict[str, Any],
-    level: Level = 0.95,
-    notice: Annotated[str | None, typer.Option(help="Sentence to show next to every answer.")] = None,
+    level: float = terminal.LEVEL,
+    notice: str | None = told("Sentence to show next to every answer."),
 ) -> None:
     """Evaluate files in the browser or over HTTP.
 
@@ -97,12 +88,11 @@ def serve(
 
 
 def _loaded(settings: ModelSettings, limits: Limits) -> Model:
-    """Load the network in its own process and describe it."""
     from calibrant.web.predicting import Model, call
     from calibrant.web.workers import Workers
 
     processes = Workers(limits, setup=partial(extension("load_classifier", what="--model"), settings))
-    with progress(f"loading {settings.model}"):
+    with terminal.progress(f"loading {settings.model}"):
         described = processes.first(call, "described")
     return Model(processes, described)
 

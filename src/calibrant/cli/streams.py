@@ -64,5 +64,4 @@ def _escaped(text: str) -> str:
 
 
 def errors() -> Console:
-    """Return the stderr console for errors, notes and progress; results go to stdout."""
     return _Escaping(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)

@@ -20,6 +20,7 @@ from calibrant.cli.help import alternatives
 from calibrant.cli.streams import errors
 from calibrant.cli.verbosity import QUIET, VERBOSE
 from calibrant.evaluation.quantities import optional_keys
+from calibrant.evaluation.read_options import told
 
 if TYPE_CHECKING:
     from calibrant.evaluation import Comparison, Evaluation
@@ -50,51 +51,25 @@ def share(text: str | float) -> float:
 MOST_BINS = 1000
 """The most bins of a diagram; memory and time grow with their number."""
 Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite existing files.")]
-Level = Annotated[
-    float, typer.Option(parser=share, metavar="SHARE", help="Level of the intervals: 0.95 or 95.")
-]
-Names = Annotated[
-    str | None, typer.Option(metavar="NAMES", help="Comma-separated labels for the files, e.g. before,after.")
-]
-PositiveClass = Annotated[
-    str | None,
-    typer.Option(metavar="CLASS", help="The positive one of two classes, by number or name (default: 1)."),
-]
-PositiveWord = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CLASS", help="The class whose score is given, if labels are two words with one score."
-    ),
-]
-Bins = Annotated[int, typer.Option(min=1, max=MOST_BINS, help="Number of bins.")]
-Bootstrap = Annotated[int, typer.Option(min=2, max=1_000_000, help="Bootstrap resamples.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")]
-Title = Annotated[str | None, typer.Option(help="Report title.")]
-Json = Annotated[Path | None, typer.Option(help="Write all results to this .json file; - prints them.")]
-Markdown = Annotated[Path | None, typer.Option(help="Write a short summary to this .md file.")]
-ReportFile = Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")]
-Metrics = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME", help=f"Add a metric (repeatable): {alternatives(optional_keys())}."),
-]
-Thresholds = Annotated[
-    str | None,
-    typer.Option(metavar="SHARES", help="Net benefit at these probabilities, e.g. .05,.1,.2."),
-]
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        help='Backend for parallel reading: serial, pool, ray or ray(address="auto").', metavar="ENGINE"
-    ),
-]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Parallel jobs, with --engine.")]
-IgnoreIndex = Annotated[
-    int | None, typer.Option(metavar="LABEL", help="Segmentation: ignore pixels with this label.")
-]
+LEVEL = told("Level of the intervals: 0.95 or 95.", 0.95, "SHARE", parser=share)
+NAMES = told("Comma-separated labels for the files, e.g. before,after.", None, "NAMES")
+POSITIVE_CLASS = told("The positive one of two classes, by number or name (default: 1).", None, "CLASS")
+POSITIVE_WORD = told("The class whose score is given, if labels are two words with one score.", None, "CLASS")
+BINS = told("Number of bins.", 15, min=1, max=MOST_BINS)
+BOOTSTRAP = told("Bootstrap resamples.", 1000, min=2, max=1_000_000)
+TITLE = told("Report title.")
+JSON = told("Write all results to this .json file; - prints them.")
+MARKDOWN = told("Write a short summary to this .md file.")
+REPORT = told("Write an HTML report to this file.")
+METRICS = told(f"Add a metric (repeatable): {alternatives(optional_keys())}.", None, "NAME")
+THRESHOLDS = told("Net benefit at these probabilities, e.g. .05,.1,.2.", None, "SHARES")
+ENGINE = told('Backend for parallel reading: serial, pool, ray or ray(address="auto").', None, "ENGINE")
+JOBS = told("Parallel jobs, with --engine.", min=1)
+IGNORE_INDEX = told("Segmentation: ignore pixels with this label.", None, "LABEL")
 
 
 def command_line() -> str:
-    """Return the typed command, for reports."""
     return shlex.join(["calibrant", *sys.argv[1:]])
 
 
@@ -119,7 +94,6 @@ def check_output(
 
 
 def to_stdout(path: Path | None) -> bool:
-    """Return True if an output goes to stdout."""
     return path is not None and str(path) == "-"
 
 
@@ -138,7 +112,6 @@ def check_outputs(inputs: Sequence[Path], *, force: bool, **outputs: Path | None
 
 
 def deliver_json(path: Path | None, text: str) -> None:
-    """Write or print the numbers, if requested."""
     from calibrant._math.files import write_text
 
     if to_stdout(path):
@@ -175,8 +148,6 @@ def refuse_to_replace(
 
 
 def refuse_to_replace_report(path: Path | None, files: Sequence[Path], *, force: bool) -> None:
-    """Refuse to replace anything but an earlier report of these files."""
-
     def made_from_them(page: Path) -> bool:
         from calibrant.reports.commands import mark_of_files  # a second, of no use where nothing is replaced
 
@@ -213,8 +184,6 @@ def _is_answer(content: dict[str, Any]) -> bool:
 
 
 def starts_with(*words: bytes) -> Callable[[Path], bool]:
-    """Return a test for files with any of these words in their first lines."""
-
     def found(path: Path) -> bool:
         with path.open("rb") as file:
             start = file.read(4096)

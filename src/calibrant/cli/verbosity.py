@@ -34,13 +34,11 @@ OTHER_NAMES = {
     "calibrators": "method",
     "metrics": "metric",
     "baseline_metrics": "baseline_metric",
-    "lm_score": "lm_score",
 }
 """The library's names of values that differ from those of options."""
 
 
 def print_version(wanted: bool) -> None:
-    """Print the version and exit if --version is given."""
     if wanted:
         typer.echo(f"calibrant {calibrant.__version__}")
         raise typer.Exit
@@ -155,7 +153,6 @@ def _refuse_options_as_values(values: dict[str, Any], options: dict[str, str]) -
 
 @contextlib.contextmanager
 def verbosity(*, quiet: bool, verbose: bool) -> Generator[None]:
-    """Set quiet or verbose output in this context."""
     first, second = QUIET.set(quiet), VERBOSE.set(verbose)
     try:
         yield

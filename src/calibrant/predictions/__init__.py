@@ -7,10 +7,10 @@ from calibrant.predictions.dense import DensePredictions, load_dense
 from calibrant.predictions.detections import Detections, load_detections
 from calibrant.predictions.files import load_predictions, open_predictions
 from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.mark import Source
 from calibrant.predictions.frames import predictions_from_frame, predictions_to_frame
 from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.predictions.positions import predictions_of_positions
-from calibrant.predictions.source import Source
 from calibrant.predictions.stores import ScoreFile
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.top_k import predictions_of_top_k

@@ -19,9 +19,6 @@ MOST_BANDS = 8
 def named_bands(text: str) -> tuple[str, tuple[float, ...]]:
     """Return a column and the starts of its bands: ``position``, or ``position:0:128:512``.
 
-    Raises:
-        InputError: If these are no rising numbers.
-
     Example:
         >>> named_bands("position:0:128")
         ('position', (0.0, 128.0))

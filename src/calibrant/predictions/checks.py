@@ -61,7 +61,6 @@ def as_scores(values: ArrayLike, *, name: str, judged: bool = True) -> Tensor:
 
 
 def of_shape(values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Refuse new values of another shape than the old."""
     if values.shape != shape:
         got = tuple(values.shape)
         raise InputError(f"the new values must have the same shape {shape} as the old; got {got}.")
@@ -110,7 +109,6 @@ def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
 
 
 def rows_divided(count: int, num_rows: int, largest: float) -> str:
-    """Return the note on rows that were repaired."""
     divided = "was divided by its sum" if count == 1 else "were divided by their sum"
     return f"{count} of {num_rows} rows of `probs` missed one, by up to {largest:.2g}, and {divided}."
 
@@ -131,7 +129,6 @@ def as_split(values: ArrayLike, num_samples: int) -> Tensor:
 
 
 def one_number_each(values: ArrayLike, num_samples: int, *, name: str) -> Tensor:
-    """Return whole numbers, one per sample, as int64."""
     tensor = as_label_tensor(values, name=name).cpu()
     if tensor.shape != (num_samples,):
         raise InputError(
@@ -235,13 +232,11 @@ def shown(text: str) -> str:
 
 
 def listing(names: Iterable[str], *, most: int = 12) -> str:
-    """Join names for a message."""
     known = [f"`{name[:60]}`" if name else "(no name)" for name in names]
     return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
 
 
 def is_missing(item: Any) -> bool:
-    """Return True for the missing values of Python, NumPy and pandas."""
     return item is None or str(item) in {"nan", "<NA>", "NaT"}
 
 
@@ -266,7 +261,6 @@ def _name(item: Any, what: str, row: int) -> str:
 
 
 def refuse_beyond_one(tensor: Tensor, rule: str) -> None:
-    """Refuse whole numbers other than 0 and 1."""
     bad = (tensor < 0) | (tensor > 1)
     if bool(bad.any()):
         row = first_row(bad)

@@ -22,8 +22,7 @@ from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, reason
 from calibrant.predictions.checks import as_split
-from calibrant.predictions.formats.mark import MARK, notes_of_mark
-from calibrant.predictions.source import Source
+from calibrant.predictions.formats.mark import MARK, Source, notes_of_mark
 from calibrant.predictions.table import Predictions
 
 SPACES = ("logits", "probs")
@@ -98,11 +97,9 @@ class ImagesOfArchive:
 
     @property
     def in_any_order(self) -> bool:
-        """Return True if images can be read in any order."""
         return self._start is not None
 
     def _read_on(self, place: int, size: int) -> bytes:
-        """Read ``size`` bytes from ``place``, going on from the last read where possible."""
         if self._stream is None or place < self._next:
             self.__del__()
             with zipfile.ZipFile(self._path) as archive:  # which stays open as long as its member does
@@ -125,16 +122,13 @@ def _start(path: Path, member: zipfile.ZipInfo) -> int | None:
 
 
 def header_of(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Return shape, dtype and offset of the numbers."""
-    read: dict[tuple[int, int], Callable[..., Any]] = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
+    format = np.lib.format  # noqa: A001 (numpy's name)
     with archive.open(f"{name}.npy") as file:
-        version = np.lib.format.read_magic(file)
-        if version not in read:
+        version = format.read_magic(file)
+        if version not in {(1, 0), (2, 0)}:
             raise InputError(f"`{name}` must hold plain numbers.")
-        shape, by_column, dtype = read[version](file)
+        read = format.read_array_header_1_0 if version == (1, 0) else format.read_array_header_2_0
+        shape, by_column, dtype = read(file)
         if by_column or dtype.hasobject:
             raise InputError(f"`{name}` must hold plain numbers in C order.")
         return shape, dtype, file.tell()
@@ -142,7 +136,6 @@ def header_of(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.
 
 @contextmanager
 def damage_named(path: Path) -> Generator[None]:
-    """Name the file in errors about its bytes."""
     try:
         yield
     except (InputError, MemoryError, OSError):
@@ -238,7 +231,8 @@ class DensePredictions:
                 f"`names` must hold {len(given)} different names; got {len(self.names)} names, "
                 f"{len(set(self.names))} of them different."
             )
-        self.split = None if split is None else _split(split, len(given))
+        marked = torch.tensor(split) if isinstance(split, np.ndarray) else split
+        self.split = None if marked is None else as_split(marked, len(given)).numpy()
         self.source = source
 
     @property
@@ -420,7 +414,6 @@ def holds_images(path: Path) -> bool:
 
 
 def _scores_in(folder: Path) -> tuple[str, Path] | None:
-    """Return the space of the scores, and their file or folder."""
     for space in SPACES:
         for place in (folder / f"{space}.npy", folder / space):
             if place.is_file() if place.suffix else place.is_dir():
@@ -480,32 +473,15 @@ def _whole(labels: NDArray[Any], name: str) -> NDArray[np.int64]:
     return labels.astype(np.int64)
 
 
-def _split(split: Sequence[int | str] | NDArray[Any], num_images: int) -> NDArray[np.int64]:
-    return as_split(torch.tensor(split) if isinstance(split, np.ndarray) else split, num_images).numpy()
-
-
 def marks_in(folder: Path) -> tuple[str, ...]:
-    """Return the note on images that are calibrated already."""
     file = folder / f"{MARK}.npy"
     return notes_of_mark(_mapped(file)) if file.is_file() else ()
 
 
 def repair_images(folder: Path, out: Path, repair: Repair, *, num_classes: int | None, mark: str) -> int:
-    """Write repaired probabilities in a folder of the same layout, one image at a time, whole or not at all.
+    """Write repaired probabilities in a new folder of the same layout, image by image, whole or not at all.
 
-    Args:
-        folder: With ``logits.npy`` (or ``probs.npy``) of shape ``(N, C, d1, ...)``, or with a folder
-            ``logits`` (or ``probs``) of files ``(C, d1, ...)``. Labels are not needed, and not copied.
-        out: The new folder: ``probs.npy``, or ``probs`` with files of the same names.
-        repair: Function from scores to probabilities.
-        num_classes: C.
-        mark: Mark in the new folder that it is calibrated.
-
-    Returns:
-        The number of images.
-
-    Raises:
-        InputError: If ``folder`` is none, ``out`` exists, or an image is damaged or of another shape.
+    Labels are not needed, and not copied; ``mark`` says in the folder that it is calibrated.
     """
     if not folder.is_dir():
         raise InputError(f"{folder} must be a folder that holds `logits.npy` or `probs.npy`.")

@@ -20,8 +20,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.formats.columns import groups_together
-from calibrant.predictions.formats.mark import MARK, mark_in, notes_of_mark
-from calibrant.predictions.source import Source
+from calibrant.predictions.formats.mark import MARK, Source, mark_in, notes_of_mark
 from calibrant.predictions.table import Predictions
 
 COVARIATES = ("x", "y", "width", "height")
@@ -66,26 +65,22 @@ class Detections:
         Raises:
             InputError: If a name is none of these, or bands do not begin at rising numbers.
         """
-        groups = self._in_bands(bands) if bands else self.classes
+        found: dict[str, list[str]] = {}
+        for name, starts in map(named_bands, bands):
+            if name not in COVARIATES:
+                raise InputError(f"`bands` must be among {', '.join(COVARIATES)} of boxes; got {name!r}.")
+            found[name] = bands_of(self.covariates([name])[:, 0], name=name, starts=starts)
         are = "is" if self.num_left_out == 1 else "are"
         note = f"{plural(self.num_left_out, 'detection')} of crowds {are} left out."
         crowds = (note,) if self.num_left_out else ()
         return Predictions(
             confidence=self.confidences,
             correct=self.correct,
-            groups=groups,
+            groups=groups_together(found) if bands else self.classes,
             clusters=self.images if len(set(self.images)) > 1 else None,
             source=self.source,
             notes=(*self.marks, *crowds),
         )
-
-    def _in_bands(self, bands: Sequence[str]) -> list[str]:
-        found: dict[str, list[str]] = {}
-        for name, starts in map(named_bands, bands):
-            if name not in COVARIATES:
-                raise InputError(f"`bands` must be among {', '.join(COVARIATES)} of boxes; got {name!r}.")
-            found[name] = bands_of(self.covariates([name])[:, 0], name=name, starts=starts)
-        return groups_together(found)
 
 
 def load_detections(
@@ -212,11 +207,7 @@ def boxes_of(
 
 
 def annotated_boxes(path: Path) -> dict[tuple[str, str], list[tuple[float, float, float, float]]]:
-    """Return the boxes of COCO annotations by image file and class: corner and size, as shares of the image.
-
-    Raises:
-        InputError: If the file is not of that form.
-    """
+    """Return annotated boxes by image file and class: corner and size, as shares of the image."""
     truth = parsed(path)
     try:
         images = {each["id"]: each for each in truth["images"]}
@@ -253,7 +244,6 @@ def _classes(entries: Sequence[Mapping[str, Any]], truth: Mapping[str, Any]) -> 
 
 
 def _refuse_corners(entries: Sequence[Mapping[str, Any]], images: Mapping[Any, Any]) -> None:
-    """Refuse boxes that seem to give two corners: most would end outside their images."""
     boxes, sizes = _boxes(entries), _sizes(entries, images)
     beyond = (boxes[:, :2] + boxes[:, 2:] > sizes + 1).any(axis=1)
     are_corners = (boxes[:, 2:] > boxes[:, :2]).all() and (boxes[:, 2:] <= sizes + 1).all()
@@ -286,7 +276,6 @@ def _boxes(entries: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
 
 
 def parsed(path: Path) -> Any:
-    """Parse a JSON file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:

@@ -22,11 +22,7 @@ _ONE_LABEL = (
 def scores_of(
     estimator: Any, X: Any, response: Response, num_classes: int, *, margins_first: bool = False
 ) -> tuple[str, NDArray[np.float64]]:
-    """Return the method used and its scores: ``(N, C)``, or ``(N,)`` for a decision between two classes.
-
-    Raises:
-        InputError: If the estimator lacks the method, or gives other than one number per class.
-    """
+    """Return the method used and its scores: ``(N, C)``, or ``(N,)`` for a decision between two classes."""
     check_choice("response", response, get_args(Response))
     known = ("predict_proba", "decision_function")
     wanted = (response,) if response != "auto" else known[::-1] if margins_first else known
@@ -35,13 +31,26 @@ def scores_of(
         lacks = "doesn't have it" if len(wanted) == 1 else "has neither"
         raise InputError(f"`estimator` must have {' or '.join(wanted)}; {type(estimator).__name__} {lacks}.")
     respond: Callable[[Any], Any] = getattr(estimator, name)
-    scores = np.asarray(respond(X), dtype=np.float64)
-    _check_scores(name, scores, estimator, num_classes)
-    return name, scores[:, 0] if scores.ndim == 2 and scores.shape[1] == 1 else scores
+    given = np.asarray(respond(X), dtype=np.float64)
+    by_pairs = getattr(innermost(estimator), "decision_function_shape", "ovr") == "ovo"
+    if name == "decision_function" and num_classes > 2 and by_pairs:
+        raise InputError(
+            f"`estimator` must return one score per class; {type(estimator).__name__} has one per pair of "
+            'classes: set decision_function_shape="ovr".'
+        )
+    num_scores = given.shape[1] if given.ndim == 2 else 1
+    if num_scores != num_classes and (num_classes, num_scores) != (2, 1):
+        raise InputError(
+            f"`estimator` must return one score per class; `{name}` of {type(estimator).__name__} returns "
+            f"{num_scores} for {num_classes} classes: choose another `response`."
+        )
+    if np.isnan(given).any():
+        row = int(np.isnan(given.reshape(len(given), -1)).any(axis=1).argmax())
+        raise InputError(f"`{name}` of {type(estimator).__name__} returned NaN in row {row}.")
+    return name, given[:, 0] if given.ndim == 2 and given.shape[1] == 1 else given
 
 
 def classes_of(estimator: Any) -> NDArray[Any]:
-    """The classes of a fitted classifier, in the order of its scores."""
     classes = getattr(estimator, "classes_", None)
     if classes is None:
         raise InputError(
@@ -67,26 +76,6 @@ def class_numbers(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
 
 
 def innermost(estimator: Any) -> Any:
-    """The classifier inside searches and pipelines."""
     if hasattr(estimator, "best_estimator_"):
         return innermost(estimator.best_estimator_)
     return innermost(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
-
-
-def _check_scores(name: str, given: NDArray[np.float64], estimator: Any, num_classes: int) -> None:
-    """Refuse NaN, and anything but one score per class."""
-    by_pairs = getattr(innermost(estimator), "decision_function_shape", "ovr") == "ovo"
-    if name == "decision_function" and num_classes > 2 and by_pairs:
-        raise InputError(
-            f"`estimator` must return one score per class; {type(estimator).__name__} has one per pair of "
-            'classes: set decision_function_shape="ovr".'
-        )
-    num_scores = given.shape[1] if given.ndim == 2 else 1
-    if num_scores != num_classes and (num_classes, num_scores) != (2, 1):
-        raise InputError(
-            f"`estimator` must return one score per class; `{name}` of {type(estimator).__name__} returns "
-            f"{num_scores} for {num_classes} classes: choose another `response`."
-        )
-    if np.isnan(given).any():
-        row = int(np.isnan(given.reshape(len(given), -1)).any(axis=1).argmax())
-        raise InputError(f"`{name}` of {type(estimator).__name__} returned NaN in row {row}.")

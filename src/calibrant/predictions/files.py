@@ -19,6 +19,7 @@ from calibrant.predictions.formats.aliases import ColumnNames, as_named
 from calibrant.predictions.formats.contents import FileContents, lines_named
 from calibrant.predictions.formats.inspect_log import logs_in
 from calibrant.predictions.formats.lm_eval import LmScore
+from calibrant.predictions.formats.mark import Source
 from calibrant.predictions.formats.names import known_kind
 from calibrant.predictions.formats.parquet_files import digest_of, is_address, is_partitioned
 from calibrant.predictions.formats.roster import (
@@ -32,7 +33,6 @@ from calibrant.predictions.formats.roster import (
 )
 from calibrant.predictions.labels import event_names
 from calibrant.predictions.scale import Scale, as_shares
-from calibrant.predictions.source import Source
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.top_k import predictions_of_top_k
 
@@ -252,47 +252,34 @@ def open_predictions(
 
 def found_ending(path: Path, stated: str | None) -> str:
     """Return the ending of an existing file that is not empty; folders may hold .npy or .parquet files."""
-    if is_address(path):
-        return _agreed(path, ".parquet", stated)
+    ending = ".parquet" if is_address(path) else None
     with said_of(path, "opened"):
-        is_folder = path.is_dir()
+        is_folder = ending is None and path.is_dir()
     if is_folder:
-        if any(path.glob("*.npy")):
-            return _agreed(path, ".npy", stated)
-        if logs_in(path):
-            return _agreed(path, ".eval", stated)
-        if is_partitioned(path):
-            return _agreed(path, ".parquet", stated)
-        raise _no_file(path)
+        kinds = {".npy": any(path.glob("*.npy")), ".eval": logs_in(path), ".parquet": is_partitioned(path)}
+        ending = next((each for each, found in kinds.items() if found), None)
+        if ending is None:
+            raise _no_file(path)
+    typed = None if stated is None else f".{stated.lower().removeprefix('.')}"
+    if ending is not None:
+        if typed not in {None, ending}:
+            raise InputError(f"{path} holds {ending} files; leave out `format` (--format), got {stated!r}.")
+        return ending
     try:
         with said_of(path, "opened"), path.open("rb") as file:
             is_empty = not file.read(1)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{path}: no such file.") from error
+    if typed is not None and (typed not in FORMATS or typed == ".npy"):
+        known = ", ".join(each[1:] for each in FORMATS if each != ".npy")
+        raise InputError(f"`format` must be one of {known}; got {stated!r}.")
     try:
-        ending = known_ending(path, FORMATS) if stated is None else _stated(stated)
+        ending = typed or known_ending(path, FORMATS)
     except InputError as error:
-        if stated is not None:
-            raise
-        raise InputError(
-            f"{str(error).removesuffix('.')}; give its format as `format` (--format)."
-        ) from error
+        said = str(error).removesuffix(".")
+        raise InputError(f"{said}; give its format as `format` (--format).") from error
     if is_empty:
         raise InputError(f"{path}: the file is empty (0 bytes).")
-    return ending
-
-
-def _agreed(path: Path, ending: str, stated: str | None) -> str:
-    if stated is not None and f".{stated.lower().removeprefix('.')}" != ending:
-        raise InputError(f"{path} holds {ending} files; leave out `format` (--format), got {stated!r}.")
-    return ending
-
-
-def _stated(text: str) -> str:
-    ending = f".{text.lower().removeprefix('.')}"
-    if ending not in FORMATS or ending == ".npy":
-        known = ", ".join(each[1:] for each in FORMATS if each != ".npy")
-        raise InputError(f"`format` must be one of {known}; got {text!r}.")
     return ending
 
 

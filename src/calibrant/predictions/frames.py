@@ -52,18 +52,20 @@ def predictions_from_frame(
         >>> predictions_from_frame(frame).probs.tolist()
         [0.2, 0.7, 0.9]
     """
-    if not is_frame(frame):
+    kind_of_frame = type(frame)
+    library = kind_of_frame.__module__.partition(".")[0]
+    if kind_of_frame.__name__ != "DataFrame" or library not in LIBRARIES:
         raise TypeError(f"`frame` must be a pandas or polars DataFrame; got {type(frame).__name__}.")
-    given = frame_columns(frame)
+    names = [str(name) for name in frame.columns]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"`frame` must have columns of different names; {repeated[0]!r} stands twice.")
 
     def in_words_of_frame(said: str) -> str:  # options of the command line are of another door
-        return _OPTION.sub("", as_named(said, columns, lambda: list(given)))
+        return _OPTION.sub("", as_named(said, columns, lambda: names))
 
     try:
-        fields = fields_of_table(
-            table_of_columns({name: _cells(each) for name, each in given.items()}), columns
-        )
-        fields = as_shares(fields, scale)
+        cells = {name: _cells(frame[given]) for name, given in zip(names, frame.columns, strict=True)}
+        fields = as_shares(fields_of_table(table_of_columns(cells), columns), scale)
         kind = kind or fields.pop("kind", None)
         found = Predictions(**fields, kind=kind, positive_class=positive_class)
         return found._named(in_words_of_frame)  # pyright: ignore[reportPrivateUsage]
@@ -93,35 +95,17 @@ def predictions_to_frame(predictions: Predictions, *, library: Library | None = 
     return predictions.to_frame(library=library)
 
 
-def _cells(column: Any) -> Any:
-    """Return numbers in float64, or all cells if some are missing, as file readers do."""
-    if not isinstance(column, np.ndarray) or column.dtype.kind != "f":
-        return column
-    cells = column.astype(np.float64)
+def _cells(series: Any) -> Any:
+    """Return numbers in float64 or as integers; others as lists, ``None`` where one is missing."""
+    cells = series.to_numpy()
+    if cells.dtype.kind not in "biuf" or cells.ndim != 1:
+        rows = [each.tolist() if hasattr(each, "tolist") else each for each in series.to_list()]
+        rows = [list(each) if isinstance(each, tuple) else each for each in rows]
+        rows = [None if each is None or each != each else each for each in rows]
+        if not rows or not all(isinstance(each, bool | int | float | np.number) for each in rows):
+            return rows
+        cells = np.asarray(rows)
+    if cells.dtype.kind != "f":
+        return cells
+    cells = cells.astype(np.float64)
     return [None if each != each else each for each in cells.tolist()] if np.isnan(cells).any() else cells
-
-
-def is_frame(value: object) -> bool:
-    """Return True for a pandas or polars frame, without importing either."""
-    kind = type(value)
-    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] in LIBRARIES
-
-
-def frame_columns(frame: Any) -> dict[str, np.ndarray[Any, np.dtype[Any]] | list[Any]]:
-    """Return columns: complete numbers as arrays, others as lists with ``None``; refuse equal names."""
-    names = [str(name) for name in frame.columns]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise InputError(f"`frame` must have columns of different names; {repeated[0]!r} stands twice.")
-    return {name: _column(frame[original]) for name, original in zip(names, frame.columns, strict=True)}
-
-
-def _column(series: Any) -> np.ndarray[Any, np.dtype[Any]] | list[Any]:
-    values = series.to_numpy()
-    if values.dtype.kind in "biuf" and values.ndim == 1:
-        return values
-    rows = [each.tolist() if hasattr(each, "tolist") else each for each in series.to_list()]
-    rows = [list(each) if isinstance(each, tuple) else each for each in rows]
-    rows = [None if each is None or each != each else each for each in rows]
-    numeric = all(isinstance(each, bool | int | float | np.number) for each in rows)
-    return np.asarray(rows) if rows and numeric else rows

@@ -23,7 +23,6 @@ ClassSpace: TypeAlias = Literal["logits", "probs"]
 
 def check(
     given: Mapping[Space, Any],
-    *,
     correct: ArrayLike | None,
     labels: ArrayLike | None,
     class_names: ArrayLike | None,
@@ -38,30 +37,30 @@ def check(
         raise InputError(f"give exactly one of `logits`, `probs` and `confidence`; got {got}.")
     space = present[0]
     values = given[space]
-    fields: dict[str, Any] = {"space": space, "_correct": None, "class_names": None}
     if space == "confidence":
         if class_names is not None or kind not in {None, "top_label"}:
             _ = checks.as_scores(values, name="confidence")
             raise InputError("`confidence` takes `correct`, but no `class_names` or other `kind`.")
-        return fields | _confidences(values, correct, labels, weights)
+        return {"space": space} | _confidences(values, correct, labels, weights)
     if correct is not None or kind == "top_label":
         raise InputError(f"`correct` and the kind top_label go with `confidence`, not with `{space}`.")
     if isinstance(values, ScoreFile):
-        return fields | _scores_on_file(space, values, labels, class_names, weights, kind)
+        return {"space": space} | _scores_on_file(space, values, labels, class_names, weights, kind)
     values, labels, class_names = _of_frames(values, labels, class_names)
     values = checks.as_scores(values, name=space, judged=labels is not None)
     checked, names, words, repairs = classes_of(
         space, values, labels, class_names, weights, kind, positive_class
     )
     odd = oddities(checked.task, space, checked.scores, checked.labels, names)
-    return fields | {
-        "kind": checked.task,
-        "_store": HeldScores(checked.scores),
-        "labels": checked.labels,
-        "weights": checked.weights,
-        "class_names": names,
-        "notes": (*words, *repairs, *odd),
-    }
+    store, said = HeldScores(checked.scores), (*words, *repairs, *odd)
+    return {"space": space} | _fields(checked.task, store, checked.labels, checked.weights, names, said)
+
+
+def _fields(
+    kind: Kind, store: Any, labels: Any, weights: Any, names: Any, notes: Any, correct: Any = None
+) -> dict[str, Any]:
+    fields = {"kind": kind, "_store": store, "labels": labels, "weights": weights, "class_names": names}
+    return fields | {"notes": notes, "_correct": correct}
 
 
 def _confidences(
@@ -72,15 +71,11 @@ def _confidences(
     if values.ndim != 1:
         raise InputError(f"`confidence` must have shape (N,), one per sample; got {tuple(values.shape)}.")
     values, repairs = checks.repair_events(values, name="confidence")
+    right = None if correct is None else labels_of.as_correct(correct, len(values))
     true = None if labels is None else labels_of.as_true_classes(labels, len(values))
-    return {
-        "kind": "top_label",
-        "_store": HeldScores(values),
-        "_correct": None if correct is None else labels_of.as_correct(correct, len(values)),
-        "labels": true,
-        "weights": _checked_weights(weights, len(values)),
-        "notes": (*repairs, *oddities("top_label", "confidence", values, true, None)),
-    }
+    mass = _checked_weights(weights, len(values))
+    said = (*repairs, *oddities("top_label", "confidence", values, true, None))
+    return _fields("top_label", HeldScores(values), true, mass, None, said, right)
 
 
 def _scores_on_file(
@@ -107,14 +102,8 @@ def _scores_on_file(
     checked = _checked_weights(weights, num_samples)
     store = FileScores(CheckedFile(file, space), np.arange(num_samples))
     first = store.read(next(store.pieces()))
-    return {
-        "kind": "multiclass",
-        "_store": store,
-        "labels": targets,
-        "weights": checked,
-        "class_names": names,
-        "notes": oddities("multiclass", space, first, targets, names),
-    }
+    odd = oddities("multiclass", space, first, targets, names)
+    return _fields("multiclass", store, targets, checked, names, odd)
 
 
 def classes_of(
@@ -143,7 +132,6 @@ def classes_of(
 
 
 def _of_frames(values: Any, labels: Any, class_names: ArrayLike | None) -> tuple[Any, Any, ArrayLike | None]:
-    """Return scores, labels and class names from frames; one column gives ``(N,)``."""
     columns, of_labels = frame_names(values), frame_names(labels)
     if of_labels and len(of_labels) == 1:
         labels = np.asarray(labels)[:, 0]
@@ -169,7 +157,6 @@ def _checked_weights(weights: ArrayLike | None, num_samples: int) -> Tensor | No
 def check_scores(
     space: ClassSpace, values: Tensor, labels: Tensor | None, weights: Tensor | None, kind: Kind | None
 ) -> tuple[Checked, tuple[str, ...]]:
-    """Return logits or probabilities with labels and weights, and repairs."""
     task = None if kind == "top_label" else kind
     if space == "logits":
         return check_logits(values, labels, weights, task=task), ()

@@ -38,7 +38,6 @@ MISSING_AMONG_NUMBERS = MISSING | {"na", "n/a", "none", "?"}
 
 
 def as_correct(values: ArrayLike, num_samples: int) -> Tensor:
-    """Return correctness per sample as bool; the words yes and no work."""
     texts = as_texts(values)
     if texts is not None:
         values = whole_numbers([YES_OR_NO.get(text.lower(), text) for text in texts], "correct")
@@ -68,12 +67,7 @@ def as_labels(values: ArrayLike, class_names: tuple[str, ...] | None, *, binary:
 
 
 def refuse_other_columns(columns: Sequence[str], class_names: Sequence[str]) -> None:
-    """Refuse class names that contradict the columns; ``p_0``, ``p_1`` fit any.
-
-    Example:
-        >>> refuse_other_columns(["p(ant)", "p(bee)"], ["ant", "bee"])
-        >>> refuse_other_columns(["class_0", "class_1"], ["ant", "bee"])
-    """
+    """Refuse class names that contradict the columns; ``p_0``, ``p_1`` fit any."""
     one, other = ([_plain(name) for name in names] for names in (columns, class_names))
     same, first = sorted(one) == sorted(other), _counted_from(columns)
     if len(one) != len(other) or first == 0 or (first is not None and not same):
@@ -132,13 +126,10 @@ def yes_and_no(labels: ArrayLike) -> tuple[str, str] | None:
     words = set(as_texts(labels) or ())
     for positive, negative in OPPOSITES.items():
         if words and {word.lower() for word in words} <= {positive, negative}:
-            forms = [
+            no, yes = (
                 next((word for word in words if word.lower() == name), None) for name in (negative, positive)
-            ]
-            names = (
-                forms[0] or _in_the_form_of(negative, forms[1]),
-                forms[1] or _in_the_form_of(positive, forms[0]),
             )
+            names = (no or _in_the_form_of(negative, yes), yes or _in_the_form_of(positive, no))
             return names if words <= set(names) else None
     return None
 
@@ -232,7 +223,11 @@ def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
     for row, text in enumerate(texts):
         number = whole_number(text)
         if number is None:
-            remedy = _remedy_for(texts, remedy) if text else NOT_KNOWN
+            words = sum(whole_number(each) is None for each in texts)
+            if not text:
+                remedy = NOT_KNOWN
+            elif 4 * words <= len(texts):  # a total, among numbers
+                remedy = "; if that row is no sample, leave it out"
             if name == "labels" and 2 * sum(map(is_fraction, texts)) > len(texts):
                 remedy = PROBABILITIES_AS_LABELS
             raise InputError(f"`{name}` must be whole numbers; row {row} holds {shown(text)}{remedy}.")
@@ -240,14 +235,7 @@ def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
     return numbers
 
 
-def _remedy_for(texts: list[str], remedy: str) -> str:
-    """Return the remedy for words; among numbers a word is a total or a missing value."""
-    words = sum(whole_number(text) is None for text in texts)
-    return "; if that row is no sample, leave it out" if 4 * words <= len(texts) else remedy
-
-
 def _all_numbers(class_names: tuple[str, ...]) -> bool:
-    """Return True if class names are numbers other than their places."""
     numbers = [None if name.isalpha() else whole_number(name) for name in class_names]
     return None not in numbers and len({*numbers}) == len(numbers) and numbers != [*range(len(numbers))]
 
@@ -275,7 +263,6 @@ def _bools_as_names(values: ArrayLike, class_names: tuple[str, ...]) -> list[str
 
 
 def is_fraction(text: str) -> bool:
-    """Return True for a text with a number between 0 and 1."""
     try:
         return 0 < float(text) < 1
     except ValueError:

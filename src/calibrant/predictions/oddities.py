@@ -48,10 +48,11 @@ def oddities(
     labels: Int[Tensor, " N"] | Int[Tensor, "N C"] | None,
     class_names: tuple[str, ...] | None,
 ) -> tuple[str, ...]:
-    """Return notes for the reader on checked scores of one kind."""
     found = list(_suspicions(kind, space, values))
     if class_names is not None and len(set(class_names)) < len(class_names):
-        found.append(_same_name(class_names))
+        name = next(name for name in class_names if class_names.count(name) > 1)
+        numbers = ", ".join(str(number) for number, other in enumerate(class_names) if other == name)
+        found.append(f"{class_names.count(name)} classes are called {name} (numbers {numbers}).")
     if labels is None:
         return tuple(found)
     if kind == "multilabel":
@@ -68,15 +69,19 @@ def oddities(
 def are_one_hot(
     space: str, values: Float[Tensor, " N"] | Float[Tensor, "N C"], labels: Int[Tensor, "N C"] | None
 ) -> bool:
-    """Return True if labels next to class probabilities are one-hot rows."""
     if space != "probs" or labels is None or labels.shape != values.shape:
         return False
     return checks.are_one_hot(labels) and checks.sum_to_one(values, logarithms=False)
 
 
 def _suspicions(kind: Kind, space: str, values: Float[Tensor, " N"] | Float[Tensor, "N C"]) -> Iterator[str]:
-    if kind != "top_label" and space == "probs" and len(values) >= FEWEST and _all_decided(values):
-        yield DECISIONS  # (a confidence that is stated may well be 1 each time)
+    if (
+        kind != "top_label"  # a confidence that is stated may well be 1 each time
+        and space == "probs"
+        and len(values) >= FEWEST
+        and all(bool(((values[rows] == 0) | (values[rows] == 1)).all()) for rows in row_slices(values))
+    ):
+        yield DECISIONS
     elif kind == "multiclass":
         if space == "logits" and _like_probabilities(values):
             yield LIKE_PROBABILITIES
@@ -87,16 +92,6 @@ def _suspicions(kind: Kind, space: str, values: Float[Tensor, " N"] | Float[Tens
             yield EVENTS_LIKE_PROBABILITIES
         if space == "probs" and _fills_unit_interval(values, torch.special.logit):
             yield NORMALISED_TWICE
-
-
-def _all_decided(probs: Float[Tensor, " N"] | Float[Tensor, "N C"]) -> bool:
-    return all(bool(((probs[rows] == 0) | (probs[rows] == 1)).all()) for rows in row_slices(probs))
-
-
-def _same_name(class_names: tuple[str, ...]) -> str:
-    name = next(name for name in class_names if class_names.count(name) > 1)
-    numbers = [number for number, other in enumerate(class_names) if other == name]
-    return f"{len(numbers)} classes are called {name} (numbers {', '.join(map(str, numbers))})."
 
 
 def _like_probabilities(logits: Float[Tensor, "N C"]) -> bool:

@@ -18,6 +18,7 @@ from calibrant.predictions.files import found_ending, load_predictions, sha256_o
 from calibrant.predictions.formats import inspect_log, json_file
 from calibrant.predictions.formats.aliases import ColumnNames, as_named
 from calibrant.predictions.formats.contents import lines_named
+from calibrant.predictions.formats.mark import Source
 from calibrant.predictions.formats.roster import format_at
 from calibrant.predictions.formats.tables import (
     Table,
@@ -27,7 +28,6 @@ from calibrant.predictions.formats.tables import (
     with_lists_spread,
 )
 from calibrant.predictions.labels import missing_rows
-from calibrant.predictions.source import Source
 from calibrant.predictions.table import Predictions
 
 
@@ -81,7 +81,11 @@ def load_timed(
     in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names_in(path, columns))
     try:
         if ending in {".eval", ".json"} and inspect_log.is_log(log := json_file.contents(path, whole=True)):
-            return _of_log(log, load_predictions(path, columns=columns, format=ending[1:]), time, columns)
+            found = load_predictions(path, columns=columns, format=ending[1:])
+            samples = inspect_log.samples_read(log, found.notes, columns)
+            table = Table(names=[time], column=lambda name: values_in(samples, name, "metadata"))
+            known = np.full(len(samples), fill_value=True)
+            return TimedPredictions(predictions=found, times=_times(table, time), labelled=known)
         table = form.table(path, columns)
         with lines_named(table.lines):
             times = _times(table, time)
@@ -95,14 +99,6 @@ def load_timed(
     except (InputError, TypeError) as error:
         said = in_words_of_file(" ".join(str(error).split()))
         raise InputError(f"{path}: {said}") from error
-
-
-def _of_log(log: Any, found: Predictions, time: str, columns: ColumnNames | None) -> TimedPredictions:
-    samples = inspect_log.samples_read(log, found.notes, columns)
-    table = Table(names=[time], column=lambda name: values_in(samples, name, "metadata"))
-    return TimedPredictions(
-        predictions=found, times=_times(table, time), labelled=np.full(len(samples), fill_value=True)
-    )
 
 
 def _times(table: Table, name: str) -> NDArray[Any]:

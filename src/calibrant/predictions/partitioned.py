@@ -24,9 +24,10 @@ from calibrant.predictions import labels as labels_of
 from calibrant.predictions.bands import named_bands
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats import parquet
-from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames, as_named
+from calibrant.predictions.formats.aliases import BANDS_OF, ColumnNames, as_named
 from calibrant.predictions.formats.columns import Column, Layout, fields_of_cells
 from calibrant.predictions.formats.contents import damaged
+from calibrant.predictions.formats.mark import Source
 from calibrant.predictions.formats.parquet_files import (
     Keys,
     add_to_digest,
@@ -43,7 +44,6 @@ from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k, la
 from calibrant.predictions.kinds import classes_of
 from calibrant.predictions.oddities import are_one_hot
 from calibrant.predictions.scale import holds_percentages
-from calibrant.predictions.source import Source
 from calibrant.predictions.stores import PIECE
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.two_classes import positive_number
@@ -91,19 +91,16 @@ class Piece:
     """Notes for readers on the whole table."""
 
     def at(self, temperature: float) -> Piece:
-        """Divide the logits behind confidences by a temperature; refuse other predictions."""
         if self.top_k is None:
             raise InputError("the largest logits of each sample must be known.")
         return replace(self, scores=_two_columns(self.top_k.at(temperature).confidence))
 
     def label(self, place: int, *, logits: bool) -> Piece:
-        """Return one of several labels, as an event."""
         stated = torch.from_numpy(self.scores[:, place])
         scores = columns_of_odds(stated).numpy() if logits else _two_columns(stated)
         return replace(self, scores=scores, labels=self.labels[:, place], truth=self.truth[:, place])
 
     def turned(self) -> Piece:
-        """Swap the two classes of an event."""
         names = ("0", "1") if self.class_names is None else self.class_names
         return replace(
             self,
@@ -128,18 +125,33 @@ def columns_of_odds(log_odds: Tensor) -> Tensor:
 
 def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
     """Check the arguments of ``Predictions``; refuse bad scores or labels, and rows without labels."""
-    top_k: TopK | None = None
-    notes = tuple(fields.get("notes", ()))
-    if "top_k" in fields:
-        names, repairs = None, tuple(fields["repairs"])
-        top_k, labels, truth = _largest(fields)
-        scores = _two_columns(top_k.confidence)
-    elif kind == "top_label":
-        scores, labels, truth, repairs = _confidences(fields)
-        names = None
+    top_k: TopK | None = fields.get("top_k")
+    true, names, words = fields.get("labels"), None, ()
+    if kind == "top_label" and top_k is None:
+        if fields.get("correct") is None:
+            raise InputError("`correct` must be given to tell which predictions are correct; got none.")
+        values = torch.from_numpy(np.ascontiguousarray(fields["confidence"]))
+        values, repairs = checks.repair_events(values, name="confidence")
+        scores = _two_columns(values)
+        labels = labels_of.as_correct(fields["correct"], len(values)).numpy().astype(np.int64)
+        truth = labels if true is None else _true_numbers(true)
+    elif true is None:
+        raise InputError("`labels` must be given to evaluate predictions; got none.")
+    elif top_k is not None:  # each piece numbers text classes anew, so the truth is that of the table
+        top_k, repairs = replace(top_k, label_logits=top_k.logits_of(true)), tuple(fields["repairs"])
+        scores, truth = _two_columns(top_k.confidence), _true_numbers(fields["truth"])
+        labels = (top_k.predicted == true).numpy().astype(np.int64)
     else:
-        scores, labels, names, words, repairs = _classes(fields, kind)
-        truth, notes = labels, (*notes, *words)
+        space = "logits" if "logits" in fields else "probs"
+        values = torch.from_numpy(np.ascontiguousarray(fields[space]))
+        several = "multilabel" if kind == "multilabel" else None
+        given = (values, true, fields.get("class_names"), None, several)
+        checked, names, words, repairs = classes_of(space, *given)
+        found = checked.scores
+        if found.ndim == 1:
+            found = columns_of_odds(found) if space == "logits" else torch.from_numpy(_two_columns(found))
+        scores = found.numpy()
+        labels = truth = cast("Tensor", checked.labels).numpy()
     split, clusters, groups = (fields.get(each) for each in ("split", "clusters", "groups"))
     return Piece(
         first_row=first_row,
@@ -153,50 +165,8 @@ def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
         repairs=repairs,
         class_names=names,
         top_k=top_k,
-        notes=notes,
+        notes=(*fields.get("notes", ()), *words),
     )
-
-
-def holds_one_hot(fields: Mapping[str, Any]) -> bool:
-    """Return True if labels are one-hot rows."""
-    labels = fields.get("labels")
-    if "probs" not in fields or not isinstance(labels, np.ndarray) or labels.ndim != 2:
-        return False
-    return are_one_hot("probs", torch.as_tensor(fields["probs"]), torch.as_tensor(labels))
-
-
-def _classes(fields: Mapping[str, Any], kind: Kind) -> tuple[Any, ...]:
-    space = "logits" if "logits" in fields else "probs"
-    if fields.get("labels") is None:
-        raise InputError("`labels` must be given to evaluate predictions; got none.")
-    values = torch.from_numpy(np.ascontiguousarray(fields[space]))
-    several = "multilabel" if kind == "multilabel" else None
-    checked, *said = classes_of(space, values, fields["labels"], fields.get("class_names"), None, several)
-    found = checked.scores
-    if found.ndim == 1:
-        found = columns_of_odds(found) if space == "logits" else torch.from_numpy(_two_columns(found))
-    return found.numpy(), cast("Tensor", checked.labels).numpy(), *said
-
-
-def _confidences(
-    fields: Mapping[str, Any],
-) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
-    if fields.get("correct") is None:
-        raise InputError("`correct` must be given to tell which predictions are correct; got none.")
-    values = torch.from_numpy(np.ascontiguousarray(fields["confidence"]))
-    values, repairs = checks.repair_events(values, name="confidence")
-    right = labels_of.as_correct(fields["correct"], len(values)).numpy().astype(np.int64)
-    true = fields.get("labels")
-    return _two_columns(values), right, right if true is None else _true_numbers(true), repairs
-
-
-def _largest(fields: Mapping[str, Any]) -> tuple[TopK, NDArray[np.int64], NDArray[np.int64]]:
-    """Return largest logits, correctness and given true classes; each piece numbers text classes anew."""
-    top_k, true = fields["top_k"], fields["labels"]
-    if true is None:
-        raise InputError("`labels` must be given to evaluate predictions; got none.")
-    top_k = replace(top_k, label_logits=top_k.logits_of(true))
-    return top_k, (top_k.predicted == true).numpy().astype(np.int64), _true_numbers(fields["truth"])
 
 
 def _two_columns(probs: Tensor) -> NDArray[np.float64]:
@@ -295,7 +265,7 @@ class PartitionedPredictions:
             raise InputError(f"{self.address}: it holds no rows.")
         self._layout, self._lists = first.layout, first.lists
         self._dtype, self.width = first.dtype, first.width
-        self.has_groups = any(map(_names_groups, self._layout.singles))
+        self.has_groups = any(name.startswith(("group", BANDS_OF)) for name in self._layout.singles)
         self._refuse_other_kinds()
         self.parts: tuple[Part, ...] = tuple(parts)
         self.num_samples = start
@@ -352,7 +322,6 @@ class PartitionedPredictions:
         groups: Sequence[str] | None = None,
         top_k: TopK | None = None,
     ) -> Predictions:
-        """Return rows of pieces as predictions of the table's kind."""
         places = torch.from_numpy(labels)
         values: dict[str, Any] = {self.space: scores, "labels": places}
         if self.kind == "top_label":
@@ -431,7 +400,9 @@ class PartitionedPredictions:
             fields["weights"] = _weights(fields["weights"])
         if not first_row and holds_percentages(fields):
             raise NeedsWholeError(self.address, "percentages")
-        if not first_row and holds_one_hot(fields):
+        probs, labels = fields.get("probs"), fields.get("labels")
+        tables = probs is not None and isinstance(labels, np.ndarray) and labels.ndim == 2
+        if tables and not first_row and are_one_hot("probs", *map(torch.as_tensor, (probs, labels))):
             raise NeedsWholeError(self.address, "one-hot labels")
         piece = piece_of(fields, self.kind, first_row)
         if self._clusters_are_groups:
@@ -468,12 +439,10 @@ class _FileColumns:
     @classmethod
     def of(cls, name: str, file: Any, columns: ColumnNames | None, keys: Keys) -> _FileColumns:
         schema = file.schema_arrow
-
-        def first_of(column: str) -> Any:
-            return next(file.iter_batches(1, columns=[column])).column(column)
-
         try:
-            table = parquet.table_in(schema, first_of)
+            table = parquet.table_in(
+                schema, lambda column: next(file.iter_batches(1, columns=[column])).column(column)
+            )
             if holds_top_k(schema.names):
                 layout = layout_of_top_k([*schema.names, *keys], columns or ColumnNames())
                 listed = len(table.column(layout.scores[0])[0])
@@ -538,7 +507,3 @@ def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ..
 def _weights(given: Column) -> NDArray[np.float64]:
     found = np.asarray(given, np.float64)
     return check_weights(found, len(found)).numpy() if found.any() else found
-
-
-def _names_groups(name: str) -> bool:
-    return name in {"group", "groups"} or name.startswith((GROUP_OF, BANDS_OF))

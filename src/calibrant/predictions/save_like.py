@@ -214,7 +214,6 @@ class _Copy:
         return {table.names[place]: (title, cells) for (place, title), cells in columns}
 
     def _places(self, given: Sequence[str]) -> dict[int, str]:
-        """Return the places of the score columns by class, and their new names."""
         if taken := [name for name in self.added if name != MARK and name in given]:
             raise InputError(f"the file has a column `{taken[0]}` already; rename it.")
         header = canonical(given, self.columns)

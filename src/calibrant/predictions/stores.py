@@ -31,28 +31,22 @@ class HeldScores:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """``(N,)`` or ``(N, C)``."""
         return tuple(self.values.shape)
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the values."""
         return self.values.dtype
 
     def read(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
-        """Return a view of some rows."""
         return self.values[rows]
 
     def select(self, rows: slice | Int[Tensor, " n"]) -> HeldScores:
-        """Return some rows in order; a slice copies nothing."""
         return HeldScores(self.values[rows])
 
     def pieces(self) -> Iterator[slice]:
-        """Slices whose float64 copies stay in cache."""
         return row_slices(self.values)
 
     def watched(self, progress: Callable[[float], None]) -> HeldScores:  # noqa: ARG002
-        """Return these scores; memory needs no progress."""
         return self
 
 
@@ -111,7 +105,6 @@ class CheckedFile:
 
     @property
     def repairs(self) -> tuple[str, ...]:
-        """Repairs so far, in a sentence."""
         count = int(self._repaired.sum())
         return (checks.rows_divided(count, len(self._repaired), self._largest),) if count else ()
 
@@ -127,7 +120,6 @@ class FileScores:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """``(N, C)``."""
         return len(self.index), self.file.shape[1]
 
     @property
@@ -137,11 +129,9 @@ class FileScores:
 
     @property
     def repairs(self) -> tuple[str, ...]:
-        """Repairs in the rows of the file read so far."""
         return self.file.repairs
 
     def read(self, rows: slice) -> Float[Tensor, "n C"]:
-        """Read some rows in order; refuse invalid scores."""
         index = self.index[rows]
         order = np.argsort(index, kind="stable")  # quick where it is sorted already
         ranked = index[order]
@@ -160,16 +150,13 @@ class FileScores:
         return values
 
     def select(self, rows: slice | Int[Tensor, " n"]) -> FileScores:
-        """Select rows without reading them."""
         return replace(self, index=self.index[rows if isinstance(rows, slice) else rows.numpy()])
 
     def pieces(self) -> Iterator[slice]:
-        """Yield slices of the rows read at a time."""
         for start in range(0, len(self.index), self._step):
             yield slice(start, min(start + self._step, len(self.index)))
 
     def watched(self, progress: Callable[[float], None]) -> FileScores:
-        """Return the rows with ``progress`` called on every read."""
         return replace(self, progress=progress)
 
     @property

@@ -14,6 +14,7 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_logits
 from calibrant._math.errors import InputError
+from calibrant._math.notes import reworded
 from calibrant._math.scores import steady_sigmoid, top_label
 from calibrant._math.shapes import Bool, Float, Int, UInt8
 from calibrant._math.text_form import suggesting
@@ -22,12 +23,11 @@ from calibrant.predictions import checks, estimators, kinds
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.estimators import Response
 from calibrant.predictions.formats.columns import Library, cells_of, frame_of
-from calibrant.predictions.formats.mark import MARK, mark_in
+from calibrant.predictions.formats.mark import MARK, Source, mark_in
 from calibrant.predictions.formats.roster import write
 from calibrant.predictions.formats.top_k import arrays_of_top_k
 from calibrant.predictions.kinds import Space
 from calibrant.predictions.oddities import are_one_hot
-from calibrant.predictions.source import Source
 from calibrant.predictions.stores import HeldScores, ScoreFile, ScoreStore
 from calibrant.predictions.two_classes import RIGHT_OR_WRONG, class_alone, positive_number
 
@@ -154,15 +154,7 @@ class Predictions:
         scores: dict[Space, Any] = {"logits": logits, "probs": probs, "confidence": confidence}
         of_samples = {"labels": labels, "correct": correct, "split": split, "weights": weights}
         checks.refuse_other_order(scores | of_samples | {"groups": groups, "clusters": clusters})
-        fields = kinds.check(
-            scores,
-            correct=correct,
-            labels=labels,
-            class_names=class_names,
-            weights=weights,
-            kind=kind,
-            positive_class=positive_class,
-        )
+        fields = kinds.check(scores, correct, labels, class_names, weights, kind, positive_class)
         said = fields.pop("notes")
         num_samples = fields["_store"].shape[0]
         vars(self).update(
@@ -559,31 +551,26 @@ class Predictions:
         return self.num_samples
 
     def __repr__(self) -> str:
-        parts = [self.kind, f"{self.num_samples} sample{'s' if self.num_samples > 1 else ''}"]
-        if self.kind in {"multiclass", "multilabel"}:
-            parts.append(f"{self.num_classes} {'classes' if self.kind == 'multiclass' else 'labels'}")
-        parts.append(f"{self.space} {str(self._store.dtype).removeprefix('torch.')}")
-        if self.split is not None:
-            tests = int(self.split.sum())
-            parts.append(f"{self.num_samples - tests} calibration + {tests} test")
-        if self.labels is None and self._correct is None:
-            parts.append("no labels")
-        if self.class_names is not None:
-            parts.append("named classes")
-        if self.weights is not None:
-            parts.append("weighted")
-        if self.groups is not None:
-            parts.append(f"{len(set(self.groups))} groups")
-        if self.clusters is not None:
-            parts.append(f"{len(set(self.clusters))} clusters")
-        if self.source is not None:
-            parts.append(f"from {self.source.name}")
-        if notes := self.notes:
-            parts.append(f"{len(notes)} {'note' if len(notes) == 1 else 'notes'}")
-        return f"Predictions({', '.join(parts)})"
+        count, tests = self.num_samples, 0 if self.split is None else int(self.split.sum())
+        columns = {"multiclass": "classes", "multilabel": "labels"}.get(self.kind)
+        parts = [
+            self.kind,
+            f"{count} sample{'s' if count > 1 else ''}",
+            columns and f"{self.num_classes} {columns}",
+            f"{self.space} {str(self._store.dtype).removeprefix('torch.')}",
+            self.split is not None and f"{count - tests} calibration + {tests} test",
+            self.labels is None and self._correct is None and "no labels",
+            self.class_names is not None and "named classes",
+            self.weights is not None and "weighted",
+            self.groups is not None and f"{len(set(self.groups))} groups",
+            self.clusters is not None and f"{len(set(self.clusters))} clusters",
+            self.source is not None and f"from {self.source.name}",
+            self.notes and f"{len(self.notes)} {'note' if len(self.notes) == 1 else 'notes'}",
+        ]
+        return f"Predictions({', '.join(each for each in parts if isinstance(each, str))})"
 
     def _named(self, rename: Callable[[str], str]) -> Predictions:
-        return self._with(_notes=tuple(map(rename, self._notes)))
+        return self._with(_notes=tuple(reworded(note, rename(note)) for note in self._notes))
 
     def _with(self, **changes: Any) -> Predictions:
         """Return a copy with some fields replaced; nothing is checked and no array copied."""

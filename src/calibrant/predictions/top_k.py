@@ -12,7 +12,7 @@ from calibrant._math.arrays import ArrayLike, as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import TopK
 from calibrant.predictions.bands import bands_of
-from calibrant.predictions.source import Source
+from calibrant.predictions.formats.mark import Source
 from calibrant.predictions.stores import PIECE, HeldScores
 from calibrant.predictions.table import Predictions
 
@@ -109,9 +109,6 @@ def by_frequency(predictions: Predictions) -> Predictions:
     Further groups are kept: ``site=north; frequency=1–3``. True classes play no part. Among samples known to
     be of a rare class, even a calibrated model is wrong more often than predicted, and if labels are counted,
     one label decides the group of its sample.
-
-    Raises:
-        InputError: If it is not known which class is predicted.
     """
     _, place, counts = np.unique(predicted_classes(predictions), return_inverse=True, return_counts=True)
     bands = [f"frequency={each}" for each in bands_of(counts[place])]

@@ -51,7 +51,6 @@ def event_title(names: Sequence[str] | None) -> str:
 
 
 def the_event(title: str) -> str:
-    """Return the event within a sentence: its own name, or ``the positive class``."""
     return f"the {title}" if title == POSITIVE_CLASS else title
 
 

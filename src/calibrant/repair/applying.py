@@ -14,6 +14,7 @@ from torch import Tensor
 from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.files import write_unless_other
+from calibrant._math.notes import Note, of_kind
 from calibrant._math.text_form import kind_of, suggesting
 from calibrant.calibrators import (
     Calibrator,
@@ -114,7 +115,7 @@ def apply(
         raise InputError(f"`label_shift` must be em; got {label_shift!r}.")
     if label_shift is not None and prior is not None:
         raise InputError("give `label_shift` em to estimate the class frequencies or `prior` to state them.")
-    say = say or _nothing
+    say = say or (lambda _said: None)
     by_file = isinstance(calibrator, (str, os.PathLike))
     loaded, called = (load_fitted(calibrator), str(calibrator)) if by_file else (calibrator, "`calibrator`")
     fitted = None if isinstance(loaded, DetectionCalibration) else pooled(loaded, called)
@@ -145,14 +146,14 @@ def apply(
             )
         change = partial(_for_other_frequencies, prior=prior) if label_shift or prior is not None else None
         calibrated, notes = apply_to_samples(loaded, given, calibrator=called, file=name, change=change)
-        said = [f"note: {note}" for note in (*given.notes, *notes)]
+        said: list[str] = [Note(f"note: {note}", "note") for note in (*given.notes, *notes)]
         said.append(f"Calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
     if place is None:
-        said = [line for line in said if line.startswith("note: ")]
+        said = [*of_kind(said, "note")]
     else:
         like = None if given.top_k is not None else file
-        keep = partial(save_in_form_of, columns=columns, format=format, raw=raw, added=added)
-        if _lost_columns(place, detected, calibrated, like, keep, force=force):
+        form = {"columns": columns, "format": format, "raw": raw, "added": added}
+        if _lost_columns(place, detected, calibrated, like, form, force=force):
             lost = f"{out} is not a table like {name}, so the columns that are not used were left out."
             said.insert(-1, f"note: {lost}")
     for line in said:
@@ -202,7 +203,7 @@ def _lost_columns(
     detected: DetectionResults | None,
     calibrated: Predictions,
     like: Path | None,
-    keep: Callable[[Path, Path, Predictions], bool],
+    form: dict[str, Any],
     *,
     force: bool,
 ) -> bool:
@@ -216,14 +217,10 @@ def _lost_columns(
         elif like is None:
             calibrated.save(path)
         else:
-            kept = keep(like, path, calibrated)
+            kept = save_in_form_of(like, path, calibrated, **form)
 
     write_unless_other(out, write, option="--out", force=force)
-    return not kept and any(note.startswith("Not used") for note in calibrated.notes)
-
-
-def _nothing(said: str) -> None:
-    del said
+    return not kept and bool(of_kind(calibrated.notes, "unused"))
 
 
 def load_fitted(path: str | os.PathLike[str]) -> Fitted:
@@ -278,11 +275,24 @@ def apply_to_samples(
     event = event_of(fitted, given)
     predictions = to_repair(given, event) if fitted.kind_ == "binary" else given
     _check_fit(calibrator, fitted, file, given, predictions)
-    by_group = isinstance(loaded, GroupCalibrator | Multicalibrator)
-    groups = {"groups": _groups_of(predictions, calibrator, file)} if by_group else {}
+    groups: dict[str, Any] = {}
+    if isinstance(loaded, GroupCalibrator | Multicalibrator):
+        groups["groups"] = predictions.groups
+        if predictions.groups is None:
+            raise InputError(
+                f"{calibrator} has a calibrator for each group; {file} must have `groups`, one name per "
+                "sample; --group-column says which column holds them, and --annotations what detected "
+                "classes are called."
+            )
     with without_warnings():  # about logits like probabilities, which the predictions note
         probs = loaded.predict_proba(predictions.scores, **groups)
-    seen = _notes_on_seen(fitted, predictions)
+    seen: tuple[str, ...] = ()
+    labels, result = predictions.labels, fitted.fit_result_
+    if labels is not None and len(labels) == result.num_samples:
+        sha256 = fingerprint(predictions.scores, labels, predictions.weights)
+        said = "The calibrator was fitted on these very samples, so it looks better than on new ones"
+        if sha256 == result.data_sha256:
+            seen = (f"{said}; apply it to new samples, or evaluate the original file.",)
     if change is None:
         notes = notes_on_shift(fitted, predictions.scores)
     else:
@@ -305,7 +315,16 @@ def _check_fit(
     calibrator: str, fitted: Calibrator, file: str, given: Predictions, predictions: Predictions
 ) -> None:
     """Refuse predictions whose form or classes differ from the calibrator's."""
-    _refuse_confidences(calibrator, fitted, file, given)
+    of_confidences = fitted.kind_ == "binary" and fitted.class_names_ == RIGHT_OR_WRONG
+    if of_confidences and given.kind != "top_label":
+        raise InputError(
+            f"{calibrator} was fitted on confidences; {file} holds {given.kind} predictions: fit one on such."
+        )
+    if given.kind == "top_label" and not of_confidences:
+        raise InputError(
+            f"{file} holds confidences only, and {calibrator} was fitted on {fitted.kind_} predictions; fit "
+            "one on a file of `confidence` with `correct`."
+        )
     _refuse_other_classes(predictions.num_classes, fitted, calibrator, file)
     if predictions.kind != fitted.kind_:
         raise InputError(
@@ -324,40 +343,6 @@ def _refuse_other_classes(number: int | None, fitted: Calibrator, calibrator: st
             f"{file} has {number} classes, but {calibrator} was fitted on {fitted.num_classes_}; use "
             "predictions of the same model."
         )
-
-
-def _groups_of(predictions: Predictions, calibrator: str, file: str) -> Sequence[str]:
-    if predictions.groups is None:
-        raise InputError(
-            f"{calibrator} has a calibrator for each group; {file} must have `groups`, one name per sample; "
-            "--group-column says which column holds them, and --annotations what detected classes are "
-            "called."
-        )
-    return predictions.groups
-
-
-def _refuse_confidences(calibrator: str, fitted: Calibrator, file: str, given: Predictions) -> None:
-    of_confidences = fitted.kind_ == "binary" and fitted.class_names_ == RIGHT_OR_WRONG
-    if (given.kind == "top_label") == of_confidences:
-        return
-    if of_confidences:
-        raise InputError(
-            f"{calibrator} was fitted on confidences; {file} holds {given.kind} predictions: fit one on such."
-        )
-    raise InputError(
-        f"{file} holds confidences only, and {calibrator} was fitted on {fitted.kind_} predictions; fit one "
-        "on a file of `confidence` with `correct`."
-    )
-
-
-def _notes_on_seen(fitted: Calibrator, predictions: Predictions) -> Sequence[str]:
-    labels = predictions.labels
-    if labels is None or len(labels) != fitted.fit_result_.num_samples:
-        return ()
-    if fingerprint(predictions.scores, labels, predictions.weights) != fitted.fit_result_.data_sha256:
-        return ()
-    said = "The calibrator was fitted on these very samples, so it looks better than on new ones"
-    return (f"{said}; apply it to new samples, or evaluate the original file.",)
 
 
 def notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:
@@ -406,10 +391,10 @@ def _apply_to_images(
             f"{folder} holds images, to which one calibrator for all is applied, without --label-shift and "
             "--prior."
         )
-    if fitted.kind_ not in {"multiclass", "binary"}:
+    if fitted.kind_ == "multilabel":
         raise InputError(
             f"{folder} holds images of scores of several classes, and the calibrator was fitted on "
-            f"{fitted.kind_} predictions; fit one on such images."
+            "multilabel predictions; fit one on such images."
         )
     if out is None:
         raise InputError("`out` must name a folder, to which images are written one by one; got None.")
@@ -442,7 +427,7 @@ def _of_top_k(
     low, high = given.top_k.confidence_bounds(temperature)
     return marked(at_temperature(given, temperature), fitted.name), [
         f"Logits of {given.num_samples:,} samples, divided by {temperature:.4g}: {out}",
-        f"{_APPROXIMATE} {float((high - low).max()):.2g}",
+        Note(f"{_APPROXIMATE} {float((high - low).max()):.2g}", "note"),
     ]
 
 

@@ -12,22 +12,11 @@ from typing import Any, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
+from calibrant import calibrators
 from calibrant._math.decimals import plural
 from calibrant._math.errors import CalibrantWarning, InputError, without_warnings
 from calibrant._math.text_form import WRAP_ARRAYS, kind_of, suggesting
-from calibrant.calibrators import (
-    Calibrator,
-    DetectionCalibration,
-    GroupCalibrator,
-    Multicalibrator,
-    build,
-    fit_detections,
-    fit_groups,
-    fit_top_k_temperature,
-    multicalibrate,
-    save_detection_calibration,
-    select,
-)
+from calibrant.calibrators import Calibrator, DetectionCalibration, GroupCalibrator, Multicalibrator, build
 from calibrant.calibrators.detection import METHODS
 from calibrant.evaluation.arguments import check_predictions
 from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE, held_out
@@ -76,7 +65,7 @@ class FitReport:
     def save(self, path: Path) -> None:
         """Write the calibrator."""
         if isinstance(self.calibrator, DetectionCalibration):
-            save_detection_calibration(self.calibrator, path)
+            calibrators.save_detection_calibration(self.calibrator, path)
         else:
             self.calibrator.save(path)
 
@@ -129,15 +118,8 @@ def fit(
         >>> round(calibrator.predict_proba([4.0]).item(), 3)
         0.9
     """
-    return fit_and_tell(
-        predictions,
-        method=method,
-        every_row=every_row,
-        by_group=by_group,
-        force=force,
-        spread=spread,
-        progress=progress,
-    ).calibrator
+    chosen: Any = {"method": method, "every_row": every_row, "by_group": by_group, "force": force}
+    return fit_and_tell(predictions, **chosen, spread=spread, progress=progress).calibrator
 
 
 def check_method(method: str | None) -> None:
@@ -258,12 +240,10 @@ def _of_samples(
         tell("correcting group by group", 0.3)
         return FitReport(calibrator=_multicalibrated(rows), counts=Counter(rows.groups), notes=notes)
     choice: tuple[str, ...] = ()
-    usual = usual_by_group(rows.kind) if by_group else None
-    if calibrator is None and usual is not None:
+    if calibrator is None and by_group and (usual := usual_by_group(rows.kind)):
         calibrator = build(usual)
-        choice = (
-            f"note: {calibrator.title} is the default for groups of two classes; --method picks another.",
-        )
+        said = f"{calibrator.title} is the default for groups of two classes; --method picks another."
+        choice = (f"note: {said}",)
     elif calibrator is None:
         tell(f"choosing a calibrator on {rows.num_samples:,} samples", 0.2)
         calibrator, choice = _chosen(rows)
@@ -272,9 +252,14 @@ def _of_samples(
         calibrator = _fitted(calibrator, rows)
     if by_group:
         tell(f"fitting {calibrator.name} by group", 0.5)
-        fitted, said = _warned(lambda: _fitted_by_group(calibrator, rows))
-        counts = Counter(rows.groups)
-        return FitReport(calibrator=fitted, counts=counts, choice=choice, notes=notes, warnings=said)
+        groups, data = rows.groups or (), Labelled.of(rows)
+        given = (data.scores, data.labels)
+        fitted, told = _warned(
+            lambda: calibrators.fit_groups(calibrator, *given, groups=groups, weights=data.weights)
+        )
+        for part in (fitted.pooled, *fitted.by_group.values()):
+            name_classes(part, rows.class_names, rows.event_column)
+        return FitReport(calibrator=fitted, counts=Counter(groups), choice=choice, notes=notes, warnings=told)
     name_classes(calibrator, rows.class_names, rows.event_column)
     return FitReport(calibrator=calibrator, choice=choice, notes=notes)
 
@@ -299,7 +284,7 @@ def _reads_pieces(calibrator: Calibrator, rows: Predictions) -> bool:
 def _fitted(calibrator: Calibrator, rows: Predictions) -> Calibrator:
     """Fit on all rows; the fit's own summary has its warnings."""
     if rows.top_k is not None and has_row_temperature(calibrator.text, rows):
-        return fit_top_k_temperature(rows.top_k, weights=rows.weights)
+        return calibrators.fit_top_k_temperature(rows.top_k, weights=rows.weights)
     if rows.labels is not None and _reads_pieces(calibrator, rows):
         return calibrator.fit_in_pieces(rows, rows.labels, weights=rows.weights)
     return fit_quietly(calibrator, Labelled.of(rows))
@@ -316,7 +301,8 @@ def _chosen(rows: Predictions) -> tuple[Calibrator, tuple[str, ...]]:
         )
         return _fitted(build("temperature"), rows), (few,)
     others = {"temperature": held_out(rows, 0)} if has_row_temperature("temperature", rows) else None
-    selection = select(data.scores, data.labels, weights=data.weights, clusters=rows.clusters, others=others)
+    given = (data.scores, data.labels)
+    selection = calibrators.select(*given, weights=data.weights, clusters=rows.clusters, others=others)
     choice = (f"{selection}\n",)
     if selection.calibrator is not None:
         return selection.calibrator, choice
@@ -324,18 +310,10 @@ def _chosen(rows: Predictions) -> tuple[Calibrator, tuple[str, ...]]:
     return _fitted(build("temperature"), rows), (*choice, none)
 
 
-def _fitted_by_group(calibrator: Calibrator, rows: Predictions) -> GroupCalibrator:
-    data = Labelled.of(rows)
-    fitted = fit_groups(calibrator, data.scores, data.labels, groups=rows.groups or (), weights=data.weights)
-    for part in (fitted.pooled, *fitted.by_group.values()):
-        name_classes(part, rows.class_names, rows.event_column)
-    return fitted
-
-
 def _multicalibrated(rows: Predictions) -> Multicalibrator:
     data, start = Labelled.of(rows), "temperature" if rows.kind == "multiclass" else "platt"
     with without_warnings():
-        fitted = multicalibrate(
+        fitted = calibrators.multicalibrate(
             data.scores, data.labels, groups=rows.groups or (), weights=data.weights, start=start
         )
     if fitted.start is not None:
@@ -349,7 +327,7 @@ def _of_boxes(found: Detections, method: str, name: str, *, every_row: bool, for
     refuse_calibrated(name, found.marks, force=force)
     form: Any = method.removeprefix(DETECTION)
     fitted, said = _warned(
-        lambda: fit_detections(
+        lambda: calibrators.fit_detections(
             found.confidences, found.correct, found.covariates(), method=form, names=COVARIATES
         )
     )
@@ -378,7 +356,7 @@ def _of_parts(
     held = table.num_samples if every_row else table.num_fit
     note = f"{'' if method else 'chosen and '}fitted on {some.num_samples:,} random rows of {held:,}"
     if some.top_k is not None and has_row_temperature(calibrator.text, some):
-        calibrator = fit_top_k_temperature(some.top_k, weights=some.weights)
+        calibrator = calibrators.fit_top_k_temperature(some.top_k, weights=some.weights)
     elif fits_in_passes(calibrator, table.kind, table.num_classes):
         calibrator = fit_in_passes(build(calibrator.text), table, some, deal, spread=spread)
         note = _passes(calibrator, "table", some)

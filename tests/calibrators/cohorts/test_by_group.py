@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from calibrant import CalibrantWarning, InputError, load_calibrator
+from calibrant._math.convex_minimum import LOWEST_TEMPERATURE
 from calibrant.calibrators import (
     GroupCalibrator,
     TemperatureScaling,
@@ -48,6 +49,45 @@ def test_borrowing_is_a_sum_of_objectives() -> None:
 
     found = float(fitted.by_group["a"].temperature)
     assert slope(found * 0.999) < 0 < slope(found * 1.001)
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
+@pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel"])
+@pytest.mark.parametrize("borrowed", [0.0, 60.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_group_is_fitted_to_weights(kind: str, borrowed: float, weighted: bool) -> None:
+    """With its own samples in full and all of them in the share that is borrowed, whatever they are like."""
+    logits, labels, groups = drawn(210)
+    if kind != "multiclass":
+        logits, labels = logits[:, :2], torch.nn.functional.one_hot(labels, 4)[:, :2]
+    if kind == "binary":
+        logits, labels = logits[:, 0], labels[:, 0]
+    best = logits.argmax(dim=1) if kind == "multiclass" else (logits > 0).long()
+    groups = ["right" if row % 7 == 5 else name for row, name in enumerate(groups)]
+    groups[7] = groups[50] = "tiny"
+    aside = torch.tensor([name == "right" for name in groups]).reshape(-1, *[1] * (labels.ndim - 1))
+    labels = torch.where(aside, best, labels)
+    own = torch.arange(210).double() % 3 + 0.5 if weighted else torch.ones(210, dtype=torch.float64)
+    weights = own if weighted else None
+    fitted = fit_groups("temperature", logits, labels, groups=groups, weights=weights, borrowed=borrowed)
+    for name, part in fitted.by_group.items():
+        mine = torch.tensor([group == name for group in groups])
+        given = own * (borrowed / own.sum()) + torch.where(mine, own, 0)
+        assert part.fit_result_ == TemperatureScaling().fit(logits, labels, weights=given).fit_result_
+    if borrowed == 0:
+        assert fitted.by_group["right"].temperature.unique().item() == LOWEST_TEMPERATURE
+
+
+def test_groups_without_weight() -> None:
+    """Refused where nothing is borrowed; else they have the pooled temperature."""
+    logits, labels, _ = drawn(60)
+    groups, weights = ["a"] * 30 + ["b"] * 30, [1.0] * 30 + [0.0] * 30
+    with pytest.raises(InputError, match="group 'b': `weights` must not all be zero"):
+        fit_groups("temperature", logits, labels, groups=groups, weights=weights, borrowed=0)
+    with pytest.warns(CalibrantWarning, match="group 'b' holds fewer samples than the 5"):
+        fitted = fit_groups("temperature", logits, labels, groups=groups, weights=weights, borrowed=5)
+    pooled = float(fitted.pooled.temperature)
+    assert float(fitted.by_group["b"].temperature) == pytest.approx(pooled, rel=1e-9)
 
 
 def test_rows_are_mapped_by_their_group() -> None:

@@ -126,6 +126,9 @@ def test_what_cannot_is_refused() -> None:
     with pytest.raises(InputError, match=r"temperature\(objective=\"ece\"\) needs all scores at once"):
         build('temperature(objective="ece")').fit_in_pieces(SHARP, LABELS)
     assert not build("vector").fits_in_pieces
+    event = Predictions(probs=[0.2, 0.7], labels=[0, 1])
+    with pytest.raises(InputError, match=r"`source` must hold scores \(N, C\)"):
+        TemperatureScaling().fit_in_pieces(event, [0, 1])
 
     class Broken:
         """Rows of which one holds what is no score."""
@@ -153,12 +156,6 @@ def test_what_cannot_is_refused() -> None:
 def test_labels_and_weights_are_checked(labels, weights, said) -> None:
     with pytest.raises(InputError, match=said):
         TemperatureScaling().fit_in_pieces(SHARP, labels, weights=weights)
-
-
-def test_scores_of_an_event_are_refused() -> None:
-    event = Predictions(probs=[0.2, 0.7], labels=[0, 1])
-    with pytest.raises(InputError, match=r"`source` must hold scores \(N, C\)"):
-        TemperatureScaling().fit_in_pieces(event, [0, 1])
 
 
 def test_samples_without_weight_are_left_out() -> None:

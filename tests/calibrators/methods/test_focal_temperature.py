@@ -177,23 +177,6 @@ def test_objective_and_derivatives_are_autograds(
     np.testing.assert_allclose(found.hessian, hessian.numpy(), rtol=1e-8, atol=1e-10)
 
 
-def test_optimum_has_a_certificate(calibrated: Callable[..., Any]) -> None:
-    logits, labels = random_problem(8, 2000, 5, 4.0)
-    result = FocalTemperatureScaling().fit(logits, labels).fit_result_
-    assert result.converged
-    assert result.certificate["gradient"] < 1e-8
-    point = torch.tensor(
-        [math.log(result.parameters["temperature"]), result.parameters["gamma"]],
-        dtype=torch.float64,
-        requires_grad=True,
-    )
-    log_probs = focal_map_logits(logits / point[0].exp(), point[1])
-    loss = torch.nn.functional.nll_loss(log_probs, labels)
-    (gradient,) = torch.autograd.grad(loss, point)
-    assert gradient.abs().max() < 1e-8
-    assert loss.item() == pytest.approx(result.after, rel=1e-10)
-
-
 def test_optimum_on_a_bound_is_said() -> None:
     """Data whose loss still falls at gamma = 50 end there, with a warning and a vanishing gradient by T."""
     logits, labels = random_problem(0, 400, 6, 3.0)
@@ -203,18 +186,6 @@ def test_optimum_on_a_bound_is_said() -> None:
     assert result.converged
     assert result.certificate["gradient"] < 1e-8
     assert result.after < result.compared["temperature"]
-
-
-def test_binary_ridge_is_walked_to_its_end() -> None:
-    generator = torch.Generator().manual_seed(4)
-    truth = 2 * torch.randn(3000, generator=generator, dtype=torch.float64)
-    labels = torch.bernoulli(torch.sigmoid(truth), generator=generator).to(torch.int64)
-    result = FocalTemperatureScaling().fit(3 * truth, labels).fit_result_
-    assert result.converged
-    assert result.after <= result.compared["temperature"]
-    assert (
-        result.compared["temperature"] - result.after < 2e-3
-    )  # little to gain: the two families nearly agree
 
 
 def test_no_improvement_gives_temperature_scaling_itself() -> None:

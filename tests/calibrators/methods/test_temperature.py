@@ -12,11 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
-from torch import Tensor
 
 from calibrant import CalibrantWarning, metrics
 from calibrant._math.convex_minimum import best_temperature
-from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
+from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling, build
 from calibrant.calibrators.fitting.data import with_doubts_of_temperature
 from calibrant.calibrators.fitting.objectives import objective_value
 from calibrant.calibrators.fitting.results import Solution
@@ -26,35 +25,19 @@ SETS = ("over_K10", "under_K10", "K2")
 PAPER_GRID = list(accumulate(repeat(0.1, 100)))
 
 
-def read(golden: Callable[[str], Any], name: str) -> tuple[Tensor, Tensor, Any]:
-    """Logits, labels and what the reference found."""
-    found = golden("temperature.json")["sets"][name]
-    return torch.tensor(found["logits"], dtype=torch.float64), torch.tensor(found["labels"]), found
-
-
 @pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("objective", ["ece", "nll"])
-def test_grid_finds_the_papers_temperature(golden: Callable[[str], Any], name: str, objective: Any) -> None:
-    """``search="grid"`` gives the very float that the code of Mukhoti et al. gives."""
-    logits, labels, reference = read(golden, name)
-    calibrator = TemperatureScaling(objective=objective, search="grid").fit(logits, labels)
-    assert calibrator.fit_result_.parameters["temperature"] == reference["T_opt"][objective]
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_objectives_follow_the_papers_curves(golden: Callable[[str], Any], name: str) -> None:
-    """ECE and NLL agree with the reference at all its temperatures (it computes in float32)."""
-    logits, labels, reference = read(golden, name)
+def test_grid_curves_and_optimum_are_the_references(golden: Callable[[str], Any], name: str) -> None:
+    """The very float of the grid of Mukhoti et al.; their curves, in float32; an optimum within 1e-7."""
+    reference = golden("temperature.json")["sets"][name]
+    logits = torch.tensor(reference["logits"], dtype=torch.float64)
+    labels = torch.tensor(reference["labels"])
+    for objective in ("ece", "nll"):
+        calibrator = TemperatureScaling(objective=objective, search="grid").fit(logits, labels)
+        assert calibrator.fit_result_.parameters["temperature"] == reference["T_opt"][objective]
     samples = Samples(logits, labels, None)
     for temperature, ece, nll in reference["curve_T_ece_nll"]:
         assert objective_value(samples, "ece", temperature) == pytest.approx(ece, abs=2e-6)
         assert objective_value(samples, "nll", temperature) == pytest.approx(nll, rel=1e-6)
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_likelihood_optimum_is_the_references(golden: Callable[[str], Any], name: str) -> None:
-    """The optimum agrees with the reference's, whose own search stops within 1e-7, and is no higher."""
-    logits, labels, reference = read(golden, name)
     result = TemperatureScaling().fit(logits, labels).fit_result_
     assert result.parameters["temperature"] == pytest.approx(reference["T_nll_continuous"], abs=1e-7)
     assert result.after == pytest.approx(reference["nll_at_continuous"], abs=1e-8)
@@ -83,19 +66,21 @@ def test_likelihood_optimum_is_a_root(calibrated: Callable[..., Any], kind: str,
     assert result.certificate["bracket"] == 2e-6
 
 
-def test_slopes_are_derivatives(calibrated: Callable[..., Any]) -> None:
-    """The two derivatives by 1 / T are those that autograd finds, weights included."""
-    scores, labels = calibrated("multiclass", 200, scale=6.0)
+@pytest.mark.parametrize("beta", [1e-12, 0.6, 1.0, 50.0])
+@pytest.mark.parametrize("kind", ["binary", "multiclass"])
+def test_likelihood_and_slopes_are_torchs(calibrated: Callable[..., Any], kind: str, beta: float) -> None:
+    """The loss and its two derivatives by 1 / T are those that autograd finds, weights included."""
+    scores, labels = calibrated(kind, 200, scale=6.0)
     weights = torch.rand(200, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    beta = torch.tensor(0.6, dtype=torch.float64, requires_grad=True)
-    losses = torch.nn.functional.cross_entropy(beta * scores, labels, reduction="none")
+    table = scores if kind == "multiclass" else torch.stack([torch.zeros_like(scores), scores], dim=1)
+    at = torch.tensor(beta, dtype=torch.float64, requires_grad=True)
+    losses = torch.nn.functional.cross_entropy(at * table, labels, reduction="none")
     loss = losses @ weights / weights.sum()
-    (first,) = torch.autograd.grad(loss, beta, create_graph=True)
-    (second,) = torch.autograd.grad(first, beta)
-    found = likelihood_slopes(Samples(scores, labels, weights), 0.6)
-    np.testing.assert_allclose(
-        (found.value, found.first, found.second), [loss.item(), first.item(), second.item()], rtol=1e-10
-    )
+    (first,) = torch.autograd.grad(loss, at, create_graph=True)
+    (second,) = torch.autograd.grad(first, at)
+    found = likelihood_slopes(Samples(scores, labels, weights), beta)
+    expected = [loss.item(), first.item(), second.item()]
+    np.testing.assert_allclose((found.value, found.first, found.second), expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("objective", ["nll", "brier", "ece", "adaptive_ece", "smce"])
@@ -123,24 +108,6 @@ def test_grid_takes_the_smallest_of_equals() -> None:
     assert calibrator.fit_result_.parameters["temperature"] == 0.1
 
 
-def test_planted_temperature_is_found_exactly() -> None:
-    """Two log-odds, +-s, right with frequency f: T = s / log(f / (1 - f)), in closed form."""
-    labels = torch.tensor([1] * 70 + [0] * 30)
-    result = TemperatureScaling().fit(torch.full((100,), 4.0), labels).fit_result_
-    assert result.parameters["temperature"] == pytest.approx(4 / math.log(7 / 3), rel=1e-8)  # gradient 1e-9
-    assert result.before == pytest.approx(0.7 * math.log1p(math.exp(-4)) + 0.3 * math.log1p(math.exp(4)))
-
-
-def test_separable_data_stop_at_the_bound_and_say_so(calibrated: Callable[..., Any]) -> None:
-    """Where the likelihood grows for ever as T falls, T is the bound, and both facts are warned of."""
-    scores, _ = calibrated("multiclass", 50)
-    with pytest.warns(CalibrantWarning, match="every sample is classified correctly"):
-        result = TemperatureScaling().fit(scores, scores.argmax(dim=1)).fit_result_
-    assert result.parameters["temperature"] == 1e-4
-    assert result.converged
-    assert "the best temperature is a bound of the search" in result.warnings
-
-
 @pytest.mark.parametrize("margin", [0.1, 5.0, 40.0])
 def test_separable_data_reach_the_bound_from_afar(calibrated: Callable[..., Any], margin: float) -> None:
     """Newton's steps in log T fade on separable data; the bound is found all the same, in a few steps."""
@@ -152,17 +119,6 @@ def test_separable_data_reach_the_bound_from_afar(calibrated: Callable[..., Any]
     assert root.temperature == 1e-4 or root.slope == 0  # at a margin of 40 the loss is zero from the start
     assert root.settled
     assert root.steps < 20
-
-
-def test_likelihood_is_torchs(calibrated: Callable[..., Any]) -> None:
-    weights = torch.rand(300, dtype=torch.float64)
-    for kind in ("binary", "multiclass"):
-        scores, labels = calibrated(kind, 300)
-        table = scores if scores.ndim == 2 else torch.stack([torch.zeros_like(scores), scores], dim=1)
-        for beta in (1e-12, 0.4, 1.0, 50.0):
-            losses = torch.nn.functional.cross_entropy(beta * table, labels, reduction="none")
-            found = likelihood_slopes(Samples(scores, labels, weights), beta).value
-            assert found == pytest.approx(float(losses @ weights / weights.sum()), rel=1e-12)
 
 
 @pytest.mark.parametrize("gap", [1e-1, 1e-3, 1e-6])
@@ -179,18 +135,6 @@ def test_a_single_close_error_is_weighed_exactly(gap: float) -> None:
     assert found.temperature == pytest.approx(1 / brentq(derivative, 0.01, 100, xtol=1e-14), rel=1e-7)
     assert found.settled
     assert found.steps < 40
-
-
-def test_exhausted_search_says_so(monkeypatch: pytest.MonkeyPatch, calibrated: Callable[..., Any]) -> None:
-    scores, labels = calibrated("multiclass", 300)
-    samples = Samples(30 * scores, labels, None)
-    monkeypatch.setattr("calibrant._math.convex_minimum.MAX_STEPS", 3)
-    root = best_temperature(lambda beta: likelihood_slopes(samples, beta), 1.0)
-    first, _, value = likelihood_slopes(samples, 1 / root.temperature)
-    assert root.steps == 3
-    assert root.value == value
-    assert root.slope == pytest.approx(-first / root.temperature, rel=1e-12)
-    assert not root.settled
 
 
 def test_brier_is_as_good_as_the_grid_where_descents_miss_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,28 +162,11 @@ def test_collapse_is_said(objective: Any) -> None:
     assert not any("of the confidences" in text for text in told)
     # Half right whatever the confidence, and more so where it is low: T grows until all say a half.
     samples = Samples(logits, honest, None)
-    solution = Solution(
-        converged=True,
-        steps=1,
-        before=1.0,
-        after=0.0,
-        parameters={"temperature": 100.0},
-        certificate={},
-        message="",
-    )
+    solution = Solution.by_gradient(0.0, steps=1, before=1.0, after=0.0, parameters={"temperature": 100.0})
     told = with_doubts_of_temperature(solution, samples, objective).warnings
     assert any("100% of the confidences now fall into one of 15 bins" in text for text in told)
     told = with_doubts_of_temperature(solution, samples, "nll").warnings
     assert not any("of the confidences" in text for text in told)
-
-
-def test_misleading_logits_stop_at_the_other_bound(calibrated: Callable[..., Any]) -> None:
-    """Where no finite temperature is likeliest, T is the upper bound, and that is warned of."""
-    scores, labels = calibrated("multiclass", 200)
-    with pytest.warns(CalibrantWarning, match="or the opposite"):
-        result = TemperatureScaling().fit(-scores, labels).fit_result_
-    assert result.parameters["temperature"] == 1e4
-    assert "the best temperature is a bound of the search" in result.warnings
 
 
 @pytest.mark.parametrize("objective", ["nll", "brier", "ece"])
@@ -276,22 +203,16 @@ def test_constant_logits_keep_temperature_one() -> None:
     assert result.after == result.before == pytest.approx(math.log(3), rel=1e-12)
 
 
-def test_sure_confidences_are_called_what_they_are() -> None:
-    """Log-odds of a confidence of 1 are no probability of zero: the warning names both ends."""
-    confidences = torch.tensor([1.0, 0.9, 0.6, 0.3, 1.0], dtype=torch.float64)
-    said = "2 probabilities of exactly 0 or 1 were counted as 1e-12 or 1 - 1e-12"
-    with pytest.warns(CalibrantWarning, match=said):
-        TemperatureScaling().fit(torch.logit(confidences), torch.tensor([1, 1, 0, 0, 0]))
-
-
 def test_zero_probabilities_are_counted_and_said() -> None:
     """A logit of -inf counts as probability 1e-12, and the warning says how many there were."""
     probs = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]], dtype=torch.float64)
     with pytest.warns(CalibrantWarning, match="3 probabilities of exactly zero were counted as 1e-12"):
         calibrator = TemperatureScaling().fit(probs.log(), torch.tensor([1, 0, 0]))
-    single = probs[1:].log()
     with pytest.warns(CalibrantWarning, match="1 probability of exactly zero was counted as 1e-12"):
-        TemperatureScaling().fit(single, torch.tensor([0, 2]))
+        TemperatureScaling().fit(probs[1:].log(), torch.tensor([0, 2]))
+    both_ends = "2 probabilities of exactly 0 or 1 were counted as 1e-12 or 1 - 1e-12"
+    with pytest.warns(CalibrantWarning, match=both_ends):  # of log-odds
+        TemperatureScaling().fit(torch.tensor([1.0, 0.9, 0.6, 0.3, 1.0]).double().logit(), [1, 1, 0, 0, 0])
     expected = -(math.log(1e-12) + math.log(0.5) + math.log(0.2)) / 3
     assert calibrator.fit_result_.before == pytest.approx(expected, rel=1e-10)  # rows then sum to 1 + 1e-12
     assert torch.isfinite(calibrator.predict_proba(probs.log())).all()
@@ -312,12 +233,14 @@ def test_large_tables_start_from_some_of_their_rows(
     assert large.before == pytest.approx(usual.before, rel=1e-12)
 
 
-def test_each_label_is_fitted_on_its_own(calibrated: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("text", ["temperature", 'focal-temperature(selection="cross_validated")'])
+def test_each_label_is_fitted_on_its_own(calibrated: Callable[..., Any], text: str) -> None:
     scores, labels = calibrated("multilabel", 300)
     scores = scores * torch.tensor([0.5, 3.0])
-    together = TemperatureScaling().fit(scores, labels)
-    alone = [TemperatureScaling().fit(scores[:, j], labels[:, j]) for j in (0, 1)]
-    assert together.temperature.tolist() == [one.temperature.item() for one in alone]
+    together = build(text).fit(scores, labels)
+    alone = [build(text).fit(scores[:, j], labels[:, j]) for j in (0, 1)]
+    for name, values in together.named_buffers():
+        assert values.tolist() == [one.get_buffer(name).item() for one in alone]
     after = sum(one.fit_result_.after for one in alone) / 2
     assert together.fit_result_.after == pytest.approx(after, rel=1e-12)
     columns = torch.stack([one.predict_proba(scores[:, j]) for j, one in enumerate(alone)], dim=1)
@@ -330,13 +253,9 @@ def test_weights_reach_binned_objectives(calibrated: Callable[..., Any], objecti
     weights = 2 * torch.rand(200, dtype=torch.float64, generator=torch.Generator().manual_seed(5)) ** 4
     calibrator = TemperatureScaling(objective=objective).fit(3 * scores, labels, weights=weights)
     probs = calibrator.predict_proba(3 * scores)
-    metric = {
-        "ece": metrics.expected_calibration_error,
-        "adaptive_ece": metrics.adaptive_calibration_error,
-    }[objective]
-    assert calibrator.fit_result_.after == pytest.approx(
-        float(metric(probs, labels, weights=weights)), rel=1e-9
-    )
+    metric = metrics.expected_calibration_error if objective == "ece" else metrics.adaptive_calibration_error
+    error = float(metric(probs, labels, weights=weights))
+    assert calibrator.fit_result_.after == pytest.approx(error, rel=1e-9)
     assert calibrator.fit_result_.after != pytest.approx(float(metric(probs, labels)), rel=1e-3)
 
 
@@ -351,3 +270,41 @@ def test_classwise_error_of_events_is_theirs(
     assert one.fit_result_.parameters == other.fit_result_.parameters
     assert one.fit_result_.after == other.fit_result_.after
     assert one.fit_result_.objective == "classwise"
+
+
+def table(seed: int, num_samples: int = 120, num_classes: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    logits = 1.5 * torch.randn(num_samples, num_classes, generator=generator, dtype=torch.float64)
+    return logits, torch.multinomial(logits.softmax(1), 1, generator=generator)[:, 0]
+
+
+@pytest.mark.parametrize(("factor", "end"), [(0.01, 0.1), (100.0, 10.0)])
+def test_the_ends_of_the_papers_grid_are_warned_of(factor: float, end: float) -> None:
+    """Logits a hundred times too small or too large want a temperature beyond the grid."""
+    logits, labels = table(0)
+    with pytest.warns(CalibrantWarning, match=f"the best temperature is the end of the grid, {end:g}"):
+        fitted = TemperatureScaling(search="grid").fit(factor * logits, labels)
+    assert fitted.temperature.item() == pytest.approx(end, abs=1e-12)
+    TemperatureScaling(search="grid").fit(logits, labels)  # warns of nothing
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_calibration_error_is_searched_between_the_points_of_the_grids_too(seed: int) -> None:
+    """The best temperature is neither a tenth nor a hundredth of a decade, and has the error reported."""
+    logits, labels = table(seed)
+    fitted = TemperatureScaling(objective="ece").fit(2.5 * logits, labels)
+    temperature = fitted.temperature.item()
+    for place in (10 * temperature, 100 * math.log10(temperature)):
+        assert abs(place - round(place)) > 1e-6
+    error = metrics.expected_calibration_error(fitted.predict_proba(2.5 * logits), labels)
+    assert fitted.fit_result_.after == pytest.approx(error.item(), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_one_is_best_already_it_stays_one(seed: int) -> None:
+    logits, labels = table(seed)
+    first = TemperatureScaling(objective="brier").fit(2.5 * logits, labels)
+    second = TemperatureScaling(objective="brier").fit(2.5 * logits / first.temperature, labels)
+    assert second.temperature.item() == 1
+    assert second.fit_result_.converged
+    assert second.fit_result_.certificate["gradient"] < 1e-9

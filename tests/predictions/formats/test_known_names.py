@@ -4,16 +4,7 @@ import pytest
 
 from calibrant._math.errors import InputError
 from calibrant.predictions import ColumnNames
-from calibrant.predictions.formats.aliases import (
-    CONFIDENCES,
-    DECISIONS,
-    FAMILIES,
-    LABELS,
-    OUTCOMES,
-    PREDICTED,
-    SINGLE,
-    WEIGHTS,
-)
+from calibrant.predictions.formats import aliases
 from tables_as_files import given_as
 
 TABLES = ("csv", "csv.gz", "tsv", "json", "jsonl", "parquet", "feather", "pandas", "polars")
@@ -29,7 +20,7 @@ def read(tmp_path_factory):
 
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
 def test_every_name_of_true_classes(read, ending) -> None:
-    for name in ("label", "labels", "Y_True", *LABELS):
+    for name in ("label", "labels", "Y_True", *aliases.LABELS):
         found = read(ending, {name: LABELLED, "prob": PROBS})
         assert (name, found.kind, found.labels.tolist()) == (name, "binary", LABELLED)
         assert found.probs.tolist() == PROBS
@@ -37,7 +28,7 @@ def test_every_name_of_true_classes(read, ending) -> None:
 
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
 def test_every_name_of_a_single_score(read, ending) -> None:
-    for name in ("prob", "logit", *SINGLE, *DECISIONS):
+    for name in ("prob", "logit", *aliases.SINGLE, *aliases.DECISIONS):
         found = read(ending, {"y": LABELLED, name: PROBS})
         assert (name, found.kind, found.labels.tolist()) == (name, "binary", LABELLED)
         assert found.values.tolist() == PROBS
@@ -46,14 +37,14 @@ def test_every_name_of_a_single_score(read, ending) -> None:
 
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
 def test_decisions_are_told_by_their_values(read, ending) -> None:
-    for name in DECISIONS:
+    for name in aliases.DECISIONS:
         with pytest.raises(InputError, match=rf"it holds decisions \(`{name}`\), and no probabilities"):
             read(ending, {"y": LABELLED, name: [1, 0, 0]})
 
 
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
 def test_every_name_of_weights(read, ending) -> None:
-    for name in ("weight", "weights", "Sample_Weight", *WEIGHTS):
+    for name in ("weight", "weights", "Sample_Weight", *aliases.WEIGHTS):
         found = read(ending, {"y": LABELLED, "prob": PROBS, name: WEIGHTS_GIVEN})
         assert (name, found.weights.tolist()) == (name, WEIGHTS_GIVEN)
         assert name in {"weight", "weights"} or any(f"`{name}` as `weight" in note for note in found.notes)
@@ -63,7 +54,9 @@ def test_every_name_of_weights(read, ending) -> None:
 def test_groups_are_called_alike_in_every_format(tmp_path, ending) -> None:
     """A text file says True and 1; numbers with gaps are floats in a frame; none is a group of its own."""
     table, wanted = {"y": LABELLED, "prob": PROBS}, ("True", "False", "True")
-    assert given_as(tmp_path, ending, table | {"group": [True, False, True]}).groups == wanted
+    for name in ("group", "groups"):
+        (folder := tmp_path / name).mkdir()
+        assert given_as(folder, ending, table | {name: [True, False, True]}).groups == wanted
     if ending in TABLES:
         (folder := tmp_path / "gaps").mkdir()
         found = given_as(folder, ending, table | {"group": [1, None, 2]})
@@ -91,7 +84,7 @@ def test_weights_of_another_name_are_named(tmp_path, ending) -> None:
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
 def test_every_name_of_scores_by_class(read, ending) -> None:
     for family, space in (("prob", "probs"), ("logit", "logits")):
-        for prefix in (f"{family}_", *FAMILIES[family]):
+        for prefix in (f"{family}_", *aliases.FAMILIES[family]):
             scores = {f"{prefix}{k}": [p if k else 1 - p for p in PROBS] for k in range(2)}
             found = read(ending, {"y": LABELLED, **scores})
             assert (prefix, found.kind, found.num_classes) == (prefix, "multiclass", 2)
@@ -101,12 +94,12 @@ def test_every_name_of_scores_by_class(read, ending) -> None:
 
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
 def test_every_name_of_confidences(read, ending) -> None:
-    for confidence in ("confidence", *CONFIDENCES):
-        for outcome in ("correct", *OUTCOMES):
+    for confidence in ("confidence", *aliases.CONFIDENCES):
+        for outcome in ("correct", *aliases.OUTCOMES):
             found = read(ending, {confidence: PROBS, outcome: LABELLED})
             assert (confidence, outcome, found.kind) == (confidence, outcome, "top_label")
             assert (found.confidence.tolist(), found.correct.tolist()) == (PROBS, [True, False, True])
-        for predicted in PREDICTED:
+        for predicted in aliases.PREDICTED:
             found = read(ending, {confidence: PROBS, "y_true": [1, 0, 2], predicted: [1, 1, 2]})
             assert (confidence, predicted, found.kind) == (confidence, predicted, "top_label")
             assert found.correct.tolist() == [True, False, True]
@@ -116,7 +109,7 @@ def test_every_name_of_confidences(read, ending) -> None:
 def test_lists_in_cells_have_the_same_names(read, ending) -> None:
     """The probabilities of all classes in one cell, in every format whose cells can be lists."""
     lists = [[1 - p, p] for p in PROBS]
-    for name in ("probs", "prob", *SINGLE, *DECISIONS):
+    for name in ("probs", "prob", *aliases.SINGLE, *aliases.DECISIONS):
         found = read(ending, {"target": LABELLED, name: lists, "sample_weight": WEIGHTS_GIVEN})
         assert (name, found.kind, found.labels.tolist()) == (name, "multiclass", LABELLED)
         assert (found.probs.tolist(), found.weights.tolist()) == (lists, WEIGHTS_GIVEN)

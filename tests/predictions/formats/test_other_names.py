@@ -34,28 +34,6 @@ def read(folder: Path, name: str, text: str, **options: Any) -> Predictions:
     return load_predictions(path, **options)
 
 
-@pytest.mark.parametrize(
-    ("header", "note"),
-    [
-        ("y_true,y_prob", "Read `y_true` as `label`, `y_prob` as `prob`."),
-        ("y_test,y_score", "Read `y_test` as `label`, `y_score` as `prob`."),
-        ("target,p", "Read `target` as `label`, `p` as `prob`."),
-        ("Label,Probability", "Read `Label` as `label`, `Probability` as `prob`."),
-    ],
-)
-def test_common_names_of_columns_are_understood_and_said(tmp_path, header, note) -> None:
-    found = read(tmp_path, "p.csv", f"{header}\n1,0.75\n0,0.5\n")
-    assert (found.kind, found.labels.tolist(), found.probs.tolist()) == ("binary", [1, 0], [0.75, 0.5])
-    assert note in found.notes
-
-
-def test_one_column_names_the_positive_class(tmp_path) -> None:
-    """``p_spam`` is the probability of spam, and the other word is the other class."""
-    found = read(tmp_path, "p.csv", "y_true,p_spam\nspam,0.75\nham,0.5\n")
-    assert (found.kind, found.class_names, found.labels.tolist()) == ("binary", ("ham", "spam"), [1, 0])
-    assert read(tmp_path, "q.csv", "label,prob_ill\n1,0.75\n0,0.5\n").class_names == ("not ill", "ill")
-
-
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_columns_can_be_named(tmp_path, ending) -> None:
     """What is stated counts, and calibrant's own names are then other columns, which a note lists."""
@@ -71,42 +49,6 @@ def test_columns_can_be_named(tmp_path, ending) -> None:
     assert found.notes == ("Not used: `label`.",)
     with pytest.raises(InputError, match=r"no column `wo`; it holds `label`, `who`"):
         given_as(tmp_path, ending, rows, columns=ColumnNames(label="wo"))
-
-
-def test_which_of_two_columns_is_asked(tmp_path) -> None:
-    with pytest.raises(
-        InputError, match=r"`y_true` or `target`\? Call it `label`, or say so .*--label-column"
-    ):
-        read(tmp_path, "p.csv", "y_true,target,prob\n1,1,0.5\n0,0,0.5\n")
-    found = read(
-        tmp_path, "p.csv", "y_true,target,prob\n1,0,0.5\n0,1,0.5\n", columns=ColumnNames(label="target")
-    )
-    assert found.labels.tolist() == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("label,prob\n1,75\n0,5\n", [0.75, 0.05]),
-        ("label,prob\n1,75%\n0,0.5 %\n", [0.75, 0.005]),
-        ("label,prob_a,prob_b\na,75,25\nb,50,50\n", [[0.75, 0.25], [0.5, 0.5]]),
-        ("confidence,correct\n75,1\n50,0\n", [0.75, 0.5]),
-    ],
-)
-def test_percentages_are_recognised_and_said(tmp_path, text, expected) -> None:
-    """Numbers up to 100 that no probability can be, and cells that say %."""
-    found = read(tmp_path, "p.csv", text)
-    assert (found.confidence if found.kind == "top_label" else found.probs).tolist() == expected
-    assert any(re.search("percentages and (was|were) divided by 100", note) for note in found.notes)
-
-
-def test_percentages_are_not_guessed_where_they_may_be_probabilities(tmp_path) -> None:
-    """Below one both can be meant: the option says it. Rows must sum to 100 for it to be seen."""
-    rare = "label,prob\n1,0.7\n0,0.5\n"
-    assert read(tmp_path, "p.csv", rare).probs.tolist() == [0.7, 0.5]
-    np.testing.assert_allclose(read(tmp_path, "p.csv", rare, percent=True).probs, [0.007, 0.005])
-    with pytest.raises(InputError, match=r"must be between 0 and 1"):
-        read(tmp_path, "p.csv", "label,prob_a,prob_b\na,3,4\nb,50,50\n")
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet", "npz"])
@@ -137,23 +79,6 @@ def test_a_scale_is_brought_to_shares_and_back(tmp_path) -> None:
     assert "`confidence` from 1 to 5 was brought to the scale from 0 to 1." in found.notes
     save_in_form_of(tmp_path / "p.csv", tmp_path / "out.csv", found)
     assert (tmp_path / "out.csv").read_text() == "id,correct,confidence\na,1,5.0\nb,0,1.0\nc,1,4.0\n"
-    with pytest.raises(InputError, match=r"scale from 1 to 4 \(--scale\); line 2 holds 5"):
-        load_predictions(tmp_path / "p.csv", scale=(1, 4))
-    with pytest.raises(InputError, match=r"which have no scale; leave out `scale` \(--scale, --percent\)"):
-        read(tmp_path, "q.csv", "label,logit\n1,5\n0,1\n", scale=(1, 5))
-
-
-@pytest.mark.parametrize("columns", ["label,prob", "correct,confidence"])
-def test_a_slip_does_not_make_percentages_of_all_the_others(tmp_path, columns) -> None:
-    """One value among probabilities, or one cell with a sign, is told with its line and what to do."""
-    text = columns + "\n1,0.7\n0,{}\n0,0.5\n"
-    with pytest.raises(
-        InputError,
-        match=r"line 3 holds 37; 1 of 3 values exceed 1; correct it if it is a slip; pass .*--percent",
-    ):
-        read(tmp_path, "p.csv", text.format("37"))
-    with pytest.raises(InputError, match=r"% sign or none; line 3 of `.*` has one, and others"):
-        read(tmp_path, "p.csv", text.format("37%"))
 
 
 def test_tabs_part_the_cells_of_tsv(tmp_path) -> None:
@@ -190,22 +115,6 @@ def test_arrays_that_hugging_face_evaluate_takes(tmp_path) -> None:
         (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
         logged = load_predictions(tmp_path / "log.jsonl")
         assert (logged.labels.tolist(), logged.probs.tolist()) == ([1, 0], list(scores))
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ('{"prob": 0.5}\n{oops', "line 2 is not JSON"),
-        ("[1, 2]\n", "line 1 is not a record"),
-        ("\n", "it holds no records"),
-        (lines({"prob": 0.5, "label": 1}, {"prob": None, "label": 0}), r"line 2 is empty"),
-    ],
-)
-def test_bad_json_is_one_sentence(tmp_path, text, words) -> None:
-    with pytest.raises(InputError, match=words):
-        read(tmp_path, "a.jsonl", text)
-    with pytest.raises(InputError, match=r"not JSON \(extra data\); if each line is a record, call the file"):
-        read(tmp_path, "a.json", "{}\n{}\n")
 
 
 def choice(doc: int, likelihoods: list[float], target: str, **marks: float) -> dict[str, Any]:
@@ -355,21 +264,6 @@ def test_records_name_groups_whatever_holds_their_scores(tmp_path, scores) -> No
     assert found.labels.tolist() == [0, 1]
 
 
-def test_swapped_columns_are_recognised(tmp_path) -> None:
-    columns = ColumnNames(label="y_score", probs=("y_test",))
-    with pytest.raises(InputError, match=r"line 2 holds '0.75'; these look like probabilities .are --label"):
-        read(tmp_path, "p.csv", "y_test,y_score\n1,0.75\n0,0.5\n", columns=columns)
-    with pytest.raises(InputError, match=r"0 holds 0.75; these look like probabilities\."):
-        Predictions(labels=[0.75, 0.5], probs=[1.0, 0.0])
-
-
-def test_a_column_has_one_role(tmp_path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("y,p\n0,0.25\n1,0.5\n")
-    with pytest.raises(InputError, match="the column `y` is named as label and as cluster; name two"):
-        load_predictions(path, columns=ColumnNames(label="y", cluster="y"))
-
-
 @pytest.mark.parametrize(
     ("true", "predicted", "right"),
     [
@@ -403,44 +297,6 @@ def test_nothing_is_no_right_prediction(tmp_path, nothing) -> None:
     else:
         with pytest.raises(InputError, match="`true_label` is missing"):
             read(tmp_path, "q.csv", words)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (
-            "label;prob;weight\n1;0.5;1,000\n0;0.25;500\n",
-            r"a decimal point .*; line 2 holds '1,000' in",
-        ),
-        ("label;prob;weight\n1;0,5;1,000\n0;0,25;500\n", r"line 2 holds '1,000', which is 1000 or 1"),
-        ("label\tlogit\n1\t-1,234\n0\t2,500\n", r"line 2 holds '-1,234', which is -1234 or -1.234"),
-        (
-            "label;prob;weight\n1;0,5;1,000,000\n0;0,5;1\n",
-            "line 2 holds '1,000,000'; write it without",
-        ),
-        ("label,prob\n1,1_0\n0,0.5\n", "line 2 holds '1_0'"),
-        ("label,prob_0,prob_1\n1_0,1,0\n0,0.5,0.5\n", "line 2 holds '1_0'"),
-        ("correct,confidence\n0_1,1\n0,0.5\n", "line 2 holds '0_1'"),
-    ],
-)
-def test_a_comma_that_may_part_thousands_is_refused(tmp_path, text, said) -> None:
-    with pytest.raises(InputError, match=said):
-        read(tmp_path, "p.csv", text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "label;logit\n1;-1,234\n0;0,5\n",
-        'label,logit\n1,"-1,234"\n0,"0,5"\n',  # quoted
-        "sep=;\nlabel;logit\n1;-1,234\n0;0,5\n;\n",  # as spreadsheets write it
-    ],
-)
-def test_decimal_commas_are_read_and_said(tmp_path, text) -> None:
-    found = read(tmp_path, "p.csv", text)
-    assert found.scores.tolist() == [-1.234, 0.5]
-    assert found.labels.tolist() == [1, 0]
-    assert "`logit` has decimal commas." in found.notes
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet", "pandas", "polars"])
@@ -518,23 +374,6 @@ def test_numbers_are_names_where_names_are_numbers(tmp_path, ending, labels) -> 
         Predictions(probs=probs, labels=[1, 4, 2], class_names=["1", "2", "3"])
     places = Predictions(probs=probs, labels=[0, 1, 2], class_names=["1", "2", "3"])
     assert places.labels.tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize("kind", ["list", "numpy", "pandas", "categorical", "polars", "pyarrow"])
-def test_words_of_any_column_are_matched_by_name(kind) -> None:
-    """``labels=y, class_names=clf.classes_`` as scikit-learn's users have them."""
-    words = ["cat", "dog", "cat"]
-    made = {
-        "list": lambda: words,
-        "numpy": lambda: np.array(words, dtype=object),
-        "pandas": lambda: pytest.importorskip("pandas").Series(words),
-        "categorical": lambda: pytest.importorskip("pandas").Series(words, dtype="category"),
-        "polars": lambda: pytest.importorskip("polars").Series(words),
-        "pyarrow": lambda: pyarrow.chunked_array([words]),
-    }[kind]()
-    probs = [[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]
-    found = Predictions(probs=probs, labels=made, class_names=np.array(["cat", "dog"]))
-    assert found.labels.tolist() == [0, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -645,44 +484,6 @@ def test_the_positive_class_names_the_word_of_a_single_score(tmp_path, ending) -
     assert (event.labels.tolist(), event.probs.tolist()) == ([0, 1], [0.25, 0.5])
 
 
-@pytest.mark.parametrize(("column", "word"), [("p_yes", "no"), ("p_spam", "ham")])
-def test_a_day_without_positives_is_read(tmp_path, column, word) -> None:
-    """Where only the other word occurs it is class 0."""
-    found = read(tmp_path, "p.csv", f"y_true,{column}\n{word},0.25\n{word},0.5\n")
-    assert (found.class_names, found.labels.tolist()) == ((word, column[2:]), [0, 0])
-    zeros = read(tmp_path, "q.csv", "y_true,p_spam\n0,0.25\n0,0.5\n")
-    assert (zeros.class_names, zeros.labels.tolist()) == (("not spam", "spam"), [0, 0])
-
-
-def test_a_word_among_numbers_is_no_class(tmp_path) -> None:
-    """A last row of totals, as spreadsheets have it, or a sign for what is not known."""
-    for word, count in (("Total", 20), ("-", 4), ("#DIV/0!", 3)):
-        said = f"line {count + 2} holds '{word}'; if that row is no sample, leave it"
-        with pytest.raises(InputError, match=said):
-            read(tmp_path, "p.csv", "label,prob\n" + "1,0.25\n" * count + f"{word},0.5\n")
-
-
-def test_columns_that_were_named_are_called_so_in_messages(tmp_path) -> None:
-    """Not by what they were named as: the user's table has no `group`."""
-    stated = ColumnNames(group="channel", weight="amount", cluster="who")
-    text = "churned,score,channel,amount,who\n0,0.1,a,1,x\n"
-    with pytest.raises(InputError, match="in `churned`, `score`, `channel`, `amount`, `who`; name columns"):
-        read(tmp_path, "p.csv", text, columns=stated)
-
-
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "pandas"])
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [({"died": 7}, "`died` must be 0 or 1"), ({"risk": 7.0}, "`risk` must"), ({"n": -1.0}, "`n` must")],
-)
-def test_values_of_named_columns_are_refused_by_their_names(tmp_path, ending, wrong, said) -> None:
-    """Whose table holds `died` does not look for `labels`."""
-    rows = [{"died": k % 2, "risk": 0.25, "n": 1.0} for k in range(6)]
-    rows[3] |= wrong
-    with pytest.raises(InputError, match=said):
-        given_as(tmp_path, ending, rows, columns=ColumnNames(label="died", probs="risk", weight="n"))
-
-
 @pytest.mark.parametrize("ending", TABLES)
 def test_values_are_refused_by_the_names_of_their_columns(tmp_path, ending) -> None:
     """What is read as `labels` or `probs` is called as the table calls it, in every format."""
@@ -694,10 +495,15 @@ def test_values_are_refused_by_the_names_of_their_columns(tmp_path, ending) -> N
         ("y_true y_score w", {"w": -1.0}, "`w` must be finite and not negative; ROW holds -1"),
         ("is_right conf w", {"is_right": 7}, "`is_right` must be 0 or 1; ROW holds 7"),
         ("is_right conf w", {"conf": 1.5}, "`conf` must be between 0 and 1; ROW holds 1.5"),
+        ("died risk n", {"died": 7}, "`died` must be 0 or 1; ROW holds 7"),
+        ("died risk n", {"risk": 7.0}, "`risk` must be between 0 and 1; ROW holds 7"),
+        ("died risk n", {"n": -1.0}, "`n` must be finite and not negative; ROW holds -1"),
     ):
         rows = [dict(zip(names.split(), (k % 2, 0.25, 1.0), strict=True)) for k in range(6)]
         rows[3] |= wrong
         columns = ColumnNames(probs="risk") if "risk" in names else None
+        if "died" in names:
+            columns = ColumnNames(label="died", probs="risk", weight="n")
         with pytest.raises(InputError, match=re.escape(said.replace("ROW", place))):
             given_as(tmp_path, ending, rows, columns=columns)
 
@@ -730,11 +536,6 @@ def test_folders_and_times_are_refused_by_the_names_of_their_columns(tmp_path) -
         load_timed(tmp_path / "t.csv", time="when")
 
 
-def test_a_pair_of_classes_is_refused_by_the_names_of_its_columns(tmp_path) -> None:
-    with pytest.raises(InputError, match=r"`gold` is missing in 1 of 2 rows; line 3 .*subset=\['gold'\]"):
-        read(tmp_path, "p.csv", "conf,gold,y_pred\n0.5,a,a\n0.75,,b\n")
-
-
 def test_lists_are_refused_by_the_name_of_their_column(tmp_path) -> None:
     """A column whose cells hold the scores of all classes; a label within a record of its own."""
     rows = [{"y_prob": [0.25, 0.75], "doc": {"gold": k}} for k in (1, 7)]
@@ -755,11 +556,6 @@ def test_the_plural_of_a_single_score_is_its_name(tmp_path, ending, name) -> Non
     assert found.probs.tolist() == pytest.approx([score] * 4)
     assert found.kind == "binary"
     assert found.notes == ("Not used: `y_score`.",)
-
-
-def test_the_plural_is_not_read_beside_scores_of_classes(tmp_path) -> None:
-    found = read(tmp_path, "p.csv", "label,prob_a,prob_b,probs\na,0.5,0.5,1\nb,0.5,0.5,1\n")
-    assert found.notes == ("Not used: `probs`.",)
 
 
 def test_a_name_alone_is_a_list_of_one() -> None:

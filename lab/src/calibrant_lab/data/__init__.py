@@ -7,19 +7,6 @@ from calibrant_lab.data.roster import available, load
 from calibrant_lab.data.table import Dataset, Part, Preparation, RawData, shrink, split
 
 __all__ = [
-    "Augmentation",
-    "Crop",
-    "Dataset",
-    "Flip",
-    "Geometry",
-    "LazyImages",
-    "Part",
-    "Preparation",
-    "RawData",
-    "available",
-    "build_augmentation",
-    "load",
-    "offline",
-    "shrink",
-    "split",
-]
+    "Augmentation", "Crop", "Dataset", "Flip", "Geometry", "LazyImages", "Part", "Preparation", "RawData",
+    "available", "build_augmentation", "load", "offline", "shrink", "split",
+]  # fmt: skip

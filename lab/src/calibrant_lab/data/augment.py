@@ -36,6 +36,16 @@ class Augmentation(ABC):
     ) -> Float[Tensor, "N C H W"]: ...
 
 
+def _windows(images: Tensor, down: Tensor, right: Tensor, height: int, width: int) -> Tensor:
+    """Cut a window out of each image, by the place of its corner."""
+    device = images.device
+    rows = (down[:, None] + torch.arange(height, device=device))[:, None, :, None]
+    columns = (right[:, None] + torch.arange(width, device=device))[:, None, None, :]
+    sample = torch.arange(images.shape[0], device=device)[:, None, None, None]
+    channel = torch.arange(images.shape[1], device=device)[None, :, None, None]
+    return images[sample, channel, rows, columns]
+
+
 class Crop(Augmentation):
     """Pad with zeros on every side, then cut a window of the old size out at random.
 
@@ -47,7 +57,8 @@ class Crop(Augmentation):
     """
 
     def __init__(self, padding: int = 4) -> None:
-        check_padding(padding)
+        if type(padding) is not int or padding < 1:
+            raise InputError(f"`padding` must be an integer of 1 or more; got {padding!r}.")
         self.padding = padding
 
     def draw(self, num_samples: int, generator: torch.Generator) -> Int[Tensor, "N K"]:
@@ -55,20 +66,9 @@ class Crop(Augmentation):
         return torch.randint(0, most + 1, (num_samples, 2), generator=generator, device=device)
 
     def apply(self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]) -> Float[Tensor, "N C H W"]:
-        num_samples, channels, height, width = images.shape
         padded = torch.nn.functional.pad(images, (self.padding,) * 4)
         down, right = drawn.to(images.device).unbind(1)
-        along = torch.arange(max(height, width), device=images.device)
-        rows = (down[:, None] + along[:height])[:, None, :, None]
-        columns = (right[:, None] + along[:width])[:, None, None, :]
-        sample = torch.arange(num_samples, device=images.device)[:, None, None, None]
-        channel = torch.arange(channels, device=images.device)[None, :, None, None]
-        return padded[sample, channel, rows, columns]
-
-
-def check_padding(padding: object) -> None:
-    if isinstance(padding, bool) or not isinstance(padding, int) or padding < 1:
-        raise InputError(f"`padding` must be an integer of 1 or more; got {padding!r}.")
+        return _windows(padded, down, right, *images.shape[2:])
 
 
 class Flip(Augmentation):
@@ -94,13 +94,8 @@ class Window(Augmentation):
     def apply(self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]) -> Float[Tensor, "N C h w"]:
         height, width = images.shape[2:]
         room = torch.tensor([height - self.side + 1, width - self.side + 1])
-        corners = (drawn * room // _UNIT).tolist()
-        return torch.stack(
-            [
-                image[:, down : down + self.side, right : right + self.side]
-                for image, (down, right) in zip(images, corners, strict=True)
-            ]
-        )
+        down, right = (drawn * room // _UNIT).to(images.device).unbind(1)
+        return _windows(images, down, right, self.side, self.side)
 
 
 class ResizedCrop(Augmentation):

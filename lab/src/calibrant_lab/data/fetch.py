@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import reason
 
 Folder = str | os.PathLike[str] | None
 
@@ -56,11 +57,6 @@ def offline(wanted: bool = True) -> Generator[None]:
         _NO_NETWORK.reset(token)
 
 
-def is_offline() -> bool:
-    said = os.environ.get("CALIBRANT_OFFLINE", "").lower()
-    return _NO_NETWORK.get() or said not in {"", "0", "false", "no"}
-
-
 def cache_folder() -> Path:
     """Return the download folder: ``CALIBRANT_CACHE``, or the platform's cache folder."""
     import pooch
@@ -71,15 +67,9 @@ def cache_folder() -> Path:
 def located(name: str, folder: Folder, *, files: Sequence[str] = (), extra: bool = False) -> Path:
     """Return the path of a named set; download it if needed and allowed.
 
-    Args:
-        name: Its name, which is that of its folder too.
-        folder: The folder of data sets; without it the environment variable ``CALIBRANT_DATA`` names it.
-        files: Files or folders, any one of which is the set; the first that is there is taken. ``./FILE``
-            stands for the folder that holds the file. By default those of ``sets.toml``.
-        extra: Whether its extra files are needed besides.
-
-    Raises:
-        InputError: If it is nowhere.
+    The folder of data sets is ``folder``, or that of the environment variable ``CALIBRANT_DATA``. The first
+    of ``files`` (by default those of ``sets.toml``) that is there is taken; ``./FILE`` stands for the folder
+    that holds it. ``extra`` files are downloaded besides.
     """
     root = folder or os.environ.get("CALIBRANT_DATA")
     files = files or published()[name]["files"]
@@ -97,7 +87,8 @@ def located(name: str, folder: Folder, *, files: Sequence[str] = (), extra: bool
         raise InputError(f"{remedy}, or give the path of a file.")
     kept = cache_folder() / name
     missing = [remote for remote in needed if not (kept / remote.file).is_file()]
-    if missing and is_offline():
+    no_network = os.environ.get("CALIBRANT_OFFLINE", "").lower() not in {"", "0", "false", "no"}
+    if missing and (no_network or _NO_NETWORK.get()):
         raise InputError(f"{remedy}. It can be downloaded from {missing[0].url}, but not while offline.")
     for remote in missing:
         download(remote, kept)
@@ -186,4 +177,4 @@ def _reason(error: Exception) -> str:
         return "the server does not answer"
     if isinstance(error, NoConnection):
         return "there is no connection to the server"
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return reason(error)

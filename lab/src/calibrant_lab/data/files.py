@@ -156,8 +156,6 @@ def _raw_part(inputs: Array, labels: Array, source: str, x: str, y: str) -> Part
         )
     if not len(labels):
         raise InputError(f"{source}: {y!r} must hold a label for each sample; got none.")
-    if len(inputs) != len(labels):
-        raise InputError(f"{source}: {x!r} has {len(inputs)} samples, {y!r} has {len(labels)}.")
     if inputs.ndim not in (2, 3, 4) or inputs.dtype.kind not in "biuf":
         raise InputError(
             f"{source}: {x!r} must be images (N, H, W[, C]) or features (N, D); "
@@ -184,4 +182,4 @@ def _class_names(arrays: Mapping[str, Array], found: Mapping[str, Part], source:
     labels = found["train"].labels
     if labels.ndim == 2:
         return tuple(str(number) for number in range(labels.shape[1]))
-    return numbered_classes(max(int(part.labels.max()) for part in found.values()), source=source)
+    return numbered_classes(int(torch.cat([part.labels for part in found.values()]).max()), source=source)

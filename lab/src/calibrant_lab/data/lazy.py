@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 Sides = tuple[int, int]
-_FEW = 16  # images that are not worth a thread
+_FEW, _MOST_THREADS = 16, 16  # so many images are not worth a thread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +189,7 @@ class LazyImages(ABC):
             for place in pieces:
                 decoded[place] = self.one(places[place])
 
-        workers = min(num_threads(), 1 + len(places) // _FEW)
+        workers = min(_MOST_THREADS, available_cores(), 1 + len(places) // _FEW)
         if workers == 1:
             work(range(len(places)))
         else:
@@ -247,11 +247,6 @@ class StoredImages(LazyImages):
 
     def digest(self, digest: Digest) -> None:
         digest.update(self._pixels.numpy().tobytes())
-
-
-def num_threads() -> int:
-    """Return the number of decoding threads: one per available core, up to 16."""
-    return min(16, available_cores())
 
 
 def feed(digest: Digest, inputs: Tensor | LazyImages) -> None:

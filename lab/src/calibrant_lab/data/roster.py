@@ -175,14 +175,6 @@ def _texts(read: Callable[..., RawData] = read_texts) -> Load:
     return load_it
 
 
-def _trees(name: str, folder: Folder, *, fine: bool = False) -> RawData:
-    return read_trees(located(name, folder), name=name, fine=fine)
-
-
-def _svhn(name: str, folder: Folder, *, extra: bool = False) -> RawData:
-    return read_svhn(located(name, folder, extra=extra), name=name, extra=extra)
-
-
 def _corrupted(name: str, folder: Folder, *, corruption: str = "", severity: int = 0) -> RawData:
     if not corruption or not severity:
         raise InputError(
@@ -199,7 +191,9 @@ _NAMED: dict[str, Load] = {
     "mnist": _plain(read_idx),
     "cifar10": _plain(read_cifar),
     "cifar100": _plain(read_cifar),
-    "svhn": _svhn,
+    "svhn": lambda name, folder, *, extra=False: read_svhn(
+        located(name, folder, extra=extra), name=name, extra=extra
+    ),
     "tiny_imagenet": _plain(read_tiny_imagenet),
     "cifar10-c": _corrupted,
     "cifar100-c": _corrupted,
@@ -209,7 +203,7 @@ _NAMED: dict[str, Load] = {
     "chestxray14": _plain(read_chestxray14),
     "chest_xray_covid": _plain(read_chest_xray_covid),
     "newsgroups20": _texts(read_newsgroups),
-    "sst_trees": _trees,
+    "sst_trees": lambda name, folder, *, fine=False: read_trees(located(name, folder), name=name, fine=fine),
     "ag_news_subset": _texts(),
     "trec_questions": _texts(),
     "financial_phrasebank": _texts(),

@@ -31,8 +31,8 @@ class Preparation:
 
         Lazy images are represented by 8192 evenly spaced ones.
         """
-        if isinstance(inputs, LazyImages) and len(inputs) > _ENOUGH:
-            inputs = inputs.chosen(torch.linspace(0, len(inputs) - 1, _ENOUGH).long())
+        if isinstance(inputs, LazyImages):
+            inputs = inputs.chosen(evenly(len(inputs), _ENOUGH))
         count, total, squares = 0, 0.0, 0.0
         axes = (0, *range(2, inputs.ndim))
         for first in range(0, len(inputs), _BLOCK):  # a float64 copy of everything could be large
@@ -73,6 +73,11 @@ class Preparation:
             return unit
         shape = (1, -1, *(1,) * (unit.ndim - 2))
         return (unit - self.mean.view(shape)) / self.std.view(shape)
+
+
+def evenly(total: int, wanted: int) -> Tensor:
+    """Return ``wanted`` of ``total`` rows, evenly spaced; all if it is 0."""
+    return torch.linspace(0, total - 1, wanted).long() if 0 < wanted < total else torch.arange(total)
 
 
 def to_unit(inputs: Tensor) -> Tensor:
@@ -245,7 +250,7 @@ def split(
     groups = None if raw.train.groups is None else raw.train.groups.numpy()
 
     def cut(left: Rows, size: int) -> Any:
-        return _cut(labels[left], size, rng) if groups is None else _cut_groups(groups[left], size, rng)
+        return _cut(labels[left], None if groups is None else groups[left], size, rng)
 
     cuts: dict[str, Part | None] = {}
     for name, given, size in (
@@ -255,13 +260,12 @@ def split(
     ):
         if given is not None:
             cuts[name] = given.rows(memory=memory)
-            continue
-        if name == "policy" and size == 0:
+        elif name == "policy" and size == 0:
             cuts[name] = None
-            continue
-        chosen = cut(left, _count(name, size, len(left)))
-        cuts[name] = raw.train.rows(torch.from_numpy(left[chosen]), memory=memory)
-        left = left[~chosen]
+        else:
+            chosen = cut(left, _count(name, size, len(left)))
+            cuts[name] = raw.train.rows(torch.from_numpy(left[chosen]), memory=memory)
+            left = left[~chosen]
     left = _long_tail(left, labels, imbalance, rng)
     if train is not None:
         if not 1 <= train <= len(left):
@@ -290,16 +294,20 @@ def _count(name: str, size: Size, total: int) -> int:
 
 def chosen_for_calibration(part: Part, share: Size, *, seed: int) -> Any:
     """Return the mask of the samples that :func:`split` would use for calibration."""
-    rng, size = np.random.default_rng(seed), _count("calibration", share, len(part.labels))
-    if part.groups is not None:
-        return _cut_groups(part.groups.numpy(), size, rng)
-    return _cut(part.labels.numpy(), size, rng)
+    groups = None if part.groups is None else part.groups.numpy()
+    size = _count("calibration", share, len(part.labels))
+    return _cut(part.labels.numpy(), groups, size, np.random.default_rng(seed))
 
 
-def _cut(labels: Int[np.ndarray, " N"], size: int, rng: np.random.Generator) -> Any:
-    """Return a mask of ``size`` samples, stratified by class (largest remainders)."""
+def _cut(labels: np.ndarray, groups: np.ndarray | None, size: int, rng: np.random.Generator) -> Any:
+    """Return a mask of ``size`` samples by class (largest remainders), or about so many in whole groups."""
+    if groups is not None:
+        names, counts = np.unique(groups, return_counts=True)
+        order = rng.permutation(len(names))
+        number = 1 + int(np.argmin(np.abs(np.cumsum(counts[order]) - size)))
+        return np.isin(groups, names[order[: min(number, len(names) - 1)]])
+    mask = np.zeros(len(labels), dtype=bool)
     if labels.ndim > 1:  # multilabel
-        mask = np.zeros(len(labels), dtype=bool)
         mask[rng.permutation(len(labels))[:size]] = True
         return mask
     classes, counts = np.unique(labels, return_counts=True)
@@ -308,19 +316,9 @@ def _cut(labels: Int[np.ndarray, " N"], size: int, rng: np.random.Generator) -> 
     remainders = wanted - shares
     order = np.lexsort((rng.random(len(classes)), -remainders))  # equal remainders are drawn for
     shares[order[: size - shares.sum()]] += 1
-    mask = np.zeros(len(labels), dtype=bool)
     for value, share in zip(classes, shares, strict=True):
         mask[rng.permutation(np.flatnonzero(labels == value))[:share]] = True
     return mask
-
-
-def _cut_groups(groups: Int[np.ndarray, " N"], size: int, rng: np.random.Generator) -> Any:
-    """Return a mask of whole random groups, with about ``size`` samples."""
-    names, counts = np.unique(groups, return_counts=True)
-    order = rng.permutation(len(names))
-    reached = np.cumsum(counts[order])
-    number = 1 + int(np.argmin(np.abs(reached - size)))
-    return np.isin(groups, names[order[: min(number, len(names) - 1)]])
 
 
 def _long_tail(left: Any, labels: Any, ratio: float, rng: np.random.Generator) -> Any:

@@ -41,9 +41,7 @@ def read_chestxray14(path: Path, *, name: str = "chestxray14") -> RawData:
         raise InputError(
             f"{path} has no {missing}, so a split is missing; with neither list, splits are cut."
         )
-    listed = {file: _listed(place) for file, place in lists.items()}
-    if not listed:
-        listed = {_LISTS[0]: list(findings)}
+    listed = {file: _listed(place) for file, place in lists.items()} or {_LISTS[0]: list(findings)}
     numbers = {patient: number for number, patient in enumerate(sorted(set(patients.values())))}
     parts: list[Part] = []
     for file, names in listed.items():
@@ -120,7 +118,11 @@ def read_chest_xray_covid(path: Path, *, name: str = "chest_xray_covid") -> RawD
             f"{path.name}: 'x' must hold grey images of bytes (N, H, W); "
             f"got shape {arrays['x'].shape} of {arrays['x'].dtype}."
         )
-    patients = [_patient(str(each)) for each in arrays["name"].tolist()]
+    # The patient of 00001280_004.png, or the file if its name has none.
+    patients = [
+        re.sub(r"^(\d{8})_\d{3}\.png.*", r"\1", str(each), flags=re.DOTALL)
+        for each in arrays["name"].tolist()
+    ]
     part = Part(
         inputs=torch.from_numpy(arrays["x"])[:, None],
         labels=torch.from_numpy(whole_numbers(arrays["y"], what=f"{path.name}: 'y'")),
@@ -131,9 +133,3 @@ def read_chest_xray_covid(path: Path, *, name: str = "chest_xray_covid") -> RawD
         train=part,
         class_names=tuple(str(each) for each in np.atleast_1d(arrays["classes"]).tolist()),
     )
-
-
-def _patient(file: str) -> str:
-    """Return the patient of ``00001280_004.png``, or the file if its name has none."""
-    match = re.match(r"(\d{8})_\d{3}\.png", file)
-    return match.group(1) if match else file

@@ -100,7 +100,7 @@ def single_problem(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | No
             "`labels` must have shape (N,), one per sample; pass several labels per sample one at a time, "
             "`logits[:, k]` with `labels[:, k]`."
         )
-    return data.CalibrationData.of(checked).weighted(checked.weights).problems[0]
+    return data.CalibrationData.of(checked).problems[0]
 
 
 def ridge_of(samples: Samples, objective: Objective, gammas: Sequence[float]) -> TemperatureRidge:
@@ -125,10 +125,10 @@ def _follow(samples: Samples, objective: Objective, gammas: Sequence[float]) -> 
         for gamma in side:
             step = math.log1p(gamma) - place
             start = min(max(math.exp(temperature + rise * step), LOWEST_TEMPERATURE), HIGHEST_TEMPERATURE)
-            ends = {"lowest_gamma": gamma, "highest_gamma": gamma}
-            minimum = searches.smooth_minimum(samples, objective, [(start, gamma)], **ends)
-            found[gamma] = Place(gamma, minimum.temperature, minimum.value)
-            reached = math.log(minimum.temperature)
+            minimum = searches.smooth_minimum(samples, objective, [(start, gamma)], (gamma, gamma))
+            best = minimum.parameters["temperature"]
+            found[gamma] = Place(gamma, best, minimum.after)
+            reached = math.log(best)
             if step != 0:
                 place, temperature, rise = math.log1p(gamma), reached, (reached - temperature) / step
     return found
@@ -328,7 +328,8 @@ def _trouble(samples: Samples) -> tuple[str, ...]:
     if samples.is_constant:
         return (data.CONSTANT,)
     width = 2 if samples.is_event else samples.scores.shape[1]
-    return data.degenerate(samples) or data.absent_classes(samples.labels, width)
+    right = int(samples.correct.sum())
+    return data.degenerate(samples.num_samples, right) or data.absent_classes(samples.labels, width)
 
 
 def _at_end(places: Float[ndarray, "R 2"]) -> NDArray[np.bool_]:
@@ -375,11 +376,10 @@ def _refit(samples: Samples, objective: Objective, starts: Sequence[Place]) -> t
     if objective not in DIFFERENTIABLE:
         chosen, _ = _fitted(samples, objective)
         return chosen.gamma, chosen.temperature
-    ends = {"lowest_gamma": LOWEST_GAMMA, "highest_gamma": HIGHEST_GAMMA}
-    places = [(start.temperature, start.gamma) for start in starts]
-    minima = [searches.smooth_minimum(samples, objective, [place], **ends) for place in places]
-    best = min(minima, key=lambda minimum: minimum.value)
-    return best.gamma, best.temperature
+    ends, places = (LOWEST_GAMMA, HIGHEST_GAMMA), [(start.temperature, start.gamma) for start in starts]
+    minima = [searches.smooth_minimum(samples, objective, [place], ends) for place in places]
+    best = min(minima, key=lambda minimum: minimum.after)
+    return best.parameters["gamma"], best.parameters["temperature"]
 
 
 def _table(

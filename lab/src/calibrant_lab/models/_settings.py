@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
+
+Shape: TypeAlias = tuple[int, ...]  # of one sample
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -34,7 +36,7 @@ def share(name: str, value: object) -> float:
     return float(value)
 
 
-def image_shape(name: str, shape: tuple[int, ...], *, least: int = 1) -> tuple[int, int, int]:
+def image_shape(name: str, shape: Shape, *, least: int = 1) -> tuple[int, int, int]:
     """Return channels, height and width of images of at least ``least`` pixels a side."""
     if len(shape) != 3 or min(shape[1:]) < least:
         raise InputError(

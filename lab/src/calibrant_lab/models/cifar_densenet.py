@@ -11,6 +11,11 @@ from torch import Tensor, nn
 from calibrant_lab.models.densenet import DenseLayer, DenseNet
 
 
+class _NewFirst(DenseLayer):
+    def forward(self, features: Tensor) -> Tensor:
+        return torch.cat([self.added(features), features], dim=1)
+
+
 class CIFARDenseNet(DenseNet):
     """DenseNet-121, 169 or 201 with a 3 × 3 stem and no pooling before the first block.
 
@@ -38,7 +43,7 @@ class CIFARDenseNet(DenseNet):
         6956298
     """
 
-    _smallest = 8
+    _smallest, _layer = 8, _NewFirst
 
     def own_name(self, name: str) -> str:
         """Translate a parameter name of the authors' code, such as ``dense1.0.conv1.weight``."""
@@ -54,13 +59,5 @@ class CIFARDenseNet(DenseNet):
     def _stem(self, channels: int, given: int) -> OrderedDict[str, nn.Module]:
         return OrderedDict(conv0=nn.Conv2d(channels, given, 3, padding=1, bias=False))
 
-    def _layer(self, given: int, growth: int) -> DenseLayer:
-        return _NewFirst(given, growth)
-
     def _initialise(self) -> None:
         """Keep torch's initial weights."""
-
-
-class _NewFirst(DenseLayer):
-    def forward(self, features: Tensor) -> Tensor:
-        return torch.cat([self.added(features), features], dim=1)

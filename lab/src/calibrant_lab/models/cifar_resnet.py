@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant_lab.models._settings import one_of
+from calibrant_lab.models._settings import Shape, one_of
 from calibrant_lab.models.resnet import ResNet
 
 FORMS: dict[int, tuple[tuple[int, ...], bool]] = {
@@ -41,8 +41,6 @@ class CIFARResNet(ResNet):
         44622
     """
 
-    def __init__(
-        self, input_shape: tuple[int, ...], num_classes: int, *, depth: int = 50, width: int = 64
-    ) -> None:
+    def __init__(self, input_shape: Shape, num_classes: int, *, depth: int = 50, width: int = 64) -> None:
         blocks, bottleneck = one_of("depth", depth, FORMS)
         super().__init__(input_shape, num_classes, blocks=blocks, width=width, bottleneck=bottleneck)

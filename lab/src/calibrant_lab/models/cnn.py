@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from calibrant._math.shapes import Float
-from calibrant_lab.models._settings import image_shape, positive, share
+from calibrant_lab.models._settings import Shape, image_shape, positive, share
 
 
 class CNN(nn.Module):
@@ -31,7 +31,7 @@ class CNN(nn.Module):
 
     def __init__(
         self,
-        input_shape: tuple[int, ...],
+        input_shape: Shape,
         num_classes: int,
         *,
         width: int = 32,

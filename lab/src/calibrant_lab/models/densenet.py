@@ -9,9 +9,28 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._math.shapes import Float
-from calibrant_lab.models._settings import he_normal, image_shape, one_of, positive
+from calibrant_lab.models._settings import Shape, he_normal, image_shape, one_of, positive
 
 _BLOCKS = {121: (6, 12, 24, 16), 169: (6, 12, 32, 32), 201: (6, 12, 48, 32)}
+
+
+class DenseLayer(nn.Module):
+    """A 1 × 1 and a 3 × 3 convolution, each after batch normalisation and ReLU, add channels to the input."""
+
+    def __init__(self, given: int, growth: int) -> None:
+        super().__init__()
+        self.norm1 = nn.BatchNorm2d(given)
+        self.conv1 = nn.Conv2d(given, 4 * growth, 1, bias=False)
+        self.norm2 = nn.BatchNorm2d(4 * growth)
+        self.conv2 = nn.Conv2d(4 * growth, growth, 3, padding=1, bias=False)
+        self.relu = nn.ReLU()
+
+    def added(self, features: Tensor) -> Tensor:
+        inner = self.conv1(self.relu(self.norm1(features)))
+        return self.conv2(self.relu(self.norm2(inner)))
+
+    def forward(self, features: Tensor) -> Tensor:
+        return torch.cat([features, self.added(features)], dim=1)
 
 
 class DenseNet(nn.Module):
@@ -42,10 +61,9 @@ class DenseNet(nn.Module):
     """
 
     _smallest = 29  # pixels: the last maps still have one cell
+    _layer: type[DenseLayer] = DenseLayer
 
-    def __init__(
-        self, input_shape: tuple[int, ...], num_classes: int, *, depth: int = 121, growth: int = 32
-    ) -> None:
+    def __init__(self, input_shape: Shape, num_classes: int, *, depth: int = 121, growth: int = 32) -> None:
         super().__init__()
         channels, _, _ = image_shape(type(self).__name__, input_shape, least=self._smallest)
         given = 2 * positive("growth", growth)
@@ -83,31 +101,9 @@ class DenseNet(nn.Module):
             pool0=nn.MaxPool2d(3, stride=2, padding=1),
         )
 
-    def _layer(self, given: int, growth: int) -> DenseLayer:
-        return DenseLayer(given, growth)
-
     def _initialise(self) -> None:
         he_normal(self, mode="fan_in")
         nn.init.zeros_(self.classifier.bias)
-
-
-class DenseLayer(nn.Module):
-    """A 1 × 1 and a 3 × 3 convolution, each after batch normalisation and ReLU, add channels to the input."""
-
-    def __init__(self, given: int, growth: int) -> None:
-        super().__init__()
-        self.norm1 = nn.BatchNorm2d(given)
-        self.conv1 = nn.Conv2d(given, 4 * growth, 1, bias=False)
-        self.norm2 = nn.BatchNorm2d(4 * growth)
-        self.conv2 = nn.Conv2d(4 * growth, growth, 3, padding=1, bias=False)
-        self.relu = nn.ReLU()
-
-    def added(self, features: Tensor) -> Tensor:
-        inner = self.conv1(self.relu(self.norm1(features)))
-        return self.conv2(self.relu(self.norm2(inner)))
-
-    def forward(self, features: Tensor) -> Tensor:
-        return torch.cat([features, self.added(features)], dim=1)
 
 
 def _transition(given: int) -> nn.Sequential:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from calibrant._math.shapes import Float
-from calibrant_lab.models._settings import image_shape, positive, positives
+from calibrant_lab.models._settings import Shape, image_shape, positive, positives
 
 _STEM = 24
 
@@ -36,7 +36,7 @@ class FastResNet(nn.Module):
     """
 
     def __init__(
-        self, input_shape: tuple[int, ...], num_classes: int, *, widths: Sequence[int] = (64, 256, 256)
+        self, input_shape: Shape, num_classes: int, *, widths: Sequence[int] = (64, 256, 256)
     ) -> None:
         super().__init__()
         groups = positives("widths", widths, least=1)

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
-from calibrant_lab.models._settings import positive, share
+from calibrant_lab.models._settings import Shape, positive, share
 
 _KERNEL, _POOL = 5, 5
 _FIELD = 3 * (_KERNEL - 1) + 2 * (_POOL - 1) + 1  # words that one pooled value depends on: 21
@@ -50,7 +50,7 @@ class GPCNN(nn.Module):
 
     def __init__(
         self,
-        input_shape: tuple[int, ...],
+        input_shape: Shape,
         num_classes: int,
         *,
         vectors: Float[Tensor, "V D"] | None = None,
@@ -82,7 +82,8 @@ class GPCNN(nn.Module):
         self.head = nn.Linear(width, positive("num_classes", num_classes))
 
     def forward(self, inputs: Int[Tensor, "N words"]) -> Float[Tensor, "N C"]:
-        lengths = lengths_of(inputs)
+        seen = inputs != 0  # from the first word that is not padding
+        lengths = torch.where(seen.any(dim=1), inputs.shape[1] - seen.int().argmax(dim=1), 0)
         order = lengths.argsort(descending=True, stable=True)
         longest = lengths[order[:: self.group]].tolist()
         pooled = [
@@ -105,9 +106,3 @@ def _convolved(convolution: nn.Conv1d, features: Float[Tensor, "n C 1 words"]) -
     """Apply convolution and ReLU with channels last, which is faster on CPUs."""
     weight = convolution.weight[:, :, None].contiguous(memory_format=torch.channels_last)
     return functional.relu(functional.conv2d(features, weight, convolution.bias))
-
-
-def lengths_of(inputs: Int[Tensor, "N words"]) -> Int[Tensor, " N"]:
-    """Return each text's number of words from the first that is not padding."""
-    seen = inputs != 0
-    return torch.where(seen.any(dim=1), inputs.shape[1] - seen.int().argmax(dim=1), 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant_lab.models._settings import blocks_of_depth
+from calibrant_lab.models._settings import Shape, blocks_of_depth
 from calibrant_lab.models.resnet import ResNet
 
 
@@ -28,8 +28,6 @@ class HeResNet(ResNet):
         272474
     """
 
-    def __init__(
-        self, input_shape: tuple[int, ...], num_classes: int, *, depth: int = 110, width: int = 16
-    ) -> None:
+    def __init__(self, input_shape: Shape, num_classes: int, *, depth: int = 110, width: int = 16) -> None:
         blocks = blocks_of_depth(depth)
         super().__init__(input_shape, num_classes, blocks=(blocks,) * 3, width=width)

@@ -8,7 +8,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from calibrant._math.shapes import Float
-from calibrant_lab.models._settings import image_shape, one_of, positive
+from calibrant_lab.models._settings import Shape, image_shape, one_of, positive
 
 _ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
@@ -36,7 +36,7 @@ class LeNet(nn.Module):
     """
 
     def __init__(
-        self, input_shape: tuple[int, ...], num_classes: int, *, activation: Literal["tanh", "relu"] = "tanh"
+        self, input_shape: Shape, num_classes: int, *, activation: Literal["tanh", "relu"] = "tanh"
     ) -> None:
         super().__init__()
         channels, rows, columns = image_shape("lenet", input_shape, least=12)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 from calibrant._math.shapes import Float
-from calibrant_lab.models._settings import positive, positives, share
+from calibrant_lab.models._settings import Shape, positive, positives, share
 
 
 class MLP(nn.Module):
@@ -32,7 +32,7 @@ class MLP(nn.Module):
 
     def __init__(
         self,
-        input_shape: tuple[int, ...],
+        input_shape: Shape,
         num_classes: int,
         *,
         widths: Sequence[int] = (128, 128),

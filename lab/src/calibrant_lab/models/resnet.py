@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from calibrant._math.shapes import Float
-from calibrant_lab.models._settings import image_shape, positive, positives
+from calibrant_lab.models._settings import Shape, image_shape, positive, positives
 
 
 class ResNet(nn.Module):
@@ -45,7 +45,7 @@ class ResNet(nn.Module):
 
     def __init__(
         self,
-        input_shape: tuple[int, ...],
+        input_shape: Shape,
         num_classes: int,
         *,
         blocks: Sequence[int] = (3, 3, 3),
@@ -57,7 +57,7 @@ class ResNet(nn.Module):
         super().__init__()
         channels, _, _ = image_shape(type(self).__name__, input_shape)
         depths, first = positives("blocks", blocks, least=1), positive("width", width)
-        block = _Bottleneck if bottleneck else _Basic
+        expansion = 4 if bottleneck else 1
         given = first if stem is None else positive("stem", stem)
         self.blocks = depths
         self.stem = nn.Sequential(*_convolution(channels, given, 3), nn.ReLU())
@@ -65,8 +65,8 @@ class ResNet(nn.Module):
         for stage, depth in enumerate(depths):
             inner = first * 2**stage
             for position in range(depth):
-                stages.append(block(given, inner, stride=2 if stage > 0 and position == 0 else 1))
-                given = inner * block.expansion
+                stages.append(_Block(given, inner, expansion, stride=2 if stage > 0 and position == 0 else 1))
+                given = inner * expansion
         self.stages = nn.Sequential(*stages)
         self.pool = nn.Sequential(nn.AdaptiveAvgPool2d(positive("pool", pool)), nn.Flatten())
         self.head = nn.Linear(given * pool**2, positive("num_classes", num_classes))
@@ -88,41 +88,22 @@ class ResNet(nn.Module):
 
 
 class _Block(nn.Module):
-    """Residual block: body plus shortcut, rectified."""
+    """Residual block: body plus shortcut, rectified; one that expands its width is a bottleneck."""
 
-    expansion = 1
-
-    def __init__(self, channels: int, width: int, *, stride: int) -> None:
+    def __init__(self, channels: int, width: int, expansion: int, *, stride: int) -> None:
         super().__init__()
-        self.body = nn.Sequential(*self._body(channels, width, stride))
-        given = width * self.expansion
+        given = width * expansion
+        sizes = ((channels, width, 3, stride), (width, width, 3, 1))
+        if expansion > 1:
+            sizes = ((channels, width, 1, 1), (width, width, 3, stride), (width, given, 1, 1))
+        *body, _ = (layer for size in sizes for layer in (*_convolution(*size), nn.ReLU()))
+        self.body = nn.Sequential(*body)
         same = stride == 1 and channels == given
         self.shortcut = nn.Sequential(*(() if same else _convolution(channels, given, 1, stride)))
         self.relu = nn.ReLU()
 
-    def _body(self, channels: int, width: int, stride: int) -> tuple[nn.Module, ...]:
-        raise NotImplementedError
-
     def forward(self, features: Tensor) -> Tensor:
         return self.relu(self.body(features) + self.shortcut(features))
-
-
-class _Basic(_Block):
-    def _body(self, channels: int, width: int, stride: int) -> tuple[nn.Module, ...]:
-        return (*_convolution(channels, width, 3, stride), nn.ReLU(), *_convolution(width, width, 3))
-
-
-class _Bottleneck(_Block):
-    expansion = 4
-
-    def _body(self, channels: int, width: int, stride: int) -> tuple[nn.Module, ...]:
-        return (
-            *_convolution(channels, width, 1),
-            nn.ReLU(),
-            *_convolution(width, width, 3, stride),
-            nn.ReLU(),
-            *_convolution(width, width * self.expansion, 1),
-        )
 
 
 def _convolution(channels: int, width: int, size: int, stride: int = 1) -> tuple[nn.Module, nn.Module]:

@@ -30,7 +30,7 @@ from calibrant_lab.models.wide_resnet import WideResNet as WideResNet
 from calibrant_lab.models.cifar_densenet import CIFARDenseNet as CIFARDenseNet
 from calibrant_lab.models.densenet import DenseNet as DenseNet
 from calibrant_lab.models.vit import ViT as ViT
-from calibrant_lab.models.weights import load_weights as load_weights
+from calibrant_lab.models.checkpoints import load_weights as load_weights
 
 MODELS = subclasses(globals(), nn.Module)
 

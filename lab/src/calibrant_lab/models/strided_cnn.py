@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from calibrant._math.shapes import Float
-from calibrant_lab.models._settings import image_shape
+from calibrant_lab.models._settings import Shape, image_shape
 
 
 class StridedCNN(nn.Module):
@@ -29,9 +29,7 @@ class StridedCNN(nn.Module):
         torch.Size([5, 10])
     """
 
-    def __init__(
-        self, input_shape: tuple[int, ...], num_classes: int, *, width: int = 8, hidden: int = 128
-    ) -> None:
+    def __init__(self, input_shape: Shape, num_classes: int, *, width: int = 8, hidden: int = 128) -> None:
         super().__init__()
         channels, height, breadth = image_shape("strided-cnn", input_shape)
         self.features = nn.Sequential(

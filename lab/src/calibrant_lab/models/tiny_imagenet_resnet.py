@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant_lab.models._settings import he_normal, one_of
+from calibrant_lab.models._settings import Shape, he_normal, one_of
 from calibrant_lab.models.cifar_resnet import FORMS
 from calibrant_lab.models.resnet import ResNet
 
@@ -29,9 +29,7 @@ class TinyImageNetResNet(ResNet):
         Linear(in_features=128, out_features=200, bias=True)
     """
 
-    def __init__(
-        self, input_shape: tuple[int, ...], num_classes: int, *, depth: int = 50, width: int = 64
-    ) -> None:
+    def __init__(self, input_shape: Shape, num_classes: int, *, depth: int = 50, width: int = 64) -> None:
         blocks, bottleneck = one_of("depth", depth, FORMS)
         super().__init__(input_shape, num_classes, blocks=blocks, width=width, bottleneck=bottleneck, pool=2)
         he_normal(self, mode="fan_out")

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
-from calibrant_lab.models._settings import positive, share
+from calibrant_lab.models._settings import Shape, positive, share
 
 
 class TreeLSTM(nn.Module):
@@ -50,7 +50,7 @@ class TreeLSTM(nn.Module):
 
     def __init__(
         self,
-        input_shape: tuple[int, ...],
+        input_shape: Shape,
         num_classes: int,
         *,
         vectors: Float[Tensor, "V D"] | None = None,
@@ -76,8 +76,9 @@ class TreeLSTM(nn.Module):
     def forward(self, inputs: Int[Tensor, "N nodes 5"]) -> Float[Tensor, "n C"]:
         """Logits of the trees; in training, of all their nodes in the order of :meth:`training_labels`."""
         words, steps, roots = _levels(inputs)
-        states = self._leaves(words)
-        waiting, hidden = states, [states[1]]
+        memories, gates = self.leaf(self.words(words)).chunk(2, dim=1)
+        waiting = (memories, gates.sigmoid() * memories.tanh())
+        hidden = [waiting[1]]
         for count, order in steps:
             memories, outputs = (state.index_select(0, order) for state in waiting)
             grown = self._grown(memories, outputs, count)
@@ -99,10 +100,6 @@ class TreeLSTM(nn.Module):
         """Return the labels of all nodes: leaves first, then level by level."""
         flat = inputs.flatten(0, 1)
         return flat[_by_level(flat[:, 4]), 3].long()
-
-    def _leaves(self, words: Int[Tensor, " n"]) -> tuple[Tensor, Tensor]:
-        memories, gates = self.leaf(self.words(words)).chunk(2, dim=1)
-        return memories, gates.sigmoid() * memories.tanh()
 
     def _grown(self, memories: Tensor, outputs: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Return memory and state of nodes, given all left children, then all right ones."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
-from calibrant_lab.models._settings import image_shape, normal, one_of, positive, share
+from calibrant_lab.models._settings import Shape, image_shape, normal, one_of, positive, share
 
 _SIZES = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}  # width and heads
 
@@ -49,7 +48,7 @@ class ViT(nn.Module):
 
     def __init__(
         self,
-        input_shape: tuple[int, ...],
+        input_shape: Shape,
         num_classes: int,
         *,
         size: Literal["tiny", "small", "base"] = "small",
@@ -65,16 +64,17 @@ class ViT(nn.Module):
             )
         width, heads = one_of("size", size, _SIZES)
         rate = share("dropout", dropout)
-        self.vit = _Body(
-            _Embeddings(channels, (rows // patch) * (columns // patch), width, patch, rate),
-            [_Layer(width, heads, rate) for _ in range(positive("depth", depth))],
-            width,
-        )
+        embeddings = _Embeddings(channels, (rows // patch) * (columns // patch), width, patch, rate)
+        layers = nn.Sequential(*(_Layer(width, heads, rate) for _ in range(positive("depth", depth))))
+        encoder, norm = nn.ModuleDict({"layer": layers}), nn.LayerNorm(width, eps=_EPSILON)
+        self.vit = nn.ModuleDict({"embeddings": embeddings, "encoder": encoder, "layernorm": norm})
         self.classifier = nn.Linear(width, positive("num_classes", num_classes))
         self.apply(_initialise)
 
     def forward(self, inputs: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N C"]:
-        return self.classifier(self.vit(inputs)[:, 0])
+        encoder: Any = self.vit["encoder"]
+        tokens = encoder["layer"](self.vit["embeddings"](inputs))  # (N, 1 + patches, width)
+        return self.classifier(self.vit["layernorm"](tokens)[:, 0])
 
     def own_name(self, name: str) -> str:
         """Translate a parameter name of transformers 5, such as ``vit.layers.0.mlp.fc1.weight``."""
@@ -93,17 +93,6 @@ _RENAMED = {
     ".mlp.fc1.": ".intermediate.dense.",
     ".mlp.fc2.": ".output.dense.",
 }
-
-
-class _Body(nn.Module):
-    def __init__(self, embeddings: nn.Module, layers: Sequence[nn.Module], width: int) -> None:
-        super().__init__()
-        self.embeddings = embeddings
-        self.encoder = nn.ModuleDict({"layer": nn.Sequential(*layers)})
-        self.layernorm = nn.LayerNorm(width, eps=_EPSILON)
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.layernorm(self.encoder["layer"](self.embeddings(images)))  # (N, 1 + patches, width)
 
 
 class _Embeddings(nn.Module):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant_lab.models._settings import blocks_of_depth, he_normal, positive
+from calibrant_lab.models._settings import Shape, blocks_of_depth, he_normal, positive
 from calibrant_lab.models.resnet import ResNet
 
 
@@ -31,9 +31,7 @@ class WideResNet(ResNet):
         78042
     """
 
-    def __init__(
-        self, input_shape: tuple[int, ...], num_classes: int, *, depth: int = 26, width: int = 10
-    ) -> None:
+    def __init__(self, input_shape: Shape, num_classes: int, *, depth: int = 26, width: int = 10) -> None:
         blocks, channels = blocks_of_depth(depth), 16 * positive("width", width)
         super().__init__(input_shape, num_classes, blocks=(blocks,) * 3, width=channels, stem=16)
         he_normal(self, mode="fan_out")

@@ -42,22 +42,24 @@ class Subject:
     run: Run | None = None
 
 
-def subject_of_run(path: str | os.PathLike[str]) -> Subject:
+def subject_of_run(path: str | os.PathLike[str], dataset: Dataset | None = None) -> Subject:
+    """Load the network of a finished run, or of one on ``dataset`` that is about to finish."""
     run = load_run(path)
-    if run.evaluation is None:
+    if run.evaluation is None and dataset is None:
         raise InputError(f"{path} is not finished; `calibrant train {path}` resumes it.")
-    return _subject(run, data_of(run))
-
-
-def _subject(run: Run, dataset: Dataset) -> Subject:
-    return Subject(
-        title=str(run.folder.path),
-        recipe=run.recipe,
-        model=run.model(),
-        loss=_loss_of_run(run, dataset),
-        dataset=dataset,
-        run=run,
-    )
+    dataset = dataset or data_of(run)
+    loss, state = build_loss(run.recipe, dataset), run.folder.load_checkpoint()
+    if state is not None:  # some losses change by epoch or follow held-out samples
+        loss.load_state_dict(state["loss"])
+        if isinstance(loss, FollowsEpochs):
+            loss.step(max(int(state["epoch"]) - 1, 0))
+    made: dict[str, Any] = {
+        "title": str(run.folder.path),
+        "recipe": run.recipe,
+        "dataset": dataset,
+        "run": run,
+    }
+    return Subject(model=run.model(), loss=loss.eval(), **made)
 
 
 def subject_of_factory(
@@ -81,17 +83,6 @@ def subject_of_factory(
         loss=build_loss(recipe, dataset),
         dataset=dataset,
     )
-
-
-def _loss_of_run(run: Run, dataset: Dataset) -> nn.Module:
-    """Return the loss of the last epoch; some change by epoch or follow held-out samples."""
-    loss = build_loss(run.recipe, dataset)
-    state = run.folder.load_checkpoint()
-    if state is not None:
-        loss.load_state_dict(state["loss"])
-        if isinstance(loss, FollowsEpochs):
-            loss.step(max(int(state["epoch"]) - 1, 0))
-    return loss.eval()
 
 
 Split: TypeAlias = Literal["train", "test"]
@@ -213,7 +204,7 @@ def _spectrum(
 def write_requested(job: Job, device: torch.device) -> None:
     """Write ``curvature.json`` of a network that was just trained, if the recipe requests it."""
     if samples := job.recipe.evaluation.curvature:
-        subject = _subject(load_run(job.folder.path), job.dataset)
+        subject = subject_of_run(job.folder.path, job.dataset)
         effort = Effort(num_samples=samples, density_probes=0)
         found = measure_curvature(subject, effort=effort, device=device)
         write_text(job.folder.curvature, curvature_text(job.folder.path.name, found))

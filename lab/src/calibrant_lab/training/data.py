@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import nn
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import file_or_data
 from calibrant_lab.data import Dataset, Geometry, Part, Preparation, RawData, load, shrink, split
-from calibrant_lab.data.text.sets import no_vectors, read_vectors, vectors_path
+from calibrant_lab.data.text.sets import no_vectors, read_vectors
 from calibrant_lab.training.listener import Listener
 from calibrant_lab.training.recipe import DataSection, Recipe
 from calibrant_lab.training.run import Run, RunFolder
@@ -44,24 +46,27 @@ def data_of(run: Run) -> Dataset:
 
 def split_as(settings: DataSection, raw: RawData) -> Dataset:
     """Split data by a recipe; add word vectors to texts."""
-    dataset = split(
-        raw,
-        calibration=settings.calibration,
-        test=settings.test,
-        policy=settings.policy,
-        train=settings.train or None,
-        imbalance=settings.imbalance,
-        downsample=settings.downsample,
-        seed=settings.seed,
-        memory=int(settings.memory * 2**30),
-    )
+    cuts = settings.model_dump(include={"calibration", "test", "policy", "imbalance", "downsample", "seed"})
+    dataset = split(raw, train=settings.train or None, memory=int(settings.memory * 2**30), **cuts)
     words = dataset.vocabulary
     if not words and settings.vectors:
         raise InputError(f"data.vectors is for texts; {settings.name} has none.")
     if not words:
         return dataset
-    found = read_vectors(vectors_path(settings.vectors), words) if settings.vectors else no_vectors(words)
-    return replace(dataset, vectors=found)
+    if not settings.vectors:
+        return replace(dataset, vectors=no_vectors(words))
+    path = named_file("data.vectors", settings.vectors, "word vectors")
+    return replace(dataset, vectors=read_vectors(path, words))
+
+
+def named_file(setting: str, name: str, what: str) -> Path:
+    path = file_or_data(name)
+    if path is None:
+        raise InputError(
+            f"{setting} must name a file of {what}, by its path or inside the folder CALIBRANT_DATA; there "
+            f"is no {name}."
+        )
+    return path
 
 
 def geometry_of(settings: DataSection) -> Geometry:
@@ -104,17 +109,13 @@ def usable_device(name: str) -> torch.device:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class Job(TrainingData):
     """Input of a training process; picklable if the listener is."""
 
     recipe: Recipe
-    dataset: Dataset
-    foreign: Part | None  # out-of-distribution samples, for the evaluation of the finished network
-    data_sha256: str
     model: nn.Module
     loss: nn.Module
     folder: RunFolder
     listener: Listener
     command: str | None
-    report: bool
-    """True if the finished network is evaluated and reported, beyond its predictions."""
+    report: bool  # True if the finished network is evaluated and reported, beyond its predictions

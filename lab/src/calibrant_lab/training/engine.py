@@ -13,18 +13,10 @@ from torch import Tensor
 from calibrant._math.errors import ConvergenceError, InputError
 from calibrant._math.files import atomic_write
 from calibrant._math.shapes import Float, Int
+from calibrant_lab.data.table import evenly
 from calibrant_lab.models import last_linear
-from calibrant_lab.training import seeds
+from calibrant_lab.training import epoch_metrics, seeds
 from calibrant_lab.training.data import Job
-from calibrant_lab.training.epoch_metrics import (
-    bins_of,
-    dynamics_of,
-    epoch_metrics,
-    last_layer_gradient_norms,
-    multilabel_epoch_metrics,
-    quarters,
-    top_labels,
-)
 from calibrant_lab.training.learner import Learner, on_cpu
 from calibrant_lab.training.loss import FollowsConfidences, FollowsEpochs
 from calibrant_lab.training.processes import Interruption, Processes
@@ -67,7 +59,8 @@ class Engine:
         self._recorded = "train"  # the training samples that dynamics are recorded of
         if 0 < self.recipe.record.samples < len(job.dataset.train):
             self._recorded = "recorded"
-            self.samples.add_some("recorded", "train", self.recipe.record.samples)
+            rows = evenly(len(job.dataset.train), self.recipe.record.samples)
+            self.samples.add("recorded", job.dataset.train.rows(rows, memory=0))
         torch.manual_seed(seeds.derived(self.recipe.seed, seeds.PROCESS, self.processes.rank))
 
     def restore(self) -> None:
@@ -76,7 +69,7 @@ class Engine:
         saved = job.folder.load_checkpoint()
         if saved is None:
             return
-        if saved["data_sha256"] != job.data_sha256:
+        if saved["data_sha256"] != job.sha256:
             raise InputError(
                 f"{job.folder.path} was trained on other data than {job.dataset.name} holds now; "
                 "choose another --out."
@@ -108,7 +101,7 @@ class Engine:
             return
         checkpoint = {
             "format": CHECKPOINT_FORMAT,
-            "data_sha256": job.data_sha256,
+            "data_sha256": job.sha256,
             "input_shape": list(network_shape(job.recipe, job.dataset)),
             "num_classes": job.dataset.num_classes,
             "vectors_shape": None if job.dataset.vectors is None else list(job.dataset.vectors.shape),
@@ -122,13 +115,16 @@ class Engine:
             torch.save(checkpoint, temporary)
 
     def fit(self) -> bool:
-        """Train to the end; return False on Ctrl-C. Both save everything."""
+        """Train to the end, and take the weights to keep; return False on Ctrl-C. Both save everything."""
         with Interruption() as interruption:
             while not self.finished:
                 if not self._epoch(interruption):
                     self.save()
                     return False
                 self._close_epoch()
+        best = self.state.best
+        if self.recipe.training.keep == "best" and best is not None:
+            self.learner.model.load_state_dict(best["model"])
         return True
 
     @property
@@ -191,12 +187,18 @@ class Engine:
         if more:
             row |= zip(("gradient_norm", "clipped"), (_ratio(each, count) for each in more), strict=True)
         labels = self.job.dataset.calibration.labels
-        measure = multilabel_epoch_metrics if self.job.dataset.multilabel else epoch_metrics
+        measure = (
+            epoch_metrics.multilabel_epoch_metrics
+            if self.job.dataset.multilabel
+            else epoch_metrics.epoch_metrics
+        )
         found = measure(logits, labels, num_bins=recipe.evaluation.num_bins)
         row |= {f"calibration_{name}": value for name, value in found.items()}
         row["last_layer_norm"] = self._last_layer_norm()
         if recipe.training.keep_by == "loss":
-            row["calibration_loss"] = self._loss_of(logits, labels)
+            with torch.no_grad():
+                given = (each.to(self.processes.device) for each in (logits, labels))
+                row["calibration_loss"] = _ratio(float(self.learner.loss(*given)), 1)
         if recipe.record.dynamics:
             row |= self._dynamics()
         if isinstance(self.learner.loss, FollowsConfidences):
@@ -216,16 +218,10 @@ class Engine:
         labels = self.job.dataset.calibration.labels
         if self.job.dataset.policy is not None:
             logits, labels = self.inference.logits("policy"), self.job.dataset.policy.labels
-        loss.update(*(each.to(self.processes.device) for each in top_labels(logits, labels)))
+        loss.update(*(each.to(self.processes.device) for each in epoch_metrics.top_labels(logits, labels)))
         gammas = getattr(loss, "gammas", None)
         if isinstance(gammas, Tensor):
             row["gammas"] = gammas.tolist()
-
-    @torch.no_grad()
-    def _loss_of(self, logits: Float[Tensor, "N C"], labels: Tensor) -> float | None:
-        device = self.processes.device
-        value = float(self.learner.loss(logits.to(device), labels.to(device)))
-        return value if math.isfinite(value) else None
 
     def _last_layer_norm(self) -> float | None:
         layer = last_linear(self.learner.model)
@@ -235,21 +231,23 @@ class Engine:
         """Return this epoch's dynamics; selected epochs also get a file."""
         record, epochs = self.recipe.record, self.recipe.training.epochs
         epoch = self.state.epoch + 1
-        chosen = epoch in (record.epochs or quarters(epochs))
+        chosen = epoch in (record.epochs or epoch_metrics.quarters(epochs))
         if epoch % record.every and epoch != epochs and not chosen:
             return {}
         recorded = {"train": self._recorded, "test": "test"}
         logits = {name: self.inference.logits(part) for name, part in recorded.items()}
         labels = {name: self.samples.labels(part) for name, part in recorded.items()}
         found: dict[str, Any] = {
-            name: dynamics_of(values, labels[name], num_bins=self.recipe.evaluation.num_bins)
+            name: epoch_metrics.dynamics_of(values, labels[name], num_bins=self.recipe.evaluation.num_bins)
             for name, values in logits.items()
         }
         found["last_layer_norm"] = self._last_layer_norm()
         if chosen:
-            norms = last_layer_gradient_norms(self.inference, self.learner.loss, self._recorded)
+            norms = epoch_metrics.last_layer_gradient_norms(self.inference, self.learner.loss, self._recorded)
             if self.processes.first:
-                tables = {name: bins_of(values, labels[name]) for name, values in logits.items()}
+                tables = {
+                    name: epoch_metrics.bins_of(values, labels[name]) for name, values in logits.items()
+                }
                 self.job.folder.write_snapshot(epoch, tables, norms)
         return {"dynamics": found}
 
@@ -271,11 +269,6 @@ class Engine:
         if not bool(torch.isfinite(logits).all()):
             raise _diverged(f"by its last epoch, as the {name} samples show")
         return logits
-
-    def use_kept_weights(self) -> None:
-        best = self.state.best
-        if self.recipe.training.keep == "best" and best is not None:
-            self.learner.model.load_state_dict(best["model"])
 
 
 def _diverged(when: str) -> ConvergenceError:

@@ -24,12 +24,6 @@ def dynamics_of(
     """Return error, ECE, and NLL, entropy and true-class probability by correctness.
 
     A mean over no samples, or one that is not finite, is None.
-
-    Example:
-        >>> import torch
-        >>> found = dynamics_of(torch.tensor([[2.0, 0.0], [2.0, 0.0]]), torch.tensor([0, 1]), num_bins=15)
-        >>> found["error"], round(found["nll_correct"], 4), round(found["p_true_incorrect"], 4)
-        (0.5, 0.1269, 0.1192)
     """
     log_probs = logits.double().log_softmax(dim=1)
     probs = log_probs.exp()
@@ -103,12 +97,6 @@ def multilabel_epoch_metrics(
 
     The accuracy is the share of right answers, all labels together. The AUROC is that of labels of which
     both answers occur. ``nll_after_temperature`` is that with a temperature for each label.
-
-    Example:
-        >>> logits = torch.tensor([[2.0, -2.0], [-2.0, 2.0], [2.0, 2.0]])
-        >>> found = multilabel_epoch_metrics(logits, (logits > 0).long(), num_bins=15)
-        >>> found["accuracy"], found["auroc"], [round(each, 4) for each in found["ece_by_label"]]
-        (1.0, 1.0, [0.1192, 0.1192])
     """
     probs = logits.double().sigmoid()
     with without_warnings():  # rare labels, and a network that still learns, are no news

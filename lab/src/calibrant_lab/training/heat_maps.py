@@ -39,17 +39,12 @@ ACTUAL = "the labelled class"
 class HeatMap:
     """One image with the map of a class."""
 
-    name: str
-    """Names the image and the class; files begin with it."""
-    image: Float[Tensor, "C H W"]
-    """Input view of the network, from 0 to 1."""
-    heat: Float[Tensor, "H W"]
-    """From 0 to 1, the largest being 1; all zero where nothing supports the class."""
+    name: str  # names the image and the class; files begin with it
+    image: Float[Tensor, "C H W"]  # input view of the network, from 0 to 1
+    heat: Float[Tensor, "H W"]  # from 0 to 1, the largest being 1; all zero where nothing supports the class
     class_name: str
-    probability: float
-    """The probability of the class, as the network states it for this view."""
-    actual: tuple[str, ...]
-    """The classes that the image is labelled with."""
+    probability: float  # the probability of the class, as the network states it for this view
+    actual: tuple[str, ...]  # the classes that the image is labelled with
 
     def save(self, folder: Path) -> tuple[Path, ...]:
         """Write image, map and overlay as PNG; the overlay is for a report."""
@@ -158,26 +153,26 @@ def heat_maps(
     classes = (probs * possible).argmax(dim=1).tolist() if wanted is None else [wanted] * len(rows)
     heat = grad_cam(model, inputs, classes, layer=layers[chosen])
     heat = heat / heat.amax(dim=(1, 2), keepdim=True).clamp(min=1e-12)
+    seen, names = dataset.test.inputs, [f"test-{row:05}" for row in rows.tolist()]
+    if isinstance(seen, LazyImages):
+        names = [plain(Path(seen.name(row)).stem) for row in rows.tolist()]
     found = [
         HeatMap(
-            name=_name(dataset, int(row), dataset.class_names[shown]),
+            name=f"{names[place]}-{plain(dataset.class_names[shown])}",
             image=unit[place].clamp(0, 1),
             heat=heat[place],
             class_name=dataset.class_names[shown],
             actual=tuple(name for name, has in zip(dataset.class_names, held, strict=True) if has),
             probability=float(probs[place, shown]),
         )
-        for place, (row, shown, held) in enumerate(zip(rows, classes, _held(dataset, rows), strict=True))
+        for place, (shown, held) in enumerate(zip(classes, _held(dataset, rows), strict=True))
     ]
     return chosen, found
 
 
 def _drawn(dataset: Dataset, wanted: int | None, samples: int, seed: int) -> Tensor:
-    labels = dataset.test.labels
-    having = labels.any(dim=1) if labels.ndim == 2 else torch.ones(len(labels), dtype=torch.bool)
-    if wanted is not None:
-        having = labels[:, wanted] == 1 if labels.ndim == 2 else labels == wanted
-    rows = np.flatnonzero(having.numpy())
+    held = _held(dataset, torch.arange(len(dataset.test)))
+    rows = np.flatnonzero((held.any(dim=1) if wanted is None else held[:, wanted]).numpy())
     if len(rows) == 0:
         raise InputError(f"no test image is of the class {dataset.class_names[wanted or 0]}.")
     drawn = np.random.default_rng(seed).permutation(rows)[:samples]
@@ -188,12 +183,6 @@ def _held(dataset: Dataset, rows: Tensor) -> Tensor:
     """Return 1 for classes that images are labelled with, 0 for others ``(n, K)``."""
     labels = dataset.test.labels[rows]
     return labels if labels.ndim == 2 else one_hot(labels, dataset.num_classes)
-
-
-def _name(dataset: Dataset, row: int, class_name: str) -> str:
-    inputs = dataset.test.inputs
-    image = Path(inputs.name(row)).stem if isinstance(inputs, LazyImages) else f"test-{row:05}"
-    return f"{plain(image)}-{plain(class_name)}"
 
 
 def plain(name: str) -> str:
@@ -236,10 +225,11 @@ def heat_map_section(folder: Path) -> Section | None:
     content = json_of(folder / FOLDER / INDEX)
     if content is None or not content["maps"]:
         return None
+    image = Markup('<img class="map" alt="{}" src="{}">')
     pictures = tuple(
         Picture(
             Markup().join(
-                _image(folder / FOLDER / f"{each['name']}-{kind}.png", said)
+                image.format(said, png_address((folder / FOLDER / f"{each['name']}-{kind}.png").read_bytes()))
                 for kind, said in (("image", "Test image"), ("overlay", f"Heat map of {each['class']}"))
             ),
             f"{each['class']}, {100 * each['probability']:.1f} %",
@@ -256,7 +246,3 @@ def heat_map_section(folder: Path) -> Section | None:
         pictures=pictures,
         note=f"Test images drawn at random, as the network sees them; maps of the layer {content['layer']}.",
     )
-
-
-def _image(path: Path, label: str) -> Markup:
-    return Markup('<img class="map" alt="{}" src="{}">').format(label, png_address(path.read_bytes()))

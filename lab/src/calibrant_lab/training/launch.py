@@ -15,14 +15,13 @@ import torch
 from torch import nn
 
 from calibrant._math.errors import ConvergenceError, InputError, clause, users_frame
-from calibrant._math.files import file_or_data
 from calibrant.calibrators import build as build_calibrator
 from calibrant_lab.data import Dataset, build_augmentation
 from calibrant_lab.models import build as build_model
 from calibrant_lab.models import load_weights
 from calibrant_lab.training import seeds
 from calibrant_lab.training.curvature import write_requested
-from calibrant_lab.training.data import Job, TrainingData, preparation, read_training_data
+from calibrant_lab.training.data import Job, TrainingData, named_file, preparation, read_training_data
 from calibrant_lab.training.engine import Engine
 from calibrant_lab.training.listener import Listener
 from calibrant_lab.training.loss import (
@@ -39,7 +38,7 @@ from calibrant_lab.training.run import Run, RunFolder, load_run
 from calibrant_lab.training.run_report import run_facts, write_results
 from calibrant_lab.training.samples import check_batches, network_shape
 from calibrant_lab.training.schedule import build_optimiser
-from calibrant_lab.training.shift import check_shift, shifted_logits
+from calibrant_lab.training.shift import shifted, shifted_logits, shifts
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -49,13 +48,7 @@ def begin_with(model: nn.Module, settings: InitialSection) -> None:
     """Load initial weights into the network if the recipe names a file."""
     if not settings.weights:
         return
-    path = file_or_data(settings.weights)
-    if path is None:
-        raise InputError(
-            "initial.weights must name a file of weights, by its path or inside the folder CALIBRANT_DATA; "
-            f"there is no {settings.weights}."
-        )
-    load_weights(model, path, skip=settings.skip)
+    load_weights(model, named_file("initial.weights", settings.weights, "weights"), skip=settings.skip)
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -112,9 +105,9 @@ def train(
     warn_of_dying_gradients(recipe.loss)
     data = data or read_training_data(recipe)
     dataset = data.dataset
-    if not dataset.multilabel:
-        check_shift(recipe, dataset)
     # These are built here once so that their errors come before anything is written.
+    for shift in [] if dataset.multilabel else shifts(recipe)[:1]:
+        shifted(recipe, dataset, shift)
     preparation(recipe.data, dataset)
     build_augmentation(recipe.data.augment, dataset.input_shape, side=recipe.data.crop)
     input_shape = network_shape(recipe, dataset)
@@ -133,18 +126,8 @@ def train(
     _rehearse(recipe, dataset, model, loss, input_shape)
     fabric = _fabric(recipe)
     run_folder.claim(recipe)
-    job = Job(
-        recipe=recipe,
-        dataset=dataset,
-        foreign=data.foreign,
-        data_sha256=data.sha256,
-        model=model,
-        loss=loss,
-        folder=run_folder,
-        listener=listener,
-        command=command,
-        report=report,
-    )
+    rest: dict[str, Any] = {"folder": run_folder, "listener": listener, "command": command, "report": report}
+    job = Job(**vars(data), recipe=recipe, model=model, loss=loss, **rest)
     try:
         generators = [fabric.device] if fabric.device.type == "cuda" else []
         # Spawned processes receive Ctrl-C themselves, and this one has to wait for them.
@@ -233,14 +216,13 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     if first:
         # This comes first: with it, the folder holds a run, whatever is missing.
         job.folder.note_session(
-            command=job.command, device=device, processes=processes, data_sha256=job.data_sha256
+            command=job.command, device=device, processes=processes, data_sha256=job.sha256
         )
         job.folder.write_rows(engine.state.history)
         job.listener.start(epoch=engine.state.epoch, epochs=job.recipe.training.epochs, facts=facts)
     finished = engine.fit()
     last_written = job.folder.evaluation if job.report else job.folder.predictions
     if finished and not last_written.is_file():
-        engine.use_kept_weights()
         wanted = ("calibration", "test") if job.foreign is None else ("calibration", "test", "foreign")
         logits = {name: engine.final_logits(name) for name in wanted}
         shifted = shifted_logits(job, engine.samples, engine.inference)

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-OPTIONS: dict[str, str | int | bool | Callable[..., object]] = {"fallback_random": True}
-"""For ``torch.compile``: the random numbers of dropout are those of the network that is not compiled."""
 _WRONG = 0.5  # relative error of a parameter's gradient; bfloat16 is off by some hundredths
 _NEGLIGIBLE = 1e-3  # of the whole gradient
 
@@ -192,59 +190,10 @@ def cost_facts(cost: Mapping[str, Any] | None) -> dict[str, str]:
     return {"cost": said}
 
 
-def measured_cost(
-    recipe: Recipe,
-    model: nn.Module,
-    loss: nn.Module,
-    *,
-    run: Callable[[nn.Module, Tensor], Tensor],
-    inputs: Tensor,
-    labels: Tensor,
-) -> dict[str, Any] | None:
-    """Return milliseconds per step of the recipe and of plain cross-entropy, alternating on one batch.
-
-    A copy of the network takes the steps, at a learning rate of zero, in this process alone; None if it
-    cannot be copied. Values are medians of up to 15 rounds in ten seconds. A penalty on one of k batches
-    counts as its mean over k.
-    """
-    try:
-        model, loss = copy.deepcopy(model), copy.deepcopy(loss)
-    except (RuntimeError, TypeError, NotImplementedError):
-        return None
-    for value in model.parameters():
-        value.grad = None
-    model.train()
-    steps = _steps(recipe, model, lambda criterion: criterion(run(model, inputs), labels), loss)
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
-    begun = time.perf_counter()
-    for number in range(_ROUNDS + 1):
-        for name, step in steps.items():
-            start = time.perf_counter()
-            step()
-            if inputs.device.type == "cuda":
-                torch.cuda.synchronize(inputs.device)
-            if number:  # the first round warms up
-                seconds[name].append(time.perf_counter() - start)
-        if number > 2 and time.perf_counter() - begun > _MOST_SECONDS:
-            break
-    found = {name: 1e3 * statistics.median(times) for name, times in seconds.items()}
-    every = recipe.curvature.every if recipe.curvature.weight else 1
-    mine = (found["whole"] + (every - 1) * found["loss"]) / every
-    plain = found["cross-entropy"]
-    return {
-        "milliseconds": mine,
-        "cross_entropy_milliseconds": plain,
-        "times_cross_entropy": mine / plain if plain else math.inf,
-        "batch_size": len(labels),
-        "threads": torch.get_num_threads(),
-        "rounds": len(seconds["whole"]),
-    }
-
-
 def _steps(
     recipe: Recipe, model: nn.Module, value: Callable[[_Criterion], Tensor], loss: nn.Module
 ) -> dict[str, Callable[[], object]]:
-    """Return steps of cross-entropy, of the recipe's loss, and of the whole recipe."""
+    """Return steps of cross-entropy, of the recipe's loss, and of the whole recipe, at a rate of zero."""
     optimiser = build_optimiser(recipe.optimiser, model)
     for group in optimiser.param_groups:
         group["lr"] = 0.0
@@ -252,26 +201,33 @@ def _steps(
     penalised = build_regularizer(every_batch, model, loss)
     sam = SAM(model, optimiser, rho=recipe.sam.rho)
 
-    def step_of(criterion: _Criterion) -> Callable[[], object]:
-        def step() -> None:
-            optimiser.zero_grad()
-            value(criterion).backward()
-            optimiser.step()
-
-        return step
+    def step(criterion: _Criterion) -> None:
+        optimiser.zero_grad()
+        value(criterion).backward()
+        optimiser.step()
 
     return {
-        "cross-entropy": step_of(functional.cross_entropy),
-        "loss": step_of(loss),
-        "whole": step_of(penalised or loss) if recipe.sam.rho == 0 else lambda: sam.step(lambda: value(loss)),
+        "cross-entropy": lambda: step(functional.cross_entropy),
+        "loss": lambda: step(loss),
+        "whole": lambda: sam.step(lambda: value(loss)) if recipe.sam.rho else step(penalised or loss),
     }
 
 
-class _Pass(NamedTuple):
-    """Forward and backward pass of a batch."""
-
-    logits: Tensor
-    found: Penalised
+def _seconds(steps: Mapping[str, Callable[[], object]], device: torch.device) -> dict[str, list[float]]:
+    """Take the steps in turn, for up to 15 rounds or ten seconds after a first one that warms up."""
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    begun = time.perf_counter()
+    for number in range(_ROUNDS + 1):
+        for name, step in steps.items():
+            start = time.perf_counter()
+            step()
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            if number:
+                seconds[name].append(time.perf_counter() - start)
+        if number > 2 and time.perf_counter() - begun > _MOST_SECONDS:
+            break
+    return seconds
 
 
 class Learner:
@@ -286,7 +242,9 @@ class Learner:
             to_layout(memory_format=torch.channels_last)
         optimiser = build_optimiser(job.recipe.optimiser, self.model)
         compiles = job.recipe.hardware.compile
-        wrapped: Any = torch.compile(self.model, options=OPTIONS) if compiles else self.model
+        # So that the random numbers of dropout are those of the network that is not compiled.
+        options: Any = {"fallback_random": True}
+        wrapped: Any = torch.compile(self.model, options=options) if compiles else self.model
         self._checks, self._checked = compiles and processes.count == 1, set[int]()
         self.module, self.optimiser = fabric.setup(wrapped, optimiser)
         self.loss = job.loss.to(processes.device)
@@ -364,11 +322,11 @@ class Learner:
             scale *= len(rows) * parts
         elif self._recipe.reduction == "per-sample":
             scale *= parts
-        passes: list[_Pass] = []
+        passes: list[tuple[Tensor, Penalised]] = []
 
         def backward() -> Tensor:
             passes.append(self._backward(self._samples.prepare(inputs), targets, scale))
-            return passes[-1].found.loss
+            return passes[-1][1].loss
 
         _ = backward() if self.sam is None else self.sam.gradients(backward)
         length: Tensor | None = None
@@ -378,7 +336,7 @@ class Learner:
             )
         self.optimiser.step()
         self.optimiser.zero_grad()
-        sums = self._sums(passes[0], targets)
+        sums = self._sums(*passes[0], targets)
         if clip == 0:
             return sums
         # Some strategies do not tell the length.
@@ -386,7 +344,8 @@ class Learner:
         clipped = torch.where(length.isnan(), length, (length > clip).to(sums))
         return torch.cat([sums, torch.stack([length, clipped]) * sums[2]])
 
-    def _backward(self, inputs: Tensor, labels: Tensor, scale: float) -> _Pass:
+    def _backward(self, inputs: Tensor, labels: Tensor, scale: float) -> tuple[Tensor, Penalised]:
+        """Return the logits, and the loss with its penalty."""
         if self._checks and len(inputs) not in self._checked:
             self._check_compiled(inputs, labels)
         if self.regularizer is None:
@@ -398,7 +357,7 @@ class Learner:
                 logits = self.module(inputs)
             found = self.regularizer.penalised(logits, labels)
         self._fabric.backward(found.total * scale)
-        return _Pass(logits.detach(), found)
+        return logits.detach(), found
 
     def _check_compiled(self, inputs: Tensor, labels: Tensor) -> None:
         """Check each batch size once, since the compiler makes code for each."""
@@ -410,37 +369,54 @@ class Learner:
         )
         self._checked.add(len(inputs))
 
-    def _sums(self, done: _Pass, labels: Tensor) -> Float[Tensor, " K"]:
-        right = right_answers(done.logits, labels).sum()
+    def _sums(self, logits: Tensor, found: Penalised, labels: Tensor) -> Float[Tensor, " K"]:
+        right = right_answers(logits, labels).sum()
         size = torch.full((), len(labels), device=self._processes.device)
-        sums = [done.found.loss.detach().double() * len(labels), right.double(), size.double()]
+        sums = [found.loss.detach().double() * len(labels), right.double(), size.double()]
         if self.regularizer is not None:
-            trace = done.found.trace
-            seen = size.double() * float(trace is not None)
-            mean = torch.zeros_like(seen) if trace is None else trace.detach().double()
+            seen = size.double() * float(found.trace is not None)
+            mean = torch.zeros_like(seen) if found.trace is None else found.trace.detach().double()
             sums += [mean * size.double(), seen]
         return torch.stack(sums)
 
     def cost(self, rows: Int[Tensor, " B"]) -> dict[str, Any] | None:
-        """Measure a step's time against plain cross-entropy; return None without extra terms."""
+        """Return median milliseconds per step of the recipe and of plain cross-entropy, on one batch.
+
+        A copy of the network takes the steps, in this process alone; None if it cannot be copied, or if the
+        recipe adds nothing to the loss. A penalty on one of k batches counts as its mean over k.
+        """
+        recipe, device = self._recipe, self._processes.device
         if self.regularizer is None and self.sam is None:
             return None
-        device = self._processes.device
-        inputs, labels = self._samples.take("train", self._processes.share(rows))
+        given, labels = self._samples.take("train", self._processes.share(rows))
+        inputs = middle(self._samples.prepare(given), recipe.data.crop)
+        labels = labels_of_parts(self.model, given, labels)
+        try:
+            model, loss = copy.deepcopy(self.model), copy.deepcopy(self.loss)
+        except (RuntimeError, TypeError, NotImplementedError):
+            return None
+        for parameter in model.parameters():
+            parameter.grad = None
+        model.train()
 
-        def run(model: nn.Module, samples: Tensor) -> Tensor:
+        def value(criterion: _Criterion) -> Tensor:
             with sdpa_kernel(SDPBackend.MATH):
-                return logits_of(self._fabric, model, samples)
+                logits = logits_of(self._fabric, model, inputs)
+            return criterion(logits, labels)
 
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            return measured_cost(
-                self._recipe,
-                self.model,
-                self.loss,
-                run=run,
-                inputs=middle(self._samples.prepare(inputs), self._recipe.data.crop),
-                labels=labels_of_parts(self.model, inputs, labels),
-            )
+            seconds = _seconds(_steps(recipe, model, value, loss), device)
+        found = {name: 1e3 * statistics.median(times) for name, times in seconds.items()}
+        every = recipe.curvature.every if recipe.curvature.weight else 1
+        mine, plain = (found["whole"] + (every - 1) * found["loss"]) / every, found["cross-entropy"]
+        return {
+            "milliseconds": mine,
+            "cross_entropy_milliseconds": plain,
+            "times_cross_entropy": mine / plain if plain else math.inf,
+            "batch_size": len(labels),
+            "threads": torch.get_num_threads(),
+            "rounds": len(seconds["whole"]),
+        }
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -77,9 +77,6 @@ class BalancedLabels(nn.Module):
         return (weights * self.loss(logits, labels)).mean()
 
 
-DYING_GRADIENTS = 7.0
-
-
 @runtime_checkable
 class FollowsEpochs(Protocol):
     """A loss that changes with the epoch."""
@@ -135,7 +132,7 @@ def warn_of_dying_gradients(loss: str) -> None:
     given = [settings.get("gamma"), settings.get("initial_gamma")]
     given += several if isinstance(several, tuple | list) else []
     gammas = [gamma for gamma in given if isinstance(gamma, int | float)]
-    if "focal" in name and max(gammas, default=0) >= DYING_GRADIENTS:
+    if "focal" in name and max(gammas, default=0) >= 7:
         warnings.warn(
             f"{loss}: with gamma of 7 or more gradients die around a probability of one half "
             "(their factor is .046 at gamma 7, .008 at 10).",
@@ -166,17 +163,9 @@ def build_regularizer(
     if settings.weight == 0:
         return None
     place = rank if settings.estimator == "gauss-newton" else 0
-    return CurvatureRegularizer(
-        model,
-        loss,
-        weight=settings.weight,
-        estimator=settings.estimator,
-        every=settings.every,
-        num_probes=settings.num_probes,
-        negative=settings.negative,
-        parameters=settings.parameters or None,
-        seed=seeds.derived(recipe.seed, seeds.PROBES, place),
-    )
+    seed, parameters = seeds.derived(recipe.seed, seeds.PROBES, place), settings.parameters or None
+    rest = settings.model_dump(exclude={"parameters"})
+    return CurvatureRegularizer(model, loss, parameters=parameters, seed=seed, **rest)
 
 
 def regularizer_facts(recipe: Recipe) -> dict[str, str]:

@@ -119,22 +119,19 @@ def select(
         run = train(one, Path(folder) / file_name(loss), listener=listener, command=command)
         before, after = (run.kept_row[KEYS[when]] for when in ("before", "after"))
         found.append(TriedLoss(loss=loss, run=run, nll_before=before, nll_after=after))
-    values = [each.nll_after if by == "after" else each.nll_before for each in found]
-    finite = [math.inf if value is None else value for value in values]
-    chosen = found[finite.index(min(finite))]
-    content = {
-        "by": f"validation NLL {by} temperature scaling",
-        "chosen": chosen.loss,
-        "candidates": [
-            {
-                "loss": each.loss,
-                "folder": each.run.folder.path.name,
-                "nll_before_temperature": each.nll_before,
-                "nll_after_temperature": each.nll_after,
-            }
-            for each in found
-        ],
-    }
+    values = {each.loss: each.nll_after if by == "after" else each.nll_before for each in found}
+    chosen = min(found, key=lambda each: math.inf if (nll := values[each.loss]) is None else nll)
+    candidates = [
+        {
+            "loss": each.loss,
+            "folder": each.run.folder.path.name,
+            "nll_before_temperature": each.nll_before,
+            "nll_after_temperature": each.nll_after,
+        }
+        for each in found
+    ]
+    said = f"validation NLL {by} temperature scaling"
+    content = {"by": said, "chosen": chosen.loss, "candidates": candidates}
     selection = Selection(candidates=tuple(found), chosen=chosen, by=by)
     _write_report(selection, Path(folder) / "report.html", command=command)
     write_text(Path(folder) / "selection.json", json.dumps(content, indent=2) + "\n")
@@ -172,12 +169,7 @@ def _write_report(selection: Selection, path: Path, *, command: str | None) -> N
 
 
 def file_name(loss: str) -> str:
-    """Return a folder name for a loss.
-
-    Example:
-        >>> file_name("focal-calibration(gamma=2, calibration_weight=0.5)")
-        'focal-calibration-gamma2-calibration_weight0.5'
-    """
+    """Return a folder name for a loss."""
     return re.sub(r"[^\w.+-]+", "-", loss.replace("=", "")).strip("-.")
 
 

@@ -44,12 +44,7 @@ def check_convention(recipe: Recipe, model: nn.Module) -> None:
 
 
 def with_neutral(logits: Float[Tensor, "N 2"]) -> Float[Tensor, "N 3"]:
-    """Return log-probabilities of all three classes, neutral in the middle, in float64.
-
-    Example:
-        >>> with_neutral(torch.tensor([[0.25, 0.5]]).log()).exp()
-        tensor([[0.2500, 0.2500, 0.5000]], dtype=torch.float64)
-    """
+    """Return log-probabilities of all three classes, neutral in the middle, in float64."""
     wide = logits.double()
     rest = (1 - wide.exp().sum(dim=1)).clamp(min=1e-12)
     return torch.stack([wide[:, 0], rest.log(), wide[:, 1]], dim=1)
@@ -58,13 +53,7 @@ def with_neutral(logits: Float[Tensor, "N 2"]) -> Float[Tensor, "N 3"]:
 def probs_of(
     logits: Float[Tensor, "N 2"], convention: Convention, *, temperature: float = 1.0
 ) -> Float[Tensor, "N 2"]:
-    """Return probabilities of the two classes; the temperature applies before neutral is struck out.
-
-    Example:
-        >>> logits = torch.tensor([[0.25, 0.5]]).log()
-        >>> [round(float(probs_of(logits, each)[0, 1]), 4) for each in CONVENTIONS]
-        [0.6667, 0.5]
-    """
+    """Return probabilities of the two classes; the temperature applies before neutral is struck out."""
     if convention == "renormalised":
         return (logits.double() / temperature).softmax(dim=1)
     return (with_neutral(logits) / temperature).softmax(dim=1)[:, ::2]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.predictions import Predictions
-from calibrant_lab.data import Dataset, LazyImages, Part, Preparation, RawData, shrink
+from calibrant_lab.data import Dataset, Part, Preparation, RawData, shrink
 from calibrant_lab.data.lazy import in_turn
 from calibrant_lab.data.table import Size, chosen_for_calibration, to_unit
 from calibrant_lab.training.data import split_as, usable_device
@@ -67,11 +67,9 @@ def predict(
         >>> found.num_samples, found.calibration.num_samples, found.num_classes
         (1797, 500, 10)
     """
-    pieces = [
-        (marked, shrink(_decoded(part) if downsample > 1 else part, downsample))
-        for marked, part in _pieces(raw, split, calibration, seed)
-    ]
-    parts = [part for _, part in pieces]
+    marks, parts = zip(*_pieces(raw, split, calibration, seed), strict=True)
+    if downsample > 1:  # which is for decoded images
+        parts = [shrink(replace(part, inputs=part.inputs[:]), downsample) for part in parts]
     place = usable_device(device)
     model = model.to(place).eval()
     prepared = (preparation or Preparation.none(int(parts[0].inputs.shape[1]))).to(place)
@@ -86,7 +84,9 @@ def predict(
                 done += len(rows)
                 if progress is not None:
                     progress(f"predicting {raw.name}", done / total)
-    tested = torch.cat([torch.full((len(part),), int(not marked)) for marked, part in pieces])
+    tested = torch.cat(
+        [torch.full((len(part),), int(not mark)) for mark, part in zip(marks, parts, strict=True)]
+    )
     groups = [part.groups for part in parts if part.groups is not None]
     logits, labels = torch.cat(found), torch.cat([part.labels for part in parts])
     return Predictions(
@@ -118,10 +118,6 @@ def _pieces(raw: RawData, split: Which | None, calibration: Size, seed: int) -> 
     return [
         (marked, part.rows(rows.nonzero()[:, 0], memory=0)) for marked, rows in ((True, mask), (False, ~mask))
     ]
-
-
-def _decoded(part: Part) -> Part:
-    return replace(part, inputs=part.inputs[:]) if isinstance(part.inputs, LazyImages) else part
 
 
 def _logits(given: Any, num_samples: int, raw: RawData) -> Float[Tensor, "n C"] | Float[Tensor, " n"]:

@@ -46,8 +46,7 @@ class Processes:
     def __init__(self, fabric: Fabric) -> None:
         self._fabric: Any = fabric
         self.rank, self.count, self.device = fabric.global_rank, fabric.world_size, fabric.device
-        self.first = self.rank == 0
-        """True for the process that writes files and informs the listener."""
+        self.first = self.rank == 0  # True for the process that writes files and informs the listener
 
     def share(self, rows: Tensor) -> Tensor:
         return rows[self.rank :: self.count]

@@ -84,8 +84,7 @@ class DataSection(Section):
     """Decides which samples go into which split; independent of the seed of the training."""
 
 
-def usual_rate(optimiser: str) -> float:
-    return {"sgd": 0.1, "adagrad": 0.01}.get(optimiser, 0.001)
+_RATES = {"sgd": 0.1, "adagrad": 0.01, "adam": 0.001, "adamw": 0.001}
 
 
 class InitialSection(Section):
@@ -108,7 +107,7 @@ class OptimiserSection(Section):
     """Updates of the weights."""
 
     name: Literal["sgd", "adam", "adamw", "adagrad"] = "sgd"
-    learning_rate: Positive = Field(default_factory=lambda known: usual_rate(known.get("name", "sgd")))
+    learning_rate: Positive = Field(default_factory=lambda known: _RATES[known.get("name", "sgd")])
     """If it is not given: 0.1 for sgd, 0.01 for adagrad, 0.001 for adam and adamw."""
     weight_decay: NotNegative = 0.0
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9

@@ -37,21 +37,8 @@ def file_on_shelf(path: Path, kind: Kind = "recipe") -> Path:
     return shelf(kind) / f"{path.name}.toml"
 
 
-_EXTENDS = "extends"
-
-
-def read_content(path: Path) -> dict[str, Any]:
-    """Read a TOML file over the file in its ``extends``, relative to its folder."""
-    return _read(path, ())
-
-
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge ``changes`` into ``base``, table by table.
-
-    Example:
-        >>> merged({"seed": 1, "data": {"name": "digits", "train": 9}}, {"data": {"train": 5}})
-        {'seed': 1, 'data': {'name': 'digits', 'train': 5}}
-    """
+    """Merge ``changes`` into ``base``, table by table."""
     both = dict(base)
     for name, value in changes.items():
         kept = both.get(name)
@@ -60,12 +47,7 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def flat(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return every entry by its full name.
-
-    Example:
-        >>> flat({"seed": 1, "data": {"name": "digits"}})
-        {'seed': 1, 'data.name': 'digits'}
-    """
+    """Return every entry by its full name, such as ``data.name``."""
     found: dict[str, Any] = {}
     for name, entry in content.items():
         inside = flat(entry) if isinstance(entry, dict) else None
@@ -74,12 +56,7 @@ def flat(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return flat settings as nested tables; the inverse of :func:`flat`.
-
-    Example:
-        >>> nested({"seed": 1, "training.epochs": 3})
-        {'seed': 1, 'training': {'epochs': 3}}
-    """
+    """Return flat settings as nested tables; the inverse of :func:`flat`."""
     content: dict[str, Any] = {}
     for key, value in settings.items():
         *tables, name = key.split(".")
@@ -104,11 +81,12 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not a TOML file: {error}.") from error
 
 
-def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+def read_content(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Read a TOML file over the file in its ``extends``, relative to its folder; ``above`` extend it."""
     content = read_toml(path)
-    if _EXTENDS not in content:
+    if "extends" not in content:
         return content
-    given = content.pop(_EXTENDS)
+    given = content.pop("extends")
     if not isinstance(given, str) or not given or Path(given).is_absolute():
         raise InputError(
             f"{path}: `extends` must be the path of another recipe, relative to this one, such as "
@@ -120,4 +98,4 @@ def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     if base.resolve() in seen:
         circle = " extends ".join(each.name for each in (*seen, base))
         raise InputError(f"{path}: a recipe must not extend itself; got {circle}.")
-    return merged(_read(base, seen), content)
+    return merged(read_content(base, seen), content)

@@ -132,19 +132,14 @@ class RunFolder:
         sessions = self.sessions if self.environment.is_file() else []
         here = environment()
         rounding = {name: here.pop(name) for name in ("instructions", "processor")}
-        sessions.append(
-            {
-                "command": command or shlex.join(sys.argv),
-                "versions": here,
-                "platform": platform.platform(),
-                **rounding,
-                "device": device,
-                "processes": processes,
-                "threads": torch.get_num_threads(),
-                "data_sha256": data_sha256,
-            }
-        )
-        self.write_json(self.environment, {"sessions": sessions})
+        about = {
+            "command": command or shlex.join(sys.argv),
+            "versions": here,
+            "platform": platform.platform(),
+        }
+        used = {"device": device, "processes": processes, "threads": torch.get_num_threads()}
+        session = about | rounding | used | {"data_sha256": data_sha256}
+        self.write_json(self.environment, {"sessions": [*sessions, session]})
 
     def load_checkpoint(self) -> dict[str, Any] | None:
         if not self.checkpoint.is_file():

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.nn.functional import one_hot
 
+from calibrant._math.binning import width_bin_index
+from calibrant._math.drawing import num_units
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
+from calibrant._math.notes import of_kind
 from calibrant.calibrators import PlattScaling, TemperatureScaling
 from calibrant.evaluation import Evaluation, evaluate
-from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.evaluation.resampling.events import Vector
+from calibrant.evaluation.resampling.intervals import centred_interval
+from calibrant.evaluation.resampling.resamples import Resamples
 from calibrant.evaluation.result import Estimate
 from calibrant.metrics import out_of_distribution_detection, out_of_distribution_scores
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
@@ -29,21 +35,94 @@ from calibrant_lab.data import Dataset
 from calibrant_lab.reports.curvature import curvature_section, read_curvature
 from calibrant_lab.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant_lab.reports.run_panel import panel
+from calibrant_lab.training import neutral
 from calibrant_lab.training.data import Job, data_of
 from calibrant_lab.training.heat_maps import ACTUAL, heat_map_facts, heat_map_section
 from calibrant_lab.training.learner import cost_facts
 from calibrant_lab.training.loss import build_loss, regularizer_facts
-from calibrant_lab.training.neutral import (
-    convention_section,
-    conventions_of,
-    strikes_neutral,
-    struck_predictions,
-)
-from calibrant_lab.training.over_groups import label_rows
 from calibrant_lab.training.recipe import WITHOUT_EFFECT, Recipe, budget_note
 from calibrant_lab.training.run import Run, json_of, load_run
 from calibrant_lab.training.samples import batch_facts
 from calibrant_lab.training.shift import Shifted, judge_shifted, shift_section
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelRow:
+    """Ranking and calibration of one label, or of one class against the others."""
+
+    name: str
+    num_positives: int
+    auroc: Estimate  # without a value where all samples have the label, or none
+    ece: Estimate
+    gap: Estimate  # mean probability less share of positives
+
+
+def label_rows(
+    probs: NDArray[np.float64],
+    outcomes: NDArray[np.bool_],
+    groups: Sequence[str],
+    names: Sequence[str],
+    *,
+    num_bins: int = 15,
+    num_resamples: int = 500,
+    level: float = 0.95,
+    seed: int = 0,
+) -> tuple[LabelRow, ...]:
+    """Return AUROC, calibration error and gap of each column, with intervals from resampled groups.
+
+    Whole groups are drawn with replacement, as many as there are, so samples of one group need not be
+    independent of each other; groups must be. Replicates are moved to centre on the value, as elsewhere in an
+    evaluation. Calibrators and network count as given: their own uncertainty is not in the intervals.
+    ``probs`` and ``outcomes`` are ``(N, C)``.
+    """
+    _, code = np.unique(np.asarray(groups), return_inverse=True)
+    if num_units(len(code), code) < 2:
+        raise InputError("`groups` must name at least two groups; got one, which cannot be resampled.")
+    columns = [_Column(probs[:, k], outcomes[:, k], num_bins) for k in range(probs.shape[1])]
+    resamples = Resamples(len(code), num_resamples, (seed,), code)
+    replicates = np.array(
+        [
+            [column.values(weights) for column in columns]
+            for counts in resamples.blocks()
+            for weights in (row.astype(np.float64) for row in resamples.by_row(counts))
+        ]
+    )
+    bounds = {"auroc": (0.0, 1.0), "ece": (0.0, 1.0), "gap": (-1.0, 1.0)}
+    rows: list[LabelRow] = []
+    for place, (name, column) in enumerate(zip(names, columns, strict=True)):
+        found: dict[str, Estimate] = {}
+        values = column.values(np.ones(len(probs)))
+        for (key, limits), value, seen in zip(bounds.items(), values, replicates[:, place].T, strict=True):
+            low, high = centred_interval(value, seen, level, limits) or (None, None)
+            found[key] = Estimate(value=value, low=low, high=high)
+            if np.isnan(value):
+                found[key] = Estimate(value=None, reason="all samples have the label, or none")
+        rows.append(LabelRow(name=name, num_positives=int(outcomes[:, place].sum()), **found))
+    return tuple(rows)
+
+
+class _Column:
+    """One label, sorted once for all resamples."""
+
+    def __init__(self, probs: Vector, outcomes: NDArray[np.bool_], num_bins: int) -> None:
+        order = np.argsort(probs, kind="stable")
+        ranked = probs[order]
+        self._probs, self._outcomes, self._num_bins = probs, outcomes.astype(np.float64), num_bins
+        self._order, self._positive = order, outcomes[order]
+        self._ends = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)  # of runs of equal scores
+        self._bins = width_bin_index(torch.from_numpy(probs), num_bins).numpy()
+
+    def values(self, weights: Vector) -> tuple[float, float, float]:
+        """Return AUROC (NaN if one side has no weight), ECE and gap."""
+        difference = weights * (self._probs - self._outcomes)
+        error = np.abs(np.bincount(self._bins, difference, minlength=self._num_bins)).sum()
+        total, ranked = weights.sum(), weights[self._order]
+        positives = np.diff(np.cumsum(np.where(self._positive, ranked, 0.0))[self._ends], prepend=0.0)
+        below = np.cumsum(np.where(self._positive, 0.0, ranked))[self._ends]
+        middles = below - np.diff(below, prepend=0.0) / 2  # weight of lower negatives; ties count one half
+        high, low = float(positives.sum()), float(below[-1])
+        area = float(positives @ middles) / (high * low) if high > 0 and low > 0 else float("nan")
+        return area, float(error / total), float(difference.sum() / total)
 
 
 def label_table(
@@ -56,31 +135,22 @@ def label_table(
     test = predictions.test
     if test.groups is None or test.labels is None or len(set(test.groups)) < 2:
         return None
-    calibrator = fit_quietly(
-        PlattScaling() if test.kind == "multilabel" else TemperatureScaling(),
-        Labelled.of(predictions.calibration),
-    )
+    method = PlattScaling() if test.kind == "multilabel" else TemperatureScaling()
+    calibrator = fit_quietly(method, Labelled.of(predictions.calibration))
     names = test.class_names or tuple(str(number) for number in range(test.num_classes or 0))
     truth = test.labels if test.labels.ndim == 2 else one_hot(test.labels, test.num_classes or 0)
     states = {AS_TRAINED: test.probs, calibrator.title.lower(): calibrator.predict_proba(test.scores)}
+    about: dict[str, Any] = {"num_bins": num_bins, "num_resamples": num_resamples, "level": 0.95}
     rows = {
         state: label_rows(
-            probs.double().numpy(),
-            (truth == 1).numpy(),
-            test.groups,
-            names,
-            num_bins=num_bins,
-            num_resamples=num_resamples,
-            seed=seed,
+            probs.double().numpy(), (truth == 1).numpy(), test.groups, names, seed=seed, **about
         )
         for state, probs in states.items()
     }
     return {
         "num_test": test.num_samples,
         "num_groups": len(set(test.groups)),
-        "num_bins": num_bins,
-        "num_resamples": num_resamples,
-        "level": 0.95,
+        **about,
         "states": {state: [asdict(row) for row in each] for state, each in rows.items()},
     }
 
@@ -88,21 +158,17 @@ def label_table(
 def label_section(found: Mapping[str, Any]) -> Section:
     (before, rows), (after, repaired) = found["states"].items()
 
-    def shown(estimate: Mapping[str, Any], *, signed: bool = False) -> str:
-        return with_interval(Estimate(**estimate), signed=signed)
+    def shown(row: Mapping[str, Any], *keys: str) -> list[str]:
+        return [with_interval(Estimate(**row[key]), signed=key == "gap") for key in keys]
 
     cells = tuple(
         (
-            row["name"],
-            str(row["num_positives"]),
-            shown(row["auroc"]),
-            *(
-                text
-                for each in (row, other)
-                for text in (shown(each["ece"]), shown(each["gap"], signed=True))
-            ),
+            one["name"],
+            str(one["num_positives"]),
+            *shown(one, "auroc", "ece", "gap"),
+            *shown(two, "ece", "gap"),
         )
-        for row, other in zip(rows, repaired, strict=True)
+        for one, two in zip(rows, repaired, strict=True)
     )
     areas = [row["auroc"]["value"] for row in rows if row["auroc"]["value"] is not None]
     mean = f"Mean AUROC: {number(float(np.mean(areas)))}. " if areas else ""
@@ -141,27 +207,32 @@ def write_results(
 ) -> None:
     """Write predictions and report; the evaluation is last, since it marks the run as finished."""
     folder, settings = job.folder, job.recipe.evaluation
-    foreign = _write_foreign(job, logits)
-    _write_conventions(job, logits)
+    foreign = None
+    if job.foreign is not None:
+        kind, names = "multilabel" if job.dataset.multilabel else None, list(job.dataset.class_names)
+        Predictions(logits=logits["foreign"], kind=kind, class_names=names).save(folder.foreign_predictions)
+        foreign = load_predictions(folder.foreign_predictions)
+    if neutral.strikes_neutral(job.model):
+        labels = {name: job.dataset.parts[name].labels for name in ("calibration", "test")}
+        folder.write_json(
+            folder.conventions, neutral.conventions_of(logits, labels, num_bins=settings.num_bins)
+        )
     _write_predictions(job, logits)
     predictions = load_predictions(folder.predictions)
     if shifted:
         judge_shifted(job, predictions, shifted)
     if settings.heat_maps:
-        facts = {
-            **facts,
-            **heat_map_facts(load_run(folder.path), job.dataset, label=None if job.report else ACTUAL),
-        }
+        label = None if job.report else ACTUAL
+        facts = facts | heat_map_facts(load_run(folder.path), job.dataset, label=label)
     if not job.report:
         return
     if foreign is not None:
         found = detection_of(predictions, foreign, name=job.recipe.foreign_name)
         folder.write_json(folder.detection, found)
-    num_bins, seed = settings.num_bins, job.recipe.seed
-    num_resamples = min(settings.bootstrap, 500)
-    labels = label_table(predictions, num_bins=num_bins, num_resamples=num_resamples, seed=seed)
-    if labels is not None:
-        folder.write_json(folder.labels, labels)
+    num_bins, seed, few = settings.num_bins, job.recipe.seed, min(settings.bootstrap, 500)
+    over_groups = label_table(predictions, num_bins=num_bins, num_resamples=few, seed=seed)
+    if over_groups is not None:
+        folder.write_json(folder.labels, over_groups)
         predictions = predictions.without_groups()  # hundreds of patients make no table of groups
     evaluation = evaluate(
         predictions,
@@ -173,10 +244,10 @@ def write_results(
         command=job.command,
         progress=job.listener.stage,
     )
-    collapsed = any(warning.startswith(NO_BETTER) for warning in evaluation.verdict.warnings)
+    collapsed = bool(of_kind(evaluation.verdict.warnings, "useless"))
     notes = [COLLAPSED] if collapsed else []
     notes += [f"Trained on a {note}."] if (note := budget_note(job.recipe)) else []
-    notes += [*evaluation.notes, *([] if labels is None else [OVER_IMAGES])]
+    notes += [*evaluation.notes, *([OVER_IMAGES] if over_groups else [])]
     evaluation = replace(evaluation, notes=tuple(notes))
     write_run_report(load_run(folder.path), evaluation, job.dataset, facts=facts)
     write_text(folder.evaluation, with_commands(evaluation).to_json() + "\n")
@@ -189,7 +260,7 @@ def _write_predictions(job: Job, logits: dict[str, torch.Tensor]) -> None:
     place = torch.cat([torch.full((len(part),), place) for place, part in enumerate(parts)])
     groups = [part.groups for part in parts if part.groups is not None]
     if job.recipe.evaluation.sst_binary == "struck":
-        made = struck_predictions(both, labels, place)
+        made = neutral.struck_predictions(both, labels, place)
     else:
         made = Predictions(
             logits=both,
@@ -199,28 +270,6 @@ def _write_predictions(job: Job, logits: dict[str, torch.Tensor]) -> None:
             groups=torch.cat(groups) if len(groups) == len(parts) else None,
         )
     made.save(job.folder.predictions)
-
-
-def _write_conventions(job: Job, logits: dict[str, torch.Tensor]) -> None:
-    if strikes_neutral(job.model):
-        found = conventions_of(
-            logits,
-            {name: job.dataset.parts[name].labels for name in ("calibration", "test")},
-            num_bins=job.recipe.evaluation.num_bins,
-        )
-        job.folder.write_json(job.folder.conventions, found)
-
-
-def _write_foreign(job: Job, logits: dict[str, torch.Tensor]) -> Predictions | None:
-    if job.foreign is None:
-        return None
-    path = job.folder.foreign_predictions
-    Predictions(
-        logits=logits["foreign"],
-        kind="multilabel" if job.dataset.multilabel else None,
-        class_names=list(job.dataset.class_names),
-    ).save(path)
-    return load_predictions(path)
 
 
 SCORES: dict[OutOfDistributionScore, str] = {"entropy": "entropy", "max_probability": "maximum probability"}
@@ -257,28 +306,23 @@ def _course(recipe: Recipe) -> str:
     return f"{schedule.name}{after}"
 
 
-def run_title(recipe: Recipe) -> str:
-    return f"{recipe.model.partition('(')[0]} on {recipe.data.name}, {recipe.loss}"
-
-
 def rewrite_report(run: Run, dataset: Dataset) -> None:
     if run.evaluation is None:
         raise InputError(f"{run.folder.path} is not finished, so it has no report.")
-    session = run.folder.sessions[-1]
-    device, processes = session["device"], session["processes"]
-    facts = run_facts(run.recipe, dataset, run.model(), device=device, processes=processes)
+    made = {name: run.folder.sessions[-1][name] for name in ("device", "processes")}
+    facts = run_facts(run.recipe, dataset, run.model(), **made)
     write_run_report(run, run.evaluation, dataset, facts=facts)
 
 
 def write_run_report(run: Run, evaluation: Evaluation, dataset: Dataset, *, facts: Mapping[str, str]) -> None:
-    after = [*run_sections(run, dataset, facts)]
-    write_report(evaluation, run.folder.report, title=run_title(run.recipe), after=after)
+    title = f"{run.recipe.model.partition('(')[0]} on {run.recipe.data.name}, {run.recipe.loss}"
+    write_report(evaluation, run.folder.report, title=title, after=[*run_sections(run, dataset, facts)])
 
 
 def run_sections(run: Run, dataset: Dataset, facts: Mapping[str, str]) -> Iterator[Section]:
     yield Section(title="How it was trained", facts={**facts, **cost_facts(run.cost)})
     if run.conventions is not None:
-        yield convention_section(run.conventions, run.recipe.evaluation.sst_binary)
+        yield neutral.convention_section(run.conventions, run.recipe.evaluation.sst_binary)
     if run.labels is not None:
         yield label_section(run.labels)
     images = panel({"Answer": run.predictions}, dataset.test, dataset.class_names)
@@ -331,9 +375,7 @@ def _foreign_section(found: Mapping[str, Any]) -> Section:
             f"How well does its uncertainty tell them from the {found['num_test']} test samples?",
         ),
         table=SectionTable(
-            label="Telling foreign samples",
-            columns=("Told by", "AUROC", "AUPR", "FPR at 95% TPR"),
-            rows=rows,
+            label="Telling foreign samples", columns=("Told by", "AUROC", "AUPR", "FPR at 95% TPR"), rows=rows
         ),
         note="Foreign samples are the positives. An AUROC of 0.5 is guessing; compare an AUPR with "
         f"their share, {number(found['num_foreign'] / (found['num_foreign'] + found['num_test']))}.",

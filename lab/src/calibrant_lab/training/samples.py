@@ -44,41 +44,27 @@ def middle(images: Float[Tensor, "N C H W"], side: int) -> Float[Tensor, "N C h 
 
 
 def ten_crops(images: Float[Tensor, "N C H W"], side: int) -> Iterator[Float[Tensor, "N C h w"]]:
-    """Yield four corners and the middle, then their mirror images.
-
-    Example:
-        >>> image = torch.arange(9.0).reshape(1, 1, 3, 3)
-        >>> [int(view[0, 0, 0, 0]) for view in ten_crops(image, 1)]
-        [0, 2, 6, 8, 4, 0, 2, 6, 8, 4]
-    """
-    for mirrored in (False, True):
-        for vertical, horizontal in (
-            (slice(None, side), slice(None, side)),
-            (slice(None, side), slice(-side, None)),
-            (slice(-side, None), slice(None, side)),
-            (slice(-side, None), slice(-side, None)),
-        ):
-            view = images[:, :, vertical, horizontal]
-            yield view.flip(3) if mirrored else view
-        view = middle(images, side)
-        yield view.flip(3) if mirrored else view
+    """Yield four corners and the middle, then their mirror images."""
+    ends = (slice(None, side), slice(-side, None))
+    views = [*(images[:, :, rows, columns] for rows in ends for columns in ends), middle(images, side)]
+    yield from views
+    yield from (view.flip(3) for view in views)
 
 
 def averaged(views: Sequence[Float[Tensor, "N C"]], *, multilabel: bool) -> Float[Tensor, "N C"]:
     """Return logits of the mean probabilities: log-odds of labels, log-probabilities of classes.
 
     They are computed from logarithms in float64, so that probabilities next to 0 and 1 keep their digits.
-
-    Example:
-        >>> views = [torch.tensor([[0.0, 2.0]]), torch.tensor([[0.0, -2.0]])]
-        >>> averaged(views, multilabel=True).sigmoid()
-        tensor([[0.5000, 0.5000]])
     """
     stacked = torch.stack([each.double() for each in views])
+
+    def log_mean(logarithms: Float[Tensor, "V N C"]) -> Float[Tensor, "N C"]:
+        return logarithms.logsumexp(dim=0) - math.log(len(views))
+
     if multilabel:
-        made = _log_mean(logsigmoid(stacked)) - _log_mean(logsigmoid(-stacked))
+        made = log_mean(logsigmoid(stacked)) - log_mean(logsigmoid(-stacked))
     else:
-        made = _log_mean(stacked.log_softmax(dim=2))
+        made = log_mean(stacked.log_softmax(dim=2))
     return made.to(views[0].dtype)
 
 
@@ -95,10 +81,6 @@ class AsJudged(nn.Module):
             return self.network(middle(images, self._side))
         views = [self.network(view) for view in ten_crops(images, self._side)]
         return averaged(views, multilabel=self._multilabel)
-
-
-def _log_mean(logarithms: Float[Tensor, "V N C"]) -> Float[Tensor, "N C"]:
-    return logarithms.logsumexp(dim=0) - math.log(len(logarithms))
 
 
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -163,12 +145,6 @@ class Samples:
     def add(self, name: str, part: Part) -> None:
         self._parts[name] = part if isinstance(part.inputs, LazyImages) else part.to(self._place)
         self._plans.pop(name, None)
-
-    def add_some(self, name: str, of: str, count: int) -> None:
-        """Add ``count`` evenly spaced samples of a split, under another name."""
-        part = self._parts[of]
-        rows = torch.linspace(0, len(part) - 1, count).long()
-        self.add(name, part.rows(rows, memory=0))
 
     def plan(self, name: str, batches: Sequence[Int[Tensor, " n"]]) -> None:
         """Announce the next batches, so that images are decoded in advance."""

@@ -14,8 +14,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
 from calibrant_lab.training.recipe import OptimiserSection, ScheduleSection
 
-RELATIVE_RATE = "relative_rate"
-"""Entry of a parameter group: its learning rate against that of the recipe."""
+RELATIVE_RATE = "relative_rate"  # entry of a parameter group: its learning rate against that of the recipe
 
 
 class JointOptimiser(Optimizer):
@@ -57,14 +56,7 @@ _LEAST_FALL = 1e-4  # of the lowest loss, as torch has it
 def learning_rate(
     schedule: ScheduleSection, *, base: float, epoch: int, epochs: int, losses: Sequence[float | None] = ()
 ) -> float:
-    """Return the learning rate after ``epoch`` epochs, as a pure function of the past.
-
-    Example:
-        >>> steps = ScheduleSection(name="steps", milestones=(150, 250))
-        >>> rates = [learning_rate(steps, base=0.1, epoch=epoch, epochs=350) for epoch in (0, 149, 150, 250)]
-        >>> [round(rate, 6) for rate in rates]
-        [0.1, 0.1, 0.01, 0.001]
-    """
+    """Return the learning rate after ``epoch`` epochs, as a pure function of the past."""
     if epoch < schedule.warmup:
         return base * (epoch + 1) / (schedule.warmup + 1)
     if schedule.name == "steps":

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, NamedTuple
+from dataclasses import asdict, replace
+from typing import Any, TypeAlias
 
 import torch
 
@@ -20,6 +20,7 @@ from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.words import AS_TRAINED, number, with_interval
 from calibrant_lab.data import Dataset, Part, load
 from calibrant_lab.data.images.corruptions import CORRUPTIONS, CorruptedImages
+from calibrant_lab.data.table import evenly
 from calibrant_lab.training.data import Job
 from calibrant_lab.training.recipe import Recipe
 from calibrant_lab.training.samples import Inference, Samples
@@ -29,11 +30,7 @@ _DRAWS = 400  # enough for intervals in a table
 _RESAMPLES = 200
 
 
-class Shift(NamedTuple):
-    """One corruption at one severity."""
-
-    corruption: str
-    severity: int
+Shift: TypeAlias = tuple[str, int]  # a corruption and its severity
 
 
 def shifts(recipe: Recipe) -> list[Shift]:
@@ -49,15 +46,15 @@ def shifts(recipe: Recipe) -> list[Shift]:
                 f"`shift.corruption` must name corruptions; got {name!r}"
                 f"{nearest(name, [*CORRUPTIONS, EVERY])}"
             )
-    return [Shift(name, severity) for name in names for severity in sorted(set(recipe.shift.severities))]
+    return [(name, severity) for name in names for severity in sorted(set(recipe.shift.severities))]
 
 
 def shifted(recipe: Recipe, dataset: Dataset, shift: Shift) -> Part:
     """Return the test samples under a corruption: computed, or from a published set."""
-    settings = recipe.shift
+    settings, (corruption, severity) = recipe.shift, shift
     if settings.name:
-        raw = load(f"{settings.name}(corruption={shift.corruption!r}, severity={shift.severity})")
-        part = raw.train.rows(_evenly(len(raw.train.labels), settings.samples))
+        raw = load(f"{settings.name}(corruption={corruption!r}, severity={severity})")
+        part = raw.train.rows(evenly(len(raw.train.labels), settings.samples))
         shape = tuple(part.inputs.shape[1:])
         if shape != dataset.input_shape or len(raw.class_names) != dataset.num_classes:
             raise InputError(
@@ -65,26 +62,13 @@ def shifted(recipe: Recipe, dataset: Dataset, shift: Shift) -> Part:
                 f"classes, as {dataset.name} has; {settings.name} has {shape} and {len(raw.class_names)}."
             )
         return part
-    rows = _evenly(len(dataset.test), settings.samples)
-    images = CorruptedImages(
-        dataset.test.inputs, shift.corruption, severity=shift.severity, seed=settings.seed
-    )
-    groups = None if dataset.test.groups is None else dataset.test.groups[rows]
-    return Part(inputs=images.chosen(rows), labels=dataset.test.labels[rows], groups=groups)
+    rows = evenly(len(dataset.test), settings.samples)
+    images = CorruptedImages(dataset.test.inputs, corruption, severity=severity, seed=settings.seed)
+    return replace(dataset.test, inputs=images).rows(rows, memory=0)
 
 
-def check_shift(recipe: Recipe, dataset: Dataset) -> None:
-    """Refuse impossible shifts before training."""
-    for found in shifts(recipe)[:1]:
-        shifted(recipe, dataset, found)
-
-
-class Shifted(NamedTuple):
-    """Predictions on a shifted set."""
-
-    shift: Shift
-    labels: torch.Tensor
-    logits: torch.Tensor
+Shifted: TypeAlias = tuple[Shift, torch.Tensor, torch.Tensor]
+"""A shift with the labels and the logits of its samples."""
 
 
 def shifted_logits(job: Job, samples: Samples, inference: Inference) -> list[Shifted]:
@@ -92,9 +76,9 @@ def shifted_logits(job: Job, samples: Samples, inference: Inference) -> list[Shi
     found: list[Shifted] = []
     for shift in shifts(job.recipe):
         part = shifted(job.recipe, job.dataset, shift)
-        job.listener.stage(f"predicting under {shift.corruption} {shift.severity}", 0.0)
+        job.listener.stage(f"predicting under {shift[0]} {shift[1]}", 0.0)
         samples.add("shifted", part)
-        found.append(Shifted(shift, part.labels, inference.final_logits("shifted")))
+        found.append((shift, part.labels, inference.final_logits("shifted")))
     return found
 
 
@@ -105,10 +89,17 @@ def judge_shifted(job: Job, clean: Predictions, found: Sequence[Shifted]) -> Non
     calibrators = {each.title: each.fit(data) for each in wanted}
     rows = [_row(job, calibrators, clean.test)]
     job.folder.shift.mkdir(exist_ok=True)
-    for place, each in enumerate(found):
-        corruption, severity = each.shift.corruption, each.shift.severity
+    first = clean.calibration
+    if first.labels is None:
+        raise InputError("`labels` must be given for the calibration samples.")
+    for place, ((corruption, severity), labels, logits) in enumerate(found):
         job.listener.stage(f"evaluating {corruption} {severity}", place / len(found))
-        whole = _beside_clean(job, clean.calibration, each)
+        whole = Predictions(
+            logits=torch.cat([first.scores.to(logits.dtype), logits]),
+            labels=torch.cat([first.labels, labels]),
+            split=torch.tensor([0] * first.num_samples + [1] * len(labels)),
+            class_names=list(job.dataset.class_names),
+        )
         whole.save(job.folder.shift / f"{corruption}-{severity}.npz")
         rows.append(_row(job, calibrators, whole.test, corruption=corruption, severity=severity))
     settings = job.recipe.shift
@@ -120,18 +111,6 @@ def judge_shifted(job: Job, clean: Predictions, found: Sequence[Shifted]) -> Non
         "rows": rows,
     }
     job.folder.write_json(job.folder.shift_numbers, numbers)
-
-
-def _beside_clean(job: Job, clean: Predictions, found: Shifted) -> Predictions:
-    """Return a shifted set as test samples, with the clean calibration samples."""
-    if clean.labels is None:
-        raise InputError("`labels` must be given for the calibration samples.")
-    return Predictions(
-        logits=torch.cat([clean.scores.to(found.logits.dtype), found.logits]),
-        labels=torch.cat([clean.labels, found.labels]),
-        split=torch.tensor([0] * clean.num_samples + [1] * len(found.labels)),
-        class_names=list(job.dataset.class_names),
-    )
 
 
 def _row(
@@ -199,10 +178,3 @@ def _mean(rows: list[Mapping[str, Any]], severity: int, names: list[str]) -> tup
     accuracy = sum(row["accuracy"]["value"] for row in these) / len(these)
     errors = [sum(row["ece"][name]["value"] for row in these) / len(these) for name in names]
     return (f"mean of {len(these)}", str(severity), number(accuracy), *(number(each) for each in errors))
-
-
-def _evenly(total: int, wanted: int) -> torch.Tensor:
-    """Return ``wanted`` of ``total`` rows, evenly spaced; all if it is 0."""
-    if not 0 < wanted < total:
-        return torch.arange(total)
-    return torch.linspace(0, total - 1, wanted).long()

@@ -26,7 +26,7 @@ from calibrant.web.uploads import Upload
 from calibrant_lab.data import Geometry, Preparation
 from calibrant_lab.data.xray_sets import FINDINGS
 from calibrant_lab.models import build_trained
-from calibrant_lab.models.weights import read_weights
+from calibrant_lab.models.checkpoints import read_weights
 from calibrant_lab.reports.run_panel import png
 from calibrant_lab.training.data import preparation, read_data
 from calibrant_lab.training.run import load_run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -132,20 +132,15 @@ class GroupCalibrator(Saved, nn.Module):
         return f"{len(self._names)} groups, borrowed={self.borrowed:g}, unknown={self.unknown!r}"
 
     def _divided(self, logits: Tensor, groups: ArrayLike) -> list[tuple[Tensor, Calibrator]]:
-        names = group_names(groups, len(logits))
-        known = self.by_group
-        if self.unknown == "error":
-            for row, name in enumerate(names):
-                if name not in known:
-                    raise InputError(
-                        f"`groups` must name groups of the fit; row {row} is of group {name!r}. To map such "
-                        "rows by the calibrator of all groups, give --unknown-groups pooled (in Python: "
-                        '`unknown = "pooled"`).'
-                    )
-        return [
-            (rows.to(logits.device), known.get(name, self.pooled))
-            for name, rows in rows_by_group(names).items()
-        ]
+        known, rows_of = self.by_group, rows_by_group(groups, len(logits))
+        for name, rows in rows_of.items():
+            if self.unknown == "error" and name not in known:
+                raise InputError(
+                    f"`groups` must name groups of the fit; row {int(rows[0])} is of group {name!r}. To map "
+                    "such rows by the calibrator of all groups, give --unknown-groups pooled (in Python: "
+                    '`unknown = "pooled"`).'
+                )
+        return [(rows.to(logits.device), known.get(name, self.pooled)) for name, rows in rows_of.items()]
 
 
 def fit_groups(
@@ -207,10 +202,11 @@ def fit_groups(
         msg = f"`calibrator` must be a name or a calibrator, as in `TemperatureScaling()`; got {template!r}."
         raise TypeError(msg)
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
-    rows = rows_by_group(group_names(groups, checked.num_samples))
-    data, scores = CalibrationData.of(checked), checked.scores
+    rows = rows_by_group(groups, checked.num_samples)
+    data, scores = CalibrationData.of(replace(checked, weights=None)), checked.scores
     own = scores.new_ones(len(scores), dtype=torch.float64) if checked.weights is None else checked.weights
-    pooled = _fitted(template, data.weighted(checked.weights), "all groups")
+    everyone = data if checked.weights is None else data.weighted(checked.weights)
+    pooled = _fitted(template, everyone, "all groups")
     by_group: dict[str, Calibrator] = {}
     small: list[str] = []
     for name, inside in rows.items():
@@ -225,36 +221,37 @@ def fit_groups(
         by_group[name] = _fitted(template, data.weighted(counted), what)
         if float(own[inside].sum()) < borrowed:
             small.append(name)
-    named = {"all groups": pooled, **{f"group {name!r}": each for name, each in by_group.items()}}
-    notes = [
-        f"{what}: {warning}"
-        for what, each in named.items()
+    known = pooled.fit_result_.warnings
+    notes = [f"all groups: {warning}" for warning in known] + [
+        f"group {name!r}: {warning}"
+        for name, each in by_group.items()
         for warning in each.fit_result_.warnings
-        if each is pooled or warning not in pooled.fit_result_.warnings
+        if warning not in known
     ]
     if small:
-        notes.insert(0, _said_of_small(small, borrowed))
+        named = ", ".join(repr(name) for name in small[:_MOST_NAMED])
+        more = f" and {len(small) - _MOST_NAMED} more" if len(small) > _MOST_NAMED else ""
+        which, holds = ("group", "holds") if len(small) == 1 else ("groups", "hold")
+        notes.insert(
+            0,
+            f"{which} {named}{more} {holds} fewer samples than the {borrowed:g} that are borrowed from all: "
+            "what is fitted there is mostly the pooled calibrator",
+        )
     if notes:
         warnings.warn(f"{template.name}: {'; '.join(notes)}.", CalibrantWarning, stacklevel=2)
     return GroupCalibrator(pooled, by_group, borrowed=float(borrowed), unknown=unknown)
 
 
-def group_names(groups: ArrayLike, num_samples: int) -> list[str]:
-    """One name per sample; numbers count by their text."""
+def rows_by_group(groups: ArrayLike, num_samples: int) -> dict[str, Tensor]:
+    """Rows of every group, in order of first occurrence; numbers count by their text."""
     listed: Sequence[Any] = groups.tolist() if isinstance(groups, Tensor | np.ndarray) else list(groups)
     if len(listed) != num_samples:
         raise InputError(f"`groups` must hold {num_samples} names, one per sample; got {len(listed)}.")
+    found: dict[str, list[int]] = {}
     for row, name in enumerate(listed):
         if not isinstance(name, str | int) or isinstance(name, bool) or name == "":
             raise InputError(f"`groups` must hold names or whole numbers; row {row} holds {name!r}.")
-    return [str(name) for name in listed]
-
-
-def rows_by_group(names: Sequence[str]) -> dict[str, Tensor]:
-    """Rows of every group, in order of first occurrence."""
-    found: dict[str, list[int]] = {}
-    for row, name in enumerate(names):
-        found.setdefault(name, []).append(row)
+        found.setdefault(str(name), []).append(row)
     return {name: torch.tensor(rows) for name, rows in found.items()}
 
 
@@ -264,14 +261,3 @@ def _fitted(template: Calibrator, data: CalibrationData, what: str) -> Calibrato
             return template.unfitted().fit_to(data)
         except (InputError, ConvergenceError) as error:
             raise type(error)(f"{what}: {error}") from error
-
-
-def _said_of_small(small: Sequence[str], borrowed: float) -> str:
-    named = ", ".join(repr(name) for name in small[:_MOST_NAMED])
-    more = f" and {len(small) - _MOST_NAMED} more" if len(small) > _MOST_NAMED else ""
-    which = "group" if len(small) == 1 else "groups"
-    holds = "holds" if len(small) == 1 else "hold"
-    return (
-        f"{which} {named}{more} {holds} fewer samples than the {borrowed:g} that are borrowed from all: what "
-        "is fitted there is mostly the pooled calibrator"
-    )

@@ -164,5 +164,5 @@ def _rows(
         part = slice(start, start + step)
         own, target = shares[:, part], labels[:, part].flatten()
         finite, _ = floor_zero_probabilities(scores[:, part].flatten(0, 1), task)
-        block = Samples(finite, target, own.flatten()).whole()
+        block = Samples(finite, target, own.flatten()).block(slice(None))
         yield replace(block, shares=own.flatten()), models.expand_as(own).flatten()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -80,9 +81,13 @@ class Multicalibrator(Saved):
         for each in self.corrections:
             if (inside := masks.get(each.group)) is not None:
                 column = probs[:, each.event]
-                rows = inside & _in_bin(column, each.low, each.high)
+                in_bin = ((column > each.low) | (each.low == 0)) & ((column <= each.high) | (each.high >= 1))
+                rows = inside & in_bin
                 column[rows] = np.clip(column[rows] + each.shift, _LEAST, _MOST)
-        return _shaped(probs, self.kind)
+        table = torch.from_numpy(probs)
+        if self.kind == "multiclass":
+            return table / table.sum(dim=1, keepdim=True)
+        return table[:, 0] if self.kind == "binary" else table
 
     def _content(self) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
         content = {
@@ -164,18 +169,16 @@ def multicalibrate(
         first = first.unfitted().fit(scores, checked.labels, weights=checked.weights)
         scores = first(scores.to(torch.float64))
     probs = _probs(scores, checked.task)
-    outcomes = _outcomes(checked.labels, checked.task, probs.shape[1])
+    num_events, labels = probs.shape[1], checked.labels.cpu().numpy()
+    outcomes = np.eye(num_events)[labels] if checked.task == "multiclass" else labels.reshape(-1, num_events)
     masses = np.ones(len(probs)) if checked.weights is None else checked.weights.cpu().numpy()
-    found: list[Correction] = []
-    for event in range(probs.shape[1]):
-        found += _corrections(
-            probs[:, event], outcomes[:, event], masses, masks, event, num_bins, threshold, most_steps
-        )
+    given = masses, masks, num_bins, threshold, most_steps
+    found = [_corrections(probs[:, event], outcomes[:, event], event, *given) for event in range(num_events)]
     return Multicalibrator(
         kind=checked.task,
         num_classes=checked.num_classes,
         groups=tuple(name for name in masks if name != EVERYONE),
-        corrections=tuple(found),
+        corrections=tuple(chain.from_iterable(found)),
         start=first,
     )
 
@@ -206,9 +209,9 @@ def memberships(groups: Groups, num_samples: int) -> dict[str, Mask]:
 def _corrections(
     probs: Matrix,
     outcomes: Matrix,
+    event: int,
     masses: Matrix,
     masks: Mapping[str, Mask],
-    event: int,
     num_bins: int,
     threshold: float,
     most_steps: int,
@@ -217,31 +220,24 @@ def _corrections(
     rows = {name: np.flatnonzero(mask) for name, mask in masks.items() if mask.any()}
     found: list[Correction] = []
     for _ in range(most_steps):
-        best: tuple[float, str, int] | None = None
+        worst: tuple[float, str, int] = (threshold, "", 0)
         bins = np.searchsorted(edges, probs, side="left")
         off, spread = masses * (outcomes - probs), masses**2 * probs * (1 - probs)
         for name, members in rows.items():
             sums, noise = (np.bincount(bins[members], part[members], num_bins) for part in (off, spread))
-            z = np.abs(sums) / np.sqrt(np.maximum(noise, 1e-12))
-            worst = int(z.argmax())
-            if z[worst] > threshold and (best is None or z[worst] > best[0]):
-                best = (float(z[worst]), name, worst)
-        if best is None:
+            scores = np.abs(sums) / np.sqrt(np.maximum(noise, 1e-12))
+            if scores.max() > worst[0]:
+                worst = float(scores.max()), name, int(scores.argmax())
+        z, name, cell = worst
+        if z == threshold:
             break
-        z_score, name, cell = best
         inside = rows[name][bins[rows[name]] == cell]
         mass = float(masses[inside].sum())
         shift = float(off[inside].sum()) / mass
         probs[inside] = np.clip(probs[inside] + shift, _LEAST, _MOST)
         low, high = cell / num_bins, (cell + 1) / num_bins
-        found.append(
-            Correction(group=name, event=event, low=low, high=high, shift=shift, count=mass, z=z_score)
-        )
+        found.append(Correction(group=name, event=event, low=low, high=high, shift=shift, count=mass, z=z))
     return found
-
-
-def _in_bin(probs: Matrix, low: float, high: float) -> Mask:
-    return ((probs > low) | (low == 0)) & ((probs <= high) | (high >= 1))
 
 
 def _probs(scores: Tensor, kind: Task) -> Matrix:
@@ -249,15 +245,3 @@ def _probs(scores: Tensor, kind: Task) -> Matrix:
     wide = scores.detach().cpu().to(torch.float64)
     probs = wide.softmax(dim=1) if kind == "multiclass" else wide.sigmoid().reshape(len(wide), -1)
     return np.clip(probs.numpy(), _LEAST, _MOST)
-
-
-def _outcomes(labels: Tensor, kind: Task, num_events: int) -> Matrix:
-    given = labels.cpu().numpy()
-    return np.eye(num_events)[given] if kind == "multiclass" else given.reshape(len(given), -1).astype(float)
-
-
-def _shaped(probs: Matrix, kind: Task) -> Tensor:
-    table = torch.from_numpy(probs)
-    if kind == "multiclass":
-        return table / table.sum(dim=1, keepdim=True)
-    return table[:, 0] if kind == "binary" else table

@@ -12,7 +12,7 @@ The logit of the top class after the map is h of the log-odds s against that cla
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,16 +27,14 @@ _Six: TypeAlias = tuple[float, float, float, float, float, float]
 
 def class_expansion(block: Block, temperature: float, gamma: float, brier: bool) -> NDArray[np.float64]:
     """Loss, derivatives by log T and gamma, and second ones (by log T, mixed, by gamma), ``(6,)``."""
-    return _sums_of_rows(
-        block.below.numpy(),
-        block.second[:, 0].contiguous().numpy(),
-        block.wrong[:, 0].contiguous().numpy(),
-        block.truth[:, 0].contiguous().numpy(),
-        block.shares.contiguous().numpy(),
-        1 / temperature,
-        gamma,
-        brier,
-    )
+    return _sums_of_rows(block.below.numpy(), *_columns(block), 1 / temperature, gamma, brier)
+
+
+def _columns(block: Block) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The second largest logit, whether the top class is wrong, the true one, and the share of each row."""
+    columns = (block.second[:, 0], block.wrong[:, 0], block.truth[:, 0], block.shares)
+    second, wrong, truth, shares = (column.contiguous().numpy() for column in columns)
+    return second, wrong, truth, shares
 
 
 @njit
@@ -109,22 +107,20 @@ def _sums_of_rows(
 
 def event_expansion(block: Block, temperature: float, gamma: float, brier: bool) -> NDArray[np.float64]:
     """:func:`class_expansion` of events, which need no sums over classes; the Brier score is (p - y)²."""
-    sums = np.zeros(6)
-    second, wrong = block.second[:, 0].contiguous().numpy(), block.wrong[:, 0].contiguous().numpy()
-    _add_events(second, wrong, block.shares.contiguous().numpy(), 1 / temperature, gamma, brier, sums)
-    return sums
+    return _sums_of_events(*_columns(block), 1 / temperature, gamma, brier)
 
 
 @njit
-def _add_events(
+def _sums_of_events(
     second: NDArray[np.float64],
     wrong: NDArray[np.bool_],
+    truth: NDArray[np.int64],  # noqa: ARG001  # there is one other class
     shares: NDArray[np.float64],
     beta: float,
     gamma: float,
     brier: bool,
-    sums: NDArray[np.float64],
-) -> None:
+) -> NDArray[np.float64]:
+    sums = np.zeros(6)
     for i in range(len(second)):
         s = second[i] * beta
         odds = math.exp(s)
@@ -142,6 +138,7 @@ def _add_events(
         sums[3] += shares[i] * (bend * by_log_t * by_log_t + slope * (by_s_twice * s * s + by_s * s))
         sums[4] += shares[i] * (bend * by_log_t * by_gamma - slope * s * (near[4] + far[4]))
         sums[5] += shares[i] * (bend * by_gamma * by_gamma + slope * (near[5] - far[5]))
+    return sums
 
 
 @njit(inner=True)

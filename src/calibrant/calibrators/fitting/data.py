@@ -7,17 +7,18 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, nll_loss
 
-from calibrant._math.arrays import ArrayLike, row_slices
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import width_bin_index
 from calibrant._math.checks import Checked, Task, are_one_hot, check_logits, seem_probabilities
 from calibrant._math.errors import InputError, without_warnings
-from calibrant._math.folds import out_of_fold
+from calibrant._math.out_of_fold import out_of_fold
+from calibrant._math.scores import by_rows
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, NUM_BINS, Objective, judged_confidences
 from calibrant.calibrators.fitting.results import FitResult, Profile, Solution, join, profile_of
@@ -65,26 +66,27 @@ class CalibrationData:
 
     @classmethod
     def of(cls, checked: Checked) -> Self:
+        """Data with the given weights."""
         if checked.labels is None:
             raise InputError("`labels` must be given to fit; got None.")
-        digest = hashlib.sha256()
-        for tensor in (checked.scores, checked.labels):
-            for part in _content(tensor):
-                digest.update(part)
-        scores, notes = _finite(checked)
+        digest = _digested(hashlib.sha256(), checked.scores, checked.labels)
+        scores, num_zeros = floor_zero_probabilities(checked.scores, checked.task)
+        notes = (*_suspicions(checked), *zeros_said(num_zeros, checked.task))
         kind, num_classes, num_samples = checked.task, checked.num_classes, checked.num_samples
         sha256 = digest.hexdigest()
-        return cls(scores, checked.labels, None, kind, num_classes, num_samples, notes, sha256, digest)
+        data = cls(scores, checked.labels, None, kind, num_classes, num_samples, notes, sha256, digest)
+        return data if checked.weights is None else data.weighted(checked.weights)
 
-    def weighted(self, weights: Tensor | None) -> Self:
-        if weights is None:
-            return self
-        digest = self._digest.copy()
-        for part in _content(weights):
-            digest.update(part)
-        kept = weights > 0
-        weights, note = _counted(weights, kept)
-        whole = replace(self, weights=weights, notes=(*self.notes, *note), sha256=digest.hexdigest())
+    def weighted(self, weights: Tensor) -> Self:
+        """Data without weights, with these."""
+        kept, sha256, notes = weights > 0, _digested(self._digest.copy(), weights).hexdigest(), self.notes
+        mean, total = float(weights[kept].mean()), float(weights.sum())
+        # Fractions, which are small or sum to one, are no counts.
+        if float(weights.max()) < 1 and (mean <= _SHARE or total <= 1 + _SUM_SLACK):
+            weights = weights / mean
+            divided = f"so they were divided by their mean, {mean:.2g}, to count samples"
+            notes = (*notes, f"the `weights` sum to {total:.3g}, {divided}")
+        whole = replace(self, weights=weights, notes=notes, sha256=sha256)
         return whole if bool(kept.all()) else whole.part(kept)
 
     def part(self, chosen: Tensor) -> Self:
@@ -99,7 +101,7 @@ class CalibrationData:
         return [Samples(self.scores[:, each], self.labels[:, each], self.weights) for each in columns]
 
     @cached_property
-    def profile(self) -> Profile:
+    def _profile(self) -> Profile:
         return profile_of(self.scores, self.labels, self.weights, self.kind)
 
     def result(self, solutions: Sequence[Solution], objective: str) -> FitResult:
@@ -109,31 +111,14 @@ class CalibrationData:
             notes=self.notes,
             num_samples=self.num_samples,
             data_sha256=self.sha256,
-            profile=self.profile,
+            profile=self._profile,
         )
 
 
 def fingerprint(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None) -> str:
     """``FitResult.data_sha256`` of samples that a calibrator may have been fitted on."""
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
-    return CalibrationData.of(checked).weighted(checked.weights).sha256
-
-
-def _counted(weights: Tensor, kept: Tensor) -> tuple[Tensor, tuple[str, ...]]:
-    """Weights as counts; fractions, which are small or sum to one, are divided by their mean."""
-    mean, total = float(weights[kept].mean()), float(weights.sum())
-    if float(weights.max()) >= 1 or (mean > _SHARE and total > 1 + _SUM_SLACK):
-        return weights, ()
-    told = (
-        f"the `weights` sum to {total:.3g}, so they were divided by their mean, {mean:.2g}, to count samples"
-    )
-    return weights / mean, (told,)
-
-
-def _finite(checked: Checked) -> tuple[Tensor, tuple[str, ...]]:
-    notes = list(_suspicions(checked))
-    scores, num_zeros = floor_zero_probabilities(checked.scores, checked.task)
-    return scores, (*notes, *zeros_said(num_zeros, checked.task))
+    return CalibrationData.of(checked).sha256
 
 
 def _suspicions(checked: Checked) -> Iterator[str]:
@@ -155,26 +140,22 @@ def zeros_said(num_zeros: int, task: Task) -> tuple[str, ...]:
     return (f"{num_zeros} {noun} of exactly {value} {verb} counted as {counted}",) if num_zeros else ()
 
 
-def _content(tensor: Tensor) -> tuple[bytes, memoryview]:
-    # A clone, as a single row of a wider table passes for contiguous with strides that are not.
-    rows = tensor.cpu().clone(memory_format=torch.contiguous_format)
-    return f"{tensor.dtype} {tuple(tensor.shape)} ".encode(), rows.view(torch.uint8).numpy().data
+def _digested(digest: Any, *tensors: Tensor) -> Any:
+    for tensor in tensors:
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
+        # A clone, as a single row of a wider table passes for contiguous with strides that are not.
+        rows = tensor.cpu().clone(memory_format=torch.contiguous_format)
+        digest.update(rows.view(torch.uint8).numpy().data)
+    return digest
 
 
 def few(num_samples: int) -> tuple[str, ...]:
     return (f"{num_samples} samples tell little",) if num_samples < _FEW else ()
 
 
-def degenerate(samples: Samples) -> tuple[str, ...]:
-    return degenerate_labels(samples.labels, int(samples.correct.sum()))
-
-
-def degenerate_labels(labels: Int[Tensor, " N"], num_right: int) -> tuple[str, ...]:
-    """:func:`degenerate` from the labels and the number classified correctly."""
-    if len(labels) < _FEW:
-        return few(len(labels))
-    if 0 < num_right < len(labels):
-        return ()
+def degenerate(num_samples: int, num_right: int) -> tuple[str, ...]:
+    if num_samples < _FEW or 0 < num_right < num_samples:
+        return few(num_samples)
     return (ALL_RIGHT,) if num_right else ("no sample is classified correctly",)
 
 
@@ -182,8 +163,8 @@ def with_doubts_of_data(solution: Solution, samples: Samples, *, in_any_unit: bo
     """Add warnings about uninformative data; ``in_any_unit``: the unit of logits is arbitrary."""
     name = "doubts in any unit" if in_any_unit else "doubts"
     doubts = samples.once(name, partial(_doubts_of_data, samples, in_any_unit=in_any_unit))
-    told = [*doubts, *(solution.warnings or degenerate(samples))]
-    return replace(solution, warnings=tuple(dict.fromkeys(told)))
+    told = solution.warnings or degenerate(samples.num_samples, int(samples.correct.sum()))
+    return replace(solution, warnings=tuple(dict.fromkeys((*doubts, *told))))
 
 
 def _doubts_of_data(samples: Samples, *, in_any_unit: bool) -> tuple[str, ...]:
@@ -218,27 +199,22 @@ def _is_misleading(samples: Samples) -> bool:
             for part in (outcomes, 1 - outcomes)
         ]
         return 0 < rate < 1 and float(means[0]) < float(means[1])
-    gaps = torch.cat(
-        [
-            samples.scores[rows].gather(1, samples.labels[rows, None])[:, 0].to(torch.float64)
-            - samples.scores[rows].mean(dim=1, dtype=torch.float64)
-            for rows in row_slices(samples.scores)
-        ]
-    )
-    return float(gaps @ samples.shares) < 0
+    means = by_rows(lambda rows: samples.scores[rows].mean(dim=1, dtype=torch.float64), samples.scores)
+    own = samples.scores.gather(1, samples.labels[:, None])[:, 0].to(torch.float64)
+    return float((own - means) @ samples.shares) < 0
 
 
 def _of_another_unit(samples: Samples) -> tuple[str, ...]:
     """Warning if only an unusual temperature turns the logits into log-probabilities."""
     if bool(samples.correct.all()):
         return ()
-    if likelihood_slopes(samples, 1 / _LARGEST).first > 0:
-        best = f"above {_LARGEST:g}"
-    elif likelihood_slopes(samples, _LARGEST).first < 0:
-        best = f"below {1 / _LARGEST:g}"
-    else:
-        return ()
-    return (f"the best temperature is {best}: {_ANOTHER_UNIT}",)
+    for end, sign, best in (
+        (1 / _LARGEST, 1, f"above {_LARGEST:g}"),
+        (_LARGEST, -1, f"below {1 / _LARGEST:g}"),
+    ):
+        if sign * likelihood_slopes(samples, end).first > 0:
+            return (f"the best temperature is {best}: {_ANOTHER_UNIT}",)
+    return ()
 
 
 def _rounded(samples: Samples) -> tuple[str, ...]:
@@ -269,21 +245,18 @@ def with_doubts_of_temperature(solution: Solution, samples: Samples, objective: 
         return likelihood_slopes(samples, max(_NEARLY_INFINITE / (1 + largest), _LEAST)).first
 
     constant, all_right = samples.is_constant, bool(samples.correct.all())
-    trouble = _trouble(solution, constant=constant, all_right=all_right, flat_slope=flat_slope)
-    if not trouble and samples.is_event and _is_off_zero(samples, solution.parameters["temperature"]):
-        trouble = (OFF_ZERO,)
-    if not trouble and objective not in DIFFERENTIABLE:
-        return replace(solution, warnings=(*solution.warnings, *_collapse(samples, solution)))
-    return replace(solution, warnings=(*trouble, *solution.warnings))
+    trouble = trouble_of(solution, constant=constant, all_right=all_right, flat_slope=flat_slope)
+    if not trouble and samples.is_event:
+        # Far on one side of zero, and made nearly equal by the temperature.
+        low, high = (float(end) for end in torch.aminmax(samples.scores))
+        alike = _ALIKE * solution.parameters["temperature"]
+        if low * high > 0 and 0 < high - low < min(abs(low), abs(high), alike):
+            trouble = (OFF_ZERO,)
+    collapse = _collapse(samples, solution) if not trouble and objective not in DIFFERENTIABLE else ()
+    return replace(solution, warnings=(*trouble, *solution.warnings, *collapse))
 
 
-def _is_off_zero(samples: Samples, temperature: float) -> bool:
-    """Return True if log-odds are far to one side of zero, and the temperature makes them nearly equal."""
-    low, high = (float(end) for end in torch.aminmax(samples.scores))
-    return low * high > 0 and 0 < high - low < min(abs(low), abs(high), _ALIKE * temperature)
-
-
-def _trouble(
+def trouble_of(
     solution: Solution, *, constant: bool, all_right: bool, flat_slope: Callable[[], float]
 ) -> tuple[str, ...]:
     """Causes of an undetermined temperature; ``flat_slope`` is the likelihood's slope as 1 / T tends to 0."""
@@ -295,31 +268,14 @@ def _trouble(
     return (SILENT,) if "bracket" not in solution.certificate and flat_slope() >= 0 else ()
 
 
-class Facts(NamedTuple):
-    """Summary of the rows of a sum."""
-
-    num_samples: int
-    num_right: int
-    num_varied: int
-    """Zero if the logits of every row are all equal."""
-    flat_slope: float
-    """Derivative of the mean negative log-likelihood by 1 / T where that is zero."""
-
-
-def with_doubts_of_passes(solution: Solution, facts: Facts) -> Solution:
-    trouble = _trouble(
-        solution,
-        constant=not facts.num_varied,
-        all_right=facts.num_right == facts.num_samples,
-        flat_slope=lambda: facts.flat_slope,
-    )
-    return replace(solution, warnings=(*trouble, *solution.warnings))
-
-
 def _collapse(samples: Samples, solution: Solution) -> tuple[str, ...]:
     """Warning if the error is small because all confidences became similar."""
-    after = _fullest_bin(samples, solution.parameters["temperature"], solution.parameters.get("gamma", 0.0))
-    before = _fullest_bin(samples, 1.0, 0.0)
+
+    def fullest_bin(temperature: float, gamma: float = 0.0) -> float:
+        bins = width_bin_index(judged_confidences(samples, temperature, gamma), NUM_BINS)
+        return float(torch.bincount(bins, samples.shares, NUM_BINS).max())
+
+    after, before = fullest_bin(*solution.parameters.values()), fullest_bin(1.0)
     if after < _COLLAPSED or 1 - after > (1 - before) / 2:
         return ()
     said = (
@@ -329,9 +285,10 @@ def _collapse(samples: Samples, solution: Solution) -> tuple[str, ...]:
     return (said,)
 
 
-def _fullest_bin(samples: Samples, temperature: float, gamma: float) -> float:
-    bins = width_bin_index(judged_confidences(samples, temperature, gamma), NUM_BINS)
-    return float(torch.bincount(bins, samples.shares, NUM_BINS).max())
+def rank_order(ranking: Float[Tensor, " N"], outcomes: Tensor) -> Int[Tensor, " N"]:
+    """The samples by ascending ``ranking``, ties by outcome."""
+    order = torch.argsort(outcomes.to(torch.float64), stable=True)
+    return order[torch.argsort(ranking[order], stable=True)]
 
 
 def fold_numbers(
@@ -341,8 +298,7 @@ def fold_numbers(
 
     So each fold has confidences of all sizes, and the order of the rows is irrelevant.
     """
-    order = torch.argsort(outcomes.to(torch.float64), stable=True)
-    order = order[torch.argsort(ranking[order], stable=True)]
+    order = rank_order(ranking, outcomes)
     generator = torch.Generator().manual_seed(seed)
     num_runs = -(-len(order) // num_folds)
     dealt = torch.rand(num_runs, num_folds, generator=generator).argsort(dim=1).reshape(-1)[: len(order)]
@@ -355,14 +311,17 @@ def folds_of_alike(
     confidences: Float[Tensor, " N"], labels: Tensor, num_folds: int
 ) -> tuple[Int[Tensor, " N"], Int[Tensor, " N"]]:
     """Fold of each sample, and its kind: samples of equal confidence and label share a fold."""
+    of_class = confidences.new_zeros(int(labels.max()) + 1).index_add_(0, labels, confidences)
     order = torch.argsort(labels)
-    order = order[torch.argsort(confidences[order], stable=True)]
+    order = order[rank_order(confidences[order], of_class[labels[order]])]  # ties in no order of the classes
     ranked, classes = confidences[order], labels[order]
     first = torch.ones_like(order, dtype=torch.bool)
     first[1:] = (ranked[1:] != ranked[:-1]) | (classes[1:] != classes[:-1])
     kind = torch.empty_like(order)
     kind[order] = first.cumsum(0) - 1
-    return fold_numbers(ranked[first], classes[first], num_folds)[kind], kind
+    return fold_numbers(ranked[first], torch.arange(int(first.sum()), device=order.device), num_folds)[
+        kind
+    ], kind
 
 
 def cluster_folds(codes: Int[Tensor, " N"], num_folds: int, seed: int = 0) -> Int[Tensor, " N"]:
@@ -413,25 +372,27 @@ def held_out(
         losses, confidence, correct = out_of_fold(numbers, judged).unbind(dim=1)
     weights = torch.ones_like(confidence_before) if data.weights is None else data.weights
     shares = weights / weights.sum()
-    found = {
-        "log_loss": float(losses @ shares),
-        "confidence": float(confidence @ shares),
-        "accuracy": float(correct @ shares),
-        "excess": _in_standard_errors(correct - confidence, shares),
-        "excess_before": _in_standard_errors(correct_before - confidence_before, shares),
-    }
+    means = {"log_loss": losses, "confidence": confidence, "accuracy": correct}
+    found = {name: float(values @ shares) for name, values in means.items()}
+    for name, values in (
+        ("excess", correct - confidence),
+        ("excess_before", correct_before - confidence_before),
+    ):
+        mean, error = mean_and_error(values, shares)
+        found[name] = mean / error if error > 0 else 0.0
     return {name: value for name, value in found.items() if math.isfinite(value)}
 
 
-def over_correction(found: dict[str, float]) -> str | None:
-    """Message if overconfidence became underconfidence beyond noise; else None."""
+def over_correction(found: dict[str, float]) -> tuple[str, ...]:
+    """Warning if overconfidence became underconfidence beyond noise."""
     excess = found.get("excess", 0.0)
     if excess <= NOISE or found.get("excess_before", 0.0) >= 0:
-        return None
-    return (
+        return ()
+    said = (
         f"it over-corrects: on held-out folds it says {found['confidence']:.1%} and is right "
         f"{found['accuracy']:.1%} of the time, {excess:.1f} standard errors more"
     )
+    return (said,)
 
 
 def mean_and_error(
@@ -441,11 +402,6 @@ def mean_and_error(
     mean = float(values @ shares)
     away = (values - mean) * shares
     return mean, float((away if alike is None else torch.bincount(alike, away)).square().sum().sqrt())
-
-
-def _in_standard_errors(values: Tensor, shares: Tensor) -> float:
-    mean, error = mean_and_error(values, shares)
-    return mean / error if error > 0 else 0.0
 
 
 def log_losses(calibrated: Tensor, labels: Tensor, kind: Task) -> Float[Tensor, " N"]:

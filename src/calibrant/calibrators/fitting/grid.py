@@ -126,11 +126,7 @@ def _nodes(temperatures: Sequence[float], spacing: float) -> Vector:
     return np.linspace(low, high, max(_DEGREE + 1, math.ceil((high - low) / spacing) + 1))
 
 
-def _interpolation(nodes: Vector, temperatures: Sequence[float]) -> NDArray[np.float64]:
-    return _interpolation_at(nodes, np.log(temperatures))
-
-
-def _interpolation_at(nodes: Vector, places: Vector) -> NDArray[np.float64]:
+def _interpolation(nodes: Vector, places: Vector) -> NDArray[np.float64]:
     """Matrix (places, nodes) that takes values at the nodes to values at the places."""
     from scipy.interpolate import make_interp_spline
 
@@ -141,11 +137,9 @@ def _screen_smooth(
     samples: Samples, objective: Objective, gammas: Sequence[float], temperatures: Sequence[float]
 ) -> Vector:
     nodes = _nodes(temperatures, _SPACING_OF_MEANS)
-    matrix = _interpolation(nodes, temperatures)
-    tables = [
-        [objective_value(samples, objective, temperature, gamma) for temperature in np.exp(nodes).tolist()]
-        for gamma in gammas
-    ]
+    matrix = _interpolation(nodes, np.log(temperatures))
+    places = np.exp(nodes).tolist()
+    tables = [[objective_value(samples, objective, place, gamma) for place in places] for gamma in gammas]
     return np.concatenate([matrix @ np.array(table) for table in tables])
 
 
@@ -171,7 +165,7 @@ def _screen_judged(
         chosen = [temperatures[place] for place in near.tolist()]
         nodes = _nodes(chosen, _SPACING)
         table = groups.representatives(judged_log_odds(samples, (gamma,), np.exp(nodes).tolist())[0])
-        matrix = _interpolation(nodes, chosen)
+        matrix = _interpolation(nodes, np.log(chosen))
         guesses[row, near] = interpolated_errors(groups, objective, matrix, table)
     return guesses.reshape(-1)
 
@@ -183,7 +177,7 @@ def _screen_line(samples: Samples, objective: Objective, points: Sequence[Point]
         [judged_log_odds(samples, (gammas[node],), (temperatures[node],))[0] for node in nodes.tolist()]
     )
     groups = TiedSamples.of(samples)
-    matrix = _interpolation_at(gammas[nodes], gammas)
+    matrix = _interpolation(gammas[nodes], gammas)
     return interpolated_errors(groups, objective, matrix, groups.representatives(log_odds))
 
 
@@ -221,7 +215,7 @@ def _least_possible(
         spread = ((confidences - means.unsqueeze(-1)).square() @ shares.square()).amax().sqrt()
         missed += _ERRORS_OF_MEANS * float(spread)
     happened = float(samples.outcomes @ samples.shares)
-    residuals = (means.numpy() - happened) @ _interpolation(nodes, temperatures).T
+    residuals = (means.numpy() - happened) @ _interpolation(nodes, np.log(temperatures)).T
     return residuals, np.maximum(np.abs(residuals) - missed, 0)
 
 
@@ -275,17 +269,14 @@ class TiedSamples:
 
     def errors(self, objective: Objective, log_odds: Float[Tensor, "J G"]) -> Float[Tensor, " J"]:
         if objective == "smce":
-            return self.smooth_errors(log_odds)
-        return self.width_errors(log_odds) if objective == "ece" else self.mass_errors(log_odds)
+            from calibrant._math.lipschitz import smooth_calibration_error  # numba
 
-    def smooth_errors(self, log_odds: Float[Tensor, "J G"]) -> Float[Tensor, " J"]:
-        from calibrant._math.lipschitz import smooth_calibration_error  # numba
+            outcomes, sizes = (self.outcomes / self.sizes).numpy(), self.sizes.numpy()
+            rows = log_odds.sigmoid().to(torch.float64).numpy()
+            return torch.tensor([smooth_calibration_error(row, outcomes, sizes) for row in rows])
+        return self._width_errors(log_odds) if objective == "ece" else self._mass_errors(log_odds)
 
-        outcomes, sizes = (self.outcomes / self.sizes).numpy(), self.sizes.numpy()
-        rows = log_odds.sigmoid().to(torch.float64).numpy()
-        return torch.tensor([smooth_calibration_error(row, outcomes, sizes) for row in rows])
-
-    def width_errors(self, log_odds: Float[Tensor, "J G"]) -> Float[Tensor, " J"]:
+    def _width_errors(self, log_odds: Float[Tensor, "J G"]) -> Float[Tensor, " J"]:
         confidences = log_odds.sigmoid()
         # Edges in float32 suffice: this only selects points for the exact error.
         bins = bin_of_scaled(confidences * NUM_BINS, NUM_BINS).to(torch.int64)
@@ -294,7 +285,7 @@ class TiedSamples:
         sums = torch.bincount(bins.view(-1), residuals.view(-1), minlength=NUM_BINS * len(bins))
         return sums.view(-1, NUM_BINS).abs().sum(dim=1) / self.sizes.sum()
 
-    def mass_errors(self, log_odds: Float[Tensor, "J G"]) -> Float[Tensor, " J"]:
+    def _mass_errors(self, log_odds: Float[Tensor, "J G"]) -> Float[Tensor, " J"]:
         order = _order(log_odds)
         confidences = log_odds.gather(1, order).sigmoid()
         sizes = self.sizes[order]

@@ -12,7 +12,7 @@ the others: :math:`\log q = -\log(1 + S)`, :math:`1 - q = S / (1 + S)`, :math:`R
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -35,13 +35,22 @@ NUM_BINS = 15
 
 def objective_value(samples: Samples, objective: Objective, temperature: float, gamma: float = 0.0) -> float:
     if objective in DIFFERENTIABLE:
-        return _smooth_value(samples, objective, temperature, gamma)
+        total = torch.zeros((), dtype=torch.float64, device=samples.scores.device)
+        for block in samples.blocks():
+            total += FocalRows(block, temperature, gamma).loss(objective) @ block.shares
+        return float(total) * _scale(samples, objective)
     if in_effect(objective, samples) == "classwise":
         return _classwise_error(samples, temperature, gamma)
     confidences = judged_confidences(samples, temperature, gamma)
     if objective == "smce":
-        return _smooth_error(samples, confidences)
-    return _binned_error(samples, objective, confidences)
+        from calibrant._math.lipschitz import smooth_calibration_error  # numba
+
+        weights = None if samples.weights is None else samples.weights.cpu().numpy()
+        return smooth_calibration_error(confidences.cpu().numpy(), samples.outcomes.cpu().numpy(), weights)
+    binning = "mass" if objective == "adaptive_ece" else "width"
+    given = confidences, samples.outcomes
+    sums = binned(*given, num_bins=NUM_BINS, binning=binning, weights=samples.weights)
+    return float(sums.calibration_error("l1"))
 
 
 def in_effect(objective: Objective, samples: Samples) -> Objective:
@@ -52,13 +61,6 @@ def in_effect(objective: Objective, samples: Samples) -> Objective:
 def judged_confidences(samples: Samples, temperature: float, gamma: float) -> Float[Tensor, " N"]:
     blocks = [log_odds_of_top(block, temperature, (gamma,))[0] for block in samples.blocks()]
     return samples.judged(torch.cat(blocks)).sigmoid()
-
-
-def _smooth_error(samples: Samples, confidences: Float[Tensor, " N"]) -> float:
-    from calibrant._math.lipschitz import smooth_calibration_error  # numba
-
-    weights = None if samples.weights is None else samples.weights.cpu().numpy()
-    return smooth_calibration_error(confidences.cpu().numpy(), samples.outcomes.cpu().numpy(), weights)
 
 
 def _classwise_error(samples: Samples, temperature: float, gamma: float) -> float:
@@ -75,26 +77,17 @@ def _classwise_error(samples: Samples, temperature: float, gamma: float) -> floa
     return float(sums.abs().sum()) / num_classes
 
 
-def _binned_error(samples: Samples, objective: Objective, confidences: Float[Tensor, " N"]) -> float:
-    sums = binned(
-        confidences,
-        samples.outcomes,
-        num_bins=NUM_BINS,
-        binning="mass" if objective == "adaptive_ece" else "width",
-        weights=samples.weights,
-    )
-    return float(sums.calibration_error("l1"))
-
-
 def smooth_objective(samples: Samples, objective: Objective, temperature: float, gamma: float) -> Expansion:
-    if samples.is_event and samples.scores.device.type == "cpu":
-        from calibrant.calibrators.fitting.compiled_losses import event_expansion  # compiled
+    """Loss, and derivatives by log T and gamma up to second order."""
+    if samples.scores.device.type == "cpu":
+        from calibrant.calibrators.fitting.compiled_losses import class_expansion, event_expansion  # compiled
 
+        expansion = event_expansion if samples.is_event else class_expansion
         given = (temperature, gamma, objective == "brier")
-        return of_six(np.sum([event_expansion(block, *given) for block in samples.blocks()], axis=0))
+        return of_six(np.sum([expansion(block, *given) for block in samples.blocks()], axis=0))
     totals = torch.zeros(6, dtype=torch.float64, device=samples.scores.device)
     for block in samples.blocks():
-        totals += _expansion(block, objective, temperature, gamma)
+        totals += expansion_by_tables(block, objective, temperature, gamma)
     return of_six((totals * _scale(samples, objective)).cpu().numpy())
 
 
@@ -104,23 +97,14 @@ def of_six(numbers: Vector) -> Expansion:
     return Expansion(value, np.array([first, second]), np.array([[bend, mixed], [mixed, bend_second]]))
 
 
-def _expansion(block: Block, objective: Objective, temperature: float, gamma: float) -> Float[Tensor, " D"]:
-    """Sums over a block: loss, and derivatives by log T and gamma up to second order."""
-    if block.below.device.type == "cpu":
-        from calibrant.calibrators.fitting.compiled_losses import class_expansion  # compiled
-
-        return torch.from_numpy(class_expansion(block, temperature, gamma, objective == "brier"))
-    return expansion_by_tables(block, objective, temperature, gamma)
-
-
 def expansion_by_tables(
     block: Block, objective: Objective, temperature: float, gamma: float
 ) -> Float[Tensor, " D"]:
-    """Sums of :func:`_expansion` without compiled loops, on any device and several times as slow."""
+    """Six sums over a block without compiled loops, on any device and several times as slow."""
     with torch.enable_grad():
         at = block.shares.new_tensor([0.0, gamma]).requires_grad_()  # logarithm of a factor of T
         rows = FocalRows(block, temperature * at[0].exp(), at[1])
-        value = (rows.log_loss() if objective == "nll" else rows.brier_score()) @ block.shares
+        value = rows.loss(objective) @ block.shares
         slopes = torch.autograd.grad(value, at, create_graph=True)[0]
         bends = [torch.autograd.grad(slope, at, retain_graph=True)[0] for slope in slopes]
     return torch.stack([value, *slopes, bends[0][0], bends[0][1], bends[1][1]]).detach()
@@ -130,105 +114,66 @@ def log_losses(samples: Samples, temperature: float, gamma: float) -> Float[Tens
     return torch.cat([FocalRows(block, temperature, gamma).log_loss() for block in samples.blocks()])
 
 
-def _smooth_value(samples: Samples, objective: Objective, temperature: float, gamma: float) -> float:
-    total = torch.zeros((), dtype=torch.float64, device=samples.scores.device)
-    for block in samples.blocks():
-        rows = FocalRows(block, temperature, gamma)
-        total += (rows.log_loss() if objective == "nll" else rows.brier_score()) @ block.shares
-    return float(total) * _scale(samples, objective)
-
-
 def _scale(samples: Samples, objective: Objective) -> float:
     """Factor of the Brier score: an event's is (p - y)², without a sum over its two outcomes."""
     return 0.5 if objective == "brier" and samples.is_event else 1.0
 
 
 def log_odds_of_top(block: Block, temperature: float, gammas: Sequence[float]) -> list[Float[Tensor, " n"]]:
-    soft = _soften(block, temperature)
-    terms = _focal_terms(soft) if any(gammas) else None
-    found: list[Tensor] = []
-    for gamma in gammas:
-        log_odds = soft.log_odds
-        if terms is not None and gamma != 0:
-            total = _weights(soft, terms, gamma).sum(dim=1, keepdim=True)
-            log_odds = soft.log_largest + total.log() - _logit_of_top(soft, gamma)
-        found.append(-log_odds[:, 0])
-    return found
+    soft = _Softened(block, temperature)
+    return [-(soft.weighted(gamma)[-1] if gamma else soft.log_odds)[:, 0] for gamma in gammas]
 
 
-@dataclass(frozen=True, eq=False)
 class _Softened:
-    gaps: Float[Tensor, "n K"]  # x
-    ratios: Float[Tensor, "n K"]  # probabilities over that of the second class
-    log_odds: Float[Tensor, "n 1"]  # log S
-    odds: Float[Tensor, "n 1"]
-    log_total: Float[Tensor, "n 1"]  # log(1 + S)
-    log_largest: Float[Tensor, "n 1"]  # log-probability of the second class
+    """Rows before the focal map. Tables (n, K) run over the other classes, whose q is at most 1/2."""
 
+    def __init__(self, block: Block, temperature: float | Tensor) -> None:
+        beta = 1 / temperature
+        self._gaps, self._largest = block.below * beta, block.second * beta
+        self.ratios = self._gaps.exp()  # probabilities over that of the second class
+        self.log_odds = self._largest + self.ratios.sum(dim=1, keepdim=True).log()  # log S
+        self.odds = self.log_odds.exp()
+        self.log_total = self.odds.log1p()  # log(1 + S)
+        self.log_largest = self._largest - self.log_total  # log-probability of the second class
 
-def _soften(block: Block, temperature: float | Tensor) -> _Softened:
-    beta = 1 / temperature
-    gaps = block.below * beta
-    largest = block.second * beta
-    ratios = gaps.exp()
-    log_odds = largest + ratios.sum(dim=1, keepdim=True).log()
-    odds = log_odds.exp()
-    log_total = odds.log1p()
-    return _Softened(gaps + largest, ratios, log_odds, odds, log_total, largest - log_total)
+    @cached_property
+    def focal_terms(self) -> tuple[Float[Tensor, "n K"], Float[Tensor, "n K"], Float[Tensor, "n K"]]:
+        """-log q, log(1 - q), and R."""
+        surprise = self.log_total - (self._gaps + self._largest)
+        probs = self.ratios * self.log_largest.exp()
+        miss = 1 - probs
+        return surprise, miss.log(), surprise * probs / miss
 
-
-@dataclass(frozen=True, eq=False)
-class _FocalTerms:
-    """The focal map's terms of the other classes; their q is at most 1/2."""
-
-    probs: Float[Tensor, "n K"]  # q
-    miss: Float[Tensor, "n K"]  # 1 - q
-    log_miss: Float[Tensor, "n K"]
-    ratio: Float[Tensor, "n K"]  # R
-
-
-def _focal_terms(soft: _Softened) -> _FocalTerms:
-    probs = soft.ratios * soft.log_largest.exp()
-    miss = 1 - probs
-    ratio = (soft.log_total - soft.gaps) * probs / miss
-    return _FocalTerms(probs, miss, miss.log(), ratio)
-
-
-def _weights(soft: _Softened, terms: _FocalTerms, gamma: float | Tensor) -> Float[Tensor, "n K"]:
-    """exp(v) of the other classes, over the probability of the second class."""
-    return (terms.log_miss * -gamma).exp() * soft.ratios / (terms.ratio * gamma + 1)
-
-
-def _logit_of_top(soft: _Softened, gamma: float | Tensor) -> Float[Tensor, "n 1"]:
-    log_miss = soft.log_odds - soft.log_total
-    return -soft.log_total - gamma * log_miss - (gamma * entropy_ratio_of_top(soft.odds)).log1p()
+    def weighted(self, gamma: float | Tensor) -> tuple[Float[Tensor, "n K"], Tensor, Tensor, Tensor]:
+        """exp(v) over the second class's probability, and its sums; v of the top class, log-odds."""
+        _, log_miss, ratio = self.focal_terms
+        weights = (log_miss * -gamma).exp() * self.ratios / (ratio * gamma + 1)
+        top = -self.log_total - gamma * (self.log_odds - self.log_total)
+        top = top - (gamma * entropy_ratio_of_top(self.odds)).log1p()
+        total = weights.sum(dim=1, keepdim=True)
+        return weights, total, top, self.log_largest + total.log() - top
 
 
 class FocalRows:
     """Rows after the focal map. Tables (n, K) run over the other classes; (n, 1) or (n,) are per row."""
 
     def __init__(self, block: Block, temperature: float | Tensor, gamma: float | Tensor) -> None:
-        self.block, self.gamma = block, gamma
-        self.soft = soft = _soften(block, temperature)
-        self.terms = terms = _focal_terms(soft)
-        weights = _weights(soft, terms, gamma)
-        total = weights.sum(dim=1, keepdim=True)
-        self.top = _logit_of_top(soft, gamma)
-        log_odds = soft.log_largest + total.log() - self.top  # of all the others
-        self.probs = weights * (log_odds.sigmoid() / total)  # (n, K)
+        self.block, self.gamma, self.soft = block, gamma, _Softened(block, temperature)
+        weights, total, self.top, log_odds = self.soft.weighted(gamma)
         self.log_total = log_odds.exp().log1p()  # (n, 1)
         self.miss, self.hit = log_odds.sigmoid(), (-log_odds).sigmoid()
+        self.probs = weights * (self.miss / total)  # (n, K)
+
+    def loss(self, objective: Objective) -> Float[Tensor, " n"]:
+        return self.log_loss() if objective == "nll" else self.brier_score()
 
     def log_loss(self) -> Float[Tensor, " n"]:
-        soft, terms, gamma = self.soft, self.terms, self.gamma
-        logit = self._of_label(soft.gaps) - soft.log_total - gamma * self._of_label(terms.log_miss)
-        logit = logit - (gamma * self._of_label(terms.ratio)).log1p()
+        surprise, log_miss, ratio = (table.gather(1, self.block.truth) for table in self.soft.focal_terms)
+        logit = -surprise - self.gamma * log_miss - (self.gamma * ratio).log1p()
         return (self.log_total - torch.where(self.block.wrong, logit - self.top, 0))[:, 0]
 
     def brier_score(self) -> Float[Tensor, " n"]:
         hit, miss = self.hit, self.miss
-        own = torch.where(self.block.wrong, hit * hit + 1 - 2 * self._of_label(self.probs), miss * miss)
+        label = self.probs.gather(1, self.block.truth)
+        own = torch.where(self.block.wrong, hit * hit + 1 - 2 * label, miss * miss)
         return own[:, 0] + self.probs.square().sum(dim=1)
-
-    def _of_label(self, table: Float[Tensor, "n K"]) -> Float[Tensor, "n 1"]:
-        return table.gather(1, self.block.truth)

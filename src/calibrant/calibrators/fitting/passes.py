@@ -23,38 +23,22 @@ from calibrant._math.checks import check_label_range, check_weights, not_finite
 from calibrant._math.convex_minimum import MARGIN, Slopes, best_temperature
 from calibrant._math.errors import InputError
 from calibrant._math.newton import Expansion, Matrix, Vector, minimise_in_box
-from calibrant._math.shapes import Float, Int
-from calibrant.calibrators.fitting.data import Facts, absent_classes, degenerate_labels, with_doubts_of_passes
+from calibrant._math.shapes import Float
+from calibrant.calibrators.fitting import searches
+from calibrant.calibrators.fitting.data import absent_classes, degenerate, trouble_of
 from calibrant.calibrators.fitting.objectives import of_six, smooth_objective
 from calibrant.calibrators.fitting.results import (
-    HIGHEST_GAMMA,
-    LOWEST_GAMMA,
     Profile,
     Solution,
-    profile_of_some,
+    profile_of_rows,
     rows_looked_at,
+    summary_of,
 )
 from calibrant.calibrators.fitting.samples import (
     Samples,
     floor_zero_probabilities,
     likelihood_slopes,
     some_rows,
-)
-from calibrant.calibrators.fitting.searches import (
-    START_GAMMAS,
-    apart,
-    better,
-    box_of,
-    by_logarithms,
-    divided,
-    exponent_of,
-    in_logarithms,
-    minimum_at,
-    of_descent,
-    promising,
-    rescaled,
-    solution_of,
-    steepness,
 )
 
 Point: TypeAlias = tuple[float] | tuple[float, float]
@@ -85,8 +69,8 @@ class _UnseenError(Exception):
 
 def solved(
     search: Search, sums: Callable[[Sequence[Point]], Matrix], unit: float = 1.0
-) -> tuple[Solution, Facts]:
-    """Solution of a search, with warnings, in as many passes as needed, and the summary of the rows.
+) -> tuple[Solution, int, int]:
+    """Solution of a search, with warnings, in as many passes as needed; numbers of rows and of correct ones.
 
     ``sums`` run over all rows; ``unit`` is the inverse temperature of the original logits.
     """
@@ -106,8 +90,12 @@ def solved(
             points = list(dict.fromkeys((*unseen.points, *(() if known else always))))
         else:
             (before, *_), (_, flat, *_) = (known[point].tolist() for point in always)
-            seen = Facts(*facts[1:4].astype(int).tolist(), flat_slope=flat)
-            return with_doubts_of_passes(replace(found, before=before, steps=passes), seen), seen
+            rows, right, varied = facts[1:4].astype(int).tolist()
+            trouble = trouble_of(
+                found, constant=not varied, all_right=right == rows, flat_slope=partial(float, flat)
+            )
+            warnings = (*trouble, *found.warnings)
+            return replace(found, before=before, steps=passes, warnings=warnings), rows, right
         facts, *totals = sums(points)
         known |= {point: total / facts[0] for point, total in zip(points, totals, strict=True)}
     raise AssertionError  # the loop never ends by itself
@@ -146,7 +134,7 @@ def temperature_in_passes(some: Samples) -> Search:
         beta = 1 / root.temperature
         bend = beta**2 * slopes(beta).second  # shows a nearby change of sign without another pass
         sure = not root.on_bound and abs(root.slope) < bend * MARGIN / 2
-        return solution_of(replace(root, bracketed=sure), math.nan, start)
+        return searches.solution_of(replace(root, bracketed=sure), math.nan, start)
 
     return search
 
@@ -154,12 +142,12 @@ def temperature_in_passes(some: Samples) -> Search:
 def focal_temperature_in_passes(some: Samples) -> Search:
     """Maximum-likelihood temperature and exponent of all rows, or an equally good temperature."""
     temperature, starts = temperature_in_passes(some), _starts(some)
-    low, high = box_of(LOWEST_GAMMA, HIGHEST_GAMMA)
+    low, high = searches.BOX
 
     def search(look: Look) -> Solution:
         def function(point: Vector) -> Expansion:
             gamma = math.expm1(point[1])
-            return by_logarithms(of_six(look((math.exp(point[0]), gamma))), gamma)
+            return searches.by_logarithms(of_six(look((math.exp(point[0]), gamma))), gamma)
 
         def pair() -> Solution:
             followed, place = starts, starts[0]
@@ -169,11 +157,10 @@ def focal_temperature_in_passes(some: Samples) -> Search:
                 least = min(ends, key=lambda end: end.value)
                 place, ends_at = least.point, zip(followed, ends, strict=True)
                 followed = [at for at, end in ends_at if end.value - _SAFETY * end.promised <= least.value]
-            least = minimise_in_box(function, place, low, high)
-            return of_descent(minimum_at(least, LOWEST_GAMMA, HIGHEST_GAMMA), math.nan)
+            return searches.of_descent(minimise_in_box(function, place, low, high), math.nan)
 
         simpler, found = _together([partial(temperature, look), pair])
-        return better(found, simpler)
+        return searches.better(found, simpler)
 
     return search
 
@@ -186,9 +173,9 @@ def _starts(some: Samples) -> list[Vector]:
     """
     few = some.thinned(max(1, _TRIED // some.scores.shape[1]))
     centre = best_temperature(lambda beta: likelihood_slopes(few, beta)).temperature
-    starts = [np.array([math.log(centre * steepness(gamma)), math.log1p(gamma)]) for gamma in START_GAMMAS]
-    low, high = box_of(LOWEST_GAMMA, HIGHEST_GAMMA)
-    likelihood = in_logarithms(some, "nll")
+    starts = [searches.place_of(*start) for start in searches.starts_along_ridge(centre)]
+    low, high = searches.BOX
+    likelihood = searches.in_logarithms(some, "nll")
 
     def expected(point: Vector) -> Expansion:
         """Likelihood with a standard normal prior of log(1 + gamma)."""
@@ -196,11 +183,11 @@ def _starts(some: Samples) -> list[Vector]:
         bend = np.array([0.0, 1 / some.num_samples])
         return Expansion(value + float(bend @ point**2) / 2, gradient + bend * point, hessian + np.diag(bend))
 
-    tried = promising(in_logarithms(few, "nll"), starts, low, high)
+    tried = searches.promising(searches.in_logarithms(few, "nll"), starts, low, high)
     ends = [minimise_in_box(expected, start, low, high, tolerance=_COMPARED) for start in tried]
     usual = min(ends, key=lambda end: end.value)
     least = minimise_in_box(likelihood, usual.point, low, np.array([high[0], low[1]]), tolerance=_COMPARED)
-    return apart([usual.point, *tried, least.point])
+    return searches.apart([usual.point, *tried, least.point])
 
 
 def _together(searches: Sequence[Callable[[], Found]]) -> list[Found]:
@@ -234,13 +221,23 @@ class StoredSamples:
     """
 
     def __init__(self, source: ScoreRows, labels: ArrayLike, weights: ArrayLike | None) -> None:
-        self.labels, self.weights = _checked(source, labels, weights)
-        index = torch.arange(source.num_samples)
+        count, width = source.num_samples, source.num_classes or 0
+        if not count or width < 2 or source.scores_of(slice(0, 1)).ndim != 2:
+            raise InputError(
+                "`source` must hold scores (N, C) of at least one sample; use `fit` for those of an event."
+            )
+        self.labels = as_label_tensor(labels, name="labels").cpu()
+        if self.labels.shape != (count,):
+            got = tuple(self.labels.shape)
+            raise InputError(f"`labels` must have shape ({count},), one class per sample; got {got}.")
+        check_label_range(self.labels, width)
+        self.weights = None if weights is None else check_weights(weights, count).cpu()
+        index = torch.arange(count)
         if self.weights is not None and not bool(self.weights.all()):
             index = self.weights.nonzero()[:, 0]
             self.labels, self.weights = self.labels[index], self.weights[index]
         self.source, self.index = source, index
-        self.shape = len(index), source.num_classes or 0
+        self.shape = len(index), width
         self.num_sampled = 0
         """Rows read beside the passes over all: where to begin, and what the data look like."""
         self.num_passes = 0
@@ -272,11 +269,10 @@ class StoredSamples:
         weights = torch.ones(len(self.labels), dtype=torch.float64) if self.weights is None else self.weights
         return weights / weights.sum()
 
-    @property
-    def is_small(self) -> bool:
-        return math.prod(self.shape) <= PIECE
-
-    def held(self) -> Samples:
+    def held(self) -> Samples | None:
+        """All samples, if they are few."""
+        if math.prod(self.shape) > PIECE:
+            return None
         return Samples(torch.cat([scores for _, scores in self._read()]), self.labels, self.weights)
 
     def some(self) -> Samples:
@@ -287,11 +283,11 @@ class StoredSamples:
 
     def solved(self, search: Callable[[Samples], Search]) -> Solution:
         some = self.some()
-        self._exponent = exponent = exponent_of(some)
-        some = replace(some, scores=divided(some.scores, exponent))
-        solution, facts = solved(search(some), self.sums, unit=math.ldexp(1, exponent))
-        solution = rescaled(solution, {"temperature": 1}, exponent)
-        said = solution.warnings or degenerate_labels(self.labels, facts.num_right)
+        self._exponent = exponent = searches.exponent_of(some)
+        some = replace(some, scores=searches.divided(some.scores, exponent))
+        solution, num_samples, num_right = solved(search(some), self.sums, unit=math.ldexp(1, exponent))
+        solution = searches.rescaled(solution, {"temperature": 1}, exponent)
+        said = solution.warnings or degenerate(num_samples, num_right)
         absent = absent_classes(self.labels, self.shape[1])
         return replace(solution, warnings=(*absent, *said))
 
@@ -305,7 +301,7 @@ class StoredSamples:
         sums = nothing(points)
         for rows, scores in self._read():
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # half precision is slow
-            scores = divided(scores, self._exponent)
+            scores = searches.divided(scores, self._exponent)
             labels, weights = self.labels[rows], None if self.weights is None else self.weights[rows]
             for at in row_slices(scores, times=4):
                 part = Samples(scores[at], labels[at], None if weights is None else weights[at])
@@ -320,7 +316,8 @@ class StoredSamples:
             return None
         masses = None if self.weights is None else self.weights[chosen]
         scores = self._sampled(chosen) if held is None else held.scores[chosen]
-        return profile_of_some(scores, masses, self.labels, self.weights)
+        seen = summary_of(scores, masses, "multiclass")
+        return profile_of_rows(seen, self.labels, self.weights, "multiclass")
 
     def _sampled(self, rows: slice | Tensor) -> Float[Tensor, "n C"]:
         scores, _ = self.read(rows)
@@ -342,20 +339,3 @@ class StoredSamples:
                 if values is not None:
                     digest.update(values.contiguous().view(torch.uint8).numpy().data)
             self.num_zeros, self.sha256 = zeros, digest.hexdigest()
-
-
-def _checked(
-    source: ScoreRows, labels: ArrayLike, weights: ArrayLike | None
-) -> tuple[Int[Tensor, " N"], Float[Tensor, " N"] | None]:
-    count, width = source.num_samples, source.num_classes or 0
-    if not count or width < 2 or source.scores_of(slice(0, 1)).ndim != 2:
-        raise InputError(
-            "`source` must hold scores (N, C) of at least one sample; use `fit` for those of an event."
-        )
-    target = as_label_tensor(labels, name="labels").cpu()
-    if target.shape != (count,):
-        raise InputError(
-            f"`labels` must have shape ({count},), one class per sample; got {tuple(target.shape)}."
-        )
-    check_label_range(target, width)
-    return target, None if weights is None else check_weights(weights, count).cpu()

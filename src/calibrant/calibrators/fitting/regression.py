@@ -102,10 +102,8 @@ class Regression:
 
     def part(self, rows: Bool[Tensor, " N"], strength: float) -> Regression:
         features = self.features[rows] if self.features.ndim == 2 else self.features[:, rows]
-        shares = self.shares[rows]
-        return Regression(
-            features, self.labels[rows], shares / shares.sum(), strength * self.ridge, self.centre, self.tied
-        )
+        labels, shares, ridge = self.labels[rows], self.shares[rows], strength * self.ridge
+        return replace(self, features=features, labels=labels, shares=shares / shares.sum(), ridge=ridge)
 
     def gather(self, residuals: Float[Tensor, "N C"]) -> Float[Tensor, "C F"]:
         if self.features.ndim == 2:
@@ -241,21 +239,13 @@ def _newton_step(
     scale = float(hessian.diagonal().mean())
     if scale == 0:
         return torch.zeros_like(gradient), None
-    factor = _cholesky(hessian, scale)
-    if factor is None:
-        return gradient / scale, None  # rounding removed all curvature
-    return torch.cholesky_solve(gradient.reshape(-1, 1), factor).reshape(gradient.shape), factor
-
-
-def _cholesky(hessian: Float[Tensor, "P P"], scale: float) -> Float[Tensor, "P P"] | None:
-    eye = torch.eye(len(hessian), dtype=hessian.dtype, device=hessian.device)
-    damping = _DAMPING
+    eye, damping = torch.eye(len(hessian)).to(hessian), _DAMPING
     while damping < 1:
         factor, failed = torch.linalg.cholesky_ex(hessian + damping * scale * eye)
         if not bool(failed):
-            return factor
+            return torch.cholesky_solve(gradient.reshape(-1, 1), factor).reshape(gradient.shape), factor
         damping *= 100
-    return None
+    return gradient / scale, None  # rounding removed all curvature
 
 
 def _hessian(problem: Regression, probs: Float[Tensor, "N C"]) -> Float[Tensor, "P P"]:

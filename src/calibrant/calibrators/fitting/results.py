@@ -13,6 +13,7 @@ from torch import Tensor
 from calibrant._math.arrays import scattered
 from calibrant._math.checks import Task
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
+from calibrant._math.notes import Note, reworded
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import top_class
 
@@ -83,6 +84,12 @@ class Solution:
     tables: Mapping[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     """Parameters that are more than one number; the calibrator keeps them, the result does not."""
 
+    @classmethod
+    def by_gradient(cls, slope: float, *, of: str = "", **parts: Any) -> Self:
+        """Solution whose certificate is the largest derivative; ``of`` says by what."""
+        parts = {"converged": slope < 1e-8, "certificate": {"gradient": slope}, **parts}
+        return cls(message=f"gradient {slope:.1e}{of}", **parts)
+
     @property
     def said(self) -> tuple[str, ...]:
         """Warnings; an unfinished fit always has one."""
@@ -94,15 +101,15 @@ def join(
     solutions: Sequence[Solution],
     *,
     objective: str,
-    notes: Sequence[str],
     num_samples: int,
     data_sha256: str,
-    profile: Profile | None,
+    notes: Sequence[str] = (),
+    profile: Profile | None = None,
 ) -> FitResult:
     """One result from the solutions of the columns, or from a single solution, with ``notes``."""
     first, several = solutions[0], len(solutions) > 1
     warnings = tuple(
-        f"label {column}: {warning}" if several else warning
+        reworded(warning, f"label {column}: {warning}") if several else warning
         for column, solution in enumerate(solutions)
         for warning in solution.said
     )
@@ -145,9 +152,9 @@ def _means(tables: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def on_bounds(temperature: float, gamma: float = 0.0) -> tuple[str, ...]:
     said: list[str] = []
     if temperature in {LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE}:
-        said.append("the best temperature is a bound of the search")
+        said.append(Note("the best temperature is a bound of the search", "bound"))
     if gamma in {LOWEST_GAMMA, HIGHEST_GAMMA}:
-        said.append(f"the best exponent is a bound, gamma = {gamma:g}")
+        said.append(Note(f"the best exponent is a bound, gamma = {gamma:g}", "bound"))
     return tuple(said)
 
 
@@ -156,14 +163,10 @@ def stack_tables(tables: Sequence[Tensor]) -> Tensor:
     if len(tables) == 1:
         return tables[0]
     longest = max((table.shape[-1] for table in tables if table.ndim), default=0)
-    return torch.stack([_lengthened(table, longest) for table in tables])
-
-
-def _lengthened(table: Tensor, length: int) -> Tensor:
-    if not table.ndim or table.shape[-1] == length:
-        return table
-    last = table[..., -1:].expand(*table.shape[:-1], length - table.shape[-1])
-    return torch.cat([table, last], dim=-1)
+    places = torch.arange(longest, device=tables[0].device)
+    return torch.stack(
+        [each[..., places.clamp(max=each.shape[-1] - 1)] if each.ndim else each for each in tables]
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,39 +248,28 @@ def summary_of(scores: Tensor, weights: Tensor | None, kind: Task) -> Summary:
 def profile_of(
     scores: Tensor, labels: Int[Tensor, " N"] | Int[Tensor, "N C"], weights: Tensor | None, kind: Task
 ) -> Profile:
-    return _profile(summary_of(scores, weights, kind), _prior(scores, labels, weights, kind))
+    return profile_of_rows(summary_of(scores, weights, kind), labels, weights, kind)
 
 
-def profile_of_some(
-    rows: Float[Tensor, "R C"],
-    weights_of_rows: Tensor | None,
-    labels: Int[Tensor, " N"],
-    weights: Tensor | None,
-) -> Profile:
-    """Profile of several classes from only the rows in :func:`rows_looked_at`."""
-    prior = _prior(rows, labels, weights, "multiclass")
-    return _profile(summary_of(rows, weights_of_rows, "multiclass"), prior)
-
-
-def _profile(seen: Summary, class_prior: Float[Tensor, " K"]) -> Profile:
-    edges = _edges(seen.log_odds)
-    return Profile(
-        class_prior=tuple(class_prior.tolist()),
-        mean_probs=tuple(seen.means.tolist()),
-        spreads=tuple(seen.spreads.tolist()),
-        edges=tuple(edges.tolist()),
-        shares=tuple(seen.shares(edges).tolist()),
-        num_rows=seen.num_rows,
-    )
-
-
-def _prior(scores: Tensor, labels: Tensor, weights: Tensor | None, kind: Task) -> Float[Tensor, " K"]:
+def profile_of_rows(seen: Summary, labels: Tensor, weights: Tensor | None, kind: Task) -> Profile:
+    """Profile from the labels and weights of all samples, and a summary of :func:`rows_looked_at`."""
     masses = None if weights is None else weights.to(torch.float64)
     if kind == "multilabel":
         table = labels.to(torch.float64)
-        return table.mean(dim=0) if masses is None else masses @ table / masses.sum()
-    counts = torch.bincount(labels, masses, minlength=2 if kind == "binary" else scores.shape[1])
-    return counts.to(torch.float64) / counts.sum()
+        prior = table.mean(dim=0) if masses is None else masses @ table / masses.sum()
+    else:
+        counts = torch.bincount(labels, masses, minlength=seen.probs.shape[1])
+        prior = counts.to(torch.float64) / counts.sum()
+    edges = _edges(seen.log_odds)
+    tables = {
+        "class_prior": prior,
+        "mean_probs": seen.means,
+        "spreads": seen.spreads,
+        "edges": edges,
+        "shares": seen.shares(edges),
+    }
+    numbers: dict[str, Any] = {name: tuple(table.tolist()) for name, table in tables.items()}
+    return Profile(**numbers, num_rows=seen.num_rows)
 
 
 def _edges(log_odds: Float[Tensor, "N J"]) -> Float[Tensor, " B"]:

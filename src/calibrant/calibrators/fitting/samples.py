@@ -8,10 +8,10 @@ of themselves. The negative log-likelihood is convex in the inverse temperature,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -84,6 +84,10 @@ class Samples:
         return self.scores.ndim == 1
 
     @property
+    def width(self) -> int:
+        return 1 if self.is_event else self.scores.shape[1]
+
+    @property
     def is_constant(self) -> bool:
         if self.is_event:
             return not bool(self.scores.any())
@@ -120,16 +124,12 @@ class Samples:
     @cached_property
     def shares(self) -> Float[Tensor, " N"]:
         if self.weights is None:
-            return torch.full((self.num_samples,), 1 / self.num_samples, dtype=torch.float64).to(
-                self.scores.device
-            )
+            return torch.full_like(self.labels, 1 / self.num_samples, dtype=torch.float64)
         return self.weights / self.weights.sum()
 
     @property
     def masses(self) -> Float[Tensor, " N"]:
-        if self.weights is None:
-            return torch.ones(self.num_samples, dtype=torch.float64, device=self.scores.device)
-        return self.weights
+        return torch.ones_like(self.labels, dtype=torch.float64) if self.weights is None else self.weights
 
     @property
     def total_weight(self) -> float:
@@ -137,15 +137,9 @@ class Samples:
 
     def judged(self, log_odds_of_top: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
         """Log-odds of the event or top class, from those of the top class."""
-        return (
-            torch.where(self.top == 1, log_odds_of_top, -log_odds_of_top)
-            if self.is_event
-            else log_odds_of_top
-        )
-
-    def weighted(self, weights: Float[Tensor, " N"] | None) -> Self:
-        whole, kept = replace(self, weights=weights), None if weights is None else weights > 0
-        return whole if kept is None or bool(kept.all()) else whole.part(kept)
+        if not self.is_event:
+            return log_odds_of_top
+        return torch.where(self.top == 1, log_odds_of_top, -log_odds_of_top)
 
     def part(self, chosen: Bool[Tensor, " N"]) -> Self:
         weights = None if self.weights is None else self.weights[chosen]
@@ -179,46 +173,29 @@ class Samples:
         scores, labels, weights = (torch.cat(each) for each in zip(*parts, strict=True))
         return replace(self, scores=scores, labels=labels, weights=weights)
 
-    def blocks(self) -> Iterator[Block]:
-        if self.scores.numel() <= _KEPT_ENTRIES:
-            yield from self._kept
+    def blocks(self) -> Iterable[Block]:
+        if self.scores.numel() > _KEPT_ENTRIES:
+            return map(self.block, row_slices(self.scores))
+        return self.once("blocks", lambda: [self.block(rows) for rows in row_slices(self.scores)])
+
+    def block(self, rows: slice) -> Block:
+        top, correct, logits = self.top[rows, None], self.correct[rows, None], self.scores[rows]
+        if self.is_event:
+            second = logits[:, None].to(torch.float64).abs().neg_()
+            below, truth = torch.zeros_like(second), torch.zeros_like(top)
         else:
-            yield from map(self._block, row_slices(self.scores))
-
-    def whole(self) -> Block:
-        return self._block(slice(None))
-
-    @cached_property
-    def _kept(self) -> list[Block]:
-        return [self._block(rows) for rows in row_slices(self.scores)]
-
-    def _block(self, rows: slice) -> Block:
-        if not self.is_event:
-            return block_of(self.scores[rows], self.top[rows], self.labels[rows], self.shares[rows])
-        second = self.scores[rows, None].to(torch.float64).abs().neg_()
-        below, truth = torch.zeros_like(second), torch.zeros_like(self.labels[rows, None])
-        top = self.top[rows, None]
-        return Block(below, second, ~self.correct[rows, None], truth, top, self.shares[rows])
+            others = logits.scatter(1, top, -math.inf)
+            largest = others.amax(dim=1, keepdim=True).to(torch.float64)
+            second = largest - logits.gather(1, top)
+            below = others.to(torch.float64).sub_(largest).scatter_(1, top, LOG_OF_ZERO)
+            truth = torch.where(correct, 0, self.labels[rows, None])
+        return Block(below, second, ~correct, truth, top, self.shares[rows])
 
 
 def some_rows(shares: Float[Tensor, " N"], most: int) -> Int[Tensor, " {most}"]:
     """Rows in proportion to their weight, one from each of equal stretches."""
     rows = torch.searchsorted(shares.cumsum(0), scattered(most).to(shares))
     return rows.clamp_(max=len(shares) - 1)
-
-
-def block_of(
-    logits: Float[Tensor, "n C"],
-    top_classes: Int[Tensor, " n"],
-    labels: Int[Tensor, " n"],
-    shares: Float[Tensor, " n"],
-) -> Block:
-    top, correct = top_classes[:, None], (top_classes == labels)[:, None]
-    others = logits.scatter(1, top, -math.inf)
-    largest = others.amax(dim=1, keepdim=True).to(torch.float64)
-    second = largest - logits.gather(1, top)
-    below = others.to(torch.float64).sub_(largest).scatter_(1, top, LOG_OF_ZERO)
-    return Block(below, second, ~correct, torch.where(correct, 0, labels[:, None]), top, shares)
 
 
 def floor_zero_probabilities(scores: Tensor, kind: Task) -> tuple[Tensor, int]:
@@ -252,21 +229,17 @@ def likelihood_terms(
     block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"]
 ) -> Float[Tensor, "*M n 3"]:
     """Negative log-likelihood per row, and two derivatives by the inverse temperature."""
-    of_rows = (
-        inverse_temperature[..., 0] if isinstance(inverse_temperature, torch.Tensor) else inverse_temperature
-    )
+    of_rows = inverse_temperature
+    if isinstance(of_rows, torch.Tensor):
+        of_rows = of_rows[..., 0]
     value, first, second = _likelihood_of_top(_sums_below(block, inverse_temperature), of_rows)
     gap = torch.where(block.wrong, block.second + block.below.gather(-1, block.truth), 0)[..., 0]
     return torch.stack([value - of_rows * gap, first - gap, second], dim=-1)
 
 
-class _SumsBelow(NamedTuple):
-    """Sums of r, r b and r b squared; r = exp(beta b) are the other classes' odds against the second."""
-
-    total: Float[Tensor, "*M n"]
-    first: Float[Tensor, "*M n"]
-    second: Float[Tensor, "*M n"]
-    gap: Float[Tensor, "*#M n"]  # of the second class to the top one, at most 0
+_SumsBelow: TypeAlias = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Sums of r, r b and r b squared, and the gap of the second class to the top one, at most 0: ``(*M, n)``.
+Here r = exp(beta b) are the other classes' odds against the second."""
 
 
 def _all_sums_below(samples: Samples, inverse_temperature: float) -> _SumsBelow:
@@ -279,15 +252,16 @@ def _all_sums_below(samples: Samples, inverse_temperature: float) -> _SumsBelow:
         room = np.empty(max(_PIECE, below.shape[1]))
         sums_of_powers(below, inverse_temperature * LOG2_E, room, found)
         total, first, second = torch.from_numpy(found)
-        return _SumsBelow(total, first, second, block.second[:, 0])
+        return total, first, second, block.second[:, 0]
 
     if samples.scores.numel() <= _KEPT_ENTRIES:
-        parts = in_threads(sums, samples.blocks(), most=torch.get_num_threads())
+        parts = list(in_threads(sums, samples.blocks(), most=torch.get_num_threads()))
     else:
-        parts = map(sums, samples.blocks())
-    return _SumsBelow(
-        *(column[0] if len(column) == 1 else torch.cat(column) for column in zip(*parts, strict=True))
-    )
+        parts = list(map(sums, samples.blocks()))
+    if len(parts) == 1:
+        return parts[0]
+    total, first, second, gap = (torch.cat(column) for column in zip(*parts, strict=True))
+    return total, first, second, gap
 
 
 def _sums_below(block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"]) -> _SumsBelow:
@@ -295,18 +269,19 @@ def _sums_below(block: Block, inverse_temperature: float | Float[Tensor, "*M #n 
     ratios = (block.below * (inverse_temperature * LOG2_E)).exp2_()
     ones = ratios.new_ones(ratios.shape[-1])  # products with it are faster than short sums
     total, first = ratios @ ones, ratios.mul_(block.below) @ ones
-    return _SumsBelow(total, first, ratios.mul_(block.below) @ ones, block.second[..., 0])
+    return total, first, ratios.mul_(block.below) @ ones, block.second[..., 0]
 
 
 def _likelihood_of_top(
     sums: _SumsBelow, inverse_temperature: float | Float[Tensor, "*M #n"]
 ) -> tuple[Float[Tensor, "*M n"], Float[Tensor, "*M n"], Float[Tensor, "*M n"]]:
     """Minus the log-probability of the top class, and two derivatives by inverse temperature."""
-    weight = (sums.gap * inverse_temperature).exp_()
-    odds = weight * sums.total  # S, at most C - 1
+    total, sum_first, sum_second, gap = sums
+    weight = (gap * inverse_temperature).exp_()
+    odds = weight * total  # S, at most C - 1
     weight.div_(1 + odds)  # probability of the second class
     # Sums over the others of r times their gap to the top class, and times its square.
-    inner = torch.addcmul(sums.first, sums.gap, sums.total)
+    inner = torch.addcmul(sum_first, gap, total)
     first = weight * inner
-    second = torch.addcmul(sums.second, sums.gap, inner.add_(sums.first))
+    second = torch.addcmul(sum_second, gap, inner.add_(sum_first))
     return odds.log1p_(), first, second.mul_(weight).addcmul_(first, first, value=-1)

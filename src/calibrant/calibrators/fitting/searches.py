@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from itertools import accumulate, repeat
 from typing import Literal, TypeAlias
@@ -56,7 +56,7 @@ FocalTemperatureSearch: TypeAlias = Literal["full", "line", "grid"]
 PAPER_GAMMAS = (-0.5, -0.25, 0.05, 0.25, 0.37, 0.5, 0.75, 1.0, 5.0)
 PAPER_TEMPERATURES = tuple((np.arange(1, 501) / 100).tolist())
 LINE_GAMMAS = tuple(np.linspace(-0.5, 5.0, len(PAPER_GRID)).tolist())
-START_GAMMAS = (-0.95, -0.5, 0.0, 1.0, 4.0, 12.0)
+_START_GAMMAS = (-0.95, -0.5, 0.0, 1.0, 4.0, 12.0)
 _WIDE_GAMMAS = (-0.9, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0)
 _WIDE_FACTORS = np.geomspace(1 / 3, 3, 61)
 _ZOOM_WIDTHS = ((0.03, 0.15), (0.005, 0.03))  # in log T, and in log(1 + gamma) along the ridge
@@ -71,27 +71,18 @@ def fit_temperature(samples: Samples, objective: Objective, search: TemperatureS
     if search == "grid":
         return _best_of_paper_grid(samples, objective)
     if objective == "nll":
-        return _most_likely(samples)
+        return samples.once("temperature", partial(_most_likely, samples))
     least = _least_smooth if objective in DIFFERENTIABLE else _least_jumping
     return least(samples, objective)
 
 
 def _most_likely(samples: Samples) -> Solution:
-    return samples.once("temperature", partial(_search_most_likely, samples))
-
-
-def _search_most_likely(samples: Samples) -> Solution:
-    start = first_temperature(samples)
+    start = 1.0
+    if samples.scores.numel() > LARGE:
+        thin = samples.thinned(min(_THIN_ROWS, max(_FEWEST_THIN, _MOST_THIN // samples.width)))
+        start = best_temperature(lambda beta: likelihood_slopes(thin, beta)).temperature
     root = best_temperature(lambda beta: likelihood_slopes(samples, beta), start, bracket=True)
     return solution_of(root, root.at_start if start == 1 else likelihood_slopes(samples, 1.0).value, start)
-
-
-def first_temperature(samples: Samples) -> float:
-    if samples.scores.numel() <= LARGE:
-        return 1.0
-    width = samples.scores.shape[-1] if samples.scores.ndim == 2 else 1
-    thin = samples.thinned(min(_THIN_ROWS, max(_FEWEST_THIN, _MOST_THIN // width)))
-    return best_temperature(lambda beta: likelihood_slopes(thin, beta)).temperature
 
 
 def solution_of(root: TemperatureRoot, before: float, start: float) -> Solution:
@@ -112,16 +103,23 @@ def solution_of(root: TemperatureRoot, before: float, start: float) -> Solution:
 
 def _best_of_paper_grid(samples: Samples, objective: Objective) -> Solution:
     best, computed = best_on_grid(samples, objective, (0.0,), PAPER_GRID)
-    at_end = best.temperature in {PAPER_GRID[0], PAPER_GRID[-1]}
+    before, message = objective_value(samples, objective, 1.0), f"best of {len(PAPER_GRID)} temperatures"
+    found = _of_grid(best, computed, before, spacing=0.1, message=message)
+    if best.temperature not in {PAPER_GRID[0], PAPER_GRID[-1]}:
+        return found
+    return replace(found, warnings=(f"the best temperature is the end of the grid, {best.temperature:g}",))
+
+
+def _of_grid(best: Place, steps: int, before: float, *, spacing: float, message: str) -> Solution:
     return Solution(
         converged=True,
-        steps=computed,
-        before=objective_value(samples, objective, 1.0),
+        steps=steps,
+        before=before,
         after=best.value,
         parameters={"temperature": best.temperature},
-        certificate={"spacing": 0.1},
-        message=f"best of {len(PAPER_GRID)} temperatures",
-        warnings=(f"the best temperature is the end of the grid, {best.temperature:g}",) if at_end else (),
+        certificate={"spacing": spacing},
+        message=message,
+        warnings=on_bounds(best.temperature, best.gamma),
     )
 
 
@@ -129,24 +127,23 @@ def _least_smooth(samples: Samples, objective: Objective) -> Solution:
     """Descents from several starts; if a grid point is lower, another one from there."""
     before = objective_value(samples, objective, 1.0)
     found = smooth_minimum(samples, objective, [(temperature, 0.0) for temperature in _STARTS])
-    reached = Place(0.0, found.temperature, found.value)
+    reached = Place(0.0, found.parameters["temperature"], found.after)
     best, steps = best_on_grid(samples, objective, (0.0,), (*PAPER_GRID, 1.0), best=reached)
     steps += found.steps
     if best is not reached:
         found = smooth_minimum(samples, objective, [(best.temperature, 0.0)])
         steps += found.steps
-    temperature, after, slope = found.temperature, found.value, found.slope
+    temperature, after, slope = found.parameters["temperature"], found.after, found.certificate["gradient"]
     if after >= before:
         temperature, after = 1.0, before
         slope = abs(float(smooth_objective(samples, objective, 1.0, 0.0).gradient[0]))
-    return Solution(
-        converged=slope < 1e-8,
+    return Solution.by_gradient(
+        slope,
+        of=" in log T",
         steps=steps,
         before=before,
         after=after,
         parameters={"temperature": temperature},
-        certificate={"gradient": slope},
-        message=f"gradient {slope:.1e} in log T",
         warnings=on_bounds(temperature),
     )
 
@@ -170,48 +167,28 @@ def _least_jumping(samples: Samples, objective: Objective) -> Solution:
         steps += computed
         width *= 2 / _ZOOM_POINTS
     searched = f"{len(grid)} temperatures and {_ZOOMS * _ZOOM_POINTS} around the best of these"
-    return Solution(
-        converged=True,
-        steps=steps,
-        before=before,
-        after=best.value,
-        parameters={"temperature": best.temperature},
-        certificate={"spacing": width},
-        message=f"none of {searched} is better than 1" if best is stay else f"best of {searched}",
-        warnings=on_bounds(best.temperature),
-    )
-
-
-@dataclass(frozen=True)
-class SmoothMinimum:
-    """Best local minimum found."""
-
-    temperature: float
-    gamma: float
-    value: float
-    slope: float  # largest derivative by log T or log(1 + gamma) of a free parameter
-    steps: int
+    message = f"none of {searched} is better than 1" if best is stay else f"best of {searched}"
+    return _of_grid(best, steps, before, spacing=width, message=message)
 
 
 def smooth_minimum(
     samples: Samples,
     objective: Objective,
     starts: Sequence[tuple[float, float]],
+    gammas: tuple[float, float] = (0.0, 0.0),
     *,
-    lowest_gamma: float = 0.0,
-    highest_gamma: float = 0.0,
-) -> SmoothMinimum:
+    before: float = math.nan,
+) -> Solution:
     """Descend from each start (temperature, exponent) on a subsample, from the best ends on all rows.
 
-    The result is never above a single start.
+    The result is never above a single start, and has an exponent between two ``gammas``.
     """
-    low, high = box_of(lowest_gamma, highest_gamma)
-    places = [np.array([math.log(temperature), math.log1p(gamma)]) for temperature, gamma in starts]
+    low, high = place_of(LOWEST_TEMPERATURE, gammas[0]), place_of(HIGHEST_TEMPERATURE, gammas[1])
+    places = [place_of(*start) for start in starts]
     function = in_logarithms(samples, objective)
     if len(places) > 1:
-        width = samples.scores[0].numel()
-        fewest = min(_FEWEST_ROWS, math.ceil(_MOST_THIN_ENTRIES / width))
-        most = min(max(_THIN_ENTRIES // width, fewest), _MOST_ROWS)
+        fewest = min(_FEWEST_ROWS, math.ceil(_MOST_THIN_ENTRIES / samples.width))
+        most = min(max(_THIN_ENTRIES // samples.width, fewest), _MOST_ROWS)
         most = _ROWS_OF_EVENTS if samples.is_event else most
         some = samples.thinned(most)
         guess = function if some is samples else in_logarithms(some, objective)
@@ -219,23 +196,32 @@ def smooth_minimum(
     minima = [minimise_in_box(function, place, low, high, tolerance=_COMPARED_TOLERANCE) for place in places]
     first = min(minima, key=lambda minimum: minimum.value)
     best = minimise_in_box(function, first.point, low, high)
-    steps = sum(minimum.steps for minimum in (*minima, best))
-    return minimum_at(replace(best, steps=steps), lowest_gamma, highest_gamma)
+    return of_descent(best, before, steps=sum(minimum.steps for minimum in (*minima, best)))
 
 
-def box_of(lowest_gamma: float, highest_gamma: float) -> tuple[Vector, Vector]:
-    low = np.array([math.log(LOWEST_TEMPERATURE), math.log1p(lowest_gamma)])
-    return low, np.array([math.log(HIGHEST_TEMPERATURE), math.log1p(highest_gamma)])
+def place_of(temperature: float, gamma: float) -> Vector:
+    return np.array([math.log(temperature), math.log1p(gamma)])
 
 
-def minimum_at(found: Minimum, lowest_gamma: float, highest_gamma: float) -> SmoothMinimum:
+BOX = place_of(LOWEST_TEMPERATURE, LOWEST_GAMMA), place_of(HIGHEST_TEMPERATURE, HIGHEST_GAMMA)
+_EXACT = {math.log(bound): bound for bound in (LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE)}
+_EXACT_GAMMA = {math.log1p(bound): bound for bound in (LOWEST_GAMMA, HIGHEST_GAMMA)}
+
+
+def of_descent(found: Minimum, before: float, *, steps: int | None = None) -> Solution:
     """Temperature and exponent of a minimum; bounds are exact, not via their logarithms."""
-    low, high = box_of(lowest_gamma, highest_gamma)
-    bounds = {low[0]: LOWEST_TEMPERATURE, high[0]: HIGHEST_TEMPERATURE}
-    bounds_of_gamma = {low[1]: lowest_gamma, high[1]: highest_gamma}
-    temperature = bounds.get(found.point[0], math.exp(found.point[0]))
-    gamma = bounds_of_gamma.get(found.point[1], math.expm1(found.point[1]))
-    return SmoothMinimum(temperature, gamma, found.value, found.slope, found.steps)
+    log_temperature, log_exponent = found.point.tolist()
+    temperature = _EXACT.get(log_temperature, math.exp(log_temperature))
+    gamma = _EXACT_GAMMA.get(log_exponent, math.expm1(log_exponent))
+    return Solution.by_gradient(
+        found.slope,
+        of=" in log T and log(1 + gamma)",
+        steps=found.steps if steps is None else steps,
+        before=before,
+        after=found.value,
+        parameters={"temperature": temperature, "gamma": gamma},
+        warnings=on_bounds(temperature, gamma),
+    )
 
 
 def promising(
@@ -274,54 +260,31 @@ def by_logarithms(found: Expansion, gamma: float) -> Expansion:
 
 
 def fit_focal_temperature(
-    samples: Samples, objective: Objective, search: FocalTemperatureSearch
+    samples: Samples,
+    objective: Objective,
+    search: FocalTemperatureSearch,
+    near: tuple[float, float] | None = None,
 ) -> tuple[Solution, Solution]:
-    """Focal temperature scaling, never worse than temperature scaling, and temperature scaling."""
+    """Temperature scaling, and focal temperature scaling, never worse; a full search may begin ``near``."""
     simpler = fit_temperature(samples, objective, "continuous")
-    if search == "full":
-        found = _full(samples, objective, simpler)
-    elif search == "grid":
+    if search == "grid":
         best, steps = best_on_grid(samples, objective, PAPER_GAMMAS, PAPER_TEMPERATURES)
         found = of_place(best, steps, simpler, spacing=0.01)
-    else:
+    elif search == "line":
         best, steps = best_on_papers_line(samples, objective, None)
         found = of_place(best, steps, simpler, spacing=0.1)
+    elif objective not in DIFFERENTIABLE:
+        found = _full_jumping(samples, objective, simpler)
+    else:
+        starts = [near] if near else starts_along_ridge(simpler.parameters["temperature"])
+        gammas = LOWEST_GAMMA, HIGHEST_GAMMA
+        found = smooth_minimum(samples, objective, starts, gammas, before=simpler.before)
     return simpler, better(found, simpler)
 
 
-def fit_focal_temperature_near(
-    samples: Samples, objective: Objective, *, temperature: float, gamma: float
-) -> Solution:
-    simpler = fit_temperature(samples, objective, "continuous")
-    return better(_descended(samples, objective, simpler, [(temperature, gamma)]), simpler)
-
-
-def _full(samples: Samples, objective: Objective, simpler: Solution) -> Solution:
-    if objective not in DIFFERENTIABLE:
-        return _full_jumping(samples, objective, simpler)
-    centre = simpler.parameters["temperature"]
-    starts = [(centre * steepness(gamma), gamma) for gamma in START_GAMMAS]
-    return _descended(samples, objective, simpler, starts)
-
-
-def _descended(
-    samples: Samples, objective: Objective, simpler: Solution, starts: Sequence[tuple[float, float]]
-) -> Solution:
-    found = smooth_minimum(samples, objective, starts, lowest_gamma=LOWEST_GAMMA, highest_gamma=HIGHEST_GAMMA)
-    return of_descent(found, simpler.before)
-
-
-def of_descent(found: SmoothMinimum, before: float) -> Solution:
-    return Solution(
-        converged=found.slope < 1e-8,
-        steps=found.steps,
-        before=before,
-        after=found.value,
-        parameters={"temperature": found.temperature, "gamma": found.gamma},
-        certificate={"gradient": found.slope},
-        message=f"gradient {found.slope:.1e} in log T and log(1 + gamma)",
-        warnings=on_bounds(found.temperature, found.gamma),
-    )
+def starts_along_ridge(temperature: float) -> list[tuple[float, float]]:
+    """Temperatures and exponents about as good as a temperature alone."""
+    return [(temperature * steepness(gamma), gamma) for gamma in _START_GAMMAS]
 
 
 def _full_jumping(samples: Samples, objective: Objective, simpler: Solution) -> Solution:
@@ -371,16 +334,9 @@ def line_through(first: Place, second: Place, gammas: Sequence[float] = LINE_GAM
 
 
 def of_place(best: Place, steps: int, simpler: Solution, *, spacing: float) -> Solution:
-    return Solution(
-        converged=True,
-        steps=steps,
-        before=simpler.before,
-        after=best.value,
-        parameters={"temperature": best.temperature, "gamma": best.gamma},
-        certificate={"spacing": spacing},
-        message=f"best point found, {steps} computed exactly",
-        warnings=on_bounds(best.temperature, best.gamma),
-    )
+    message = f"best point found, {steps} computed exactly"
+    found = _of_grid(best, steps, simpler.before, spacing=spacing, message=message)
+    return replace(found, parameters={**found.parameters, "gamma": best.gamma})
 
 
 def better(found: Solution, simpler: Solution) -> Solution:

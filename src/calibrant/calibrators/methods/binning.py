@@ -6,12 +6,10 @@ import math
 from typing import Literal, TypeAlias, get_args
 
 import torch
-from torch import Tensor
 
 from calibrant._math.checks import check_choice, check_num_bins
 from calibrant._math.errors import InputError
 from calibrant._math.scores import steady_sigmoid
-from calibrant._math.shapes import Float, Int
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.methods.events import EventCalibrator, EventMap, Ordered, constant_in_bins
 from calibrant.calibrators.methods.log_odds import maximum_likelihood_line
@@ -72,11 +70,17 @@ class HistogramBinning(EventCalibrator):
         self.binning: HistogramBins = binning
         self.prior = float(prior)
 
-    def _fit_event(
-        self, log_odds: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], weights: Float[Tensor, " N"]
-    ) -> EventMap:
-        samples = Ordered(log_odds, outcomes, weights)
-        bins, ends, centres = self._bins(samples)
+    def _fit_event(self, samples: Ordered) -> EventMap:
+        if self.binning == "mass":
+            bins = samples.equal_mass(self.num_bins)
+            ends = samples.ends(bins)
+            centres = torch.zeros_like(ends)  # no bin is empty
+        else:
+            numbers = torch.arange(self.num_bins).to(samples.points)
+            upper = (numbers[1:] / self.num_bins).logit()
+            bins = torch.searchsorted(upper, samples.points)
+            ends = torch.cat([upper, samples.points[-1:].clamp(min=50.0)])
+            centres = (numbers + 0.5) / self.num_bins
         masses, hits = (torch.bincount(bins, part, len(ends)) for part in (samples.masses, samples.hits))
         stated = torch.bincount(bins, samples.masses * samples.points.sigmoid(), len(ends))
         full = masses > 0
@@ -87,20 +91,6 @@ class HistogramBinning(EventCalibrator):
 
     def _in_any_unit(self, samples: Samples) -> bool:
         return self.binning == "mass" and super()._in_any_unit(samples)
-
-    def _bins(self, samples: Ordered) -> tuple[Int[Tensor, " G"], Float[Tensor, " M"], Float[Tensor, " M"]]:
-        if self.binning == "mass":
-            bins = samples.equal_mass(self.num_bins)
-            ends = samples.ends(bins)
-            return bins, ends, torch.zeros_like(ends)
-        upper = (
-            torch.arange(1, self.num_bins, dtype=torch.float64, device=samples.points.device) / self.num_bins
-        )
-        ends = torch.cat([upper.logit(), samples.points[-1:].clamp(min=50.0)])
-        centres = (torch.arange(self.num_bins, dtype=torch.float64) + 0.5).to(ends.device) / self.num_bins
-        return torch.searchsorted(ends[:-1].contiguous(), samples.points), ends, centres
-
-    _map_events = staticmethod(constant_in_bins)
 
 
 class ScalingBinning(EventCalibrator):
@@ -145,19 +135,15 @@ class ScalingBinning(EventCalibrator):
         super().__init__()
         self.num_bins = num_bins
 
-    def _fit_event(
-        self, log_odds: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], weights: Float[Tensor, " N"]
-    ) -> EventMap:
-        line = maximum_likelihood_line(Samples(log_odds, outcomes.to(torch.int64), weights))
-        samples = Ordered(log_odds, outcomes, weights)
+    def _fit_event(self, samples: Ordered) -> EventMap:
+        outcomes = samples.outcomes.to(torch.int64)
+        line = maximum_likelihood_line(Samples(samples.log_odds, outcomes, samples.weights))
         bins = samples.equal_mass(self.num_bins)
         ends = samples.ends(bins)
         slope, intercept = line.parameters.values()
         scaled = samples.masses * steady_sigmoid(slope * samples.points + intercept)
         values = torch.bincount(bins, scaled, len(ends)) / torch.bincount(bins, samples.masses, len(ends))
         return EventMap(ends, values.clamp(0, 1), line.said)
-
-    _map_events = staticmethod(constant_in_bins)
 
 
 class BayesianBinning(EventCalibrator):
@@ -195,16 +181,12 @@ class BayesianBinning(EventCalibrator):
     title = "Bayesian binning"
     named_after_person = True
 
-    def _fit_event(
-        self, log_odds: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], weights: Float[Tensor, " N"]
-    ) -> EventMap:
-        samples = Ordered(log_odds, outcomes, weights)
-        root = float(weights.sum()) ** (1 / 3)
+    def _fit_event(self, samples: Ordered) -> EventMap:
+        root = float(samples.weights.sum()) ** (1 / 3)
         fewest, most = max(1, math.floor(root / _SPREAD)), max(1, math.ceil(root * _SPREAD))
         binnings = [_binning(samples, num_bins) for num_bins in range(fewest, most + 1)]
         best = max(evidence for evidence, _ in binnings)
-        share = {number: math.exp(evidence - best) for number, (evidence, _) in enumerate(binnings)}
-        kept = [(share[number], function) for number, (_, function) in enumerate(binnings)]
+        kept = [(math.exp(evidence - best), function) for evidence, function in binnings]
         kept = [(weight, function) for weight, function in kept if weight >= _NEGLIGIBLE]
         ends = torch.cat([function.places for _, function in kept]).unique()
         total = sum(weight for weight, _ in kept)
@@ -217,8 +199,6 @@ class BayesianBinning(EventCalibrator):
     def _in_any_unit(self, samples: Samples) -> bool:
         del samples
         return False  # bins are expected around the probabilities of their centres
-
-    _map_events = staticmethod(constant_in_bins)
 
 
 def _binning(samples: Ordered, num_bins: int) -> tuple[float, EventMap]:

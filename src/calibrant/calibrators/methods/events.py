@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from calibrant._math.decimals import plural
 from calibrant._math.shapes import Bool, Float, Int
@@ -29,23 +29,15 @@ Rows: TypeAlias = Bool[Tensor, " N"] | slice
 
 
 class EventMap(NamedTuple):
-    """A fitted function of log-odds, as two tables, with warnings."""
+    """A fitted function of log-odds, or one of each event, as rows that repeat their last entry."""
 
-    places: Float[Tensor, " M"]
-    values: Float[Tensor, " M"]
+    places: Float[Tensor, "*K M"]
+    values: Float[Tensor, "*K M"]
     warnings: tuple[str, ...] = ()
-    further: Mapping[str, Float[Tensor, " M"]] = MappingProxyType({})
+    further: Mapping[str, Float[Tensor, "*K M"]] = MappingProxyType({})
     """Tables beside the values, one entry per place, by the names of parameters."""
-
-
-class EventTables(NamedTuple):
-    """Functions of all events, as rows of tables that repeat their last entry."""
-
-    places: Float[Tensor, "K M"]
-    values: Float[Tensor, "K M"]
-    warnings: tuple[str, ...]
-    further: Mapping[str, Float[Tensor, "K M"]]
-    num_places: int
+    num_places: int = 0
+    """In all functions together."""
 
 
 class Ranked(NamedTuple):
@@ -67,229 +59,9 @@ class Ranked(NamedTuple):
         tables = (events, outcomes.T, weights.expand_as(order))
         return cls(order, *(table.gather(1, order) for table in tables))
 
-    @property
-    def rows(self) -> tuple[Float[Tensor, "K N"], Float[Tensor, "K N"], Float[Tensor, "K N"]]:
-        """Log-odds, outcomes, weights."""
-        return self.log_odds, self.outcomes, self.weights
-
     def weighted(self, weights: Float[Tensor, " N"]) -> Ranked:
         """A copy with other weights."""
         return self._replace(weights=weights.expand_as(self.order).gather(1, self.order))
-
-
-class EventCalibrator(Calibrator):
-    """One function of the log-odds of an event; for multiclass logits one per class, then normalised.
-
-    With fewer than 30 samples of some class, such functions follow noise. Then the share ``original`` of the
-    original probabilities is mixed in: the share with the lowest cross-validated log loss, or 1 if the gain
-    is within its standard error. A warning reports it.
-
-    If normalisation, or the coarseness of the functions, worsens even the calibration samples' Brier score,
-    ``original`` becomes 1 and probabilities stay unchanged. Zeros count as 1e-12.
-    """
-
-    parameter_ranges: ClassVar = {
-        "places": (-math.inf, math.inf),
-        "values": (0.0, 1.0),
-        "original": (0.0, 1.0),
-    }
-    parameter_shapes: ClassVar = {"places": ("K", "M"), "values": ("K", "M")}
-    objective = "brier"
-    places: Tensor
-    values: Tensor
-    original: Tensor
-    _mixes_where_few = True  # or True if a setting fixes the share of the original
-
-    def _fit_event(
-        self, log_odds: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], weights: Float[Tensor, " N"]
-    ) -> EventMap:
-        """Function of one event, from ascending log-odds; unused if ``_fitted`` is overridden."""
-        raise NotImplementedError
-
-    @staticmethod
-    @abstractmethod
-    def _map_events(
-        log_odds: Float[Tensor, "K N"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
-    ) -> Float[Tensor, "K N"]: ...
-
-    def _shared(self) -> bool:
-        return False
-
-    def _in_any_unit(self, samples: Samples) -> bool:
-        """Return True for events, whose steps depend only on the order of log-odds."""
-        return samples.is_event
-
-    def _share_of_original(self, total_weight: float) -> float:
-        del total_weight
-        return 0.0
-
-    def _solve(self, samples: Samples) -> Solution:
-        wide, masses = samples.scores.to(torch.float64), samples.masses
-        plain, log_odds = (wide, wide[:, None]) if samples.is_event else _stated(wide)
-        outcomes = _outcomes(wide, samples.labels)
-        ranked = Ranked.of(log_odds, outcomes, masses)
-        fitted = self._fitted(ranked)
-        share = self._share_of_original(float(masses.sum()))
-        rarest = float((masses @ outcomes).min())
-        sparse = len(fitted.places) > 1 and rarest < _FEW_EACH
-        if sparse and self._mixes_where_few and samples.num_samples >= _FOLDS:
-            share = self._cross_validated_share(samples, ranked, plain, log_odds, least=share)
-        before = _brier(_probs_of(plain), outcomes, masses)
-        mapped = plain
-        if share != 1:
-            probs = self._fitted_probs(fitted, ranked, log_odds, slice(None))
-            mapped = _mixed(plain, probs, masses.new_tensor(share))
-        after = _brier(_probs_of(mapped), outcomes, masses)
-        warnings = list(fitted.warnings)
-        if sparse:
-            told = f"the rarest class has {rarest:g} of the samples, few for a function of its own"
-            warnings.append(f"{told}, {_told_of_share(share)}")
-        elif samples.num_samples < _FEW:
-            told = plural(samples.num_samples, "sample")
-            warnings.append(f"a calibrator of free form has only {told}")
-        if after > before:
-            share, after = 1.0, before
-            warnings.append("the calibrated probabilities had a worse Brier score, so nothing was changed")
-        return Solution(
-            converged=True,
-            steps=1,
-            before=before,
-            after=after,
-            parameters={"original": share},
-            certificate={},
-            message=f"{fitted.num_places} places",
-            warnings=tuple(dict.fromkeys(warnings)),
-            tables={"places": fitted.places, "values": fitted.values, **fitted.further},
-        )
-
-    def _fitted(self, ranked: Ranked) -> EventTables:
-        rows = (each.reshape(1, -1) if self._shared() else each for each in ranked.rows)
-        problems = zip(*rows, strict=True)
-        if not bool((ranked.weights > 0).all()):
-            problems = ([part[problem[-1] > 0] for part in problem] for problem in problems)
-        functions = [self._fit_event(*problem) for problem in problems]
-        named = [{"places": each.places, "values": each.values, **each.further} for each in functions]
-        tables = {
-            name: stack_tables([each[name] for each in named]).reshape(len(named), -1) for name in named[0]
-        }
-        notes = tuple(note for function in functions for note in function.warnings)
-        num_places = sum(len(function.places) for function in functions)
-        return EventTables(tables.pop("places"), tables.pop("values"), notes, tables, num_places)
-
-    def _cross_validated_share(
-        self,
-        samples: Samples,
-        ranked: Ranked,
-        plain: Float[Tensor, "N C"],
-        log_odds: Float[Tensor, "N C"],
-        *,
-        least: float,
-    ) -> float:
-        """Share of the original with the lowest held-out log loss; 1 unless the gain exceeds noise."""
-        labels = samples.labels[:, None]
-        folds, alike = folds_of_alike(plain.amax(dim=1), samples.labels, _FOLDS)
-        probs, totals = plain.new_empty(len(plain), 1), plain.new_empty(len(plain), 1)
-        for fold in range(int(folds.max()) + 1):
-            inside = folds == fold
-            fitted = self._fitted(ranked.weighted(torch.where(inside, 0, samples.masses)))
-            held_out = self._fitted_probs(fitted, ranked, log_odds, inside)
-            probs[inside] = held_out.gather(1, labels[inside])
-            totals[inside] = held_out.sum(dim=1, keepdim=True)
-        stated = plain.gather(1, labels)
-        chosen, best, error = 1.0, 0.0, 0.0
-        for share in (max(share, least) for share in _SHARES):
-            mixed, total = (1 - share) * probs + share * stated.exp(), (1 - share) * totals + share
-            log_probs = torch.where(total == 0, stated, (mixed / total).log().clamp(min=LOG_FLOOR))
-            gain, noise = mean_and_error((log_probs - stated)[:, 0], samples.shares, alike)
-            if gain > best:
-                chosen, best, error = share, gain, noise
-        return chosen if best > error else 1.0
-
-    def _transform(self, scores: Tensor) -> Tensor:
-        wide = scores.to(torch.float64)  # in which the places were found
-        share = self.fit_result_.parameters["original"]  # numbers: branches need not wait for a tensor
-        if not isinstance(share, tuple):
-            mapped = self._mapped(wide, self.places, self.values, self.original, unchanged=share == 1)
-            return mapped.to(scores.dtype)
-        columns = zip(wide.T, self.places, self.values, self.original, share, strict=True)
-        mapped = [self._mapped(*column, unchanged=last == 1) for *column, last in columns]
-        return torch.stack(mapped, dim=1).to(scores.dtype)
-
-    def _mapped(
-        self, scores: Tensor, places: Tensor, values: Tensor, original: Tensor, *, unchanged: bool
-    ) -> Tensor:
-        """Log-probabilities of logits ``(N, C)``, or log-odds of log-odds ``(N,)``."""
-        if unchanged:
-            return scores if scores.ndim == 1 else log_softmax(scores)
-        plain, log_odds = (scores, scores) if scores.ndim == 1 else _stated(scores)
-        events = log_odds[:, None] if plain.ndim == 1 else log_odds
-        return _mixed(plain, self._one_against_rest(events, places, values), original)
-
-    def _fitted_probs(self, fitted: EventTables, ranked: Ranked, log_odds: Tensor, rows: Rows) -> Tensor:
-        """Probabilities of some calibration samples, during a fit."""
-        del ranked
-        return self._one_against_rest(log_odds[rows], fitted.places, fitted.values)
-
-    def _one_against_rest(
-        self, log_odds: Float[Tensor, "N K"], places: Float[Tensor, "J M"], values: Float[Tensor, "J M"]
-    ) -> Float[Tensor, "N K"]:
-        flat = log_odds.T.reshape(len(places), -1)
-        return self._map_events(flat, places, values).reshape(log_odds.shape[1], -1).T
-
-
-def _mixed(plain: Tensor, probs: Float[Tensor, "N K"], original: Tensor) -> Tensor:
-    """Log-probabilities or log-odds: the functions' probabilities mixed with ``plain``."""
-    if plain.ndim == 1:
-        return _log_odds_of((1 - original) * probs[:, 0] + original * plain.sigmoid())
-    return _log_of_normalised((1 - original) * probs + original * plain.exp(), plain)
-
-
-def _told_of_share(share: float) -> str:
-    if share < _SHARES[1]:
-        return "which follows noise"
-    if share == 1:
-        return "so by cross-validation nothing was changed"
-    return f"so by cross-validation {share:.0%} of the probabilities as they came were mixed in"
-
-
-def _probs_of(calibrated: Tensor) -> Float[Tensor, "N K"]:
-    return calibrated.sigmoid()[:, None] if calibrated.ndim == 1 else calibrated.exp()
-
-
-def _outcomes(scores: Tensor, labels: Tensor) -> Float[Tensor, "N K"]:
-    events = labels[:, None] if scores.ndim == 1 else torch.nn.functional.one_hot(labels, scores.shape[1])
-    return events.to(torch.float64)
-
-
-def _stated(logits: Float[Tensor, "N C"]) -> tuple[Float[Tensor, "N C"], Float[Tensor, "N C"]]:
-    """Log-probabilities, and log-odds of every class against the others."""
-    split = split_top(logits)
-    plain = normalise_gaps(split.top, split.gaps)
-    return plain, plain - log_one_minus(split)
-
-
-def log_odds_of_events(logits: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
-    """Log-odds of every class against the others."""
-    return _stated(logits)[1]
-
-
-def _log_of_normalised(table: Float[Tensor, "N C"], otherwise: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
-    """Logarithm of normalised rows, at least log 1e-12; rows of zeros become ``otherwise``."""
-    total = table.sum(dim=1, keepdim=True)
-    empty = total == 0
-    log_probs = (torch.where(empty, 1, table) / torch.where(empty, 1, total)).log().clamp(min=LOG_FLOOR)
-    return torch.where(empty, otherwise, log_softmax(log_probs))
-
-
-def _log_odds_of(probs: Tensor) -> Tensor:
-    probs = probs.clamp(0, 1)  # rounding may leave 0..1
-    return (probs.log() - (-probs).log1p()).clamp(-LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
-
-
-def _brier(
-    probs: Float[Tensor, "N K"], outcomes: Float[Tensor, "N K"], weights: Float[Tensor, " N"]
-) -> float:
-    return float((probs - outcomes).square().sum(dim=1) @ weights / weights.sum())
 
 
 def constant_in_bins(
@@ -316,6 +88,186 @@ def number_below(
         found = torch.where(passed, further, found)
         step //= 2
     return found
+
+
+class EventCalibrator(Calibrator):
+    """One function of the log-odds of an event; for multiclass logits one per class, then normalised.
+
+    With fewer than 30 samples of some class, such functions follow noise. Then the share ``original`` of the
+    original probabilities is mixed in: the share with the lowest cross-validated log loss, or 1 if the gain
+    is within its standard error. A warning reports it.
+
+    If normalisation, or the coarseness of the functions, worsens even the calibration samples' Brier score,
+    ``original`` becomes 1 and probabilities stay unchanged. Zeros count as 1e-12.
+    """
+
+    parameter_ranges: ClassVar = {
+        "places": (-math.inf, math.inf),
+        "values": (0.0, 1.0),
+        "original": (0.0, 1.0),
+    }
+    parameter_shapes: ClassVar = {"places": ("K", "M"), "values": ("K", "M")}
+    objective = "brier"
+    places: Tensor
+    values: Tensor
+    original: Tensor
+    _mixes_where_few = True  # or True if a setting fixes the share of the original
+
+    def _fit_event(self, samples: Ordered) -> EventMap:
+        """Function of one event; unused if ``_fitted`` is overridden."""
+        raise NotImplementedError
+
+    _map_events = staticmethod(constant_in_bins)
+
+    def _in_any_unit(self, samples: Samples) -> bool:
+        """Return True for events, whose steps depend only on the order of log-odds."""
+        return samples.is_event
+
+    def _share_of_original(self, total_weight: float) -> float:
+        del total_weight
+        return 0.0
+
+    def _solve(self, samples: Samples) -> Solution:
+        wide, masses = samples.scores.to(torch.float64), samples.masses
+        plain, log_odds = (wide, wide[:, None]) if samples.is_event else stated(wide)
+        outcomes = samples.labels[:, None] if samples.is_event else one_hot(samples.labels, wide.shape[1])
+        outcomes = outcomes.to(torch.float64)
+        ranked = Ranked.of(log_odds, outcomes, masses)
+        fitted = self._fitted(ranked)
+        share = self._share_of_original(float(masses.sum()))
+        rarest = float((masses @ outcomes).min())
+        sparse = len(fitted.places) > 1 and rarest < _FEW_EACH
+        if sparse and self._mixes_where_few and samples.num_samples >= _FOLDS:
+            share = self._cross_validated_share(samples, ranked, plain, log_odds, least=share)
+
+        def brier(calibrated: Tensor) -> float:
+            probs = calibrated.sigmoid()[:, None] if samples.is_event else calibrated.exp()
+            return float((probs - outcomes).square().sum(dim=1) @ masses / masses.sum())
+
+        before = after = brier(plain)
+        if share != 1:
+            probs = self._fitted_probs(fitted, ranked, log_odds, slice(None))
+            after = brier(_mixed(plain, probs, masses.new_tensor(share)))
+        warnings = list(fitted.warnings)
+        if sparse:
+            told = f"the rarest class has {rarest:g} of the samples, few for a function of its own"
+            warnings.append(f"{told}, {_told_of_share(share)}")
+        elif samples.num_samples < _FEW:
+            warnings.append(f"a calibrator of free form has only {plural(samples.num_samples, 'sample')}")
+        if after > before:
+            share, after = 1.0, before
+            warnings.append("the calibrated probabilities had a worse Brier score, so nothing was changed")
+        return Solution(
+            converged=True,
+            steps=1,
+            before=before,
+            after=after,
+            parameters={"original": share},
+            certificate={},
+            message=f"{fitted.num_places} places",
+            warnings=tuple(dict.fromkeys(warnings)),
+            tables={"places": fitted.places, "values": fitted.values, **fitted.further},
+        )
+
+    def _fitted(self, ranked: Ranked) -> EventMap:
+        problems = zip(ranked.log_odds, ranked.outcomes, ranked.weights, strict=True)
+        if not bool((ranked.weights > 0).all()):
+            problems = ([part[problem[-1] > 0] for part in problem] for problem in problems)
+        functions = [self._fit_event(Ordered(*problem)) for problem in problems]
+        named = [{"places": each.places, "values": each.values, **each.further} for each in functions]
+        tables = {
+            name: stack_tables([each[name] for each in named]).reshape(len(named), -1) for name in named[0]
+        }
+        notes = tuple(note for function in functions for note in function.warnings)
+        num_places = sum(len(function.places) for function in functions)
+        return EventMap(tables.pop("places"), tables.pop("values"), notes, tables, num_places)
+
+    def _cross_validated_share(
+        self,
+        samples: Samples,
+        ranked: Ranked,
+        plain: Float[Tensor, "N C"],
+        log_odds: Float[Tensor, "N C"],
+        *,
+        least: float,
+    ) -> float:
+        """Share of the original with the lowest held-out log loss; 1 unless the gain exceeds noise."""
+        labels = samples.labels[:, None]
+        folds, alike = folds_of_alike(plain.amax(dim=1), samples.labels, _FOLDS)
+        probs, totals = plain.new_empty(len(plain), 1), plain.new_empty(len(plain), 1)
+        for fold in range(int(folds.max()) + 1):
+            inside = folds == fold
+            fitted = self._fitted(ranked.weighted(torch.where(inside, 0, samples.masses)))
+            held_out = self._fitted_probs(fitted, ranked, log_odds, inside)
+            probs[inside] = held_out.gather(1, labels[inside])
+            totals[inside] = held_out.sum(dim=1, keepdim=True)
+        came = plain.gather(1, labels)
+        chosen, best, error = 1.0, 0.0, 0.0
+        for share in (max(share, least) for share in _SHARES):
+            mixed, total = (1 - share) * probs + share * came.exp(), (1 - share) * totals + share
+            log_probs = torch.where(total == 0, came, (mixed / total).log().clamp(min=LOG_FLOOR))
+            gain, noise = mean_and_error((log_probs - came)[:, 0], samples.shares, alike)
+            if gain > best:
+                chosen, best, error = share, gain, noise
+        return chosen if best > error else 1.0
+
+    def _transform(self, scores: Tensor) -> Tensor:
+        wide = scores.to(torch.float64)  # in which the places were found
+        share = self.fit_result_.parameters["original"]  # numbers: branches need not wait for a tensor
+        if not isinstance(share, tuple):
+            mapped = self._mapped(wide, self.places, self.values, self.original, unchanged=share == 1)
+            return mapped.to(scores.dtype)
+        columns = zip(wide.T, self.places, self.values, self.original, share, strict=True)
+        mapped = [self._mapped(*column, unchanged=last == 1) for *column, last in columns]
+        return torch.stack(mapped, dim=1).to(scores.dtype)
+
+    def _mapped(
+        self, scores: Tensor, places: Tensor, values: Tensor, original: Tensor, *, unchanged: bool
+    ) -> Tensor:
+        """Log-probabilities of logits ``(N, C)``, or log-odds of log-odds ``(N,)``."""
+        if unchanged:
+            return scores if scores.ndim == 1 else log_softmax(scores)
+        plain, log_odds = (scores, scores[:, None]) if scores.ndim == 1 else stated(scores)
+        return _mixed(plain, self._one_against_rest(log_odds, places, values), original)
+
+    def _fitted_probs(self, fitted: EventMap, ranked: Ranked, log_odds: Tensor, rows: Rows) -> Tensor:
+        """Probabilities of some calibration samples, during a fit."""
+        del ranked
+        return self._one_against_rest(log_odds[rows], fitted.places, fitted.values)
+
+    def _one_against_rest(
+        self, log_odds: Float[Tensor, "N K"], places: Float[Tensor, "J M"], values: Float[Tensor, "J M"]
+    ) -> Float[Tensor, "N K"]:
+        flat = log_odds.T.reshape(len(places), -1)
+        return self._map_events(flat, places, values).reshape(log_odds.shape[1], -1).T
+
+
+def _mixed(plain: Tensor, probs: Float[Tensor, "N K"], original: Tensor) -> Tensor:
+    """Log-probabilities or log-odds: the functions' probabilities mixed with ``plain``."""
+    if plain.ndim == 1:
+        mixed = (1 - original) * probs[:, 0] + original * plain.sigmoid()
+        mixed = mixed.clamp(0, 1)  # rounding may leave 0..1
+        return (mixed.log() - (-mixed).log1p()).clamp(-LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
+    mixed = (1 - original) * probs + original * plain.exp()
+    total = mixed.sum(dim=1, keepdim=True)
+    empty = total == 0  # such rows stay plain
+    log_probs = (torch.where(empty, 1, mixed) / torch.where(empty, 1, total)).log().clamp(min=LOG_FLOOR)
+    return torch.where(empty, plain, log_softmax(log_probs))
+
+
+def _told_of_share(share: float) -> str:
+    if share < _SHARES[1]:
+        return "which follows noise"
+    if share == 1:
+        return "so by cross-validation nothing was changed"
+    return f"so by cross-validation {share:.0%} of the probabilities as they came were mixed in"
+
+
+def stated(logits: Float[Tensor, "N C"]) -> tuple[Float[Tensor, "N C"], Float[Tensor, "N C"]]:
+    """Log-probabilities, and log-odds of every class against the others."""
+    split = split_top(logits)
+    plain = normalise_gaps(split.top, split.gaps)
+    return plain, plain - log_one_minus(split)
 
 
 @dataclass(frozen=True, eq=False)

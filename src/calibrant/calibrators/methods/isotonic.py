@@ -19,12 +19,12 @@ from calibrant.calibrators.inputs import in_columns
 from calibrant.calibrators.methods.events import (
     EventCalibrator,
     EventMap,
-    EventTables,
+    Ordered,
     Ranked,
     Rows,
     constant_in_bins,
-    log_odds_of_events,
     number_below,
+    stated,
 )
 
 Ties: TypeAlias = Literal["broken", "kept"]
@@ -87,28 +87,25 @@ class IsotonicCalibration(EventCalibrator):
         self.ties: Ties = ties
         self.functions: EventMaps = functions
 
-    def _fitted(self, ranked: Ranked) -> EventTables:
-        rows = [each.cpu().numpy() for each in ranked.rows]
-        if self._shared():
+    def _fitted(self, ranked: Ranked) -> EventMap:
+        rows = [each.cpu().numpy() for each in (ranked.log_odds, ranked.outcomes, ranked.weights)]
+        if self.functions == "shared":
             order = rows[0].ravel().argsort()[None]
             rows = [each.ravel()[order] for each in rows]
         steps = isotonic_tables(*rows)
         knots = np.stack([steps.lower, steps.upper], axis=2).reshape(len(steps.lower), -1)
         tables = (knots, np.repeat(steps.values, 2, axis=1))
         places, values = (torch.from_numpy(each).to(ranked.log_odds.device) for each in tables)
-        return EventTables(places, values, (), {}, 2 * int(steps.num_steps.sum()))
+        return EventMap(places, values, num_places=2 * int(steps.num_steps.sum()))
 
     @property
     def _mixes_where_few(self) -> bool:
         return self.ties == "broken"
 
-    def _shared(self) -> bool:
-        return self.functions == "shared"
-
     def _share_of_original(self, total_weight: float) -> float:
         return 1 / (total_weight + 1) if self.ties == "broken" else 0.0
 
-    def _fitted_probs(self, fitted: EventTables, ranked: Ranked, log_odds: Tensor, rows: Rows) -> Tensor:
+    def _fitted_probs(self, fitted: EventMap, ranked: Ranked, log_odds: Tensor, rows: Rows) -> Tensor:
         """As :meth:`_map_events`, without a search, because the samples are in order."""
         from calibrant._math.table_kernels import interpolate  # compiled
 
@@ -219,33 +216,26 @@ class VennAbersCalibration(EventCalibrator):
             low, high = self.predict_interval(two.odds)
             return in_columns(low, 1 - high, two.event), in_columns(high, 1 - low, two.event)
         scores = floor_zero_probabilities(self._check(logits).to(torch.float64), self.kind_)[0]
-        if self.kind_ == "binary":
-            flat, tables = scores[None], (self.places, self.lower, self.upper)
-        else:
-            flat = (log_odds_of_events(scores) if self.kind_ == "multiclass" else scores).T
-            width = self.places.shape[-1]  # each of several labels has its own table
-            tables = tuple(each.reshape(-1, width) for each in (self.places, self.lower, self.upper))
-        places, lower, upper = tables
-        found = [constant_in_bins(flat.contiguous(), places, each) for each in (lower, upper)]
-        if self.kind_ == "binary":
-            return found[0][0], found[1][0]
-        return found[0].T.contiguous(), found[1].T.contiguous()
+        events = stated(scores)[1] if self.kind_ == "multiclass" else scores
+        flat = (events[:, None] if events.ndim == 1 else events).T.contiguous()
+        # Each of several labels has its own table.
+        places, lower, upper = (
+            each.reshape(-1, each.shape[-1]) for each in (self.places, self.lower, self.upper)
+        )
+        low, high = (constant_in_bins(flat, places, each) for each in (lower, upper))
+        return low.T.contiguous().view(scores.shape), high.T.contiguous().view(scores.shape)
 
-    def _fit_event(
-        self, log_odds: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], weights: Float[Tensor, " N"]
-    ) -> EventMap:
-        counted = weights > 0
-        samples = [part[counted].cpu().numpy() for part in (log_odds, outcomes, weights)]
-        order = np.lexsort(samples[::-1])  # by log-odds first
+    def _fit_event(self, samples: Ordered) -> EventMap:
+        given = (samples.log_odds, samples.outcomes, samples.weights)
+        parts = [part.cpu().numpy() for part in given]
+        order = np.lexsort(parts[::-1])  # by log-odds first
         count = max(1, min(self.folds, len(order)))
-        parts = [venn_abers(*(part[order[k::count]] for part in samples)).steps() for k in range(count)]
-        ends, lower, upper = parts[0] if count == 1 else _merged(parts)
+        steps = [venn_abers(*(part[order[k::count]] for part in parts)).steps() for k in range(count)]
+        ends, lower, upper = steps[0] if count == 1 else _merged(steps)
         values = upper / (1 - lower + upper) if self.merging == "log" else upper + (lower**2 - upper**2) / 2
-        tables = (torch.from_numpy(each).to(log_odds.device) for each in (ends, values, lower, upper))
+        tables = (torch.from_numpy(each).to(samples.log_odds) for each in (ends, values, lower, upper))
         places, merged, low, high = tables
         return EventMap(places, merged, further={"lower": low, "upper": high})
-
-    _map_events = staticmethod(constant_in_bins)
 
 
 def _merged(parts: list[Steps]) -> Steps:

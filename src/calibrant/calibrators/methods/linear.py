@@ -28,6 +28,8 @@ Structure: TypeAlias = Literal["matrix", "diagonal"]
 Form: TypeAlias = Literal["matrix", "diagonal", "shifts"]
 """Free weights: all, one for each class, or one for all classes; shifts are always free."""
 Penalty: TypeAlias = float | Literal["auto"]
+Found: TypeAlias = tuple[Fitted, tuple[str, ...]]
+"""Parameters for standardised logits, and warnings."""
 
 _SHARE = 10  # samples per free parameter
 _FOLDS = 3
@@ -62,10 +64,8 @@ class Standardised:
     @property
     def num_parameters(self) -> int:
         """Number of free parameters."""
-        num_classes = self.logits.shape[1]
-        return num_classes * {"matrix": num_classes, "diagonal": 1, "shifts": 0}[self.form] + (
-            num_classes + (self.form == "shifts")
-        )
+        count = self.logits.shape[1]
+        return count + {"matrix": count**2, "diagonal": count, "shifts": 1}[self.form]
 
     @property
     def is_overfitted(self) -> bool:
@@ -86,15 +86,14 @@ class Standardised:
     def around_temperature(self, ridge: Float[Tensor, "C F"] | float) -> Regression:
         """Problem whose penalty pulls towards temperature scaling."""
         slope = self.scale / self.temperature.parameters["temperature"]
-        num_classes = self.logits.shape[1]
-        centre = self.logits.new_zeros(num_classes, self._width)
+        centre = self.logits.new_zeros(self.logits.shape[1], self._width)
         ridge = centre + ridge
         if self.form == "matrix":
             centre[:, :-1].fill_diagonal_(slope)
         else:
             centre[:, 0] = slope
         if tied := self.form == "shifts":
-            ridge[:, 0] /= num_classes  # which all count
+            ridge[:, 0] /= len(centre)  # which all count
         return Regression(self.features, self.samples.labels, self.samples.shares, ridge, centre, tied)
 
     @property
@@ -117,17 +116,24 @@ class LinearScaling(Calibrator):
     objective = "nll"
     weight: Tensor
     bias: Tensor
-
-    def _form(self) -> Form:
-        return "matrix"
+    _form: Form = "matrix"
 
     def _features(self, scores: Tensor) -> Float[Tensor, "N C"]:
         """Form of the logits that does not depend on their mean."""
         return scores - scores.mean(dim=1, keepdim=True)
 
-    def _fit(self, data: Standardised) -> tuple[Fitted, str | None]:
-        """Parameters for standardised logits, and the obstacle to the plain optimum, if any."""
-        return most_likely(data)
+    def _fit(self, data: Standardised) -> Found:
+        """The plain optimum; if that overfits or has no maximum, near temperature scaling."""
+        if data.is_overfitted:
+            return _cross_validated(data)
+        trouble = "a class that never occurs"
+        if len(data.samples.labels.unique()) == data.logits.shape[1]:
+            fitted = regress(data.around_temperature(0.0), data.start)
+            if not fitted.unbounded:
+                return fitted, ()
+            trouble = "separable data"
+        fitted = regress(data.around_temperature(1 / data.samples.total_weight), data.start)
+        return fitted, (f"{_NO_MAXIMUM} ({trouble}), {_PENALISED}",)
 
     def _solve(self, samples: Samples) -> Solution:
         return self._solve_near({}, samples)
@@ -137,23 +143,27 @@ class LinearScaling(Calibrator):
         largest = float(logits.abs().max()) or 1.0  # divided first: squares of huge numbers are infinite
         scale = largest * float(((logits / largest).square().mean(dim=1) @ samples.shares).sqrt()) or 1.0
         base = maximum_likelihood_temperature(samples)
-        form = self._form()
-        near = _theta_of(start["weight"] * scale, start["bias"], form) if start else None
+        form, near = self._form, None
+        if start:
+            weight = start["weight"] * scale
+            weight = weight.diag() if form != "matrix" and weight.ndim == 2 else weight
+            near = torch.cat([weight.reshape(logits.shape[1], -1), start["bias"][:, None]], dim=1)
         fitted, trouble = self._fit(Standardised(samples, logits / scale, scale, base, form, near))
         weight, bias = fitted.theta[:, :-1] / scale, fitted.theta[:, -1]
         if weight.shape[1] == 1:
             weight = weight[:, 0] if self.parameter_shapes["weight"] == ("C",) else weight[:, 0].diag()
         tables = {"weight": weight.contiguous(), "bias": bias - bias.mean()}
         log_probs = log_softmax(_affine(logits, **tables)).gather(1, samples.labels[:, None])[:, 0]
-        return Solution(
+        alike = bool((samples.scores == samples.scores[:1]).all())
+        notes = (CONSTANT,) if samples.is_constant else ("the logits of all samples are the same",) * alike
+        return Solution.by_gradient(
+            fitted.gradient,
             converged=fitted.converged,
             steps=fitted.steps,
             before=base.before,
             after=float(-log_probs @ samples.shares),
             parameters={},
-            certificate={"gradient": fitted.gradient},
-            message=f"gradient {fitted.gradient:.1e}",
-            warnings=tuple(filter(None, (trouble, *_trouble_with(samples)))),
+            warnings=(*trouble, *notes, *few(samples.num_samples)),
             compared={"temperature": base.after},
             tables=tables,
         )
@@ -171,35 +181,7 @@ def _affine(logits: Tensor, weight: Tensor, bias: Tensor) -> Float[Tensor, "N C"
     return (logits * weight if weight.ndim == 1 else logits @ weight.T) + bias
 
 
-def _theta_of(weight: Tensor, bias: Tensor, form: Form) -> Float[Tensor, "C F"]:
-    if form != "matrix":
-        weight = weight if weight.ndim == 1 else weight.diag()
-    return torch.cat([weight.reshape(len(bias), -1), bias[:, None]], dim=1)
-
-
-def _trouble_with(samples: Samples) -> tuple[str, ...]:
-    notes = few(samples.num_samples)
-    if samples.is_constant:
-        return (CONSTANT, *notes)
-    alike = bool((samples.scores == samples.scores[:1]).all())
-    return ("the logits of all samples are the same", *notes) if alike else notes
-
-
-def most_likely(data: Standardised) -> tuple[Fitted, str | None]:
-    """Unpenalised optimum; if that overfits or has no maximum, near temperature scaling."""
-    if data.is_overfitted:
-        return cross_validated(data)
-    trouble = "a class that never occurs"
-    if len(data.samples.labels.unique()) == data.logits.shape[1]:
-        fitted = regress(data.around_temperature(0.0), data.start)
-        if not fitted.unbounded:
-            return fitted, None
-        trouble = "separable data"
-    fitted = regress(data.around_temperature(1 / data.samples.total_weight), data.start)
-    return fitted, f"{_NO_MAXIMUM} ({trouble}), {_PENALISED}"
-
-
-def cross_validated(data: Standardised) -> tuple[Fitted, str]:
+def _cross_validated(data: Standardised) -> Found:
     """Weakest penalty towards temperature scaling that still pays on held-out folds."""
     number, whole = data.num_parameters, data.around_temperature(data.pull)
     confidences = data.logits.amax(dim=1) - data.logits.logsumexp(dim=1)
@@ -221,10 +203,10 @@ def cross_validated(data: Standardised) -> tuple[Fitted, str]:
     told = f"{number} parameters are many for {plural(data.samples.num_samples, 'sample')}, so"
     if best <= error:
         fitted = Fitted(whole.centre, whole.value_of(whole.centre, base), 0.0, 1, unbounded=False)
-        return fitted, f"{told} by cross-validation this is temperature scaling"
+        return fitted, (f"{told} by cross-validation this is temperature scaling",)
     fitted = regress(data.around_temperature(chosen * data.pull), data.start)
     told += " departures from temperature scaling were penalised"
-    return fitted, f"{told} (cross-validated: {chosen:g})"
+    return fitted, (f"{told} (cross-validated: {chosen:g})",)
 
 
 class VectorScaling(LinearScaling):
@@ -266,9 +248,7 @@ class VectorScaling(LinearScaling):
     title = "Vector scaling"
     tried_unasked: ClassVar[tuple[Task, ...]] = ("multiclass",)
     parameter_shapes: ClassVar = {"weight": ("C",), "bias": ("C",)}
-
-    def _form(self) -> Form:
-        return "diagonal"
+    _form = "diagonal"
 
 
 class MatrixScaling(LinearScaling):
@@ -364,13 +344,11 @@ class StructuredMatrixScaling(LinearScaling):
             raise InputError(f"`strength` must be positive and finite; got {strength!r}.")
         super().__init__()
         self.structure: Structure = structure
+        self._form = structure
         self.strength = float(strength)
 
-    def _form(self) -> Form:
-        return self.structure
-
-    def _fit(self, data: Standardised) -> tuple[Fitted, str | None]:
-        return regress(data.around_temperature(self.strength * data.pull), data.start), None
+    def _fit(self, data: Standardised) -> Found:
+        return regress(data.around_temperature(self.strength * data.pull), data.start), ()
 
 
 class DirichletCalibration(LinearScaling):
@@ -434,9 +412,9 @@ class DirichletCalibration(LinearScaling):
     def _features(self, scores: Tensor) -> Float[Tensor, "N C"]:
         return log_softmax(scores)
 
-    def _fit(self, data: Standardised) -> tuple[Fitted, str | None]:
+    def _fit(self, data: Standardised) -> Found:
         if self.off_diagonal == self.intercept == "auto" and data.is_overfitted:
-            return cross_validated(data)
+            return _cross_validated(data)
         off_diagonal, intercept = (
             _USUAL if isinstance(each, str) else each for each in (self.off_diagonal, self.intercept)
         )
@@ -446,12 +424,12 @@ class DirichletCalibration(LinearScaling):
         ridge[:, :-1].fill_diagonal_(0)
         fitted = regress(data.around_temperature(ridge), data.start)
         if not fitted.unbounded:
-            return fitted, None
+            return fitted, ()
         ridge[:, :-1].fill_diagonal_(1 / data.samples.total_weight)
         if min(intercept, off_diagonal) == 0:
             ridge = ridge.clamp(min=1 / data.samples.total_weight)
         fitted = regress(data.around_temperature(ridge), data.start)
-        return fitted, f"{_NO_MAXIMUM} (separable data, or a class that never occurs), {_PENALISED}"
+        return fitted, (f"{_NO_MAXIMUM} (separable data, or a class that never occurs), {_PENALISED}",)
 
 
 class BiasCorrectedTemperatureScaling(LinearScaling):
@@ -494,6 +472,4 @@ class BiasCorrectedTemperatureScaling(LinearScaling):
     name = "bias-corrected-temperature"
     title = "Bias-corrected temperature scaling"
     parameter_shapes: ClassVar = {"weight": ("C",), "bias": ("C",)}
-
-    def _form(self) -> Form:
-        return "shifts"
+    _form = "shifts"

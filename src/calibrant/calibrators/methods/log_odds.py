@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -129,12 +130,9 @@ def maximum_likelihood_line(samples: Samples, *, fixed_slope: bool = False) -> S
     centre = float(log_odds.median())
     scale = float((log_odds - centre).abs() @ shares) if free_slope else 1.0
     design = torch.stack([(log_odds - centre) / scale, torch.ones_like(log_odds)], dim=1)
-    starts = [
-        np.array([scale, centre]),
-        np.array([0.0 if free_slope else scale, float((targets @ shares).logit())]),
-    ]
-    bound = math.inf if free_slope else scale
-    box = np.array([-math.inf if free_slope else scale, -math.inf]), np.array([bound, math.inf])
+    low, constant, high = (-math.inf, 0.0, math.inf) if free_slope else (scale, scale, scale)
+    starts = [np.array([scale, centre]), np.array([constant, float((targets @ shares).logit())])]
+    box = np.array([low, -math.inf]), np.array([high, math.inf])
     found = _least(design, targets, shares, starts, box=box)
     slope = float(found.point[0]) / scale
     intercept = float(found.point[1]) - slope * centre
@@ -142,8 +140,13 @@ def maximum_likelihood_line(samples: Samples, *, fixed_slope: bool = False) -> S
     after = _log_loss(slope * log_odds + intercept, outcomes, shares)
     if after >= before:
         slope, intercept, after = 1.0, 0.0, before
-    return _solution(
-        found, before, after, {"slope": slope, "intercept": intercept}, _SAID_OF_A_LINE.get(trouble or "")
+    return Solution.by_gradient(
+        found.slope,
+        steps=found.steps,
+        before=before,
+        after=after,
+        parameters={"slope": slope, "intercept": intercept},
+        warnings=(_SAID_OF_A_LINE[trouble],) if trouble else (),
     )
 
 
@@ -223,9 +226,15 @@ class BetaCalibration(_Curve):
         before, after = loss(_IDENTITY), loss(point)
         if not after <= before:
             point, after = _IDENTITY, before
-        told = f"{trouble}, so departures from the identity were penalised" if trouble else None
-        parameters = dict(zip("abc", point.tolist(), strict=True))
-        return _solution(found, before, after, parameters, *([told] if told else few(samples.num_samples)))
+        told = (f"{trouble}, so departures from the identity were penalised",) if trouble else ()
+        return Solution.by_gradient(
+            found.slope,
+            steps=found.steps,
+            before=before,
+            after=after,
+            parameters=dict(zip("abc", point.tolist(), strict=True)),
+            warnings=told or few(samples.num_samples),
+        )
 
     def _transform(self, scores: Tensor) -> Tensor:
         near_zero, near_one = log_sigmoid(scores), log_sigmoid(-scores)
@@ -283,12 +292,11 @@ class QuadraticScaling(_Curve):
         features = torch.stack([torch.zeros_like(own), own], dim=2)  # (3, N, 2)
         centre = standard.new_zeros(2, 3)
         centre[1, 1:] = standard.new_tensor([scale, middle]) / base.parameters["temperature"]
-        ridge = torch.zeros_like(centre)
-        fitted = regress(Regression(features, samples.labels, samples.shares, ridge, centre))
+        problem = Regression(features, samples.labels, samples.shares, torch.zeros_like(centre), centre)
+        fitted = regress(problem)
         warnings: list[str] = []
         if fitted.unbounded:
-            ridge += 1 / samples.total_weight
-            fitted = regress(Regression(features, samples.labels, samples.shares, ridge, centre))
+            fitted = regress(replace(problem, ridge=problem.ridge + 1 / samples.total_weight))
             warnings.append(
                 "the likelihood has no maximum (one class only, or an interval separates the classes), so "
                 "departures from temperature scaling were penalised"
@@ -302,14 +310,13 @@ class QuadraticScaling(_Curve):
             warnings.append(
                 "the parabola falls for some samples: the higher their score, the lower the probability"
             )
-        return Solution(
+        return Solution.by_gradient(
+            fitted.gradient,
             converged=fitted.converged,
             steps=fitted.steps,
             before=base.before,
             after=_log_loss((a * log_odds + b) * log_odds + c, samples.outcomes, samples.shares),
             parameters={"a": a, "b": b, "c": c},
-            certificate={"gradient": fitted.gradient},
-            message=f"gradient {fitted.gradient:.1e}",
             warnings=(*warnings, *few(samples.num_samples)),
             compared={"temperature": base.after},
         )
@@ -321,8 +328,7 @@ class QuadraticScaling(_Curve):
 
 def _obstacle(log_odds: Tensor, outcomes: Tensor, *, either_way: bool) -> str | None:
     """Cause of a line's undetermined parameters; ``either_way`` allows a negative slope."""
-    happened = outcomes == 1
-    above, below = log_odds[happened], log_odds[~happened]
+    above, below = (log_odds[outcomes == each] for each in (1, 0))
     if not len(above) or not len(below):
         return _ONE_CLASS
     if bool((log_odds == log_odds[0]).all()):
@@ -359,29 +365,18 @@ def _least(
             hessian = hessian + to_abc.T @ (ridge[:, None] * to_abc)
         return Expansion(value, gradient, hessian)
 
-    start = min(starts, key=lambda point: function(point).value)
+    known = {point.tobytes(): function(point) for point in starts}
+    start = min(starts, key=lambda point: known[point.tobytes()].value)
     free = np.full(len(start), math.inf)
-    low, high = (-free, free) if box is None else box
-    return minimise_in_box(function, start, low, high, longest_step=math.inf)
+
+    def looked_up(point: Vector) -> Expansion:
+        return known.pop(point.tobytes(), None) or function(point)
+
+    return minimise_in_box(looked_up, start, *(box or (-free, free)), longest_step=math.inf)
 
 
 def _log_loss(logits: Tensor, targets: Tensor, shares: Tensor) -> float:
     return float((torch.logaddexp(logits, torch.zeros_like(logits)) - targets * logits) @ shares)
-
-
-def _solution(
-    found: Minimum, before: float, after: float, parameters: dict[str, float], *warnings: str | None
-) -> Solution:
-    return Solution(
-        converged=found.slope < 1e-8,
-        steps=found.steps,
-        before=before,
-        after=after,
-        parameters=parameters,
-        certificate={"gradient": found.slope},
-        message=f"gradient {found.slope:.1e}",
-        warnings=tuple(filter(None, warnings)),
-    )
 
 
 def _log_cosh(values: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Literal, TypeAlias, get_args
 
@@ -14,34 +14,19 @@ from torch import Tensor
 from calibrant._math.arrays import row_slices
 from calibrant._math.checks import Task, check_choice
 from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
-from calibrant._math.folds import out_of_fold
 from calibrant._math.newton import Expansion, Vector, minimise_in_box
+from calibrant._math.out_of_fold import out_of_fold
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_sigmoid, log_softmax
 from calibrant.calibrators.affine import Affine, scaling
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.fitting import objectives, searches
 from calibrant.calibrators.fitting.data import fold_numbers, mean_and_error, with_doubts_of_temperature
-from calibrant.calibrators.fitting.objectives import (
-    DIFFERENTIABLE,
-    OBJECTIVES,
-    Objective,
-    in_effect,
-    judged_confidences,
-    log_losses,
-)
-from calibrant.calibrators.fitting.passes import Search, focal_temperature_in_passes, temperature_in_passes
+from calibrant.calibrators.fitting.objectives import OBJECTIVES, Objective
+from calibrant.calibrators.fitting.passes import focal_temperature_in_passes, temperature_in_passes
 from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA, Solution
 from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.searches import (
-    ANY_TEMPERATURE,
-    FocalTemperatureSearch,
-    TemperatureSearch,
-    fit_focal_temperature,
-    fit_focal_temperature_near,
-    fit_temperature,
-    maximum_likelihood_temperature,
-    without_exponent,
-)
+from calibrant.calibrators.fitting.searches import FocalTemperatureSearch, TemperatureSearch
 
 GammaSelection: TypeAlias = Literal["none", "cross_validated"]
 
@@ -98,7 +83,7 @@ class TemperatureScaling(Calibrator):
     tried_unasked: ClassVar[tuple[Task, ...]] = ("binary", "multiclass", "multilabel")
     mends_frequencies = False
     unit_powers: ClassVar = {"temperature": 1}
-    parameter_ranges: ClassVar = {"temperature": ANY_TEMPERATURE}
+    parameter_ranges: ClassVar = {"temperature": searches.ANY_TEMPERATURE}
     temperature: Tensor
 
     def __init__(self, *, objective: Objective = "nll", search: TemperatureSearch = "continuous") -> None:
@@ -109,13 +94,11 @@ class TemperatureScaling(Calibrator):
         self.search: TemperatureSearch = search
 
     def _solve(self, samples: Samples) -> Solution:
-        objective = in_effect(self.objective, samples)
-        solution = fit_temperature(samples, objective, self.search)
+        objective = objectives.in_effect(self.objective, samples)
+        solution = searches.fit_temperature(samples, objective, self.search)
         return with_doubts_of_temperature(solution, samples, objective)
 
-    def in_passes(self, some: Samples) -> Search:
-        """Newton's method with one step per pass over the scores."""
-        return temperature_in_passes(some)
+    in_passes = staticmethod(temperature_in_passes)
 
     @property
     def fits_in_pieces(self) -> bool:
@@ -183,7 +166,7 @@ class FocalTemperatureScaling(Calibrator):
     mends_frequencies = False
     unit_powers: ClassVar = {"temperature": 1}
     parameter_ranges: ClassVar = {
-        "temperature": ANY_TEMPERATURE,
+        "temperature": searches.ANY_TEMPERATURE,
         "gamma": (LOWEST_GAMMA, HIGHEST_GAMMA),
     }
     temperature: Tensor
@@ -205,19 +188,21 @@ class FocalTemperatureScaling(Calibrator):
         self.search: FocalTemperatureSearch = search
 
     def _solve(self, samples: Samples) -> Solution:
-        objective = in_effect(self.objective, samples)
-        simpler, found = fit_focal_temperature(samples, objective, self.search)
+        objective = objectives.in_effect(self.objective, samples)
+        simpler, found = searches.fit_focal_temperature(samples, objective, self.search)
         if self.selection == "cross_validated" and found.parameters["gamma"] != 0:
             found = self._where_it_pays(samples, objective, simpler, found)
         return with_doubts_of_temperature(found, samples, objective)
 
     def _solve_near(self, start: Mapping[str, float], samples: Samples) -> Solution:
-        objective = in_effect(self.objective, samples)
-        smooth = self.search == "full" and self.selection == "none" and objective in DIFFERENTIABLE
+        objective = objectives.in_effect(self.objective, samples)
+        smooth = self.search == "full" and self.selection == "none" and objective in objectives.DIFFERENTIABLE
         # For events the two are nearly exchangeable: optima are far apart, and a full search is cheap.
         if samples.is_event or not smooth:
             return self._solve(samples)
-        found = fit_focal_temperature_near(samples, objective, **start)
+        _, found = searches.fit_focal_temperature(
+            samples, objective, "full", (start["temperature"], start["gamma"])
+        )
         return with_doubts_of_temperature(found, samples, objective)
 
     def _where_it_pays(
@@ -225,17 +210,17 @@ class FocalTemperatureScaling(Calibrator):
     ) -> Solution:
         """Temperature scaling unless gamma lowers held-out log loss by more than one standard error."""
         if samples.num_samples < 2 * _NUM_FOLDS:
-            return without_exponent(
+            return searches.without_exponent(
                 simpler, found, f"gamma needs {2 * _NUM_FOLDS} samples to be cross-validated"
             )
-        confidences = judged_confidences(samples, 1.0, 0.0)
+        confidences = objectives.judged_confidences(samples, 1.0, 0.0)
         ranking = torch.maximum(confidences, 1 - confidences) if samples.is_event else confidences
 
         def falls_inside(inside: Tensor) -> Tensor:
             part = samples.part(inside)
             plain, focal = (
-                log_losses(part, fit.parameters["temperature"], fit.parameters.get("gamma", 0.0))
-                for fit in fit_focal_temperature(samples.part(~inside), objective, self.search)
+                objectives.log_losses(part, fit.parameters["temperature"], fit.parameters.get("gamma", 0.0))
+                for fit in searches.fit_focal_temperature(samples.part(~inside), objective, self.search)
             )
             return plain - focal
 
@@ -245,11 +230,9 @@ class FocalTemperatureScaling(Calibrator):
         held = {"gain": gain, "gain_error": error}
         if gain > error:
             return replace(found, held_out=held, message=f"{found.message}; {told}")
-        return replace(without_exponent(simpler, found, told), held_out=held)
+        return replace(searches.without_exponent(simpler, found, told), held_out=held)
 
-    def in_passes(self, some: Samples) -> Search:
-        """Newton's method with one step per pass over the scores."""
-        return focal_temperature_in_passes(some)
+    in_passes = staticmethod(focal_temperature_in_passes)
 
     @property
     def fits_in_pieces(self) -> bool:
@@ -262,11 +245,8 @@ class FocalTemperatureScaling(Calibrator):
 
     def _transform(self, scores: Tensor) -> Tensor:
         scaled, gamma = scores / self.temperature.to(scores), self.gamma.to(scores)
-        return (
-            focal_map_logits(scaled, gamma)
-            if self.kind_ == "multiclass"
-            else focal_map_log_odds(scaled, gamma)
-        )
+        focal_map = focal_map_logits if self.kind_ == "multiclass" else focal_map_log_odds
+        return focal_map(scaled, gamma)
 
 
 class EnsembleTemperatureScaling(Calibrator):
@@ -300,7 +280,7 @@ class EnsembleTemperatureScaling(Calibrator):
     tried_unasked: ClassVar[tuple[Task, ...]] = ("multiclass",)
     mends_frequencies = False
     parameter_ranges: ClassVar = {
-        "temperature": ANY_TEMPERATURE,
+        "temperature": searches.ANY_TEMPERATURE,
         **dict.fromkeys(_SHARES, (0.0, 1.0)),
     }
     objective = "nll"
@@ -310,12 +290,12 @@ class EnsembleTemperatureScaling(Calibrator):
     uniform: Tensor
 
     def _solve(self, samples: Samples) -> Solution:
-        base = with_doubts_of_temperature(maximum_likelihood_temperature(samples), samples, "nll")
-        loss = _Loss(samples, base.parameters["temperature"])
+        base = with_doubts_of_temperature(searches.maximum_likelihood_temperature(samples), samples, "nll")
+        loss = _loss_of_shares(samples, base.parameters["temperature"])
         # The shares are free; adding their sum to the mean loss makes them sum to one at the optimum.
         found = minimise_in_box(loss, np.full(3, 1 / 3), np.zeros(3), np.full(3, math.inf))
         point = found.point / found.point.sum()
-        candidates = (point, np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
+        candidates = (point, *np.eye(3)[:2])
         values = [loss(candidate).value - 1 for candidate in candidates]
         best = int(np.argmin(values)) if min(values[1:]) < values[0] - 1e-12 else 0
         return Solution(
@@ -339,27 +319,27 @@ class EnsembleTemperatureScaling(Calibrator):
         return mixed(parts, [self.tempered, self.plain, self.uniform], events=events)
 
 
-class _Loss:
+def _loss_of_shares(samples: Samples, temperature: float) -> Callable[[Vector], Expansion]:
     """Mean negative log-likelihood of the shares, plus their sum."""
+    shares = samples.shares
+    log_probs = shares.new_empty((len(samples.labels), 3))
+    for rows in row_slices(samples.scores):
+        scores = samples.scores[rows].to(torch.float64)
+        parts = _parts(scores, shares.new_tensor(temperature), events=samples.is_event)
+        log_probs[rows] = torch.cat([part.gather(1, samples.labels[rows, None]) for part in parts], dim=1)
+    largest = log_probs.amax(dim=1, keepdim=True)
+    ratios, constant = (log_probs - largest).exp(), float(largest[:, 0] @ shares)
 
-    def __init__(self, samples: Samples, temperature: float) -> None:
-        log_probs = samples.shares.new_empty((len(samples.labels), 3))
-        for rows in row_slices(samples.scores):
-            scores = samples.scores[rows].to(torch.float64)
-            parts = _parts(scores, samples.shares.new_tensor(temperature), events=samples.is_event)
-            log_probs[rows] = torch.cat([part.gather(1, samples.labels[rows, None]) for part in parts], dim=1)
-        self._largest = log_probs.amax(dim=1, keepdim=True)
-        self._ratios, self._shares = (log_probs - self._largest).exp(), samples.shares
-        self._constant = float(self._largest[:, 0] @ self._shares)
-
-    def __call__(self, point: Vector) -> Expansion:
-        total = self._ratios @ torch.as_tensor(point).to(self._ratios)
-        relative = self._ratios / total[:, None]
-        value = -float(total.log() @ self._shares) - self._constant + float(point.sum())
+    def loss(point: Vector) -> Expansion:
+        total = ratios @ torch.as_tensor(point).to(ratios)
+        relative = ratios / total[:, None]
+        value = -float(total.log() @ shares) - constant + float(point.sum())
         if not math.isfinite(value):
             return Expansion(math.inf, np.ones(3), np.eye(3))
-        hessian = relative.T @ (self._shares[:, None] * relative)
-        return Expansion(value, 1 - (self._shares @ relative).cpu().numpy(), hessian.cpu().numpy())
+        hessian = relative.T @ (shares[:, None] * relative)
+        return Expansion(value, 1 - (shares @ relative).cpu().numpy(), hessian.cpu().numpy())
+
+    return loss
 
 
 def _parts(scores: Tensor, temperature: Tensor, *, events: bool) -> list[Tensor]:
@@ -401,16 +381,15 @@ class SmoothedTemperatureScaling(Calibrator):
     title = "Temperature scaling with Laplace smoothing"
     mends_frequencies = False
     unit_powers: ClassVar = {"temperature": 1}
-    parameter_ranges: ClassVar = {
-        "temperature": ANY_TEMPERATURE,
-        "uniform": (0.0, 1.0),
-    }
+    parameter_ranges: ClassVar = {"temperature": searches.ANY_TEMPERATURE, "uniform": (0.0, 1.0)}
     objective = "nll"
     temperature: Tensor
     uniform: Tensor
 
     def _solve(self, samples: Samples) -> Solution:
-        base = with_doubts_of_temperature(fit_temperature(samples, "nll", "continuous"), samples, "nll")
+        base = with_doubts_of_temperature(
+            searches.fit_temperature(samples, "nll", "continuous"), samples, "nll"
+        )
         parameters = {**base.parameters, "uniform": 1 / (samples.total_weight + 1)}
         temperature, uniform = (samples.shares.new_tensor(value) for value in parameters.values())
         smoothed = _smoothed(samples.scores.to(torch.float64), temperature, uniform, events=samples.is_event)

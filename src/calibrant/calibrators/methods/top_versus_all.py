@@ -20,19 +20,10 @@ from calibrant.calibrators.methods.isotonic import IsotonicCalibration
 from calibrant.calibrators.methods.log_odds import BetaCalibration, PlattScaling, QuadraticScaling
 from calibrant.calibrators.methods.temperatures import TemperatureScaling
 
-_EVENTS = {
-    kind.name: kind
-    for kind in (
-        TemperatureScaling,
-        PlattScaling,
-        BetaCalibration,
-        QuadraticScaling,
-        IsotonicCalibration,
-        HistogramBinning,
-        ScalingBinning,
-        BayesianBinning,
-    )
-}
+_SMOOTH = (TemperatureScaling, PlattScaling, BetaCalibration, QuadraticScaling)
+_FREE = (IsotonicCalibration, HistogramBinning, ScalingBinning, BayesianBinning)
+_EVENTS = {kind.name: kind for kind in (*_SMOOTH, *_FREE)}
+_KEPT = ("converged", "steps", "before", "certificate", "message", "warnings")  # of the fit of the event
 _AHEAD = 1e-6  # of the top class, in log-odds, where it would be level with others
 
 
@@ -106,21 +97,13 @@ class TopVersusAll(Calibrator):
         found = inner.fit_result_
         after = found.after
         if self.objective in {"nll", "brier"}:  # the least confidence, 1 / C, is not in h
-            kept = inner(log_odds).clamp(min=_least(wide.shape[1]))
-            away = (kept.sigmoid() - correct.to(wide.dtype)).square()
-            losses = away if self.objective == "brier" else -log_sigmoid(torch.where(correct, kept, -kept))
+            odds = inner(log_odds).clamp(min=_least(wide.shape[1]))
+            away = (odds.sigmoid() - correct.to(wide.dtype)).square()
+            losses = away if self.objective == "brier" else -log_sigmoid(torch.where(correct, odds, -odds))
             after = float(losses @ samples.shares)
-        return Solution(
-            converged=found.converged,
-            steps=found.steps,
-            before=found.before,
-            after=after,
-            parameters={name: float(value) for name, value in found.parameters.items()},  # pyright: ignore[reportArgumentType]
-            certificate=found.certificate,
-            message=found.message,
-            warnings=found.warnings,
-            tables={name: getattr(inner, name) for name in self.parameter_shapes},
-        )
+        kept: Any = {name: getattr(found, name) for name in _KEPT} | {"parameters": dict(found.parameters)}
+        tables = {name: getattr(inner, name) for name in self.parameter_shapes}
+        return Solution(**kept, after=after, tables=tables)
 
     def _transform(self, scores: Tensor) -> Tensor:
         wide = scores.to(torch.float64)

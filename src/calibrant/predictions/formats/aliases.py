@@ -42,13 +42,7 @@ NO_CLASS = frozenset(
     {"max", "pred", "predicted", "top", "top1", "true", "correct", "label", "value", "class", "score"}
 )
 """Suffixes of score columns that are no class names."""
-ARRAYS = {
-    "label": "labels",
-    "weight": "weights",
-    "group": "groups",
-    "cluster": "clusters",
-    **SPACES,
-}
+ARRAYS = {name: f"{name}s" for name in ("label", "weight", "group", "cluster")} | SPACES
 """An array has the plural for its name, a column the singular or the plural."""
 GROUP_OF = "group="
 """Prefix for the name of one of several columns of groups."""
@@ -170,9 +164,6 @@ class Header:
 def canonical(given: Sequence[str], columns: ColumnNames | None = None) -> Header:
     """Translate a header to calibrant's names: given names first, then known, then common ones.
 
-    Raises:
-        InputError: If a stated column is not there, or it is not clear which of several is meant.
-
     Example:
         >>> canonical(["id", "y_true", "p_spam"]).names
         ('id', 'label', 'prob')
@@ -210,12 +201,7 @@ def canonical(given: Sequence[str], columns: ColumnNames | None = None) -> Heade
 
 
 def said_of_names(read: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the note on columns read under other names, if any.
-
-    Example:
-        >>> said_of_names({"y_true": "label"})
-        ('Read `y_true` as `label`.',)
-    """
+    """Return the note on columns read under other names, if any."""
     notes = [f"`{found}` as `{name}`" for found, name in read.items()]
     shown = ", ".join(notes[:3]) + (f" and {len(notes) - 3} more" if len(notes) > 3 else "")
     return (f"Read {shown}.",) if notes else ()
@@ -246,32 +232,21 @@ def _stated(columns: ColumnNames) -> Iterator[_Column]:
     if len(scores) == 1:
         yield _Column(found=scores[0], name=family, positive=_class_of(scores[0], family), family=family)
         return
-    for each, suffix in zip(scores, _suffixes(scores, family), strict=True):
+    # The distinguishing part of each name: after the family's name or a common start.
+    known = [_class_of(name, family) for name in scores]
+    suffixes = without_start(scores, at="_. -") if None in known else known
+    for each, suffix in zip(scores, suffixes, strict=True):
         yield _Column(found=each, name=f"{family}_{suffix}", family=family)
 
 
 def _rivals(name: str, column: _Column) -> bool:
-    """Return True if a column would replace or accompany one that the caller named."""
     if column.family in {"label", "weight", "group", "cluster"}:
         return name in {column.family, f"{column.family}s"}
     return name in {"prob", "logit", "confidence"} or name.startswith(("prob_", "logit_"))
 
 
-def _suffixes(found: Sequence[str], family: str) -> list[str]:
-    """Return the distinguishing part of each name: after the family's name or a common start."""
-    known = [_class_of(name, family) for name in found]
-    if None not in known:
-        return [str(each) for each in known]
-    return without_start(found, at="_. -")
-
-
 def without_start(names: Sequence[str], at: str = "") -> list[str]:
-    """Strip the common start of names, up to one of some characters, or up to any character.
-
-    Example:
-        >>> without_start(["Class1", "Class2"]), without_start(["Class1", "Class2"], at="_")
-        (['1', '2'], ['Class1', 'Class2'])
-    """
+    """Strip the common start of names, up to one of some characters, or up to any character."""
     start = common_start(names)
     while at and start and start[-1] not in at:
         start = start[:-1]
@@ -350,7 +325,6 @@ def _labels(names: Sequence[str], lower: Mapping[str, str]) -> Iterator[_Column]
 
 
 def _only(found: Sequence[str], name: str, what: str, option: str) -> Iterator[_Column]:
-    """Yield the only column found; refuse several with a request to choose one."""
     if len(found) > 1:
         shown = " or ".join(f"`{each}`" for each in found)
         raise InputError(

@@ -37,13 +37,6 @@ _BY_TORCH = "torch.save({'logits': logits, 'labels': labels}, path)"
 def fields_of_arrays(found: Sequence[str], read: Callable[[str], Any]) -> dict[str, Any]:
     """Return the arguments of ``Predictions`` from arrays; only used ones are read.
 
-    Args:
-        found: What the arrays are called.
-        read: Gives the array of a name.
-
-    Raises:
-        InputError: If something is missing, or said twice.
-
     Example:
         >>> arrays = {"y_true": np.array([1, 0]), "y_prob": np.array([0.75, 0.5])}
         >>> fields = fields_of_arrays(list(arrays), arrays.__getitem__)
@@ -58,9 +51,17 @@ def fields_of_arrays(found: Sequence[str], read: Callable[[str], Any]) -> dict[s
         return fields_of({name: read(name) for name in used}, unused)
     header = known_arrays(found)
     given = {ARRAYS.get(name, name): own for name, own in zip(header.names, found, strict=True)}
-    if header.positive is not None or _only_columns(given):
-        return _fields_of_columns(found, read, header)
-    used, unused = choose(given if given.keys() & {*SPACES} else found)  # (or what is there is said)
+    scores = given.keys() & {*SPACES}
+    by_class = not scores and any(name.startswith(("prob_", "logit_")) for name in given)
+    if header.positive is not None or by_class:
+        layout = replace(layout_of(header), given=dict(zip(header.names, found, strict=True)))
+        try:
+            return fields_of_cells(layout, lambda name: _column(read(name), name))
+        except InputError:
+            raise
+        except ValueError as error:
+            raise InputError("arrays of single classes must have the same length.") from error
+    used, unused = choose(given if scores else found)  # (or what is there is said)
     arrays = {name: read(given[name]) for name in used}
     if "probs" in arrays:
         refuse_decisions(arrays["probs"], given["probs"])
@@ -70,27 +71,8 @@ def fields_of_arrays(found: Sequence[str], read: Callable[[str], Any]) -> dict[s
 
 
 def known_arrays(found: Sequence[str]) -> Header:
-    """Return the header of arrays, each under the name a column would have.
-
-    Example:
-        >>> known_arrays(["target", "y_prob"]).names
-        ('label', 'prob')
-    """
+    """Return the header of arrays, each under the name a column would have."""
     return canonical([_COLUMNS.get(name.lower(), name) if name not in ARRAYS else name for name in found])
-
-
-def _only_columns(given: dict[str, str]) -> bool:
-    return given.keys().isdisjoint(SPACES) and any(name.startswith(("prob_", "logit_")) for name in given)
-
-
-def _fields_of_columns(found: Sequence[str], read: Callable[[str], Any], header: Header) -> dict[str, Any]:
-    layout = replace(layout_of(header), given=dict(zip(header.names, found, strict=True)))
-    try:
-        return fields_of_cells(layout, lambda name: _column(read(name), name))
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError("arrays of single classes must have the same length.") from error
 
 
 def _column(values: Any, name: str) -> Any:
@@ -101,7 +83,6 @@ def _column(values: Any, name: str) -> Any:
 
 
 def read_npz(path: Path) -> FileContents:
-    """Read the used arrays."""
     with path.open("rb") as file:
         try:
             archive = np.load(file, allow_pickle=False)
@@ -121,7 +102,6 @@ def read_npz(path: Path) -> FileContents:
 
 
 def write_npz(arrays: Arrays, path: Path) -> None:
-    """Write tensors, and texts as string arrays."""
     if "class_names" in arrays and "labels" in arrays:
         arrays = {**arrays, "labels": labels_by_name(arrays["labels"], arrays["class_names"])}
     whole: dict[str, Any] = {
@@ -149,7 +129,6 @@ def _member(archive: np.lib.npyio.NpzFile, name: str) -> Any:
 
 
 def read_safetensors(path: Path) -> FileContents:
-    """Read the used tensors and texts."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -170,7 +149,6 @@ def read_safetensors(path: Path) -> FileContents:
 
 
 def write_safetensors(arrays: Arrays, path: Path) -> None:
-    """Write tensors, and texts as JSON lists into the metadata."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -193,7 +171,6 @@ def _from_json(name: str, text: str) -> list[Any]:
 
 
 def read_pt(path: Path) -> FileContents:
-    """Read a dictionary of tensors and lists of texts."""
     try:
         with warnings.catch_warnings():  # warnings about unsupported content; it raises where reading fails
             warnings.filterwarnings("ignore", message="Detected pickle protocol", category=UserWarning)
@@ -212,7 +189,6 @@ def read_pt(path: Path) -> FileContents:
 
 
 def write_pt(arrays: Arrays, path: Path) -> None:
-    """Write a dictionary of tensors and lists of texts."""
     whole: dict[str, Any] = {
         name: _trimmed(values) if isinstance(values, torch.Tensor) else list(values)
         for name, values in arrays.items()
@@ -247,7 +223,6 @@ class NpyRows:
         self.dtype: torch.dtype = torch.from_numpy(np.empty(0, self._dtype.newbyteorder("="))).dtype
 
     def read(self, start: int, stop: int) -> Float[Tensor, "n C"]:
-        """Read consecutive rows."""
         width = self.shape[1]
         offset = self._offset + start * width * self._dtype.itemsize
         values = np.fromfile(self._path, self._dtype, (stop - start) * width, offset=offset)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from calibrant._math.checks import NO_NUMBER
 from calibrant._math.errors import InputError
+from calibrant._math.notes import Note
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.checks import as_texts, listing, shown
 from calibrant.predictions.formats.aliases import (
@@ -39,7 +40,7 @@ from calibrant.predictions.labels import (
     whole_number,
     whole_numbers,
 )
-from calibrant.predictions.scale import DIVIDED
+from calibrant.predictions.scale import were_percentages
 
 Library: TypeAlias = Literal["pandas", "polars"]
 LIBRARIES: tuple[Library, ...] = ("pandas", "polars")
@@ -84,12 +85,10 @@ class Layout:
 
     @property
     def weights(self) -> tuple[str, ...]:
-        """The column of weights, or none."""
         return tuple(name for name in self.singles if KEYS.get(name, name) == "weights")
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Columns that may hold texts."""
         return (*self.labels, *(name for name in self.singles if name not in self.weights))
 
 
@@ -108,21 +107,18 @@ def layout_of(header: Header) -> Layout:
     if _paired_by_number(layout):
         notes += (f"Read as pairs, in this order: {listing(layout.labels)} and {listing(layout.scores)}.",)
     given = dict(zip(header.names, header.given, strict=True))
+    decisions = (each for each, name in header.read.items() if name == "prob" and each.lower() in DECISIONS)
     scores = tuple(given[name] for name in layout.scores)
     return replace(
         layout,
         given=given,
         truth=given[layout.labels[0]] if len(layout.labels) == 1 else layout.truth,
         called=(scores, tuple(without_start(scores))),
-        decisions=next((each for each, name in header.read.items() if _may_decide(each, name)), None),
+        decisions=next(decisions, None),
         positive=header.positive,
         notes=notes,
         unused=tuple(name.removeprefix(OTHER) for name in layout.unused),
     )
-
-
-def _may_decide(given: str, name: str) -> bool:
-    return name == "prob" and given.lower() in DECISIONS
 
 
 def _paired_by_number(layout: Layout) -> bool:
@@ -197,9 +193,9 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     taken = {*BINARY_NAMES, *several_groups}
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in taken}
     fields = fields_of(arrays, layout.unused)
-    empty = (
-        (f"`{layout.truth}` is empty in every row.",) if len(labels) == 1 and "labels" not in arrays else ()
-    )
+    empty: tuple[str, ...] = ()
+    if len(labels) == 1 and "labels" not in arrays:
+        empty = (Note(f"`{layout.truth}` is empty in every row.", "empty"),)
     return fields | {"notes": (*layout.notes, *empty, *fields["notes"])}
 
 
@@ -242,7 +238,6 @@ def stacked(
 
 
 def _numeric(cells: Column, name: str, texts: dict[str, list[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return numbers as floats; collect other cells in ``texts``."""
     if isinstance(cells, np.ndarray) and cells.ndim == 1:
         return cells if cells.dtype.kind == "f" else cells.astype(np.float64)
     texts[name] = list(cells)
@@ -289,7 +284,6 @@ def lists_as_rows(cells: Column, name: str, width: int | None = None) -> np.ndar
 
 
 def refuse_decisions(scores: Any, name: str) -> None:
-    """Refuse whole numbers under a name that is often used for decisions."""
     if name.lower() in DECISIONS and bool((scores == scores.round()).all()):
         raise InputError(
             f"it holds decisions (`{name}`), and no probabilities, which calibration is about; in "
@@ -308,7 +302,6 @@ def _names_of(layout: Layout, others: Mapping[str, Column]) -> tuple[str, ...] |
 
 
 def groups_of(columns: Mapping[str, Column]) -> list[str]:
-    """Return the groups from columns of names and bands of numbers together."""
     groups = {
         name.removeprefix(GROUP_OF): values for name, values in columns.items() if name.startswith(GROUP_OF)
     }
@@ -368,7 +361,6 @@ def columns_of(arrays: Arrays) -> dict[str, list[Any] | Tensor]:
 
 
 def cells_of(arrays: Arrays) -> dict[str, list[Any]]:
-    """Return :func:`columns_of` as lists."""
     columns = columns_of(arrays).items()
     return {name: cells if isinstance(cells, list) else cells.tolist() for name, cells in columns}
 
@@ -488,14 +480,6 @@ def numbers_in(
 ) -> tuple[dict[str, np.ndarray[Any, np.dtype[np.float64]]], tuple[str, ...]]:
     """Return columns as numbers, and notes on how they were read.
 
-    Args:
-        columns: Cells by the name of their column.
-        scores: Columns that can have percent signs.
-        space: Space of the scores.
-
-    Raises:
-        InputError: If a cell holds no number, or the comma in it can mean two things; with its row.
-
     Example:
         >>> found, notes = numbers_in({"prob": ["12,5%", "7%"]}, ["prob"], "probs")
         >>> found["prob"].tolist(), notes[0]
@@ -520,16 +504,13 @@ def numbers_in(
     notes: list[str] = []
     if commas:
         _refuse_two_meanings(columns, commas)
-        notes.append(", ".join(f"`{name}`" for name in commas) + f" ha{_s(commas)} decimal commas.")
+        have = "has" if len(commas) == 1 else "have"
+        notes.append(", ".join(f"`{name}`" for name in commas) + f" {have} decimal commas.")
     if signs:
         _refuse_some_signs(signs, scores, len(next(iter(columns.values()))), space)
         found |= {name: found[name] / 100 for name in scores}
-        notes.append(f"`{space}` {DIVIDED}")
+        notes.append(were_percentages(space))
     return found, tuple(notes)
-
-
-def _s(columns: Mapping[str, Any]) -> str:
-    return "s" if len(columns) == 1 else "ve"
 
 
 def _with_point(text: str, name: str, row: int, cell: Any) -> float:

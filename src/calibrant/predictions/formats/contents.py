@@ -33,7 +33,6 @@ class FileContents:
 
 @contextmanager
 def lines_named(lines: Sequence[int]) -> Generator[None]:
-    """Name lines of a text file in messages, in place of rows."""
     try:
         yield
     except InputError as error:
@@ -49,7 +48,6 @@ MOST_SAID = 200  # characters of a library's own message
 
 
 def damaged(what: str, error: BaseException) -> str:
-    """Describe unreadable bytes in one sentence."""
     said = re.split(r"\n|\. ", str(error).strip())[0].rstrip(".") or type(error).__name__
     said = f"{said[:MOST_SAID]}…" if len(said) > MOST_SAID else said  # some libraries quote the bytes
     if isinstance(error, MemoryError):

@@ -88,7 +88,6 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def header_of(file: TextIO) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """Return column names, and the rows below with the line each ends on."""
     start, delimiter = beginning(file)
     numbered = lines(itertools.chain(start, file), delimiter)
     _, header = next(numbered, (0, []))
@@ -96,13 +95,11 @@ def header_of(file: TextIO) -> tuple[list[str], Iterator[tuple[int, list[str]]]]
 
 
 def names_of(path: Path) -> list[str]:
-    """Return the names of the columns."""
     with open_text(path) as file:
         return header_of(file)[0]
 
 
 def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
-    """Return all columns as texts."""
     header = names_of(path)
     _, cells, lines = _cells(path, range(len(header)))
     return Table(names=header, column=lambda name: cells[header.index(name)], lines=lines)
@@ -125,7 +122,11 @@ def write(arrays: Arrays, path: Path) -> None:
 def open_text(path: Path, mode: Literal["r", "w"] = "r") -> Generator[TextIO]:
     """Open a text file, compressed or not; equal text gives equal bytes."""
     encoding = "utf-8" if mode == "w" else "utf-8-sig"
-    if not (_is_packed(path) if mode == "r" else path.suffix.lower() == ".gz"):
+    packed = path.suffix.lower() == ".gz"
+    if mode == "r" and not packed:
+        with path.open("rb") as file:
+            packed = file.read(2) == _PACKED
+    if not packed:
         with path.open(mode, encoding=encoding, newline="") as file:
             yield file
         return
@@ -135,11 +136,6 @@ def open_text(path: Path, mode: Literal["r", "w"] = "r") -> Generator[TextIO]:
         io.TextIOWrapper(inner, encoding=encoding, newline="") as file,
     ):
         yield file
-
-
-def _is_packed(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(2) == _PACKED or path.suffix.lower() == ".gz"
 
 
 def beginning(file: TextIO) -> tuple[list[str], str]:
@@ -173,7 +169,6 @@ def _readable() -> Generator[None]:
 
 
 def lines(file: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows that are not blank, with the number of the line each ends on."""
     reader = csv.reader(file, strict=True, delimiter=delimiter)
     try:
         with _readable():

@@ -17,7 +17,6 @@ from calibrant.predictions.formats.tables import Table, table_of_columns
 
 
 def table(path: Path, columns: ColumnNames | None = None) -> Table:
-    """Return the columns of a sheet, named by its first row that is not blank."""
     (_, first), *filled = _rows(path, columns)
     names = [_text(cell) or "" for cell in first]
     cells = {name: _column([row[place] for _, row in filled]) for place, name in enumerate(names) if name}
@@ -25,7 +24,6 @@ def table(path: Path, columns: ColumnNames | None = None) -> Table:
 
 
 def texts(path: Path, columns: ColumnNames | None) -> list[list[str]]:
-    """Return the rows of a sheet that are not blank, in the form of a text file."""
     return [[_text(cell) or "" for cell in row] for _, row in _rows(path, columns)]
 
 

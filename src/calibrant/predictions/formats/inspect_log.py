@@ -46,7 +46,6 @@ _ZSTANDARD = 93
 
 
 def is_log(found: object) -> TypeGuard[Record]:
-    """Return True if parsed JSON is a log."""
     return isinstance(found, dict) and {"version", "eval"} <= found.keys()
 
 
@@ -149,7 +148,6 @@ class _Answer:
 
     @property
     def meaning(self) -> str:
-        """Return the semantic cluster, else the answer that the scorer read, else the text."""
         cluster = self.recorded(_MEANINGS)
         return str(cluster) if cluster is not None else _key(self.score.get("answer") or self.text)
 
@@ -214,7 +212,9 @@ def _samples(log: Record) -> list[Record]:
         )
     named = {name: log["eval"].get(name) for name in ("task", "model", "task_id")}
     named["status"] = log.get("status")
-    found = [named | {k: each[k] for k in each.keys() - _UNREAD} for each in log.get("samples") or []]
+    found = [
+        named | {k: cell for k, cell in each.items() if k not in _UNREAD} for each in log.get("samples") or []
+    ]
     if not found:
         raise InputError("it holds no samples; run inspect eval without --no-log-samples.")
     return found
@@ -253,7 +253,6 @@ def _marked(samples: Sequence[Record], wanted: str | None) -> tuple[str, list[_A
 
 
 def _marks(sample: Record) -> Iterator[tuple[str, Record, float]]:
-    """Yield the scorers of a sample, their scores, and their marks as numbers."""
     for name, score in (sample.get("scores") or {}).items():
         value = score.get("value")
         for part, cell in value.items() if isinstance(value, Mapping) else [("", value)]:
@@ -271,7 +270,6 @@ def _choices(answers: Sequence[_Answer]) -> list[_Choice | None]:
 
 
 def _agreement(answers: Sequence[_Answer]) -> list[float | None]:
-    """Return the share of the most frequent answer at its first occurrence, else None."""
     repeats: dict[Any, list[tuple[str, int]]] = defaultdict(list)
     for row, each in enumerate(answers):
         repeats[each.sample["task_id"], each.sample.get("id")].append((each.meaning, row))

@@ -32,14 +32,12 @@ _NO_COLUMNS = frozenset({"class_names", "kind"})
 
 
 def write(arrays: Arrays, path: Path, *, whole: bool) -> None:
-    """Write one record a line, or a list of records."""
     columns = cells_of(arrays)
     rows = zip(*columns.values(), strict=True)
     write_records((dict(zip(columns, row, strict=True)) for row in rows), path, whole=whole)
 
 
 def write_records(records: Iterable[Record], path: Path, *, whole: bool) -> None:
-    """Write records that :func:`contents` reads back."""
     texts = [json.dumps(record, ensure_ascii=False) for record in records]
     text = "[" + ",\n".join(texts) + "]\n" if whole else "".join(f"{line}\n" for line in texts)
     path.write_text(text, encoding="utf-8")
@@ -70,19 +68,16 @@ def read(
 
 
 def table(path: Path, columns: ColumnNames | None = None, *, whole: bool) -> Table:
-    """Return the records as a table."""
     records, lines = records_of(path, whole=whole)
     return table_of_records(records, columns, lines)
 
 
 def names_in(path: Path, *, whole: bool) -> list[str]:
-    """Return the names of all fields; none for a dictionary of arrays."""
     found = contents(path, whole=whole)
     return [] if isinstance(found, dict) else [*table_of_records(found[0]).names]
 
 
 def records_of(path: Path, *, whole: bool) -> tuple[list[Record], list[int]]:
-    """Return the records, and the line number of each if known."""
     found = contents(path, whole=whole)
     if isinstance(found, dict):
         what = "a log of inspect-ai" if inspect_log.is_log(found) else "arrays by name"
@@ -91,7 +86,6 @@ def records_of(path: Path, *, whole: bool) -> tuple[list[Record], list[int]]:
 
 
 def contents(path: Path, *, whole: bool) -> Record | tuple[list[Record], list[int]]:
-    """Return a dictionary of arrays, a log, or records with their line numbers."""
     if (log := inspect_log.log_in(path)) is not None:
         return log
     with path.open(encoding="utf-8-sig") as file:

@@ -35,7 +35,6 @@ WHICH_SAMPLE = ("doc_id", "filter", "target", "doc_hash", "prompt_hash", "target
 
 
 def are_samples(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return True if the harness logged these records."""
     return "doc_id" in records[0] and bool({"filtered_resps", "resps"} & set(records[0]))
 
 
@@ -193,7 +192,6 @@ def _of_answers(samples: Sequence[Sample]) -> Found:
 
 
 def _judged(samples: Sequence[Sample]) -> tuple[str, list[tuple[Sample, Spoken | None]]]:
-    """Return the metric that marks answers, and the marked ones with their stated confidence."""
     metric = next((name for name in MARKS_OF_ANSWERS if _is_mark(samples[0].get(name))), None)
     if metric is None:
         named = ", ".join(f"`{name}`" for name in MARKS_OF_ANSWERS)
@@ -207,7 +205,6 @@ def _stated(judged: Sequence[tuple[Sample, Spoken | None]]) -> list[tuple[Sample
 
 
 def left_out(judged: Sequence[tuple[Sample, Spoken | None]], count: int, metric: str) -> Iterator[str]:
-    """Yield how many answers are left out, by reason."""
     said = [each for _, each in judged]
     silent, of = said.count(None), f"of {count} answers"
     unread = [each.words for each in said if each is not None and each.share is None]
@@ -227,7 +224,6 @@ def _is_mark(value: Any) -> bool:
 
 
 def _text(sample: Sample) -> str:
-    """Return the model's whole text; filters would remove the confidence."""
     found: Any = sample.get("resps", sample.get("filtered_resps"))
     while isinstance(found, list) and found:
         found = found[0]

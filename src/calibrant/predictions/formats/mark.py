@@ -1,4 +1,4 @@
-"""Mark in a file whose probabilities were calibrated."""
+"""Origin of predictions: the file that was read, and the mark of the calibrator that was applied."""
 
 from __future__ import annotations
 
@@ -8,12 +8,25 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._math.notes import Note, of_kind
+
 MARK = "calibrated_by"
 """The array or column that holds the mark, the same in every row."""
 _START = "calibrant: "
 _FROM, _SEEN = " of file ", " (fitted on it)"
 _NOTE = "A calibrator was applied to these probabilities: "
 _DIGITS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """File that was read."""
+
+    name: str
+    sha256: str
+    format: str
+    path: str | None = None
+    """Path as given, for commands that can be run again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +41,6 @@ class Mark:
 
     @classmethod
     def of(cls, method: str, sha256: str, *, seen: bool = False, before: Mark | None = None) -> Mark:
-        """Return the mark of a file after a calibrator, possibly not its first."""
         if before is None:
             return cls(method=method, file=sha256[:_DIGITS], seen=seen)
         return cls(method=f"{before.method} + {method}", file=before.file, seen=seen or before.seen)
@@ -45,33 +57,23 @@ class Mark:
         return f"{_START}{self.method}{file}{_SEEN if self.seen else ''}"
 
     @property
-    def note(self) -> str:
-        """Note on predictions for this mark."""
-        return f"{_NOTE}{self.text.removeprefix(_START)}."
+    def note(self) -> Note:
+        return Note(f"{_NOTE}{self.text.removeprefix(_START)}.", "mark", self)
 
     @property
     def brief(self) -> str:
-        """Note for readers, without the file's digest."""
         return f"{_NOTE}{self.method}."
 
 
 def notes_of_mark(values: Any) -> tuple[str, ...]:
-    """Return the note on predictions from the marks in their file, if any.
-
-    Example:
-        >>> notes_of_mark([None, "calibrant: platt"])
-        ('A calibrator was applied to these probabilities: platt.',)
-    """
+    """Return the note on predictions from the marks in their file, if any."""
     cells = map(str, np.asarray(values, dtype=object).reshape(-1))
     found = next((each for each in cells if each.startswith(_START)), None)
-    return () if found is None else (f"{_NOTE}{found.removeprefix(_START)}.",)
+    if found is None:
+        return ()
+    method, _, file = found.removeprefix(_START).removesuffix(_SEEN).partition(_FROM)
+    return (Mark(method=method, file=file, seen=found.endswith(_SEEN)).note,)
 
 
 def mark_in(notes: Iterable[str]) -> Mark | None:
-    """Return the mark that the notes on predictions mention."""
-    said = next((each for each in notes if each.startswith(_NOTE)), None)
-    if said is None:
-        return None
-    text = said.removeprefix(_NOTE).removesuffix(".")
-    method, _, file = text.removesuffix(_SEEN).partition(_FROM)
-    return Mark(method=method, file=file, seen=text.endswith(_SEEN))
+    return next((note.about for note in of_kind(notes, "mark")), None)

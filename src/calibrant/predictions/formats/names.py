@@ -12,6 +12,7 @@ from torch import Tensor
 
 from calibrant._math.arrays import as_label_tensor
 from calibrant._math.errors import InputError
+from calibrant._math.notes import Note
 from calibrant.predictions.checks import KINDS, as_texts, listing
 from calibrant.predictions.formats.aliases import LABELS, OTHER
 from calibrant.predictions.formats.mark import MARK, notes_of_mark
@@ -108,7 +109,6 @@ def as_one_set(
 
 
 def known_kind(value: Any) -> str:
-    """Return the kind, stored as a text or as a list or array of one."""
     texts = [value] if isinstance(value, str) else as_texts(value)
     if texts is None or len(texts) != 1 or texts[0] not in KINDS:
         got = type(value).__name__ if texts is None else " ".join(texts)
@@ -117,7 +117,6 @@ def known_kind(value: Any) -> str:
 
 
 def outcome_of(found: Collection[str]) -> tuple[str, ...]:
-    """Return the arrays that tell whether the predicted class was right, if any."""
     if "correct" in found:
         return ("correct",)
     pair = ("true_label", "pred_label")
@@ -130,7 +129,6 @@ def outcome_of(found: Collection[str]) -> tuple[str, ...]:
 
 
 def nothing_in(found: Collection[str], accepted: str) -> str:
-    """Return the message for a file without scores, with the accepted names."""
     if {"image_id", "score"} <= set(found):
         return "it holds COCO's detections; name their --annotations, or read them by `load_detections`."
     if {"images", "annotations"} <= set(found):
@@ -182,4 +180,4 @@ def _unused_note(unused: Sequence[str], *, labelled: bool) -> tuple[str, ...]:
         if name.removesuffix(part).lower() in {"label", "labels", *LABELS}:
             remedy = f"; if `{name}` holds the true classes, name it `labels{part}`"
             break
-    return (f"Not used: {listing(unused)}{remedy}.",)
+    return (Note(f"Not used: {listing(unused)}{remedy}.", "unused"),)

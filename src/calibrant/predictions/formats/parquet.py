@@ -26,7 +26,6 @@ BUFFER = 1 << 16  # bytes of each column that are read ahead
 
 
 def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
-    """Return the columns, of which none is read yet."""
     file = opened(path)  # while a column may be requested
 
     def read(name: str) -> Any:
@@ -41,7 +40,6 @@ def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG
 
 
 def table_in(schema: Any, read: Callable[[str], Any], keys: Sequence[str] = ()) -> Table:
-    """Return columns that pyarrow reads."""
     lists = {field.name: field.type for field in schema if is_list(field.type)}
     return Table(
         names=schema.names,
@@ -53,7 +51,6 @@ def table_in(schema: Any, read: Callable[[str], Any], keys: Sequence[str] = ()) 
 
 
 def whole_table(path: Path, *, feather: bool = False) -> Any:
-    """Return all columns as a pyarrow table."""
     if not feather:
         with opened(path) as file, _reading():
             return file.read()
@@ -64,13 +61,11 @@ def whole_table(path: Path, *, feather: bool = False) -> Any:
 
 
 def table_of_feather(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
-    """Return the columns of ``.feather`` and ``.arrow``."""
     found = whole_table(path, feather=True)
     return table_in(found.schema, found.column)
 
 
 def write(arrays: Arrays, path: Path, *, feather: bool = False) -> None:
-    """Write typed columns."""
     import pyarrow
 
     columns = {
@@ -81,7 +76,6 @@ def write(arrays: Arrays, path: Path, *, feather: bool = False) -> None:
 
 
 def write_table(table: Any, path: Path, *, feather: bool = False) -> None:
-    """Write a pyarrow table."""
     from pyarrow.feather import write_feather
     from pyarrow.parquet import write_table as write_parquet
 
@@ -130,7 +124,6 @@ class ParquetRows:
         self._at = -1  # row of the first one held
 
     def read(self, start: int, stop: int) -> Float[Tensor, "n C"]:
-        """Read consecutive rows."""
         group = int(np.searchsorted(self._ends, start, side="right"))
         first = int(self._ends[group - 1]) if group else 0
         if self._at < first or self._at > start:  # skip whole groups, or go back
@@ -177,7 +170,6 @@ def _float_dtype(name: str, kind: Any) -> np.dtype[Any]:
 
 
 def is_whole(schema: Any, name: str) -> bool:
-    """Return True if a column holds integers."""
     return name in schema.names and _types().is_integer(schema.field(name).type)
 
 
@@ -190,14 +182,12 @@ def values_of(file: Any, name: str) -> Iterator[tuple[Column, np.ndarray[Any, np
 
 
 def _types() -> Any:
-    """Import pyarrow's type tests, which takes a moment."""
     from pyarrow import types
 
     return types
 
 
 def is_list(kind: Any) -> bool:
-    """Return True for a list type."""
     return _types().is_list(kind) or _types().is_large_list(kind) or _types().is_fixed_size_list(kind)
 
 

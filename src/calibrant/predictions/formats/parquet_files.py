@@ -9,7 +9,6 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -29,7 +28,6 @@ _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 
 
 def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
-    """Return all files as one table with the keys as columns."""
     files = Files(path)
     return parquet.table_in(files.schema_arrow, files.column, files.keys)
 
@@ -40,7 +38,7 @@ def whole_table(path: Path, *, feather: bool = False) -> Any:
 
 
 class Files:
-    """Many files, with the interface of one pyarrow file."""
+    """Many files as one."""
 
     def __init__(self, path: str | Path) -> None:
         address = rooted(path)
@@ -69,15 +67,13 @@ class Files:
             raise InputError(
                 f"its files must agree in what they hold; {str(error).split('. ')[0]}."
             ) from error
-        self.metadata = SimpleNamespace(num_rows=number)
+        self.num_rows = number
 
     def column(self, name: str) -> Any:
-        """Return a column of all files."""
         return self.whole.column(name)
 
     @cached_property
     def whole(self) -> Any:
-        """All rows."""
         import pyarrow
 
         tables: list[Any] = []
@@ -273,7 +269,6 @@ def _place(address: str) -> tuple[Any, str]:
 
 @contextmanager
 def opened(name: str, footer: Any = None) -> Generator[Any]:
-    """Open one of the files, with its footer if known."""
     if not is_address(name):
         with parquet.opened(Path(name), parquet.BUFFER, footer=footer) as file:
             yield file

@@ -39,7 +39,6 @@ class Format:
 
 
 def npy_format(labels: Path | None = None) -> Format:
-    """Return the format of ``.npy`` files, with labels at the given path."""
     return Format(
         read=partial(of_arrays.read_npy, labels=labels),
         stream=partial(of_arrays.stream_npy, labels=labels),
@@ -102,7 +101,6 @@ WRITERS = {ending: each.write for ending, each in FORMATS.items() if each.write 
 
 
 def format_at(path: Path, ending: str) -> Format:
-    """Return the format of a file, or of a folder of Parquet files."""
     return MANY_PARQUET if ending == ".parquet" and parquet_files.is_partitioned(path) else FORMATS[ending]
 
 
@@ -118,7 +116,6 @@ def write(arrays: Arrays, path: str | os.PathLike[str]) -> None:
 
 
 def known_ending(path: Path, known: Collection[str]) -> str:
-    """Return the ending of a path, which must be known."""
     ending = "".join(path.suffixes[-2:]).lower()
     if ending not in known:  # .csv.gz is, and v1.npz is not an ending
         ending = path.suffix.lower()

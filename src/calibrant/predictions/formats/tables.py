@@ -61,7 +61,6 @@ class Table:
 
 
 def table_of_columns(columns: Mapping[str, Column], lines: Sequence[int] = ()) -> Table:
-    """A table of columns in memory."""
     firsts = {name: cells[0] for name, cells in columns.items() if len(cells) and isinstance(cells[0], list)}
     return Table(
         names=[*columns],
@@ -83,7 +82,6 @@ def table_of_records(
 
 
 def fields_of_table(table: Table, columns: ColumnNames | None = None) -> dict[str, Any]:
-    """The arguments of ``Predictions``."""
     if holds_top_k(table.names):
         return fields_of_top_k(table.names, table.column, columns)
     spread = with_lists_spread(table, columns)
@@ -97,7 +95,6 @@ def fields_of_table(table: Table, columns: ColumnNames | None = None) -> dict[st
 
 
 def layout_of_table(table: Table, columns: ColumnNames | None) -> Layout:
-    """Return the role of each column; refuse scores named after folders."""
     layout = layout_of(canonical(table.names, columns))
     scores = (layout.given[each] for each in layout.scores)
     if wrong := next((each for each in scores if each in table.keys), None):
@@ -150,12 +147,7 @@ def _of_pipeline(cells: Iterable[Any], name: str) -> dict[str, Column]:
 
 
 def pipeline_classes(labels: Iterable[str]) -> list[str]:
-    """Return a pipeline's classes in order: ``LABEL_10`` and the number 10 are the tenth.
-
-    Example:
-        >>> pipeline_classes(["LABEL_10", "LABEL_2"]), pipeline_classes(["b", "a"])
-        (['LABEL_2', 'LABEL_10'], ['a', 'b'])
-    """
+    """Return a pipeline's classes in order: ``LABEL_10`` and the number 10 are the tenth."""
     numbers = {each: each.removeprefix(_NUMBERED) for each in labels}
     if all(map(str.isdecimal, numbers.values())):
         return sorted(numbers, key=lambda each: int(numbers[each]))
@@ -176,12 +168,7 @@ def _refuse_numbers_for_names(labels: Any, names: Sequence[str], truth: str, pip
 
 
 def names_stated(columns: ColumnNames | None) -> list[str]:
-    """Return the column names that the caller gives.
-
-    Example:
-        >>> names_stated(ColumnNames(label="who", bands=("place:0:9",)))
-        ['who', 'place']
-    """
+    """Return the column names that the caller gives."""
     if columns is None:
         return []
     bands = (name for name, _ in map(named_bands, columns.bands))
@@ -190,12 +177,7 @@ def names_stated(columns: ColumnNames | None) -> list[str]:
 
 
 def values_in(records: Sequence[Mapping[str, Any]], name: str, within: str = "") -> list[Any]:
-    """Return a field of every record, or ``None``; fields ``within`` one need no prefix.
-
-    Example:
-        >>> values_in([{"doc": {"subject": "law"}}], "subject", "doc")
-        ['law']
-    """
+    """Return a field of every record, or ``None``; fields ``within`` one need no prefix."""
     paths = [(name,), tuple(name.split("."))]
     paths += [(within, *path) for path in paths] if within else []
     for path in paths:

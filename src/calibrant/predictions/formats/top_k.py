@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant._math.notes import Note
 from calibrant._math.top_k import TopK, top_k_of
 from calibrant.predictions.bands import named_bands
 from calibrant.predictions.checks import as_texts, listing
@@ -46,7 +47,6 @@ FEWEST_DRAWN, NEARLY_ALL = 20, 0.98
 
 
 def holds_top_k(found: Collection[str]) -> bool:
-    """Return True if a file has the largest logits or log-probabilities."""
     return any(name in found for name in (*LOGITS, *LOG_PROBS))
 
 
@@ -131,13 +131,12 @@ def _roles(found: Sequence[str], columns: ColumnNames) -> dict[str, str]:
 
 def _unused_note(found: Sequence[str], roles: Mapping[str, str]) -> tuple[str, ...]:
     unused = [name for name in found if name not in {*roles.values(), *IMPLIED}]
-    return (f"Not used: {listing(unused)}.",) if unused else ()
+    return (Note(f"Not used: {listing(unused)}.", "unused"),) if unused else ()
 
 
 def _top_k(
     held: Mapping[str, Any], roles: Mapping[str, str], found: Sequence[str]
 ) -> tuple[TopK, torch.Tensor | None, list[str]]:
-    """Return each sample's largest scores, the truth, and the unused names."""
     scores = "logits" if "logits" in held else "log_probs"
     name = roles[scores]
     if scores == "logits" and "rest" not in held:
@@ -162,7 +161,6 @@ def _top_k(
 
 
 def arrays_of_top_k(top_k: TopK) -> dict[str, Any]:
-    """Return arrays for the same content, under the names above."""
     arrays: dict[str, Any] = {
         "top_k_logits": top_k.logits,
         "top_k_indices": top_k.indices,
@@ -174,7 +172,6 @@ def arrays_of_top_k(top_k: TopK) -> dict[str, Any]:
 
 
 def notes_of(top_k: TopK, labels: torch.Tensor | None) -> tuple[str, ...]:
-    """Return the note on the classes that are not listed."""
     known = top_k.logits.shape[1]
     of = "" if top_k.num_classes is None else f" of {top_k.num_classes:,}"
     said = f"The file holds the {known} most probable{of} classes of each sample and the sum of the others"
@@ -258,14 +255,10 @@ def _matrix(values: Any, name: str, what: str = "numbers") -> Any:
     try:
         return np.asarray(values, dtype=np.float64 if what == "numbers" else None)
     except (TypeError, ValueError) as error:
-        said = f"`{name}` must hold {what}, the same number in every row{_uneven(values)}."
-        raise InputError(said) from error
-
-
-def _uneven(rows: Sequence[Any]) -> str:
-    lengths = [len(row) if isinstance(row, Sequence | np.ndarray) else 0 for row in rows]
-    row = next((k for k, length in enumerate(lengths) if length != lengths[0]), None)
-    return "" if row is None else f"; row 0 holds {lengths[0]}, row {row} {lengths[row]}"
+        lengths = [len(row) if isinstance(row, Sequence | np.ndarray) else 0 for row in values]
+        row = next((k for k, length in enumerate(lengths) if length != lengths[0]), None)
+        rows = "" if row is None else f"; row 0 holds {lengths[0]}, row {row} {lengths[row]}"
+        raise InputError(f"`{name}` must hold {what}, the same number in every row{rows}.") from error
 
 
 def _size(given: Any) -> int | None:

@@ -73,7 +73,7 @@ class _Tar(Files):
         refuse_tricks(path, [each.name for each in archive.getmembers()])
         for member in self._members.values():
             if not member.isfile():
-                raise _not_a_file(path, member.name)
+                raise _refused(path, member.name, "is a link or a device, not a file")
         if path.suffix != ".tar":  # the end of a compressed one is a checksum, looked at when it is met
             while archive.fileobj.read(2**20):
                 pass
@@ -83,7 +83,8 @@ class _Tar(Files):
 
     def open(self, name: str) -> IO[bytes]:
         member = self._members[name]
-        check_size(self.path, name, member.size)
+        if member.size > LARGEST:
+            raise _refused(self.path, name, f"unpacks to {member.size} bytes")
         return self._archive.extractfile(member) or io.BytesIO()
 
 
@@ -94,13 +95,14 @@ class _Zip(Files):
         refuse_tricks(path, archive.namelist())
         for member in archive.infolist():
             if stat.S_ISLNK(member.external_attr >> 16):
-                raise _not_a_file(path, member.filename)
+                raise _refused(path, member.filename, "is a link or a device, not a file")
 
     def names(self) -> list[str]:
         return [name for name in self._archive.namelist() if not name.endswith("/")]
 
     def open(self, name: str) -> IO[bytes]:
-        check_size(self.path, name, self._archive.getinfo(name).file_size)
+        if (size := self._archive.getinfo(name).file_size) > LARGEST:
+            raise _refused(self.path, name, f"unpacks to {size} bytes")
         return self._archive.open(name)
 
 
@@ -130,17 +132,12 @@ def damaged(path: Path, error: Exception) -> InputError:
     return InputError(f"{path} is damaged or cut off ({reason(error)}); delete it and get it again.")
 
 
-def _not_a_file(path: Path, name: str) -> InputError:
-    return InputError(f"{path} is refused: {name!r} in it is a link or a device, not a file.")
+def _refused(path: Path, name: str, why: str) -> InputError:
+    return InputError(f"{path} is refused: {name!r} in it {why}.")
 
 
 def refuse_tricks(path: Path, names: Iterable[str]) -> None:
     for name in names:
         plain = name.replace("\\", "/")
         if plain.startswith("/") or ":" in plain.split("/", maxsplit=1)[0] or ".." in plain.split("/"):
-            raise InputError(f"{path} is refused: {name!r} in it leads out of the archive's own folder.")
-
-
-def check_size(path: Path, name: str, size: int) -> None:
-    if size > LARGEST:
-        raise InputError(f"{path} is refused: {name!r} in it unpacks to {size} bytes.")
+            raise _refused(path, name, "leads out of the archive's own folder")

@@ -28,78 +28,55 @@ _PIXELS = 3 * 32 * 32
 
 def read_cifar(path: Path, *, name: str | None = None) -> RawData:
     """Read CIFAR-10 or CIFAR-100 from ``.tar.gz`` or a folder of batches; the pickles cannot run code."""
+    five = [f"data_batch_{number}" for number in range(1, 6)]
     with opened(path) as files:
         if files.find("batches.meta") or files.find("data_batch_1"):
-            parts, names = _python(
-                files, [f"data_batch_{n}" for n in range(1, 6)], "test_batch", "batches.meta"
-            )
-            title = "cifar10"
+            title, batches, meta, width = "cifar10", [*five, "test_batch"], "batches.meta", 0
         elif files.find("data_batch_1.bin"):
-            parts, names = _binary(
-                files, [f"data_batch_{n}.bin" for n in range(1, 6)], "test_batch.bin", "batches.meta.txt", 1
-            )
-            title = "cifar10"
+            binary = [f"{each}.bin" for each in (*five, "test_batch")]
+            title, batches, meta, width = "cifar10", binary, "batches.meta.txt", 1
         elif files.find("train.bin"):
-            parts, names = _binary(files, ["train.bin"], "test.bin", "fine_label_names.txt", 2)
-            title = "cifar100"
+            title, batches, meta, width = "cifar100", ["train.bin", "test.bin"], "fine_label_names.txt", 2
         elif files.find("train") and files.find("meta"):
-            parts, names = _python(files, ["train"], "test", "meta")
-            title = "cifar100"
+            title, batches, meta, width = "cifar100", ["train", "test"], "meta", 0
         else:
             raise InputError(
                 f"{path} holds no CIFAR batches (data_batch_1, train, data_batch_1.bin or train.bin)."
             )
+        names = _class_names(files, meta, width)
+        *train, test = (_batch(files, each, width) for each in batches)
     if name in {"cifar10", "cifar100"} - {title}:
         raise InputError(f"{path} holds {title}, not {name}; name that set, or get the other archive.")
-    return RawData(name=name or title, class_names=names, **parts)
+    pixels, labels = (np.concatenate(each) for each in zip(*train, strict=True))
+    return RawData(name=name or title, class_names=names, train=_part(pixels, labels), test=_part(*test))
 
 
-def _python(
-    files: Files, train: Sequence[str], test: str, meta: str
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    def batch(file: str) -> tuple[Array, Array]:
-        found = read_pickle(files.content(file, what="a batch of images"), source=f"{files.path}: {file}")
-        labels = found.get(b"labels", found.get(b"fine_labels"))
-        return _checked(found.get(b"data"), labels, f"{files.path}: {file}")
-
-    described = read_pickle(files.content(meta, what="the list of classes"), source=f"{files.path}: {meta}")
-    names = described.get(b"label_names", described.get(b"fine_label_names"))
+def _class_names(files: Files, meta: str, width: int) -> tuple[str, ...]:
+    content, source = files.content(meta, what="the list of classes"), f"{files.path}: {meta}"
+    if width:
+        names = content.decode("utf-8", errors="replace").split()
+    else:
+        described = read_pickle(content, source=source)
+        names = described.get(b"label_names", described.get(b"fine_label_names"))
     if not isinstance(names, list) or not names:
-        raise InputError(f"{files.path}: {meta} must hold the names of the classes.")
-    return _parts([batch(file) for file in train], batch(test)), tuple(_text(each) for each in names)
+        raise InputError(f"{source} must hold the names of the classes.")
+    return tuple(
+        each.decode("utf-8", errors="replace") if isinstance(each, bytes) else str(each) for each in names
+    )
 
 
-def _binary(
-    files: Files, train: Sequence[str], test: str, meta: str, width: int
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-
-    def batch(file: str) -> tuple[Array, Array]:
-        content = files.content(file, what="a batch of images")
+def _batch(files: Files, file: str, width: int) -> tuple[Array, Array]:
+    """Return rows of 3072 bytes and labels: from a pickle, or from the last of ``width`` bytes before."""
+    content, source = files.content(file, what="a batch of images"), f"{files.path}: {file}"
+    if width:
         if not content or len(content) % (width + _PIXELS):
             raise InputError(
-                f"{files.path}: {file} must be records of {width + _PIXELS} bytes; got {len(content)} bytes."
+                f"{source} must be records of {width + _PIXELS} bytes; got {len(content)} bytes."
             )
         records = np.frombuffer(content, dtype=np.uint8).reshape(-1, width + _PIXELS)
-        return _checked(records[:, width:], records[:, width - 1], f"{files.path}: {file}")
-
-    names = files.content(meta, what="the list of classes").decode("utf-8", errors="replace").split()
-    if not names:
-        raise InputError(f"{files.path}: {meta} must hold the names of the classes.")
-    return _parts([batch(file) for file in train], batch(test)), tuple(names)
-
-
-def _parts(train: Sequence[tuple[Array, Array]], test: tuple[Array, Array]) -> dict[str, Any]:
-    pixels, labels = (np.concatenate(each) for each in zip(*train, strict=True))
-    return {"train": _part(pixels, labels), "test": _part(*test)}
-
-
-def _part(pixels: Array, labels: Array) -> Part:
-    inputs = torch.from_numpy(np.ascontiguousarray(pixels).reshape(-1, 3, 32, 32).copy())
-    return Part(inputs=inputs, labels=torch.from_numpy(labels.astype(np.int64)))
-
-
-def _checked(data: object, labels: object, source: str) -> tuple[Array, Array]:
-    """Check rows of 3072 bytes with one label each."""
+        return records[:, width:], records[:, width - 1]
+    found = read_pickle(content, source=source)
+    data, labels = found.get(b"data"), found.get(b"labels", found.get(b"fine_labels"))
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (_PIXELS,):
         raise InputError(f"{source} must hold rows of {_PIXELS} bytes, one for each image.")
     try:
@@ -111,18 +88,18 @@ def _checked(data: object, labels: object, source: str) -> tuple[Array, Array]:
     return data, numbers
 
 
-def _text(name: object) -> str:
-    return name.decode("utf-8", errors="replace") if isinstance(name, bytes) else str(name)
+def _part(pixels: Array, labels: Array) -> Part:
+    inputs = torch.from_numpy(np.ascontiguousarray(pixels).reshape(-1, 3, 32, 32).copy())
+    return Part(inputs=inputs, labels=torch.from_numpy(labels.astype(np.int64)))
 
 
 _ARRAY = object()  # stands for numpy's type, which must not be called
 
 
-def _empty_array(kind: object, shape: tuple[int, ...], code: object) -> np.ndarray[Any, Any]:
+def _empty_array(kind: object, shape: tuple[int, ...], _code: object) -> np.ndarray[Any, Any]:
     """Return the empty array at the start of numpy's pickles, which its state then fills."""
     if kind is not _ARRAY or int(np.prod(shape)) != 0:
         raise pickle.UnpicklingError("an array that does not begin empty")
-    del code
     return np.ndarray.__new__(np.ndarray, shape, np.int8)
 
 
@@ -133,18 +110,14 @@ def _latin(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
-def _no_bytes() -> bytes:
-    return b""
-
-
 _KNOWN: dict[tuple[str, str], object] = {
     ("numpy.core.multiarray", "_reconstruct"): _empty_array,
     ("numpy._core.multiarray", "_reconstruct"): _empty_array,
     ("numpy", "ndarray"): _ARRAY,
     ("numpy", "dtype"): np.dtype,
     ("_codecs", "encode"): _latin,
-    ("builtins", "bytes"): _no_bytes,
-    ("__builtin__", "bytes"): _no_bytes,
+    ("builtins", "bytes"): lambda: b"",
+    ("__builtin__", "bytes"): lambda: b"",
 }
 
 
@@ -259,26 +232,18 @@ def _samples(file: Path) -> tuple[torch.Tensor, ...]:
     return inputs, torch.from_numpy(numbers % 10)
 
 
-_SPLITS = {"train": "train", "test": "t10k"}
-
-
 def read_idx(path: Path, *, name: str | None = None, class_names: Sequence[str] | None = None) -> RawData:
     """Read ``train-images-idx3-ubyte`` etc. (``.gz`` or not) from a folder, or an ``.npz`` file."""
     if path.suffix == ".npz":
         return read_npz(path, name=name, class_names=class_names)
     parts: dict[str, Any] = {}
-    for split, word in _SPLITS.items():
+    for split, word in (("train", "train"), ("test", "t10k")):
         pixels = _array(_file(path, f"{word}-images", 3), 3)
         labels = _array(_file(path, f"{word}-labels", 1), 1)
-        if len(pixels) != len(labels) or not len(labels):
-            raise InputError(
-                f"{path}: the {word} files must hold as many labels as images; "
-                f"got {len(labels)} and {len(pixels)}."
-            )
         parts[split] = Part(
             inputs=torch.from_numpy(pixels.copy())[:, None], labels=torch.from_numpy(labels.astype(np.int64))
         )
-    highest = max(int(part.labels.max()) for part in parts.values())
+    highest = max((int(part.labels.max()) for part in parts.values() if len(part)), default=0)
     names = tuple(class_names or (str(number) for number in range(highest + 1)))
     return RawData(name=name or path.name, class_names=names, **parts)
 

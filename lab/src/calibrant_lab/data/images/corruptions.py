@@ -207,22 +207,16 @@ def elastic_transform(image: Pixels, shares: tuple[float, float, float], rng: np
     # Where each point of the result comes from: an affine map of (x, y, 1), solved from the three corners.
     origin = np.linalg.solve(np.column_stack([after, np.ones(3)]), before.astype(float)).T
     matrix = origin[::-1, 1::-1]  # in (row, column)
-    warped = np.stack(
-        [
-            affine_transform(channel, matrix, offset=origin[::-1, 2], order=1, mode="mirror")
-            for channel in np.moveaxis(image, 2, 0)
-        ],
-        axis=2,
-    )
+    warped = [
+        affine_transform(channel, matrix, offset=origin[::-1, 2], order=1, mode="mirror")
+        for channel in np.moveaxis(image, 2, 0)
+    ]
     rows, columns = np.mgrid[:height, :width].astype(float)
     for grid in (columns, rows):
         noise = rng.uniform(-1, 1, (height, width))
         grid += strength * gaussian_filter(noise, sigma, mode="reflect", truncate=3)
-    channels = [
-        map_coordinates(warped[:, :, c], [rows, columns], order=1, mode="reflect")
-        for c in range(image.shape[2])
-    ]
-    return np.stack(channels, axis=2)
+    moved_to = [map_coordinates(channel, [rows, columns], order=1, mode="reflect") for channel in warped]
+    return np.stack(moved_to, axis=2)
 
 
 def pixelate(image: Pixels, share: float, _rng: np.random.Generator) -> Pixels:
@@ -256,28 +250,18 @@ def _floats(image: Any) -> Pixels:
 
 
 CORRUPTIONS: dict[str, Callable[[Pixels, Any, np.random.Generator], Pixels]] = {
-    "gaussian-noise": gaussian_noise,
-    "shot-noise": shot_noise,
-    "impulse-noise": impulse_noise,
-    "defocus-blur": defocus_blur,
-    "glass-blur": glass_blur,
-    "motion-blur": motion_blur,
-    "zoom-blur": zoom_blur,
-    "snow": snow,
-    "frost": frost,
-    "fog": fog,
-    "brightness": brightness,
-    "contrast": contrast,
-    "elastic-transform": elastic_transform,
-    "pixelate": pixelate,
-    "jpeg-compression": jpeg_compression,
+    function.__name__.replace("_", "-"): function
+    for function in (
+        *(gaussian_noise, shot_noise, impulse_noise),
+        *(defocus_blur, glass_blur, motion_blur, zoom_blur),
+        *(snow, frost, fog, brightness),
+        *(contrast, elastic_transform, pixelate, jpeg_compression),
+    )
 }
 """Corruptions by name, in the authors' order, which decides their random numbers."""
 
 
 __all__ = ["CORRUPTIONS", "CorruptedImages", "corrupt"]
-
-SEVERITIES = (1, 2, 3, 4, 5)
 
 
 @cache
@@ -291,12 +275,7 @@ def published_constants() -> Mapping[int, Mapping[str, Any]]:
 
 
 def constants(corruption: str, severity: int, *, side: int) -> Any:
-    """Return the constants for the size nearest, in ratio, to the shorter side of the images.
-
-    Example:
-        >>> constants("gaussian-noise", 5, side=28), constants("gaussian-noise", 5, side=128)
-        (0.1, 0.38)
-    """
+    """Return the constants for the size nearest, in ratio, to the shorter side of the images."""
     known = published_constants()
     nearest = min(known, key=lambda size: max(size / side, side / size))
     return known[nearest][corruption][severity - 1]
@@ -345,7 +324,7 @@ class CorruptedImages(LazyImages):
             )
         if isinstance(of, Tensor) and of.is_floating_point() and not bool(((of >= 0) & (of <= 1)).all()):
             raise InputError("images of floats must be between 0 and 1 to be corrupted.")
-        if severity not in SEVERITIES:
+        if severity not in range(1, 6):
             raise InputError(f"`severity` must be 1, 2, 3, 4 or 5; got {severity!r}.")
         super().__init__(len(of), mode="L" if of.shape[1] == 1 else "RGB")
         self._of, self._function = of, named(corruption, CORRUPTIONS, "corruption")

@@ -166,7 +166,8 @@ def read_folder(path: Path) -> RawData:
     if len(class_names) < 2:
         raise InputError(f"{splits['train']} must hold a folder of images for each of at least two classes.")
     listed = {split: _listed(folder, class_names) for split, folder in splits.items()}
-    grey = all(_is_grey(file) for files in listed.values() for file, _ in files)
+    modes = (_mode(file) for files in listed.values() for file, _ in files)
+    grey = all(mode in {"1", "L", "I;16", "I"} for mode in modes)
     found: dict[str, Any] = {
         split: Part(
             inputs=ImageFiles([file for file, _ in files], mode="L" if grey else "RGB"),
@@ -185,12 +186,7 @@ class ImageFiles(LazyImages):
         self.files = tuple(files)
 
     def open(self, row: int) -> Image:
-        from PIL import Image
-
-        try:
-            return Image.open(self.files[row])
-        except (OSError, SyntaxError) as error:
-            raise _undecodable(self.files[row], error) from error
+        return _opened(self.files[row])
 
     def check_sizes(self) -> None:
         """Read all image sizes from file headers, and refuse different ones."""
@@ -210,33 +206,29 @@ class ImageFiles(LazyImages):
             digest.update(f"{file.name} {file.stat().st_size}\n".encode())
 
 
-def is_picture(file: Path) -> bool:
-    return file.suffix.lower() in _PICTURES
-
-
 def _listed(folder: Path, class_names: Sequence[str]) -> list[tuple[Path, int]]:
     files: list[tuple[Path, int]] = []
     for kind in sorted(entry for entry in folder.iterdir() if entry.is_dir()):
         if kind.name not in class_names:
             raise InputError(f"{kind} is not a class of the training images{nearest(kind.name, class_names)}")
         label = class_names.index(kind.name)
-        pictures = sorted(file for file in kind.iterdir() if is_picture(file))
+        pictures = sorted(file for file in kind.iterdir() if file.suffix.lower() in _PICTURES)
         if not pictures:
             raise InputError(f"{kind} holds no images ({', '.join(sorted(_PICTURES))}).")
         files += [(file, label) for file in pictures]
     return files
 
 
-def _is_grey(file: Path) -> bool:
+def _mode(file: Path) -> str:
+    with _opened(file) as image:
+        return image.mode
+
+
+def _opened(file: Path) -> Image:
     from PIL import Image
 
     try:
-        with Image.open(file) as image:
-            return image.mode in {"1", "L", "I;16", "I"}
+        return Image.open(file)
     except (OSError, SyntaxError) as error:
-        raise _undecodable(file, error) from error
-
-
-def _undecodable(file: Path, error: Exception) -> InputError:
-    what = getattr(error, "strerror", None) or "it is not an image"
-    return InputError(f"{file} cannot be decoded ({what}); replace or remove it.")
+        what = getattr(error, "strerror", None) or "it is not an image"
+        raise InputError(f"{file} cannot be decoded ({what}); replace or remove it.") from error

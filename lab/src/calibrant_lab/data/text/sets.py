@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
-from calibrant._math.files import DAMAGE, file_or_data, reason
+from calibrant._math.files import DAMAGE, reason
 from calibrant._math.shapes import Float, Int
 from calibrant_lab.data.files import SPLITS, numbered_classes, table_rows
 from calibrant_lab.data.table import Part, RawData
@@ -60,15 +60,9 @@ def _record(line: str, needed: Sequence[str], place: str) -> Record:
     missing = [name for name in needed if not isinstance(found, dict) or name not in found]
     if missing:
         raise InputError(f"{place} has no {missing[0]!r}; every line needs {', '.join(needed)}.")
+    if "text" in needed and not isinstance(found["text"], str):
+        raise InputError(f"{place}: `text` must be a text in quotes; got {found['text']!r:.40}.")
     return found
-
-
-def texts_of(records: Sequence[Record], path: Path) -> list[str]:
-    texts = [record["text"] for record in records]
-    for line, text in enumerate(texts, start=1):
-        if not isinstance(text, str):
-            raise InputError(f"{path} record {line}: `text` must be a text in quotes; got {text!r:.40}.")
-    return texts
 
 
 def labels_of(records: Sequence[Record], names: Sequence[str], path: Path) -> list[int]:
@@ -119,19 +113,13 @@ def words_of(text: str) -> list[str]:
     r"""Return lower-case words like the Keras tokenizer: punctuation and line breaks count as spaces.
 
     Apostrophes stay, and so does white space of other kinds.
-
-    Example:
-        >>> words_of("It isn't, \nis-it?")
-        ['it', "isn't", 'is', 'it']
     """
     return [word for word in text.lower().translate(_TO_SPACES).split(" ") if word]
 
 
 def by_frequency(texts: Iterable[Sequence[str]], size: int) -> tuple[str, ...]:
     """Return the ``size - 1`` most frequent words, in order of first occurrence among ties; 0 is padding."""
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(text)
+    counts = Counter(word for text in texts for word in text)
     return tuple(word for word, _ in counts.most_common(size - 1))
 
 
@@ -141,10 +129,6 @@ def numbered(
     """Encode texts as rows of word numbers from 1, without unknown words.
 
     Long texts lose their beginning, and short ones have zeros in front.
-
-    Example:
-        >>> numbered([["b", "a"], ["a", "x", "a", "b", "b"]], ["a", "b"], length=3).tolist()
-        [[0, 2, 1], [1, 2, 2]]
     """
     if isinstance(length, bool) or length < 1:
         raise InputError(f"`length` must be 1 or more words; got {length!r}.")
@@ -176,7 +160,7 @@ def read_texts(
         labels = [record["label"] for record in records["train"][1]]
         class_names = _class_names(labels, str(records["train"][0]))
     parts = {
-        split: (texts_of(lines, path), labels_of(lines, class_names, path))
+        split: ([line["text"] for line in lines], labels_of(lines, class_names, path))
         for split, (path, lines) in records.items()
     }
     return text_data(parts, name=name or folder.name, class_names=class_names, words=words, length=length)
@@ -226,10 +210,7 @@ def _posts_of_lines(folder: Path, groups: Sequence[str]) -> list[tuple[int, str]
     for path in files_of_splits(folder).values():
         records = lines_of(path, ("id", "label", "text"))
         labels = labels_of(records, groups, path)
-        posts += [
-            (label, str(record["id"]), text)
-            for label, record, text in zip(labels, records, texts_of(records, path), strict=True)
-        ]
+        posts += [(label, str(each["id"]), each["text"]) for label, each in zip(labels, records, strict=True)]
     return [(label, text) for label, _, text in sorted(posts)]
 
 
@@ -290,16 +271,6 @@ def no_vectors(vocabulary: Sequence[str], size: int = 100) -> Float[Tensor, "V D
     return found
 
 
-def vectors_path(name: str) -> Path:
-    path = file_or_data(name)
-    if path is None:
-        raise InputError(
-            "data.vectors must name a file of word vectors, by its path or inside the folder CALIBRANT_DATA; "
-            f"there is no {name}."
-        )
-    return path
-
-
 def _from_archive(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:
     with np.load(path, allow_pickle=False) as archive:
         words, vectors = archive["words"], archive["vectors"]
@@ -349,52 +320,34 @@ class Node(NamedTuple):
 
 
 def parse_tree(text: str) -> list[Node]:
-    """Return the nodes of a tree such as ``(3 (2 Not) (1 bad))``, each before its children.
-
-    Raises:
-        InputError: If brackets or labels do not make a binary tree.
-
-    Example:
-        >>> [tuple(node) for node in parse_tree("(3 (2 Not) (1 bad))")]
-        [(1, 2, '', 3, 1), (-1, -1, 'Not', 2, 0), (-1, -1, 'bad', 1, 0)]
-    """
-    pieces = _PIECES.findall(text)
+    """Return the nodes of a tree such as ``(3 (2 Not) (1 bad))``, each before its children."""
+    pieces = iter(_PIECES.findall(text))
     nodes: list[Node] = []
-    open_nodes: list[int] = []
-    children: list[list[int]] = []
-    place = 0
-    while place < len(pieces):
-        piece = pieces[place]
-        if piece == "(" and place + 1 < len(pieces) and pieces[place + 1] in "01234":
-            if not open_nodes and nodes:
-                raise _broken(text, "has two roots")
+    open_nodes: list[tuple[int, list[int]]] = []  # rows, with those of their children
+    for piece in pieces:
+        if piece == "(" and (label := next(pieces, "")) in {"0", "1", "2", "3", "4"}:
             if open_nodes:
-                children[open_nodes[-1]].append(len(nodes))
-            open_nodes.append(len(nodes))
-            nodes.append(Node(-1, -1, "", int(pieces[place + 1]), 0))
-            children.append([])
-            place += 1
+                open_nodes[-1][1].append(len(nodes))
+            elif nodes:
+                raise _broken(text, "has two roots")
+            open_nodes.append((len(nodes), []))
+            nodes.append(Node(-1, -1, "", int(label), 0))
         elif piece == ")" and open_nodes:
-            row = open_nodes.pop()
-            nodes[row] = _closed(nodes, row, children[row], text)
-        elif piece not in "()" and open_nodes and not nodes[open_nodes[-1]].word:
-            nodes[open_nodes[-1]] = nodes[open_nodes[-1]]._replace(word=piece)
+            row, children = open_nodes.pop()
+            if len(children) != 2 * (not nodes[row].word):
+                raise _broken(text, "has a node with neither one word nor two children")
+            if children:
+                left, right = children
+                level = 1 + max(nodes[left].level, nodes[right].level)
+                nodes[row] = Node(left, right, "", nodes[row].label, level)
+        elif piece not in "()" and open_nodes and not nodes[open_nodes[-1][0]].word:
+            row = open_nodes[-1][0]
+            nodes[row] = nodes[row]._replace(word=piece)
         else:
             raise _broken(text, f"has a misplaced {piece!r}")
-        place += 1
     if open_nodes or not nodes:
         raise _broken(text, "ends early")
     return nodes
-
-
-def _closed(nodes: Sequence[Node], row: int, children: Sequence[int], text: str) -> Node:
-    node = nodes[row]
-    if node.word and not children:
-        return node
-    if node.word or len(children) != 2:
-        raise _broken(text, "has a node with neither one word nor two children")
-    left, right = children
-    return node._replace(left=left, right=right, level=1 + max(nodes[left].level, nodes[right].level))
 
 
 def _broken(text: str, what: str) -> InputError:
