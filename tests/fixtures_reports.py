@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -94,7 +95,7 @@ def make_curve(name: str, rng: np.random.Generator, *, sharpness: float, num_sam
 
     def around(centre: Sequence[float | None], sign: int) -> tuple[float | None, ...]:
         return tuple(
-            None if c is None else float(np.clip(c + sign * 1.96 * np.sqrt(c * (1 - c) / size), 0, 1))
+            None if c is None else min(max(c + sign * 1.96 * math.sqrt(c * (1 - c) / size), 0.0), 1.0)
             for c, size in zip(centre, counts, strict=True)
         )
 
@@ -325,10 +326,10 @@ class Element:
         ]
 
     def walk(self) -> Iterator[Element]:
-        yield self
-        for child in self.children:
-            if isinstance(child, Element):
-                yield from child.walk()
+        waiting = [self]
+        while waiting:
+            yield (element := waiting.pop())
+            waiting += [child for child in reversed(element.children) if isinstance(child, Element)]
 
     @property
     def text(self) -> str:

@@ -15,15 +15,12 @@ import pytest
 
 import calibrant
 from command_line import call
+from undrawn import drawing_no_diagrams
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-FEW = {
-    "evaluate": ["--bootstrap", "40"],
-    "compare": ["--bootstrap", "40"],
-    "check": ["--bootstrap", "40"],
-    "monitor": ["--bootstrap", "5"],
-}
+FEW = {name: ["--bootstrap", "10"] for name in ("evaluate", "compare", "monitor")}
+FEW["check"] = ["--bootstrap", "40"]
 """Few resamples spare tests most of the work."""
 
 
@@ -45,19 +42,20 @@ def run_blocks(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setenv("MPLBACKEND", "agg")
-    quick = functools.partial(calibrant.evaluate, bootstrap=40, null_draws=40)
+    quick = functools.partial(calibrant.evaluate, bootstrap=10, null_draws=20)
     monkeypatch.setattr(calibrant, "evaluate", quick)
-    for name, draws in (("calibrant.evaluation", 40), ("calibrant_lab.training.run_report", 2)):
+    for name, draws in (("calibrant.evaluation", 20), ("calibrant_lab.training.run_report", 2)):
         monkeypatch.setattr(f"{name}.evaluate", functools.partial(quick, null_draws=draws))
     known, defined = set(sys.modules), {"__name__": "page"}
-    for found in BLOCKS.BLOCK.finditer(text):
-        if found["language"] == "console":
-            for line, _ in BLOCKS.COMMAND.findall(found["code"]):
-                run_command(line, folder)
-        else:
-            name = "code" if found["code"] else "hidden"
-            above = text.count("\n", 0, found.start(name))  # so that a traceback names the line of the page
-            exec(compile("\n" * above + found[name], str(DOCS / page), "exec"), defined)
+    with drawing_no_diagrams():
+        for found in BLOCKS.BLOCK.finditer(text):
+            if found["language"] == "console":
+                for line, _ in BLOCKS.COMMAND.findall(found["code"]):
+                    run_command(line, folder)
+            else:
+                name = "code" if found["code"] else "hidden"
+                above = text.count("\n", 0, found.start(name))  # so that a traceback names it
+                exec(compile("\n" * above + found[name], str(DOCS / page), "exec"), defined)
     for name in set(sys.modules) - known:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
             del sys.modules[name]
@@ -66,6 +64,7 @@ def run_blocks(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict
 
 def run_command(line: str, folder: Path) -> None:
     """A command of a page, which exits with 0, or with 1 if its comment says so."""
+    line = line.replace("--engine pool", "--engine serial")  # processes begin with imports
     program, *arguments = shlex.split(line.replace("\\\n", " "), comments=True)
     if program == "calibrant":
         done = call(*arguments, *FEW.get(arguments[0], []), folder=folder)

@@ -12,6 +12,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import sklearn.datasets
 import torch
 import typer
 from torch import Tensor, nn
@@ -37,6 +38,10 @@ def text_of(name: str) -> str:
 @pytest.mark.parametrize("name", [name for name in GUIDES if name not in RUN_BELOW])
 def test_guide_runs(name: str, tmp_path, monkeypatch) -> None:
     """Its blocks run in an empty folder; ``test_output_blocks`` compares what they print."""
+    if name == "scikit-learn.md":  # fits some sixty models
+        make = sklearn.datasets.make_classification
+        few = {"n_samples": 400}
+        monkeypatch.setattr(sklearn.datasets, "make_classification", lambda **given: make(**given | few))
     run_blocks(f"how-to/{name}", tmp_path, monkeypatch)
 
 

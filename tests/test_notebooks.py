@@ -66,7 +66,7 @@ def test_notebook_runs(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Its cells in a row, with few resamples; its pictures are drawn, and its main claim is true."""
     for name in NEEDS.get(script.stem, ()):
         pytest.importorskip(name)
-    quick = functools.partial(calibrant.evaluate, bootstrap=40, null_draws=40)
+    quick = functools.partial(calibrant.evaluate, bootstrap=10, null_draws=20)
     monkeypatch.setattr(calibrant, "evaluate", quick)
     monkeypatch.chdir(tmp_path)
     matplotlib.use("agg")

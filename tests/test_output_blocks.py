@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import call
 from pages import BLOCKS
 
 ROOT = Path(__file__).parents[1]
@@ -18,6 +19,11 @@ INSTALLING = ("README.md", "docs/index.md", "docs/start/install.md")
 tool = BLOCKS
 
 
+def in_this_process(arguments: list[str], *, exits: int) -> str:
+    done = call(*arguments, folder=Path.cwd(), code=exits)
+    return done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     "page",
     [
@@ -26,8 +32,11 @@ tool = BLOCKS
         if tool.BLOCK.search(page.read_text(encoding="utf-8"))
     ],
 )
-def test_pages_show_what_their_commands_print(page: Path) -> None:
+def test_pages_show_what_their_commands_print(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """But for ``demo``, which trains for a minute: its file comes from one of its networks."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(tool, "_run", in_this_process)
     assert tool.stale(page, train=False) is None
 
 

@@ -24,7 +24,10 @@ def drawing_little() -> Iterator[None]:
 def drawing_no_diagrams() -> Iterator[None]:
     """And the diagrams of the evaluation; all else of a report stays."""
     with drawing_little(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("calibrant.reports.pictures.to_svg", lambda _figure, **_words: Markup("<svg></svg>"))
+        patch.setattr(
+            "calibrant.reports.pictures.to_svg",
+            lambda _figure, **_words: Markup('<svg aria-hidden="true"></svg>'),
+        )
         yield
 
 

@@ -65,6 +65,7 @@ def test_every_kernel_goes_through_it() -> None:
     assert users == {"jit.py"}
 
 
+@pytest.mark.slow
 def test_a_package_that_cannot_be_written_to_works(tmp_path: Path) -> None:
     """Package, home and cache folder are unwritable, for root too: files lie where folders would be made."""
     copy, blocked = tmp_path / "calibrant", tmp_path / "file"

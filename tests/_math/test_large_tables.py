@@ -33,8 +33,7 @@ def table(
     return probs, torch.randint(num_classes, (301,), generator=generator)
 
 
-@pytest.mark.parametrize("coarse", [False, True])
-@pytest.mark.parametrize("num_classes", [7, 100])
+@pytest.mark.parametrize(("num_classes", "coarse"), [(7, True), (100, False)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.usefixtures("everything_is_large")
 def test_rows(dtype: torch.dtype, num_classes: int, coarse: bool) -> None:

@@ -66,7 +66,7 @@ def sweep(means: Any, most: int) -> int:
 table = st.lists(st.tuples(st.integers(0, 24), st.integers(0, 1), st.integers(1, 3)), min_size=1, max_size=24)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(table=table, weighted=st.booleans(), sort=st.booleans())
 def test_is_the_sweep(table: list[tuple[int, int, int]], weighted: bool, sort: bool) -> None:
     if sort:  # outcomes that follow the scores but for one or two: many bins

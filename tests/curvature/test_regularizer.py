@@ -20,9 +20,9 @@ CE = nn.CrossEntropyLoss()
 
 @pytest.fixture
 def small() -> nn.Module:
-    """Linear(2, 3), tanh, Linear(3, 3) in float64."""
+    """Linear(2, 2), tanh, Linear(2, 3) in float64."""
     torch.manual_seed(3)
-    return nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 3)).double()
+    return nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 3)).double()
 
 
 @pytest.fixture
@@ -98,26 +98,23 @@ def _expected(
     return total, slope
 
 
-@pytest.fixture(params=["hutchinson", "one vector", "two vectors"])
-def estimator(request, monkeypatch) -> str:
-    """The whole Hessian's, and the Gauss-Newton matrix's in both ways, whatever they cost."""
-    if request.param == "hutchinson":
-        return "hutchinson"
-    monkeypatch.setattr(penalties, "ROOT_COST", 0 if request.param == "one vector" else 10**9)
-    return "gauss-newton"
-
-
+@pytest.mark.parametrize("estimator", ["hutchinson", "gauss-newton"])
 @pytest.mark.parametrize("name", TWICE_DIFFERENTIABLE)
 def test_expectation_is_the_dense_trace(estimator, name, small, data, monkeypatch) -> None:
-    """For every twice differentiable loss value and gradient of the expectation are the dense ones."""
+    """For every twice differentiable loss value and gradient of the expectation are the dense ones.
+
+    The Gauss-Newton matrix's are those with one vector and with two, whatever they cost.
+    """
     loss = TWICE_DIFFERENTIABLE[name]
     mine = data[0], _labels(loss, data[1])
-    size = 21 if estimator == "hutchinson" else 3 * SAMPLES
-    criterion = CurvatureRegularizer(small, loss, weight=1.0, estimator=estimator)
-    value, slope = _expected(monkeypatch, criterion, small, mine, size)
     exact, exact_slope = _dense_trace(small, loss, mine, estimator)
-    torch.testing.assert_close(value, exact, rtol=1e-8, atol=1e-10)
-    torch.testing.assert_close(slope, exact_slope, rtol=1e-6, atol=1e-8)
+    for cost in (0, 10**9) if estimator == "gauss-newton" else (0,):
+        monkeypatch.setattr(penalties, "ROOT_COST", cost)
+        criterion = CurvatureRegularizer(small, loss, weight=1.0, estimator=estimator)
+        size = 15 if estimator == "hutchinson" else 3 * SAMPLES
+        value, slope = _expected(monkeypatch, criterion, small, mine, size)
+        torch.testing.assert_close(value, exact, rtol=1e-8, atol=1e-10)
+        torch.testing.assert_close(slope, exact_slope, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", [name for name, loss in TWICE_DIFFERENTIABLE.items() if not loss.batch])
@@ -128,7 +125,7 @@ def test_last_layer_is_the_dense_block(name, small, data) -> None:
     flat, logits = _flat(small)
     vector = flat.clone().requires_grad_()
     whole: Any = hessian(lambda v: loss(logits(v, mine[0]), mine[1]), vector, create_graph=True)
-    exact = whole[9:, 9:].trace()
+    exact = whole[6:, 6:].trace()
     (slope,) = torch.autograd.grad(exact, vector)
     criterion = CurvatureRegularizer(small, loss, weight=1.0, estimator="last-layer")
     trace = criterion.penalised(small(mine[0]), mine[1]).trace
@@ -203,7 +200,7 @@ def test_two_balanced_vectors_spread_little(data) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(penalties, "ROOT_COST", cost)
             criterion = CurvatureRegularizer(model, CE, weight=1.0, estimator="gauss-newton")
-            found = [criterion.penalised(model(inputs), labels).trace for _ in range(200)]
+            found = [criterion.penalised(model(inputs), labels).trace for _ in range(100)]
         spreads.append(float(torch.stack([trace.detach() for trace in found if trace is not None]).std()))
     assert spreads[1] < 2 * spreads[0]
 
@@ -239,12 +236,12 @@ def test_chosen_frozen_and_shared_parameters(small, data, monkeypatch) -> None:
     """Frozen parameters are left out, named ones are their own block, tied ones count once with all uses."""
     whole = HessianOperator(small, CE, [data]).dense()
     small[0].requires_grad_(False)
-    value, _ = _expected(monkeypatch, CurvatureRegularizer(small, CE, weight=1.0), small, data, 12)
-    torch.testing.assert_close(value, whole[9:, 9:].trace(), rtol=1e-9, atol=1e-11)
+    value, _ = _expected(monkeypatch, CurvatureRegularizer(small, CE, weight=1.0), small, data, 9)
+    torch.testing.assert_close(value, whole[6:, 6:].trace(), rtol=1e-9, atol=1e-11)
     small[0].requires_grad_(True)
     chosen = CurvatureRegularizer(small, CE, weight=1.0, parameters="0.bias")
-    value, _ = _expected(monkeypatch, chosen, small, data, 3)
-    torch.testing.assert_close(value, whole[6:9, 6:9].trace(), rtol=1e-9, atol=1e-11)
+    value, _ = _expected(monkeypatch, chosen, small, data, 2)
+    torch.testing.assert_close(value, whole[4:6, 4:6].trace(), rtol=1e-9, atol=1e-11)
     tied = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Tanh(), nn.Linear(2, 2, bias=False)).double()
     tied[2].weight = tied[0].weight
     mine = data[0], data[1].clamp(max=1)
@@ -302,11 +299,11 @@ def test_lengths_of_what_enters(small, data) -> None:
     small[2].bias.requires_grad_(False)
     criterion = CurvatureRegularizer(small, CE, weight=1.0, estimator="last-layer")
     trace = criterion.penalised(small(data[0]), data[1]).trace
-    torch.testing.assert_close(trace, whole[9:18, 9:18].trace(), rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(trace, whole[6:12, 6:12].trace(), rtol=1e-9, atol=1e-11)
     small[2].requires_grad_(True)
     small[2].weight.requires_grad_(False)
     trace = criterion.penalised(small(data[0]), data[1]).trace
-    torch.testing.assert_close(trace, whole[18:, 18:].trace(), rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(trace, whole[12:, 12:].trace(), rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("form", ["hutchinson", "gauss-newton", "last-layer"])

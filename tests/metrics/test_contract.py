@@ -31,7 +31,7 @@ NO_NUMBERS = {
     "smooth_reliability_curve": "a curve",
 }
 # Examples of each law and each of some forty metrics; metrics of a family go through the same lines.
-FEW = settings(max_examples=8)
+FEW = settings(max_examples=5)
 
 
 @st.composite
@@ -100,14 +100,10 @@ def test_constant_predictor(metric: Metric) -> None:
 
 @FEW
 @given(data=st.data())
-def test_bounds(metric: Metric, data: st.DataObject) -> None:
-    laws.law_bounds(metric, some_problem(metric, data))
-
-
-@FEW
-@given(data=st.data())
-def test_order_of_rows(metric: Metric, data: st.DataObject) -> None:
-    laws.law_order_of_rows(metric, some_problem(metric, data))
+def test_bounds_and_order_of_rows(metric: Metric, data: st.DataObject) -> None:
+    problem = some_problem(metric, data)
+    laws.law_bounds(metric, problem)
+    laws.law_order_of_rows(metric, problem)
 
 
 @FEW

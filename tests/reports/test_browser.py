@@ -59,11 +59,13 @@ def measure(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[list
         pytest.skip("no Chromium is installed")
     folder = tmp_path_factory.mktemp("browser")
 
-    def measured(*found: Evaluation | Comparison, dark: bool = False) -> list[list[dict[str, Any]]]:
+    def measured(
+        *found: Evaluation | Comparison, dark: bool = False, widths: tuple[int, ...] = WIDTHS
+    ) -> list[list[dict[str, Any]]]:
         frames = "".join(
             f'<iframe style="border:0;width:{width}px;height:800px" srcdoc="{text}"></iframe>'
             for text in [html.escape(report_text(each)) for each in found]
-            for width in WIDTHS
+            for width in widths
         )
         script = f'addEventListener("load", () => {{{MEASURE}}});'
         page = folder / "frames.html"
@@ -81,8 +83,8 @@ def measure(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[list
         match = re.search(r'<pre id="measured">(.*?)</pre>', dumped, flags=re.DOTALL)
         assert match is not None, dumped[-500:]
         seen = json.loads(html.unescape(match[1]))
-        assert len(seen) == len(found) * len(WIDTHS)
-        return [seen[start : start + len(WIDTHS)] for start in range(0, len(seen), len(WIDTHS))]
+        assert len(seen) == len(found) * len(widths)
+        return [seen[start : start + len(widths)] for start in range(0, len(seen), len(widths))]
 
     return measured
 
@@ -94,8 +96,8 @@ def shown(
     comparison_of: Callable[..., Comparison],
 ) -> dict[str, tuple[Any, list[dict[str, Any]]]]:
     """Reports of every kind with what was measured, all from one start of the browser."""
-    found = {kind: evaluation_of(kind, num_classes=14) for kind in ("multiclass", "multilabel")}
-    found |= {"binary": evaluation_of("binary", num_classes=2), "compared": comparison_of()}
+    found = {"multiclass": evaluation_of(num_classes=14), "multilabel": evaluation_of("multilabel")}
+    found |= {"binary": evaluation_of("binary"), "compared": comparison_of()}
     return dict(zip(found, zip(found.values(), measure(*found.values()), strict=True), strict=True))
 
 
@@ -121,7 +123,7 @@ def test_reports_fit_phones_and_desktops(kind, shown) -> None:
 
 @pytest.mark.browser
 def test_reports_are_dark_where_the_reader_prefers_it(measure, evaluation_of) -> None:
-    (seen,) = measure(evaluation_of(), dark=True)
+    (seen,) = measure(evaluation_of(), dark=True, widths=(800,))
     assert {frame["ground"] for frame in seen} == {"rgb(17, 20, 23)"}
 
 

@@ -13,6 +13,7 @@ from calibrant.web.forms import EXAMPLE_CSV, OPTIONS, EvaluateForm
 from calibrant.web.limits import Limits
 from calibrant.web.uploads import Upload
 from calibrant.web.work import Answer, predictions_of
+from undrawn import drawing_no_diagrams
 from web_client import Client, Here
 
 TABLE = "truth,no,yes,site,who\n" + "".join(
@@ -85,6 +86,7 @@ def test_commands_of_a_report_read_the_file_alike() -> None:
     assert wanted.words("label_column") == "--prob-columns no,yes --format csv"
 
 
+@drawing_no_diagrams()
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet", "feather"])
 def test_errors_speak_of_fields_and_list_the_columns(client, tmp_path, ending) -> None:
     """No option of the command line; the columns come with the error and with the answer."""
@@ -104,7 +106,7 @@ def test_errors_speak_of_fields_and_list_the_columns(client, tmp_path, ending) -
     assert refused.json()["columns"] == ["died", "risk", "age"]
     assert "`label_column`" in refused.json()["error"]
     assert "--" not in refused.json()["error"]
-    names = {"label_column": "died", "prob_columns": "risk", "bootstrap": "20"}
+    names = {"label_column": "died", "prob_columns": "risk", "bootstrap": "20", "method": "temperature"}
     lines = {"accept": "application/x-ndjson"}
     found = client.post("/evaluate", files=file, data=names, headers=lines)
     assert json.loads(found.text.splitlines()[-1])["columns"] == ["died", "risk", "age"]

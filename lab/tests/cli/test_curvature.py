@@ -20,7 +20,7 @@ from calibrant.curvature import HessianOperator
 from calibrant_lab import models
 from calibrant_lab.training import Recipe, load_run, train
 from calibrant_lab.training import curvature as core
-from undrawn import drawing_no_diagrams
+from undrawn import drawing_no_diagrams, drawing_nothing
 
 RECIPE = Recipe.read(
     {
@@ -168,7 +168,8 @@ def test_squares_that_are_cut_out_are_measured_as_they_are_judged(tmp_path) -> N
 
 def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path) -> None:
     scheduled = RECIPE.with_settings(['loss="scheduled-focal(gammas=(5.0, 1.0), milestones=(1,))"'])
-    train(scheduled, tmp_path / "run")
+    with drawing_nothing():
+        train(scheduled, tmp_path / "run")
     subject = core.subject_of_run(tmp_path / "run")
     logits, labels = torch.tensor([[0.3, -0.2, 1.0]]), torch.tensor([0])
     wanted = losses.focal_loss(logits, labels, gamma=1.0)
@@ -248,7 +249,8 @@ def test_progress_goes_from_start_to_end(trained) -> None:
 def test_cross_entropy_is_measured_once(tmp_path) -> None:
     plain = RECIPE.with_settings(['loss="cross-entropy"'])
     train(plain, tmp_path / "plain")
-    train(plain.with_settings(["training.class_weights=balanced"]), tmp_path / "weighted")
+    with drawing_nothing():
+        train(plain.with_settings(["training.class_weights=balanced"]), tmp_path / "weighted")
     assert call(tmp_path / "plain", *SMALL, "--no-density").exit_code == 0
     found = json.loads((tmp_path / "plain" / "curvature.json").read_text(encoding="utf-8"))["measurements"]
     assert [(each["loss"], each["density"]) for each in found] == [("cross-entropy", None)]

@@ -58,7 +58,7 @@ def test_it_is_drawn(changes) -> None:
     drawn = [np.column_stack(line.get_data()) for line in ax.lines]
     for wanted in (landscape.cloud, landscape.line, [[0.8, 1.8]], [[0.0, 1.0]]):
         assert any(np.shape(each) == np.shape(wanted) and np.allclose(each, wanted) for each in drawn)
-    for ending in ("svg",) if changes else ("svg", "png"):
+    for ending in ("svg",) if changes.keys() - {"objective"} else () if changes else ("svg", "png"):
         buffer = io.BytesIO()
         ax.figure.savefig(buffer, format=ending)
         assert buffer.getbuffer().nbytes > 5000
@@ -175,8 +175,9 @@ def test_landscape_of_a_file(tmp_path) -> None:
 
 
 @pytest.mark.usefixtures("few_points")
-def test_landscape_of_one_label_and_of_confidences(files) -> None:
+def test_landscape_of_one_label_and_of_confidences(files, monkeypatch) -> None:
     """A label by name or number; confidences are log-odds; without a split all of the file is used."""
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda _, path, **_more: Path(path).touch())
     by_name, by_number = (
         landscape(files / "several.npz", files / "label.svg", "--label", label) for label in ("b", "1")
     )

@@ -39,7 +39,9 @@ def curve(ax: Any, label: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, An
     ],
     ids=lambda figure: figure.name,
 )
-def test_every_figure_is_drawn(figure) -> None:
+def test_every_figure_is_drawn(figure, monkeypatch) -> None:
+    monkeypatch.setattr(curves, "_CLASSES", curves._CLASSES[::6])
+    monkeypatch.setattr(curves, "_EPOCHS", 5)
     found = figure.draw()
     for ax in found.axes[: len(figure.panels)]:
         assert len(ax.lines) + len(ax.collections) > 0

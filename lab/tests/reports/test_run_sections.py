@@ -15,6 +15,7 @@ from calibrant.reports.html import report_text
 from calibrant.reports.sections import Section, SectionTable
 from calibrant_lab.data import Part
 from calibrant_lab.reports.run_panel import panel
+from undrawn import drawing_no_diagrams
 
 
 @pytest.fixture
@@ -37,6 +38,7 @@ def section() -> Section:
     )
 
 
+@drawing_no_diagrams()
 def test_sections_stand_before_and_after_and_are_escaped(section, evaluation_of, comparison_of) -> None:
     for found in (evaluation_of("multiclass"), comparison_of()):
         plain = report_text(found)

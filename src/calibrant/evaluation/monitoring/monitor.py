@@ -129,12 +129,12 @@ def monitor(
 
     Example:
         >>> rng = np.random.default_rng(0)
-        >>> log_odds = rng.normal(size=4000)
-        >>> days = np.arange(4000) // 100
-        >>> truth = np.where(days < 20, log_odds, log_odds / 2)  # over-confident from day 20 on
-        >>> labels = rng.random(4000) < 1 / (1 + np.exp(-truth))
+        >>> log_odds = rng.normal(size=2000)
+        >>> days = np.arange(2000) // 100
+        >>> truth = np.where(days < 10, log_odds, log_odds / 2)  # over-confident from day 10 on
+        >>> labels = rng.random(2000) < 1 / (1 + np.exp(-truth))
         >>> found = monitor(Predictions(logits=log_odds, labels=labels), days, window=1, bootstrap=20)
-        >>> found.passed, found.tests[0].alarm > 20
+        >>> found.passed, found.tests[0].alarm > 10
         (False, True)
     """
     check_predictions(stream, "stream")
