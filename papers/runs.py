@@ -19,7 +19,7 @@ def finished_runs(grid: Grid, out: Path, *, engine: str = "pool") -> list[RunRes
     """Do missing runs of the store ``out``; return all of the grid in order; raise if one failed."""
     store = Store(out)
     items = grid.items(store.fingerprints())
-    report = sweep(items, store, build_engine(engine), watcher=_Telling(items))
+    report = sweep(items, store, build_engine(engine), watcher=Telling(items))
     if report.failed:
         raise InputError(
             f"{report.failed} of {report.total} runs have failed; `calibrant runs {out} --failed` shows why."
@@ -41,11 +41,14 @@ def kept_results(grid: Grid, out: Path) -> list[RunResult]:
     return results
 
 
-class _Telling(Watcher):
+class Telling(Watcher):
+    """Prints the runs as they end."""
+
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = {item.run: item for item in items}
 
     def ended(self, end: Ended) -> None:
+        """Print how a run ended."""
         item = self._items[end.run]
         print(f"{item.task.name}: {item.label}: {end.reason or end.status}")  # noqa: T201
 
