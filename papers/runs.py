@@ -9,10 +9,10 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
 from calibrant_lab.sweep.engines import Ended, build_engine
 from calibrant_lab.sweep.grid import Grid
-from calibrant_lab.sweep.store.places import RUNS
+from calibrant_lab.sweep.kept_runs import kept_results
 from calibrant_lab.sweep.store.store import Store
 from calibrant_lab.sweep.sweep import Watcher, sweep
-from calibrant_lab.sweep.tasks.task import Item, RunResult, run_name
+from calibrant_lab.sweep.tasks.task import Item, RunResult
 
 
 def finished_runs(grid: Grid, out: Path, *, engine: str = "pool") -> list[RunResult]:
@@ -25,20 +25,6 @@ def finished_runs(grid: Grid, out: Path, *, engine: str = "pool") -> list[RunRes
             f"{report.failed} of {report.total} runs have failed; `calibrant runs {out} --failed` shows why."
         )
     return kept_results(grid, out)
-
-
-def kept_results(grid: Grid, out: Path) -> list[RunResult]:
-    """Return a grid's finished runs in order, or runs that recorded less; none without a store."""
-    if not (out / RUNS).is_dir():
-        return []
-    store, task = Store(out), grid.task
-    items = grid.items(store.fingerprints())
-    found = {each.run: each for each in store.results(task=task.name)}
-    results: list[RunResult] = []
-    for item in items:
-        plain = run_name(task, task.unrecorded(item.settings), item.inputs)
-        results += [found[name] for name in (item.run, plain) if name in found][:1]
-    return results
 
 
 class Telling(Watcher):

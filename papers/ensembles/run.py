@@ -19,9 +19,9 @@ from calibrant import metrics
 from calibrant.calibrators import build
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import load_predictions
+from calibrant_lab.sweep.kept_runs import kept_results
 from papers.analysis import Frames, Tables, resampled
 from papers.refinement.run import LOSSES
-from papers.runs import kept_results
 from papers.studies import grid_of
 
 Halves: TypeAlias = tuple[Labelled, Labelled]

@@ -1,5 +1,7 @@
 """What the studies measure, on the smallest settings."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -37,7 +39,7 @@ from papers.losses.run import BY_ECE, CALIBRATED, by_class
 from papers.many_classes.run import CLASSES, of_the_map, of_the_theorem, trained
 from papers.properness.run import every_loss, row_of
 from papers.repeats.run import compared, sample_of
-from papers.runs import finished_runs
+from papers.runs import Records, finished_runs
 from papers.sst.run import RENORMALISED, STRUCK, judged
 from papers.sum_or_mean import run as sum_or_mean
 from papers.temperature_line import run as temperature_line
@@ -414,3 +416,17 @@ def test_cells_of_properness(name) -> None:
     assert (found["posterior"] is None, found["confidence"]) == (
         (True, "calibrated") if name == "cross-entropy" else (False, "under")
     )
+
+
+def test_records_resume(tmp_path) -> None:
+    """What is there is not computed again; a cut-off last line is dropped, another bad line is refused."""
+    path = tmp_path / "records.jsonl"
+    assert Records(path).get("a", lambda: {"value": 1})["value"] == 1
+    assert Records(path).get("a", lambda: {"value": 2})["value"] == 1
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"key": "b", "val')
+    assert Records(path).get("b", lambda: {"value": 3})["value"] == 3
+    assert [json.loads(line)["value"] for line in path.read_text(encoding="utf-8").splitlines()] == [1, 3]
+    path.write_text('nonsense\n{"key": "b"}\n', encoding="utf-8")
+    with pytest.raises(InputError, match="line 1, is not a record of a study"):
+        Records(path)
