@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -130,16 +131,14 @@ def test_coverage_of_a_small_setting(tmp_path, monkeypatch) -> None:
 def test_intervals_are_counted_above_and_below_the_truth() -> None:
     """Of the largest gap the truth is another for each set, also for the bootstrap on the first one."""
     ends = {"value": [0.3, 0.2, 0.1], "low": [0.2, 0.0, 0.0], "high": [0.4, 0.3, 0.05]}
-    lists = {name: np.array(values) for name, values in ends.items()}
-    found = coverage.counted(lists, 0.1)
+    sets = pd.DataFrame({**ends, "truth": None, "set": range(3)})
+    found = coverage.counted(sets, 0.1)
     assert [found[name] for name in ("covered", "above", "below")] == pytest.approx([1 / 3] * 3)
-    batch = {
-        "errors": {"mce": {**ends, "truth": [0.3, 0.5, 0.04]}},
-        "centred": {"mce": {"value": [0.3], "low": [0.25], "high": [0.35]}},
-    }
-    own = coverage.counted({**lists, "truth": np.array([0.3, 0.5, 0.04])}, 0.9)
+    of_gap = sets.assign(truth=[0.3, 0.5, 0.04])
+    own = coverage.counted(of_gap, 0.9)
     assert [own[name] for name in ("covered", "above", "below")] == pytest.approx([2 / 3, 0, 1 / 3])
-    assert coverage.centred([batch], "mce", 0.9) == {
+    bootstrap = pd.DataFrame({"value": [0.3], "low": [0.25], "high": [0.35], "truth": [0.3]})
+    assert coverage.centred(of_gap, bootstrap, 0.9) == {
         "sets": 1,
         "covered": 1.0,
         "width": pytest.approx(0.1),
