@@ -326,7 +326,7 @@ def _mean(values: Any) -> float:
 
 
 def counted(of: pd.DataFrame, truth: float) -> dict[str, Any]:
-    """Shares of intervals that cover, lie above and lie below the truth, or a set's own; ends may be rounded."""
+    """Shares of intervals that cover, lie above and below the truth, or a set's own; ends may be rounded."""
     true = of.truth.astype(float).fillna(truth)
     above, below = of.low > true + 1e-9, of.high < true - 1e-9
     return {

@@ -13,7 +13,7 @@ from calibrant.evaluation.monitoring.evidence import log_mean_wealth, over_start
 from calibrant.predictions import Predictions
 from papers import studies
 from papers.calibrators import run as calibrators
-from papers.calibrators.run import Division, Resamples
+from papers.calibrators.run import Division
 from papers.coverage import measure as coverage
 from papers.coverage.populations import coarser, event_errors, normal, normal_truth, smoothed, softmax
 from papers.coverage.streams import FULL_STREAMS, Change, evidence_at_looks, samples_of_fixed_test
@@ -51,9 +51,9 @@ def test_resampled_measures_are_those_of_the_metrics(kind) -> None:
     scores = torch.from_numpy(rng.normal(size=shape))
     probs = scores.softmax(1) if kind == "multiclass" else scores.sigmoid()
     labels = torch.from_numpy(rng.integers(2, size=(50,) if kind == "multiclass" else shape))
-    resamples = Resamples(50, 3, seed=2)
-    found = resamples.measures(probs, Labelled(scores, labels, None))
-    for place, counts in enumerate(resamples.counts):
+    drawn = calibrators.draws(50, 3, seed=2)
+    found = calibrators.measures_of_draws(drawn, probs, Labelled(scores, labels, None))
+    for place, counts in enumerate(drawn):
         rows = torch.from_numpy(np.repeat(np.arange(50), counts))
         wanted = calibrators.measured(probs[rows], Labelled(scores[rows], labels[rows], None))
         for name, values in found.items():
