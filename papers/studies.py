@@ -1,6 +1,6 @@
 """The studies: a folder each, with ``run.py``, ``claims.toml``, ``page.md`` and ``results.json``.
 
-``run.py`` has a docstring whose first line is the study's summary, and
+``run.py`` has a docstring whose first line is the study's summary (``page.md`` says what is done), and
 
 - ``frames(results)``: data frames of the results, by name;
 - ``tables(frames)``: the tables of the page, frames of text, by name;

@@ -1,7 +1,4 @@
-"""Why can a loss have the lower ECE and the higher log loss once both have a temperature?
-
-Linear models of a logistic world, where the answer is exact, and the networks of four other studies.
-"""
+"""Why can a loss have the lower ECE and the higher log loss once both have a temperature?"""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,4 @@
-"""Which calibrator repairs other people's networks?
-
-Outputs of 34 networks that others trained, each judged as it came. On those with all scores every calibrator
-is fitted on one half of the samples and judged on the other, in three divisions. Nothing is trained.
-"""
+"""Which calibrator repairs other people's networks?"""
 
 import math
 import time

@@ -1,8 +1,4 @@
-"""Can you trust the intervals and alarms?
-
-Test sets whose true error is known are judged as ``calibrant evaluate`` judges them: simulated ones, and real
-confidences with labels redrawn. Streams of a calibrated model, and of one that changes, are monitored.
-"""
+"""Can you trust the intervals and alarms?"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

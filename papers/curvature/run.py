@@ -1,8 +1,4 @@
-"""Does focal loss calibrate by lowering the curvature of the loss?
-
-The abstract of Kimura and Naganuma (2024) says so. Here small networks are trained with focal loss, with a
-penalty on the trace of the Hessian, and with sharpness-aware minimisation (SAM), and measured at the end.
-"""
+"""Does focal loss calibrate by lowering the curvature of the loss?"""
 
 import math
 from collections.abc import Callable, Mapping

@@ -1,8 +1,4 @@
-"""What does the mean of five networks add to a temperature, and to focal loss?
-
-The networks are those of the study of refinement, five seeds of each loss: their stored logits are read, and
-nothing is trained. A calibrator is fitted to the log of the mean probabilities (Rahaman and Thiery, 2021).
-"""
+"""What does the mean of five networks add to a temperature, and to focal loss?"""
 
 import math
 from collections.abc import Mapping

@@ -1,9 +1,4 @@
-"""How much weight does focal calibration loss (FCL) need, and does it learn smoother boundaries?
-
-A small network is trained on Fashion-MNIST with FCL for five exponents γ and four weights λ of the squared
-distance between probabilities and label; λ = 0 is focal loss, and with γ = 0 cross-entropy. Networks on two
-half-moons show how long their decision boundaries are, and how much they turn.
-"""
+"""How much weight does focal calibration loss (FCL) need, and does it learn smoother boundaries?"""
 
 import re
 from collections.abc import Mapping

@@ -1,9 +1,4 @@
-"""What does a larger exponent of focal loss do on training images, on new ones, and after scaling?
-
-Komisarenko and Kull (2024) explain why focal loss calibrates: it makes a network underconfident on its
-training images, and the step to new images, which makes any network too confident, compensates. Their table 1
-scales networks by a temperature, and by a temperature with an exponent (focal temperature scaling).
-"""
+"""What does a larger exponent of focal loss do on training images, on new ones, and after scaling?"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,9 +1,4 @@
-"""Does focal loss make up for the overconfidence that comes with too little data?
-
-Section 4.1 of Komisarenko and Kull (2024) argues that it does: it makes a model underconfident on its
-training samples by a fixed factor, and the step to new samples multiplies the temperature by another.
-Here linear models are fitted where the truth is known, so that nothing is estimated on test samples.
-"""
+"""Does focal loss make up for the overconfidence that comes with too little data?"""
 
 import itertools
 from collections.abc import Callable, Mapping

@@ -1,7 +1,6 @@
 """Does calibration to labels bring a network nearer to people's judgements?
 
-Outputs of two networks on the test images of CIFAR-10, beside the judgements of about fifty people on each
-image (CIFAR-10H, Peterson et al. 2019). Nothing is trained.
+The judgements are those of CIFAR-10H (Peterson et al. 2019).
 """
 
 import math

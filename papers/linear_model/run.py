@@ -1,8 +1,4 @@
-"""Does focal loss calibrate a linear model by keeping its weights small?
-
-Appendix G of Mukhoti et al. (2020) compares it with cross-entropy on two clusters per class with flipped
-labels. Here the true probabilities stand beside it.
-"""
+"""Does focal loss calibrate a linear model by keeping its weights small?"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Do newer measures of calibration change what the ECE says of public models?
-
-Each measure tests the same thing of the same samples: the probability of the event, or of the top label.
-"""
+"""Do newer measures of calibration change what the ECE says of public models?"""
 
 from collections.abc import Mapping
 from pathlib import Path

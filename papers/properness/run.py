@@ -1,7 +1,4 @@
-"""Which losses are proper, and how confident do they make a network?
-
-Each loss of the library is minimised against known probabilities, by `calibrant.theory`.
-"""
+"""Which losses are proper, and how confident do they make a network?"""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,8 +1,4 @@
-"""Which epoch should a training keep: the last, or the best by NLL, before or after a temperature?
-
-Berta et al. (2025) choose the epoch by NLL after temperature scaling, since a temperature removes the rest of
-the NLL later ("refine, then calibrate"). A small network is trained on Fashion-MNIST with three losses.
-"""
+"""Which epoch should a training keep: the last, or the best by NLL, before or after a temperature?"""
 
 from collections.abc import Mapping
 from typing import Any

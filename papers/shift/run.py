@@ -1,9 +1,4 @@
-"""Does a repair survive image corruption, and which losses recognise foreign images?
-
-A small network is trained on 10,000 images of Fashion-MNIST with each of eight losses. Calibrators are fitted
-on clean images, and judged on clean ones, on fifteen corruptions (Hendrycks and Dietterich 2019) at five
-severities, and on images of other sets.
-"""
+"""Does a repair survive image corruption, and which losses recognise foreign images?"""
 
 import tempfile
 import tomllib

@@ -1,9 +1,4 @@
-"""Which loss is calibrated on a task of two classes?
-
-The Tree-LSTM of Mukhoti et al. (2020) on the binary Stanford Sentiment Treebank, with fifteen losses. It
-learns three classes and is judged by two: as the authors do, with the neutral class struck out, and
-renormalised.
-"""
+"""Which loss is calibrated on a task of two classes?"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,9 +1,4 @@
-"""Is what focal loss does due to the length of its gradients?
-
-The code of Mukhoti et al. (2020) for images sums the loss over the batch and clips gradients, so that all
-have one length; with the mean, those of focal loss are shorter than cross-entropy's. The network of the study
-of losses is trained in seven ways, among them pairs in which either loss has gradients of about one length.
-"""
+"""Is what focal loss does due to the length of its gradients?"""
 
 from collections.abc import Mapping
 from typing import Any

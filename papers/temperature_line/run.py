@@ -1,8 +1,6 @@
 """Is the best temperature linear in the exponent of focal temperature scaling?
 
-Komisarenko and Kull (2024) saw in their figure 8 a relation close to linear, proposed to search
-along the line only, and left open how good that is. What shares its data counts once: the labels of one file,
-and the networks of one seed.
+What shares its data counts once: the labels of one file, and the networks of one seed.
 """
 
 import hashlib

@@ -1,8 +1,4 @@
-"""Which loss is calibrated on texts?
-
-A convolutional network on 20 Newsgroups, with the losses of Mukhoti et al. (2020), and on a subset of AG
-News, with those of the paper on focal calibration loss.
-"""
+"""Which loss is calibrated on texts?"""
 
 from collections.abc import Mapping
 from typing import Any

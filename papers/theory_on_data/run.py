@@ -1,10 +1,4 @@
-"""Does the theory of focal loss hold on real predictions?
-
-Komisarenko and Kull (2024) say that the focal calibration map always raises the top probability (proposition
-5). They argue that focal loss needs a temperature of about 1, as its training temperature makes up for the
-step to new data (section 4.1). The map is applied to files of predictions. Temperatures are those of the
-study of losses, and those that Mukhoti et al. (2020) printed.
-"""
+"""Does the theory of focal loss hold on real predictions?"""
 
 from collections.abc import Mapping
 from pathlib import Path
