@@ -303,7 +303,6 @@ def judged_when_repaired(given: Predictions) -> dict[str, Any]:
 
 
 def pair_name(one: str, other: str) -> str:
-    """Two calibrators in the results, in either order."""
     return " | ".join(sorted((one, other)))
 
 

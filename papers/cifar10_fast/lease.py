@@ -8,6 +8,7 @@ brought along. Several processes share a GPU best after ``nvidia-cuda-mps-contro
 """
 
 import argparse
+import copy
 import json
 import multiprocessing
 import signal
@@ -80,17 +81,13 @@ class FastRun(Training):
         recipe, run = recipe_of(settings), load_run(folder)
         model = run.model()
         if recipe.seed < WITH_WEIGHTS:
-            state = {name: each.to(_half(each)) for name, each in model.state_dict().items()}
+            state = copy.deepcopy(model).bfloat16().state_dict()  # whole numbers stay as they are
             with atomic_write(folder / WEIGHTS) as temporary:
                 torch.save(state, temporary)
         kept = kept_of(model.to(self.device(settings)), recipe, run)
         with atomic_write(folder / LOGITS) as temporary:
             np.savez_compressed(temporary, allow_pickle=False, **kept)
         return outcome
-
-
-def _half(each: Tensor) -> torch.dtype:
-    return torch.bfloat16 if each.is_floating_point() else each.dtype
 
 
 def kept_of(model: nn.Module, recipe: Recipe, run: Run) -> dict[str, Any]:

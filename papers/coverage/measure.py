@@ -11,14 +11,13 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import torch
 
 import calibrant
 from calibrant._math.means import rounded
+from calibrant._math.scores import top_label
 from calibrant.evaluation import compare, evaluate
-from calibrant.evaluation.resampling.events import Vector, width_bins
+from calibrant.evaluation.resampling.events import width_bins
 from calibrant.evaluation.thresholds import beyond_chance
-from calibrant.predictions import Predictions
 from papers.coverage import populations
 from papers.coverage.populations import Stated
 from papers.coverage.streams import FULL_STREAMS, SMALL_STREAMS, streams
@@ -56,8 +55,6 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """How sets are made and judged, and the grid of cells."""
-
     spread: float = 1.5
     """Standard deviation of the logits."""
     num_bins: int = 15
@@ -149,14 +146,11 @@ class Cell:
 
     @property
     def calibrated(self) -> bool:
-        """Whether the truth is stated."""
         return self.after is None and (self.scale == 1 or self.stated == "the truth")
 
 
 @dataclass(frozen=True)
 class Study:
-    """The cells of a setting, and what was recorded of them."""
-
     setting: Setting
     folder: Path | None
     records: Records
@@ -170,7 +164,6 @@ class Study:
             yield Cell(classes=classes, samples=setting.file_samples, file=file, stated=what)
 
     def changes(self) -> Iterator[Cell]:
-        """The cells of differences."""
         setting = self.setting
         for classes, samples in product(setting.changed_classes, setting.samples):
             for before, after in setting.changes:
@@ -216,7 +209,9 @@ class Study:
             else:
                 drawn = populations.normal((cell.samples, cell.classes), setting.spread, rng)
                 given = populations.stated(*drawn, cell.scale or 1.0)
-            how, more = self._how(rng), {"set": number, "largest": _largest_in(given, gaps)}
+            tops = top_label(given.probs.double(), given.labels).confidence.numpy()
+            largest = float(np.abs(gaps)[width_bins(tops, len(gaps))].max())
+            how, more = self._how(rng), {"set": number, "largest": largest}
             rare = RARE[: 1 + (not (seed + 1) % setting.rarely)] if number == 0 else ()
             found = evaluate(given, calibrators=[], metrics=(*USUAL, *rare), **how)
             (arm,) = found.arms
@@ -305,13 +300,6 @@ def _ends(found: Mapping[str, Any], cell: Cell, *, largest: float | None = None,
         | {"truth": largest if key == "mce" else None, **more}
         for key, of in ends.items()
     ]
-
-
-def _largest_in(given: Predictions, gaps: Vector) -> float:
-    """The largest true gap of the top label in those bins that hold samples of a set."""
-    probs = given.probs.double()
-    top = probs.amax(1) if probs.ndim == 2 else torch.maximum(probs, 1 - probs)
-    return float(np.abs(gaps)[width_bins(top.numpy(), len(gaps))].max())
 
 
 def _by_error(batches: Sequence[Mapping[str, Any]], what: str) -> dict[str, pd.DataFrame]:

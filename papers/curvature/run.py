@@ -164,13 +164,9 @@ def calibration(model: nn.Module, held_out: Batch, test: Batch) -> dict[str, flo
 
 
 def _logits(model: nn.Module, inputs: Tensor) -> Float[Tensor, "N C"]:
-    """In evaluation mode, in float64 from there on."""
-    was_training = model.training
     model.eval()
     with torch.no_grad():
-        found = torch.cat([model(piece) for piece in inputs.split(2000)]).double()
-    model.train(was_training)
-    return found
+        return torch.cat([model(piece) for piece in inputs.split(2000)]).double()
 
 
 def network(kind: str, shape: tuple[int, ...], num_classes: int, *, batch_norm: bool) -> nn.Sequential:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,14 @@ from calibrant import metrics
 from calibrant._math.errors import without_warnings
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import TemperatureScaling
-from calibrant_lab.data import Dataset
 from calibrant_lab.reports.dynamics import NORM, draw_courses
 from calibrant_lab.sweep.tasks.task import Outcome, RunResult, Settings, Tell
 from calibrant_lab.sweep.tasks.training import Training, recipe_of
-from calibrant_lab.training.data import preparation, read_data
-from calibrant_lab.training.recipe import DataSection
+from calibrant_lab.training.data import preparation
 from calibrant_lab.training.run import load_run
 from papers.analysis import Frames, Tables, beside, flat_runs, means_only, ordered, pivot, relative
 from papers.loss_rows import called
-from papers.shift.run import logits_of
+from papers.shift.run import data_of_section, logits_of
 
 QUANTILES = (0.1, 0.5, 0.9)
 
@@ -50,11 +47,6 @@ class FollowedRun(Training):
             "gradient_norms": {epoch: shape_of(each) for epoch, each in norms.items()},
         }
         return replace(outcome, more=more)
-
-
-@lru_cache(maxsize=2)
-def data_of_section(section: str) -> Dataset:
-    return read_data(DataSection.model_validate_json(section))
 
 
 def train_side(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str, float]:

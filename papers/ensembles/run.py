@@ -92,12 +92,9 @@ def _images(held_out: Labelled, test: Labelled, name: str) -> Images:
 def _measured(several: list[Images], counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Error, NLL and ECE of images that count so often: the mean over networks."""
     columns = [[np.average(of[name], weights=counts) for of in several] for name in ("wrong", "nll")]
-    return np.mean([*columns, [_ece(of, counts) for of in several]], axis=1)
-
-
-def _ece(of: Images, counts: NDArray[np.float64]) -> float:
-    right = 1 - of["wrong"]
-    return float(metrics.expected_calibration_error(of["sure"], right, weights=counts))
+    ece = metrics.expected_calibration_error
+    columns.append([float(ece(of["sure"], 1 - of["wrong"], weights=counts)) for of in several])
+    return np.mean(columns, axis=1)
 
 
 def frames(results: Mapping[str, Any]) -> Frames:

@@ -24,8 +24,6 @@ QUANTITIES = ("train_temperature", "test_temperature", "test_overconfidence", "t
 
 
 class GeneralisationGap(Simulation):
-    """All exponents on one sample."""
-
     name: ClassVar[str] = "generalisation-gap"
     version: ClassVar[int] = 1
     costly: ClassVar[tuple[str, ...]] = ("num_samples", "num_features")
@@ -58,7 +56,6 @@ def _fitted(
 
 
 def focal(gamma: float) -> Callable[[Tensor, Tensor], Tensor]:
-
     def loss(log_odds: Tensor, truth: Tensor) -> Tensor:
         logits = torch.stack([torch.zeros_like(log_odds), log_odds], 1)
         return focal_loss(logits, truth.long(), gamma=gamma, reduction="none")
@@ -67,7 +64,6 @@ def focal(gamma: float) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def _best_temperature(log_odds: Tensor, outcomes: Tensor) -> float:
-    """The temperature that is most likely on the sample itself."""
 
     def slopes(inverse: float) -> tuple[float, float]:
         probs = (inverse * log_odds).sigmoid()

@@ -45,7 +45,6 @@ BY_PEOPLE = {"temperature-people": "temperature", "focal-temperature-people": "f
 
 
 def focal_map(log_probs: Float[Tensor, "N C"], gamma: float) -> Float[Tensor, "N C"]:
-    """Log-probabilities of the focal calibration map."""
     return theory.focal_calibration_map_logits(log_probs, gamma=gamma).log_softmax(1)
 
 
@@ -158,7 +157,6 @@ def measure(_folder: Path) -> dict[str, Any]:
 
 
 def read(folder: Path, file: str) -> Judged:
-    """A network's log-probabilities beside people's judgements of the same images."""
     return beside_people(folder, load_predictions(_there(folder / file)), name=str(folder / file))
 
 

@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from calibrant import metrics, theory
-from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
 from calibrant.calibrators.fitting.results import fitted_number
@@ -43,8 +42,6 @@ KEYS = ("loss", "seed", "convention")
 def keep(result: RunResult) -> dict[str, Any]:
     predictions = load_predictions(result.file("predictions.npz"))
     held_out, test = predictions.calibration, predictions.test
-    if held_out.labels is None or test.labels is None:
-        raise InputError(f"run {result.run} holds no labels.")
     accuracies = [row["calibration_accuracy"] for row in result.rows]
     logits = {"calibration": held_out.scores.double(), "test": test.scores.double()}
     return {

@@ -118,7 +118,6 @@ def _is_file(subject: str) -> bool:
 
 
 def _path(subject: str) -> Path:
-    """A file by its name from the folder that CALIBRANT_DATA names."""
     path = data_folder() / subject
     if not path.is_file():
         raise InputError(f"there is no file {subject} in {data_folder()}, which CALIBRANT_DATA names.")

@@ -99,7 +99,6 @@ def like_the_map(scores: Float[Tensor, "N C"] | Float[Tensor, " N"], gamma: floa
 
 
 def measure(_folder: Path) -> dict[str, Any]:
-    """What the map does to the files in the folder that CALIBRANT_DATA names."""
     return {"files": theory_on_files(data_folder())}
 
 
