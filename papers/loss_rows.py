@@ -19,6 +19,14 @@ CHOSEN: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "adaptive ECE": {AS_TRAINED: ("before", "adaptive_ece"), WITH_T: ("by-adaptive-ece", "adaptive_ece")},
 }
 """Stage and metric of the errors that Mukhoti et al. (2020) print: T is chosen by the error itself."""
+USUAL = {
+    "error": "error",
+    "NLL": "nll",
+    "ECE": "ece",
+    "AdaECE": "adaptive_ece",
+    "class-wise ECE": "classwise_ece",
+}
+"""What most studies measure, by title."""
 TITLES: Mapping[str, str] = {
     "cross-entropy": "cross-entropy",
     **{f"focal(gamma={gamma})": f"focal, γ = {gamma}" for gamma in (1, 2, 3, 5, 7)},

@@ -24,7 +24,7 @@ from papers.analysis import Frames, Tables, beside, by_stage, flat_runs, means_o
 from papers.dynamics.run import FollowedRun
 from papers.gammas.run import CLOSEST, OBJECTIVES, SEPARATED, fits_of, sides
 from papers.human_posteriors.run import beside_people
-from papers.loss_rows import called, gamma_3, on_grid, repaired, scheduled
+from papers.loss_rows import USUAL, called, gamma_3, on_grid, repaired, scheduled
 from papers.shift.run import by_severity, corrupted_images, data_of_section, evenly, judged_elsewhere
 from papers.texts.run import judged
 
@@ -114,15 +114,7 @@ STAGES = {
     "with focal T": "focal-temperature",
 }
 """``with T`` is the temperature that ECE chose, in ``authors`` the one that the judged error chose."""
-METRICS = {
-    "error": "error",
-    "NLL": "nll",
-    "ECE": "ece",
-    "AdaECE": "adaptive_ece",
-    "class-wise ECE": "classwise_ece",
-    "smCE": "smce",
-    "above 0.99": "share_above_99",
-}
+METRICS = {**USUAL, "smCE": "smce", "above 0.99": "share_above_99"}
 
 
 def keep(result: RunResult) -> dict[str, Any] | None:

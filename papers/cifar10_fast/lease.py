@@ -30,6 +30,7 @@ from calibrant._math.errors import EXPECTED, InputError, sentence_of
 from calibrant._math.files import atomic_write, write_text
 from calibrant_lab.data.fetch import cache_folder
 from calibrant_lab.data.images.corruptions import CORRUPTIONS, CorruptedImages
+from calibrant_lab.sweep.display import Estimates, SweepDisplay
 from calibrant_lab.sweep.engines import build_engine
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.store.store import Store
@@ -41,7 +42,6 @@ from calibrant_lab.training.data import preparation, read_foreign
 from calibrant_lab.training.learner import CapturedStep
 from calibrant_lab.training.recipe_files import file_on_shelf, flat, nested, read_content
 from calibrant_lab.training.run import Run, load_run
-from papers.runs import Telling
 from papers.shift.run import evenly, logits_of
 
 REGISTERED = tomllib.loads(Path(__file__).with_name("registered.toml").read_text(encoding="utf-8"))
@@ -227,11 +227,12 @@ def carry_out(given: argparse.Namespace) -> None:
         plan["epochs"] = chosen(choices, **of_time, runs=runs, jobs=given.jobs)
     write_text(file, json.dumps(plan, indent=1) + "\n")  # before there is any result
     store = Store(given.out / "store")
-    items = grid_with(plan["epochs"]).items(store.fingerprints())
+    grid = grid_with(plan["epochs"])
+    items, display = grid.items(store.fingerprints()), SweepDisplay(Estimates(grid.task, store.results()))
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.setitimer(signal.ITIMER_REAL, max(1.0, seconds_left()))
     try:
-        sweep(items, store, build_engine("pool", jobs=given.jobs), watcher=Telling(items))
+        sweep(items, store, build_engine("pool", jobs=given.jobs), watcher=display)
     except KeyboardInterrupt:
         print("the time is over; what is not finished is left")  # noqa: T201
     finally:

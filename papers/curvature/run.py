@@ -31,13 +31,7 @@ from papers.analysis import Frames, Tables, beside, flat_runs, means_only, order
 Batch: TypeAlias = tuple[Tensor, Tensor]
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 EIGEN_TOLERANCE, MAX_PRODUCTS, TRACE_PRODUCTS = 3e-3, 100, 21
-TRAINING: Mapping[str, Any] = {
-    "epochs": 40,
-    "batch_size": 50,
-    "learning_rate": 0.05,
-    "momentum": 0.9,
-    "weight_decay": 5e-4,
-}
+TRAINING = {"epochs": 40, "batch_size": 50, "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 5e-4}
 OF_DIGITS = {"data": "digits", "kind": "mlp", "train": 400, "calibration": 400, "test": 997, "measured": 400}
 OF_FASHION = {"data": "fashion_mnist", "kind": "cnn", "train": 1000, "calibration": 1000, "test": 10_000}
 SETTINGS: Mapping[str, Mapping[str, Any]] = {

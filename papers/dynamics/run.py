@@ -15,6 +15,7 @@ from calibrant import metrics
 from calibrant._math.errors import without_warnings
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import TemperatureScaling
+from calibrant.calibrators.fitting.results import fitted_number
 from calibrant_lab.reports.dynamics import NORM, draw_courses
 from calibrant_lab.sweep.tasks.task import Outcome, RunResult, Settings, Tell
 from calibrant_lab.sweep.tasks.training import Training, recipe_of
@@ -69,17 +70,12 @@ def train_side(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[
         "ece": float(metrics.expected_calibration_error(probs, labels)),
         "nll": float(metrics.negative_log_likelihood(probs, labels)),
         "gap": float(probs.amax(dim=1).mean()) - accuracy,
-        "temperature": float(str(fit.parameters["temperature"])),
+        "temperature": fitted_number(fit, "temperature"),
     }
 
 
 def shape_of(norms: ndarray[Any, Any]) -> dict[str, float]:
-    """Mean and quantiles of the lengths of the samples' gradients.
-
-    Example:
-        >>> shape_of(np.array([0.0, 1.0, 2.0]))["mean"]
-        1.0
-    """
+    """Mean and quantiles of the lengths of the samples' gradients."""
     found = {f"{round(100 * level)} %": float(np.quantile(norms, level)) for level in QUANTILES}
     return {"mean": float(norms.mean()), **found}
 

@@ -212,7 +212,7 @@ def figure(found: Frames) -> Figure:
     for ax, images in zip(whole.subplots(1, 2, sharey=True), IMAGES.values(), strict=True):
         for stage, look in STAGES.items():
             rows = part[(part.images == images) & (part.stage == stage)]
-            draw_means(ax, rows, "loss", SHORT, *look)
+            draw_means(ax, 100 * rows.value, rows.loss, SHORT, *look)
         ax.set(title=f"{images} images", xlabel="ECE in %", xlim=(0, None))
     ax.legend(loc="lower right")
     return whole

@@ -70,7 +70,7 @@ def figure(found: Frames) -> Figure:
     for ax, (label, (frame, value, scale)) in zip(axes, drawn.items(), strict=True):
         for loss, look in SHOWN.items():
             rows = frame.query("images == 'balanced' and loss == @loss")
-            draw_means(ax, rows, "way", WAYS, loss, *look, value=value, scale=scale)
+            draw_means(ax, scale * rows[value], rows.way, WAYS, loss, *look)
         ax.set(xlabel=label, xlim=(0, None))
     axes[1].legend(loc="upper right")
     return whole

@@ -44,7 +44,7 @@ from papers.sst.run import RENORMALISED, STRUCK, judged
 from papers.sum_or_mean import run as sum_or_mean
 from papers.temperature_line import run as temperature_line
 from papers.temperature_line.run import straight
-from papers.theory_on_data.run import like_the_map, theory_on_files
+from papers.theory_on_data.run import like_the_map
 
 
 def test_every_grid_is_read() -> None:
@@ -129,9 +129,10 @@ def test_sst_errors_are_those_of_the_runs_report() -> None:
     wide = (2 * torch.randn(120, 3, generator=generator)).log_softmax(1)[:, ::2]
     labels = (torch.rand(120, generator=generator) < wide.softmax(1)[:, 1]).long()
     logits = {"calibration": wide[:60], "test": wide[60:]}
+    given = Predictions(logits=wide, labels=labels, split=np.arange(120) // 60)
     own = conventions_of(logits, {"calibration": labels[:60], "test": labels[60:]}, num_bins=15)
     for convention in (STRUCK, RENORMALISED):
-        found = judged(logits, labels[:60], labels[60:], convention)
+        found = judged(given, convention)
         for stage, name in (("before", "before"), ("temperature", "by_nll"), ("by-ece", "by_ece")):
             assert found["stages"][stage]["ece"] == pytest.approx(own[convention][name]["ece"], abs=1e-9)
         assert found["parameters"]["ece_temperature"] == own[convention]["by_ece"]["temperature"]
@@ -373,13 +374,14 @@ def test_temperature_like_the_focal_map() -> None:
     assert distance(best) < min(distance(best * 1.001), distance(best / 1.001))
 
 
-def test_theory_on_files(tmp_path) -> None:
+def test_theory_on_files(tmp_path, monkeypatch) -> None:
     """Shares are those of the theory's function; files of the top probability alone are left out."""
     generator = np.random.default_rng(0)
     logits = 0.8 * generator.normal(size=(300, 50))
     np.savez(tmp_path / "many.npz", logits=logits, labels=generator.integers(0, 50, 300))
     np.savez(tmp_path / "top.npz", confidence=generator.random(80), correct=generator.random(80) < 0.5)
-    (found,) = theory_on_files(tmp_path)
+    monkeypatch.setenv("CALIBRANT_DATA", str(tmp_path))
+    (found,) = studies.study("theory_on_data").measure(tmp_path)["files"]
     assert found["gammas"][0]["lowered"] > 0.05
     assert found["gammas"][0]["lowered"] == pytest.approx(confidence_change(logits, gamma=1).lowered)
 
