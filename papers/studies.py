@@ -47,11 +47,6 @@ def study(name: str) -> ModuleType:
     return import_module(f"papers.{folder}.run")
 
 
-def summary(name: str) -> str:
-    """Return the first line of a study's docstring."""
-    return (study(name).__doc__ or "").partition("\n")[0]
-
-
 def has_grid(name: str) -> bool:
     """Return True if a study has runs that are swept over a store."""
     return (HERE / name / "grid.toml").is_file()

@@ -149,9 +149,7 @@ def rehearsal(folder: Path) -> dict[str, Any]:
     return {"changes": changes, "axes": axes}
 
 
-def grid_of(
-    tier: str, epochs: int, *, changes: Mapping[str, Any] | None = None, axes: Mapping[str, Any] | None = None
-) -> Grid:
+def grid_of(tier: str, epochs: int, small: Mapping[str, Any] | None = None) -> Grid:
     """The grid of a tier with all that names epochs at their share of the authors' 350."""
     file = file_on_shelf(Path(GRIDS[tier]), "grid")
     content = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -163,10 +161,11 @@ def grid_of(
         "record.epochs": shares((10, 100, 200, EPOCHS), epochs),
     }
     named, own = (f"milestones={tuple(shares((100, 250), number))}" for number in (45, epochs))
-    axes = {**content["axes"], **(axes or {})}
+    small = small or {"changes": {}, "axes": {}}
+    axes = {**content["axes"], **small["axes"]}
     axes["loss"] = [each.replace(named, own) for each in axes["loss"]]
     content |= {"task": "papers.cifar10_fast.lease:FastRun", "axes": axes}
-    content["recipe"] = nested({**flat(recipe), **scaled, **(changes or {})})
+    content["recipe"] = nested({**flat(recipe), **scaled, **small["changes"]})
     return Grid.read(content, source=GRIDS[tier])
 
 
@@ -213,9 +212,9 @@ def carry_out(given: argparse.Namespace) -> None:
         return given.time_limit - (time.monotonic() - begun)
 
     given.out.mkdir(parents=True, exist_ok=True)
-    small = rehearsal(given.out) if given.rehearsal else {}
+    small = rehearsal(given.out) if given.rehearsal else None
     choices, steps = ((2, 3, 4), 10) if given.rehearsal else (CHOICES, STEPS)
-    grid_with = partial(grid_of, given.tier, **small)
+    grid_with = partial(grid_of, given.tier, small=small)
     plan = continued(json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}, choices)
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     if plan.get("device") != device:

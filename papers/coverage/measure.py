@@ -141,7 +141,6 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """By which its records are known."""
         return ", ".join(f"{name} {value}" for name, value in vars(self).items() if value is not None)
 
     @property

@@ -25,9 +25,8 @@ Arm: TypeAlias = tuple[str, str, str]
 Images: TypeAlias = Mapping[str, NDArray[np.float64]]
 KEY, SINGLE, ENSEMBLE = ("loss", "networks", "repair"), "one", "five"
 REPAIRS = {"as trained": "", "temperature": "temperature", "focal temperature": "focal-temperature"}
-MEASURES = ("error", "NLL", "ECE")
 FORMS = {"error": (100, 2), "NLL": (1, 3), "ECE": (100, 2)}
-"""Scale and digits in the table."""
+"""What is measured: scale and digits in the table."""
 NETWORKS, RESAMPLES = 5, 500
 
 
@@ -52,14 +51,14 @@ def measure(_folder: Path, store: str = "study/refinement") -> dict[str, Any]:
         for counts in resampled(size, RESAMPLES)
     ]
     gains = []
-    for (first, second), (place, name) in product(_pairs(list(members)), enumerate(MEASURES)):
+    for (first, second), (place, name) in product(_pairs(list(members)), enumerate(FORMS)):
         error = float(np.std([of[first][place] - of[second][place] for of in resamples], ddof=1))
         key = {"first": ", ".join(first), "second": ", ".join(second), "measure": name}
         value = float(found[first][place] - found[second][place])
         gains.append({**key, "value": value, "standard_error": error})
     return {
         "num_test": size,
-        "arms": [dict(zip((*KEY, *MEASURES), (*arm, *values), strict=True)) for arm, values in found.items()],
+        "arms": [dict(zip((*KEY, *FORMS), (*arm, *values), strict=True)) for arm, values in found.items()],
         "gains": gains,
     }
 
@@ -110,4 +109,4 @@ def tables(of: Frames) -> Tables:
     arms = of["arms"].query("repair != 'focal temperature' and loss != 'FLSD-53'").copy()
     for name, (scale, digits) in FORMS.items():
         arms[name] = [f"{scale * value:.{digits}f}" for value in arms[name]]
-    return {"short": arms.set_index(list(KEY))[list(MEASURES)]}
+    return {"short": arms.set_index(list(KEY))[list(FORMS)]}

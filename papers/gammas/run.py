@@ -44,7 +44,6 @@ def keep(result: RunResult) -> dict[str, Any]:
 
 
 def fits_of(result: RunResult) -> dict[str, Any]:
-    """Both methods fitted on the calibration split of a run, and measured on its test split."""
     given = load_predictions(result.file("predictions.npz"))
     parts = (Labelled.of(part) for part in (given.calibration, given.test))
     return fits(*(Samples(part.scores.double(), part.labels, None) for part in parts))

@@ -136,7 +136,6 @@ DROP = 9
 
 
 def keep(result: RunResult) -> dict[str, Any] | None:
-    """Metrics and fits by stage, the classes, and the norm of the last layer after each epoch."""
     found = stages_of(result)
     return found and {**found, "classes": result.more["classes"]}
 

@@ -86,7 +86,6 @@ def measure(_folder: Path, which: str = "all") -> dict[str, Any]:
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
-    """``losses``, a row for each."""
     return {"losses": pd.DataFrame(results["losses"])}
 
 

@@ -18,7 +18,6 @@ SHOWN = {"cross-entropy": (VERMILLION, "o"), "focal, γ = 3": (BLUE, "s")}
 
 
 def keep(result: RunResult) -> dict[str, Any] | None:
-    """What the study of losses keeps, but for the classes."""
     found = stages_of(result)
     return found and {"cpu_seconds": result.cpu_seconds, **found}
 

@@ -80,7 +80,7 @@ def test_the_gate(error, temperature, is_open) -> None:
 @pytest.fixture
 def settings(tmp_path: Path) -> dict[str, Any]:
     """Of a run of the rehearsal, with fewer images."""
-    found = dict(grid_of("1", 2, **lease.rehearsal(tmp_path)).points[0].settings)
+    found = dict(grid_of("1", 2, lease.rehearsal(tmp_path)).points[0].settings)
     return {**found, "data.train": 200, "record.samples": 50, "hardware.accelerator": "cpu"}
 
 
