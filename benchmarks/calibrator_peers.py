@@ -9,6 +9,7 @@ Every peer has its defaults. A peer that fails is named with its error. Medians 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import time
@@ -19,16 +20,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from environment import environment, write
+from environment import RESULTS, environment, write
 
-PACKAGES = ("calibrant", "torch", "numpy", "scikit-learn", "netcal", "probmetrics", "betacal")
+PACKAGES = ("scikit-learn", "netcal", "probmetrics", "betacal", "dirichletcal", "splinecalib")
 OURS = "calibrant"
 FAMILIES = {
     "vector": "vector",
     "matrix": "matrix",
     "structured matrix": "structured-matrix",
     "Dirichlet": "dirichlet",
-    "beta": "beta",
     "isotonic": "isotonic",
     "histogram, equal width": 'histogram(binning="width")',
     "histogram, equal mass": "histogram",
@@ -135,9 +135,11 @@ def betacal_one_vs_rest(fit: Split, judged: np.ndarray) -> Callable[[], np.ndarr
 
 def peers() -> dict[str, dict[str, Run]]:
     """The peers that have each family."""
+    from dirichletcal.calib.fulldirichlet import FullDirichletCalibrator
     from netcal.binning import HistogramBinning, IsotonicRegression
     from netcal.scaling import BetaCalibration
     from probmetrics import calibrators as theirs
+    from splinecalib import SplineCalib
 
     def probmetrics(make: Callable[[], Any]) -> Run:
         return of_probabilities(make, "predict_proba")
@@ -152,8 +154,8 @@ def peers() -> dict[str, dict[str, Run]]:
             "probmetrics": probmetrics(lambda: theirs.SMSCalibrator(print_init_info=False))
         },
         "Dirichlet": {
-            "probmetrics (dirichletcal)": probmetrics(
-                lambda: theirs.DirichletCalibrator(reg_lambda=1e-3, reg_mu=1e-3)
+            "dirichletcal": of_probabilities(
+                lambda: FullDirichletCalibrator(reg_lambda=1e-3, reg_mu=1e-3), "predict_proba"
             )
         },
         "beta": {
@@ -171,6 +173,7 @@ def peers() -> dict[str, dict[str, Run]]:
         "histogram, equal mass": {
             "probmetrics": one_vs_rest(lambda: theirs.BinaryHistogramBinningCalibrator(15, "quantile"))
         },
+        "spline": {"splinecalib": of_probabilities(SplineCalib, "calibrate")},
     }
 
 
@@ -205,20 +208,22 @@ def compared(runs: dict[str, Run], fit: Split, judged: Split, repeats: int) -> d
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=7)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--only", nargs="+", help="families to measure again; the others' results stay")
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    known = peers()
-    results: dict[str, dict[str, Any]] = {}
+    known = {family: {OURS: ours(name)} for family, name in FAMILIES.items()}
+    known["beta"] = {OURS: ours_one_vs_rest}
+    path = RESULTS / "calibrator_peers.json"
+    results = json.loads(path.read_text(encoding="utf-8"))["tables"] if path.exists() else {}
     for size, (fit, judged) in tables().items():
-        results[size] = {}
-        for family, name in FAMILIES.items():
-            first = ours_one_vs_rest if family == "beta" else ours(name)
-            runs = {OURS: first} | known[family]
-            results[size][family] = compared(runs, fit, judged, repeats)
-            print(size, family, results[size][family], flush=True)
-    print("written:", write("calibrator_peers", {"environment": environment(*PACKAGES), "tables": results}))
+        for family, theirs in peers().items():
+            if family in (arguments.only or [family]):
+                found = compared(known.get(family, {}) | theirs, fit, judged, arguments.repeats)
+                results.setdefault(size, {})[family] = found
+                print(size, family, found, flush=True)
+                write("calibrator_peers", {"environment": environment(*PACKAGES), "tables": results})
 
 
 if __name__ == "__main__":

@@ -40,15 +40,14 @@ def table(rows: list[Held], folder: Path) -> str:
     others = ", ".join(f"{name} {versions[name]}" for name in sorted(versions.keys() - {"calibrant"}))
     lines += [f"Versions: {others}.", ""] if others else []
     lines += [f"Measured on {machine} ({', '.join(names)})." for machine, names in machines.items()]
-    families = families_table(folder / "calibrator_peers.json")
     settings = hardware_table(folder / "hardware_settings.json")
     on_gpu = gpu_tables(folder / f"{GPU}.json")
-    return "\n".join([*losses_table(folder / "losses.json"), *lines, *families, *settings, *on_gpu])
+    return "\n".join([*losses_table(folder / "losses.json"), *lines, *settings, *on_gpu])
 
 
 def line_of(row: Held) -> str:
     """A row of Markdown."""
-    return f"| {row.work} | {row.measured} | {row.bar}{'' if row.met else ' **missed**'} |"
+    return f"| {row.work} | {row.measured} | {row.bar}{'' if row.met else ' **missed**'}{row.why} |"
 
 
 def with_rows(text: str, rows: list[Held]) -> str:
@@ -78,24 +77,6 @@ def losses_table(path: Path) -> list[str]:
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return [*lines, ""]
-
-
-def families_table(path: Path) -> list[str]:
-    """Every family of calibrators beside its peers: CPU time of a fit, and log loss on held-out rows."""
-    if not path.exists():
-        return []
-    lines = ["", "Families of calibrators, one thread (`benchmarks/calibrator_peers.py`):", ""]
-    lines += ["| rows x classes | family | library | CPU ms | held-out log loss |", "|---|---|---|---:|---:|"]
-    for size, families in json.loads(path.read_text(encoding="utf-8"))["tables"].items():
-        for family, fits in families.items():
-            for name, fit in fits.items():
-                cells = (
-                    f"{fit['cpu_milliseconds']:,.1f} | {fit['log_loss']:.4f}"
-                    if "log_loss" in fit
-                    else f"does not run | {fit['error'].partition(':')[0]}"
-                )
-                lines.append(f"| {size} | {family} | {name} | {cells} |")
-    return lines
 
 
 def hardware_table(path: Path) -> list[str]:

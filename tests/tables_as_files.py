@@ -12,7 +12,8 @@ import pyarrow
 import pytest
 import torch
 
-from calibrant.predictions import Predictions, load_predictions, predictions_from_frame
+from calibrant.predictions import ColumnNames, Predictions, load_predictions, predictions_from_frame
+from calibrant.predictions.partitioned import PartitionedPredictions
 
 Rows = list[dict[str, Any]]
 
@@ -25,6 +26,17 @@ def given_as(folder: Path, ending: str, table: Rows | dict[str, Any], **options:
     path = folder / f"p.{'json' if ending.startswith('json of') else ending}"
     _write(path, ending, columns)
     return load_predictions(path, **options)
+
+
+def as_parts(
+    path: Path, columns: dict[str, Any], *, named: ColumnNames | None = None, **how: Any
+) -> PartitionedPredictions:
+    """Columns as a Parquet file, opened to be read part by part."""
+    from pyarrow import parquet
+
+    path.parent.mkdir(exist_ok=True)
+    parquet.write_table(pyarrow.table(columns), path, **how)
+    return PartitionedPredictions(path, columns=named)
 
 
 def _write(path: Path, ending: str, columns: dict[str, Any]) -> None:

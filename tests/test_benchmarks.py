@@ -36,8 +36,16 @@ def results(tmp_path: Path) -> Path:
         "reference": 0.125,
     }
     write(tmp_path, "metrics", {"environment": ENVIRONMENT, "tasks": {"ECE": task}})
-    growth = {"smCE": {"exponent": 1.02}}
-    write(tmp_path, "growth", {"environment": ENVIRONMENT, "metrics": growth})
+    works = {"smCE": {"known": 1.0, "slope": 1.02}, "canonical": {"known": 2.0, "slope": 1.9}}
+    groups = {"metrics": {"samples": {"works": works}}}
+    write(tmp_path, "growth", {"environment": ENVIRONMENT, "groups": groups})
+    fits = {
+        "calibrant": {"cpu_milliseconds": 4.0, "log_loss": 0.2},
+        "other": {"cpu_milliseconds": 8.0, "log_loss": 0.3},
+        "broken": {"error": "ValueError: no"},
+    }
+    tables = {"500 x 10": {"vector": fits, "spline": {"other": fits["other"]}}}
+    write(tmp_path, "calibrator_peers", {"environment": ENVIRONMENT, "tables": tables})
     return tmp_path
 
 
@@ -64,7 +72,7 @@ def test_bars_that_are_met(results) -> None:
         "ok     metrics: ECE, N = 1,000, C = 10, 2 threads: 40.0 ms, 2.5 × faster than other" in ended.stdout
     )
     assert "not run: benchmarks/losses.py" in ended.stdout
-    assert ended.stdout.endswith("7 of 7 bars are met.\n")
+    assert ended.stdout.endswith("8 of 8 bars are met.\n")
 
 
 @pytest.mark.parametrize(
@@ -92,6 +100,34 @@ def test_a_bar_that_is_missed(results, where, value, missed) -> None:
     assert [line for line in ended.stdout.splitlines() if line.startswith("MISSED") and missed in line]
 
 
+def test_a_slope_above_the_known_and_a_slower_fit_are_missed(results) -> None:
+    growth = json.loads((results / "growth.json").read_text(encoding="utf-8"))
+    growth["groups"]["metrics"]["samples"]["works"]["smCE"]["slope"] = 1.25
+    write(results, "growth", growth)
+    peers = json.loads((results / "calibrator_peers.json").read_text(encoding="utf-8"))
+    peers["tables"]["500 x 10"]["vector"]["other"]["cpu_milliseconds"] = 3.9
+    write(results, "calibrator_peers", peers)
+    ended = run("check.py", "--results", str(results))
+    assert ended.returncode == 1
+    told = ended.stdout
+    said = "4.0 ms, 0.200; other 3.9 ms, 0.300; broken does not run (bar the fastest)"
+    assert f"MISSED calibrator peers: vector, 500 x 10: {said}\n" in told
+    said = "smCE 1.25 (known: 1) (bar ≤ known + 0.2)"
+    assert f"MISSED growth: metrics, growth with samples, steepest exponent: {said}\n" in told
+
+
+def test_a_miss_with_a_known_reason_does_not_fail(results) -> None:
+    fits = {
+        name: {"cpu_milliseconds": took, "log_loss": 0.9}
+        for name, took in (("calibrant", 9.0), ("betacal", 8.0))
+    }
+    tables = {"tables": {"5000 x 100": {"beta": fits}}}
+    write(results, "calibrator_peers", {"environment": ENVIRONMENT} | tables)
+    ended = run("check.py", "--results", str(results))
+    assert ended.returncode == 0
+    assert "(bar the fastest): it goes on to a gradient below 1e-8\n" in ended.stdout
+
+
 def test_the_page_is_made_from_the_results(results, tmp_path) -> None:
     """Between its markers and nowhere else; ``--check`` knows when it is not up to date."""
     page = tmp_path / "benchmarks.md"
@@ -102,7 +138,9 @@ def test_the_page_is_made_from_the_results(results, tmp_path) -> None:
     assert run("page_table.py", *arguments).returncode == 0
     text = page.read_text(encoding="utf-8")
     assert text.startswith(f"before\n{start}\n| work | measured | bar |")
-    assert text.endswith(f"Measured on a chip, 2 cores, Python 3.12 (growth, metrics).\n{end}\nafter\n")
+    assert text.endswith(
+        f"Measured on a chip, 2 cores, Python 3.12 (calibrator_peers, growth, metrics).\n{end}\nafter\n"
+    )
     assert run("page_table.py", "--check", *arguments).returncode == 0
     page.write_text("nothing", encoding="utf-8")
     assert "must hold the markers" in run("page_table.py", *arguments).stderr

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from _pytest.raises import RaisesExc
 
-PROVOKES = re.compile(r"raises|refuse|exit_code == 2|code == 2")
+PROVOKES = re.compile(r"raises|refuse|message\(|SAID|exit_code == 2|code == 2")
 SENTENCES: set[str] = set()
 _exit = RaisesExc.__exit__
 

@@ -43,5 +43,23 @@ def made() -> Maker:
     return make
 
 
+@pytest.fixture(scope="session")
+def confused() -> Maker:
+    """The winner is as likely as is stated; of the rest, class 0 (or 1) gets a share from the others."""
+
+    def make(num_samples: int, share: float = 1 / 3, *, seed: int = 0, **more: Any) -> Predictions:
+        rng = np.random.default_rng(seed)
+        logits = 1.5 * rng.normal(size=(num_samples, 5))
+        probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        rows, winner = np.arange(num_samples), probs.argmax(axis=1)
+        true = probs * (1 - share)
+        true[rows, winner] = probs[rows, winner]
+        true[rows, np.where(winner == 0, 1, 0)] += share * (1 - probs[rows, winner])
+        labels = (true.cumsum(axis=1) < rng.random((num_samples, 1))).sum(axis=1)
+        return Predictions(logits=logits, labels=labels, **more)
+
+    return make
+
+
 def sigmoid(values: Any) -> Any:
     return 1 / (1 + np.exp(-values))

@@ -182,12 +182,7 @@ UNTYPED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] =
     (fit, (), {"probs": TWO, "labels": [0]}, "argument 'probs'; wrap arrays as"),
     (fit, (EVENT,), {"method": PlattScaling()}, "`method` must be a name, as in 'platt'; got PlattScaling"),
     (load_predictions, (TWO,), {}, r"`path` must name a file; got list; give arrays as `Predictions\("),
-    (
-        compare,
-        (EVENT, EVENT),
-        {},
-        r"in one argument, as in `compare\(\{.*\}\)`; got 2",
-    ),
+    (compare, (EVENT, EVENT), {}, r"in one argument, as in `compare\(\{.*\}\)`; got 2"),
     (compare, (EVENT,), {}, r"pairs of a name and Predictions; got Predictions; name them, as in `compare\("),
     (compare, ({"a": TWO, "b": TWO},), {}, "`a` must be Predictions; got list; name arrays"),
     (evaluate, (CLASSES,), {"num_bins": 10.0}, r"`num_bins` must be an integer; got 10\.0; write 10"),

@@ -49,15 +49,6 @@ def test_other_samples_are_not_paired(made) -> None:
     assert found.notes == ("The models have different numbers of classes (a 3, b 5).",)
 
 
-def test_a_model_is_judged_as_evaluate_judges_it(made) -> None:
-    """The first model's metrics, nulls and curves are those of the uncalibrated arm on its test split."""
-    predictions = made("multiclass", 300, split=np.arange(300) % 2, sharpness=2)
-    first = compare([("a", predictions), ("b", predictions)], **QUICK).models[0]
-    arm = evaluate(predictions, calibrators=[], **QUICK).arms[0]
-    assert (first.metrics, first.null, first.curves) == (arm.metrics, arm.null, arm.curves)
-    assert first.num_test == 150
-
-
 def test_the_same_setting_has_the_same_default_everywhere() -> None:
     """Evaluations, comparisons and checks, and their commands, draw and judge alike unless they are told."""
     defaults: dict[str, set[Any]] = {}
@@ -137,10 +128,7 @@ def named(predictions: Predictions, *names: str) -> Predictions:
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (
-            ("cat", "fox", "dog"),
-            r"a and c must have their classes in the same order; class 1 is 'dog' in a",
-        ),
+        (("cat", "fox", "dog"), r"a and c must have their classes in the same order; class 1 is 'dog' in a"),
         (("cat", "dog", "owl"), r"a and c must have the same classes; 'fox' is one of a only"),
         (("cat", "cat", "dog"), r"a and c must have the same classes; 'cat' is one of c only"),
         (("cat", "dog", "fox", "owl"), r"a and c must have the same classes; 'owl' is one of c only"),
@@ -164,6 +152,8 @@ def test_nobody_wins_a_tie(made) -> None:
     assert found.verdict.startswith("Equal calibration error: a with 0.0")
     assert "Equal log loss: a with " in found.verdict
     assert "Lowest" not in found.verdict
+    error = found.models[1].difference["ece"]
+    assert (error.value, error.low, error.high) == (0.0, 0.0, 0.0)
     found = compare([("c", sharp), ("a", honest), ("b", honest)], **QUICK)
     assert re.search(
         r"Lowest calibration error: a with .*? and b with .*?, equal, beyond noise\.", found.verdict

@@ -109,5 +109,5 @@ def test_foreign_answers_are_told_apart_after_the_repair_too(stated) -> None:
     foreign = Predictions(confidence=stated["confidence"][:60] ** 3, correct=np.zeros(60, dtype=int))
     found = calibrant.evaluate(predictions, calibrators=["platt"], ood=foreign, **FEW).out_of_distribution
     areas = [arm.metrics["auroc"].value for arm in found.arms]
-    assert [arm.name for arm in found.arms] == ["uncalibrated", "platt"]
+    assert (found.score, [arm.name for arm in found.arms]) == ("max_probability", ["uncalibrated", "platt"])
     assert areas[0] == pytest.approx(areas[1], abs=1e-12)

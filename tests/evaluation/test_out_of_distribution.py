@@ -63,11 +63,3 @@ def test_scores_that_need_logits_have_no_calibrated_arms(made) -> None:
     predictions = made(num_samples=200, split=np.arange(200) % 2)
     found = evaluate(predictions, ood=foreign(50), ood_score="energy", calibrators=["temperature"], **FEW)
     assert [arm.name for arm in found.out_of_distribution.arms] == ["uncalibrated"]
-
-
-def test_confidences_alone_are_enough(made) -> None:
-    predictions = made("top_label", num_samples=200)
-    other = Predictions(confidence=np.full(60, 0.5), correct=np.zeros(60))
-    found = evaluate(predictions, ood=other, **FEW).out_of_distribution
-    assert found.score == "max_probability"
-    assert found.arms[0].metrics["auroc"].value == pytest.approx(1.0, abs=0.01)

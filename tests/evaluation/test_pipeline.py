@@ -274,13 +274,6 @@ def test_a_class_missing_from_the_calibration_samples_is_named() -> None:
     )
     assert any("Class rare does not occur" in note for note in found.notes)
     assert found.verdict.recommended in {"uncalibrated", "temperature", "focal-temperature"}
-    # Calibration samples of one class do not tell how often it is wrong, and the reason says so.
-    logits = torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
-    found = evaluate(
-        Predictions(logits=logits, labels=torch.zeros(400, dtype=torch.int64)), bootstrap=20, null_draws=20
-    )
-    assert found.verdict.recommended == "uncalibrated"
-    assert "only one class" in (found.verdict.reason or "")
 
 
 def test_a_class_that_never_occurs(made) -> None:

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+from calibrant._math.notes import Note
 from calibrant.evaluation import evaluate, phrases
 from calibrant.evaluation.result import Check, Comparison, Coverage, Coverages, Estimate, Evaluation, Part
 from calibrant.predictions import Predictions
@@ -142,7 +143,8 @@ def test_leaving_it_alone_is_a_recommendation(evaluation_of) -> None:
 
 def test_an_unclear_verdict_hints_at_groups(evaluation_of) -> None:
     """Columns that were not read may name groups; where all is decided nothing is said of that."""
-    found = dataclasses.replace(evaluation_of(recommended="uncalibrated"), notes=("Not used: `channel`.",))
+    note = Note("Not used: `channel`.", "unused")
+    found = dataclasses.replace(evaluation_of(recommended="uncalibrated"), notes=(note,))
     assert "test them with --group-column" not in flat(printed(found))
     said = flat(printed(with_verdict(found, direction="undecided")))
     assert "Not used: `channel`. If a column names groups, test them with --group-column." in said

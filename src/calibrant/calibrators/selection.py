@@ -15,7 +15,7 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, Task, check_choice, check_logits
 from calibrant._math.decimals import decimals
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
-from calibrant._math.folds import out_of_fold
+from calibrant._math.out_of_fold import out_of_fold
 from calibrant._math.scores import by_rows
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_softmax
@@ -27,6 +27,7 @@ from calibrant.calibrators.fitting.data import (
     cluster_folds,
     fold_numbers,
     log_losses,
+    rank_order,
 )
 from calibrant.calibrators.fitting.samples import floor_zero_probabilities
 from calibrant.calibrators.roster import available, build
@@ -392,13 +393,21 @@ def _losses(calibrated: Tensor, labels: Tensor, task: Task, criterion: Criterion
 
 
 def _folds_of(checked: Checked, folds: int, seed: int) -> Int[Tensor, " N"]:
-    scores, outcomes = checked.scores, checked.target.to(torch.float64)
+    """The folds, whatever the order of the classes and whichever of two is the event."""
+    scores, target = checked.scores, checked.target
     if checked.task == "multiclass":
-        ranking = by_rows(lambda rows: log_softmax(scores[rows].to(torch.float64)).amax(dim=1), scores)
-        return fold_numbers(ranking, outcomes, folds, seed)
-    sums = (each.reshape(len(each), -1).sum(dim=1) for each in (scores.to(torch.float64), outcomes))
-    ranking, outcomes = sums
-    return fold_numbers(ranking, outcomes, folds, seed)
+        top = by_rows(lambda rows: log_softmax(scores[rows].to(torch.float64)).amax(dim=1), scores)
+        margin = scores.gather(1, target[:, None])[:, 0] - scores.amax(dim=1)
+        return fold_numbers(top.round(decimals=12), margin, folds, seed)
+    scores, outcomes = scores.to(torch.float64), target.to(torch.float64)
+    if checked.task == "multilabel":
+        return fold_numbers(scores.sum(dim=1), outcomes.sum(dim=1), folds, seed)
+    ranked = outcomes[rank_order(scores, outcomes)]
+    others = 1 - ranked.flip(0)  # with the other class as the event
+    unlike = (ranked != others).nonzero()[:1]
+    if (excess := float((ranked - others).sum())) > 0 or (excess == 0 and bool(ranked[unlike].any())):
+        scores, outcomes = -scores, 1 - outcomes
+    return fold_numbers(scores, outcomes, folds, seed)
 
 
 def usual_candidates(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
+from calibrant._math.notes import Note
 from calibrant.evaluation.judging.reduce import Agreement, ArmStatistics
 from calibrant.evaluation.phrases import number, percent
 from calibrant.evaluation.quantities import ACCURACY, AUROC, MEAN_CONFIDENCE
@@ -45,7 +46,7 @@ def alarms(predictions: Predictions | None, reduced: ArmStatistics) -> tuple[str
         "probabilities when it occurs than when it doesn't. Did the training diverge, or were the labels "
         "shuffled?"
     )
-    return useless, *notes
+    return Note(useless, "useless"), *notes
 
 
 def is_useless(predictions: Predictions) -> bool:
@@ -78,9 +79,8 @@ def is_useless(predictions: Predictions) -> bool:
 
 def other_notes(predictions: Predictions) -> list[str]:
     """Notes on odd data that are no warnings."""
-    mark = mark_in(predictions.notes)
-    brief = {} if mark is None else {mark.note: mark.brief}
-    return [brief.get(note, note) for note in predictions.notes if note not in SUSPICIOUS]
+    notes = (note for note in predictions.notes if note not in SUSPICIOUS)
+    return [note.about.brief if isinstance(note, Note) and note.kind == "mark" else note for note in notes]
 
 
 def _of_labels(reduced: ArmStatistics) -> Iterator[str]:

@@ -11,6 +11,7 @@ import torch
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
+from calibrant._math.notes import of_kind
 from calibrant._math.text_form import kind_of
 from calibrant.evaluation.resampling.clusters import cluster_note
 from calibrant.evaluation.thresholds import beyond_chance, draws_for
@@ -20,8 +21,7 @@ from calibrant.predictions.partitioned import PartitionedPredictions
 
 def no_labels(predictions: Predictions) -> InputError:
     """Error for predictions without labels; it names the unused and the empty columns of the file."""
-    ends, starts = "is empty in every row.", "Not used:"
-    unused = [note for note in predictions.notes if note.startswith(starts) or note.endswith(ends)]
+    unused = of_kind(predictions.notes, "unused", "empty")
     source, top_label = predictions.source, predictions.kind == "top_label"
     if source is None:
         name = "correct" if top_label else "labels"
@@ -149,14 +149,11 @@ def as_judged(predictions: Predictions, positive_class: int | str | None = None)
 
 def check_pairs(models: object) -> None:
     for model in models if isinstance(models, Sequence) else [models]:
-        match model:
-            case (str(_), _):
-                pass
-            case _:
-                raise TypeError(
-                    f"`models` must hold pairs of a name and Predictions; got {kind_of(model)}; "
-                    'name them, as in `compare({"a": first, "b": second})`.'
-                )
+        if not isinstance(model, tuple | list) or len(model) != 2 or not isinstance(model[0], str):
+            raise TypeError(
+                f"`models` must hold pairs of a name and Predictions; got {kind_of(model)}; "
+                'name them, as in `compare({"a": first, "b": second})`.'
+            )
 
 
 def test_of(predictions: Predictions) -> Predictions:

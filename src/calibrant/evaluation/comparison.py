@@ -95,7 +95,12 @@ def compare(
     models = list(models.items()) if isinstance(models, Mapping) else models
     check_pairs(models)
     names = [name for name, _ in models]
-    _check_names(names)
+    if len(names) < 2:
+        raise InputError(f"`models` must hold two models or more; got {len(names)}.")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(
+            f"`models` must have different names; {twice[0]!r} is given {names.count(twice[0])} times."
+        )
     subjects = [
         samples_of(given, num_bins, name=name, positive_class=positive_class, spread=spread)
         for name, given in models
@@ -161,16 +166,6 @@ def compare(
         coverage=coverage_of(procedure, found[0].metrics),
         short=short,
     )
-
-
-def _check_names(names: list[str]) -> None:
-    if len(names) < 2:
-        raise InputError(f"`models` must hold two models or more; got {len(names)}.")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(
-            f"`models` must have different names; {twice[0]!r} is given {names.count(twice[0])} times."
-        )
 
 
 def said_once(said: Sequence[tuple[str, str]], num_models: int) -> tuple[str, ...]:
@@ -263,9 +258,13 @@ def _verdict(
         alike, close = [best], list[int]()
         for value, place in ranked[1:]:
             sign = clearly(change(judged[place], judged[best], level, paired=paired)[metric])
-            chance = (
-                apart is not None and metric != NLL.key and _by_chance(apart, metric, place, least, value)
-            )
+            chance = False
+            if apart is not None and metric != NLL.key:
+                # Could noise explain this error, were the true one that of the best?
+                seen, procedure = apart
+                events = seen[place].events[EVENT if metric == ECE.event_key else ""]
+                drawn = at_limit(error_models("width l1", events, value, procedure), least, confidence=level)
+                chance = not beyond_chance(drawn.p_value, level)
             if sign <= 0 or chance or math.isclose(value, least, rel_tol=ROUNDING):
                 (alike if number(value) == number(least) else close).append(place)
         sentences.append(_ranked(found, metric, name, alike, close, among=len(ranked)))
@@ -277,27 +276,14 @@ def _verdict(
         for place in range(len(found))
         if clearly(change(judged[place], judged[best], level, paired=paired)[ACCURACY.key]) < 0
     ]
-    sentences[1:1] = _less_accurate(found, best, lower)
+    if lower:
+        known = [f"{found[k].name}, {with_interval(found[k].metrics[ACCURACY.key])}" for k in (best, *lower)]
+        said = (
+            f"The accuracy of {' and of '.join(known[1:])}, is lower than that of {known[0]}, beyond noise."
+        )
+        sentences.insert(1, said)
     most = [best, *(place for place in range(len(found)) if place not in {best, *lower})]
     return " ".join(sentences), comparison_in_short([model.name for model in found], leading[0], most)
-
-
-def _less_accurate(found: list[ComparedModel], best: int, lower: list[int]) -> list[str]:
-    if not lower:
-        return []
-    shown = [f"{found[k].name}, {with_interval(found[k].metrics[ACCURACY.key])}" for k in (best, *lower)]
-    return [f"The accuracy of {' and of '.join(shown[1:])}, is lower than that of {shown[0]}, beyond noise."]
-
-
-def _by_chance(
-    apart: tuple[list[ArmStatistics], Procedure], metric: str, place: int, best: float, value: float
-) -> bool:
-    """True if noise could explain one model's error, were its true error that of the best."""
-    seen, procedure = apart
-    events = seen[place].events[EVENT if metric == ECE.event_key else ""]
-    models = error_models("width l1", events, value, procedure)
-    drawn = at_limit(models, best, confidence=procedure.level)
-    return not beyond_chance(drawn.p_value, procedure.level)
 
 
 def _ranked(

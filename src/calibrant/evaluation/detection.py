@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -149,7 +148,10 @@ def _cells(
     rng = np.random.default_rng((*stream_seed(seed, Stream.NULL), 13))
     clustered = None
     if codes is None:
-        drawn = _drawn(p, of_bins, num_draws, rng)
+        drawn = np.empty((number, num_draws))
+        for start, stop in block_bounds(num_draws, SMALL_BLOCK // len(p)):
+            outcomes = rng.random((len(p), stop - start)) < p[:, None]
+            drawn[:, start:stop] = of_bins.T @ (outcomes - p[:, None])
     else:
         own = codes[kept]
         residuals, masses = (of_bins.T @ indicator(own, each) for each in (residual, np.ones(len(kept))))
@@ -173,12 +175,3 @@ def _cells(
         clustered=clustered,
     )
     return cells, np.ascontiguousarray(drawn.T / total)
-
-
-def _drawn(stated: Vector, of_bins: Any, num_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Residual sums ``(M, D)`` of outcomes drawn from the stated probabilities."""
-    found = np.empty((of_bins.shape[1], num_draws))
-    for start, stop in block_bounds(num_draws, SMALL_BLOCK // len(stated)):
-        outcomes = rng.random((len(stated), stop - start)) < stated[:, None]
-        found[:, start:stop] = of_bins.T @ (outcomes - stated[:, None])
-    return found

@@ -90,7 +90,13 @@ def group_repairs(
         raise InputError("`groups` must be given, one name per sample; got none.")
     if predictions.kind == "multilabel":
         raise InputError("repairs by group need one label per sample; got several.")
-    fit, test = _parts(predictions, seed)
+    given = to_repair(predictions)
+    if has_both_parts(given):
+        fit, test = given.calibration, given.test
+    elif given.num_samples < FEWEST:
+        raise InputError(f"repairs by group need {FEWEST} samples or more; got {given.num_samples}.")
+    else:
+        fit, test = halves(given, seed)
     own, names = fit.groups or (), test.groups or ()
     if fit.labels is None or test.labels is None:
         raise InputError("`labels` must be given to evaluate predictions; got none.")
@@ -111,7 +117,8 @@ def group_repairs(
         several.predict_proba(pooled(scores), groups=list(names)),
     )
     residuals = [_residuals(probs, test.labels) for probs in arms]
-    losses = [_losses(probs, test.labels) for probs in arms]
+    most = -math.log(FLOOR)  # of a probability of zero
+    losses = [negative_log_likelihoods(probs, test.labels).clamp(max=most).numpy() for probs in arms]
     behind = [each - losses[OF_EACH] for each in losses]
     weights = np.ones(len(names)) if test.weights is None else test.weights.numpy()
     masks = memberships(list(names), len(names))
@@ -128,25 +135,11 @@ def group_repairs(
     return tuple(row(name) for name in order)
 
 
-def _parts(predictions: Predictions, seed: int) -> tuple[Predictions, Predictions]:
-    given = to_repair(predictions)
-    if has_both_parts(given):
-        return given.calibration, given.test
-    if given.num_samples < FEWEST:
-        raise InputError(f"repairs by group need {FEWEST} samples or more; got {given.num_samples}.")
-    return halves(given, seed)
-
-
 def _residuals(probs: Tensor, labels: Tensor) -> Vector:
     if probs.ndim == 1:
         return (probs - labels).numpy()
     top = top_label(probs, labels)
     return (top.confidence - top.correct.to(torch.float64)).numpy()
-
-
-def _losses(probs: Tensor, labels: Tensor) -> Vector:
-    """The negative log-likelihood of each sample; probabilities of zero count as 1e-12."""
-    return negative_log_likelihoods(probs, labels).clamp(max=-math.log(FLOOR)).numpy()
 
 
 def _mean(values: Vector, weights: Vector, level: float) -> Estimate:

@@ -107,21 +107,23 @@ def span(estimate: Estimate) -> str:
 
 def p_value(null: NullError) -> str:
     """``p = 0.031``, or ``p ≤ 0.001``."""
-    value = p_number(null)
-    return f"p {value}" if value.startswith("≤") else f"p = {value}"
+    return f"p {'' if is_bound(null) else '= '}{p_number(null)}"
 
 
 def p_number(null: NullError) -> str:
     """``0.031``; ``≤ 0.001`` if no draw reached the error, so that more draws could lower it."""
-    bound = "≤ " if null.p_value <= 1 / (1 + null.num_draws) else ""
-    return f"{bound}{null.p_value:.2g}"
+    return f"{'≤ ' if is_bound(null) else ''}{null.p_value:.2g}"
+
+
+def is_bound(found: NullError | Part) -> bool:
+    """True if no draw was as far off."""
+    return found.num_draws is not None and found.p_value <= 1 / (1 + found.num_draws)
 
 
 def part_p_value(part: Part) -> str:
     """``p = 0.031``, adjusted; ``p ≤ 0.003`` if no draw was as far off."""
     value = f"{part.adjusted_p:.2g}" if part.adjusted_p >= SMALLEST_P else f"{SMALLEST_P:g}"
-    bound = part.num_draws is not None and part.p_value <= 1 / (1 + part.num_draws)
-    return f"p {'≤' if bound else '<' if part.adjusted_p < SMALLEST_P else '='} {value}"
+    return f"p {'≤' if is_bound(part) else '<' if part.adjusted_p < SMALLEST_P else '='} {value}"
 
 
 def settings(parameters: Mapping[str, float | tuple[float, ...]]) -> str:

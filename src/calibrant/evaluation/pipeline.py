@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_is_number
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import suggesting
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.arguments import (
-    NAME_ARRAYS,
-    Cluster,
-    as_judged,
-    check_predictions,
-    from_arrays,
-    refuse_with_sums,
-)
+from calibrant.evaluation import arguments, stages
+from calibrant.evaluation.arguments import Cluster
 from calibrant.evaluation.fitting.split import judged_kind
 from calibrant.evaluation.fitting.templates import templates, wants_calibrators
 from calibrant.evaluation.measured_coverage import coverage_of
@@ -27,14 +20,6 @@ from calibrant.evaluation.quantities import check_metrics
 from calibrant.evaluation.result import SCHEMA_VERSION, Evaluation, Intervals
 from calibrant.evaluation.source import Judgeable, calibration_in_memory, source_of
 from calibrant.evaluation.spread import Spread, here
-from calibrant.evaluation.stages import (
-    fit,
-    furthest_classes,
-    judge,
-    notes_on,
-    verdict_of,
-    with_fewer_resamples,
-)
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Predictions
 from calibrant.predictions.checks import refuse_too_few
@@ -44,7 +29,7 @@ from calibrant.predictions.partitioned import PartitionedPredictions
 @suggesting(
     unnamed="one set of predictions; got {}; samples to fit on go as `calibration=`, and `calibrant.compare` "
     "compares several models; for a classifier use `calibrant.Predictions.from_estimator(classifier, X, y)`; "
-    f"{NAME_ARRAYS}"
+    f"{arguments.NAME_ARRAYS}"
 )
 def evaluate(
     predictions: Judgeable | None = None,
@@ -212,7 +197,7 @@ def evaluate(
         >>> after.value < before.value / 2
         True
     """
-    given: Judgeable = from_arrays(
+    given: Judgeable = arguments.from_arrays(
         predictions,
         positive_class,
         probs=probs,
@@ -226,7 +211,7 @@ def evaluate(
         groups=groups,
         clusters=clusters,
     )
-    refuse_with_sums(
+    arguments.refuse_with_sums(
         given,
         cluster=cluster,
         intervals=None if intervals == "inverted" else intervals,
@@ -235,7 +220,7 @@ def evaluate(
         ood=ood,
         ood_score=ood_score,
     )
-    calibration, drawn = calibration_in_memory(calibration, given, seed, spread=spread)
+    calibration, as_drawn = calibration_in_memory(calibration, given, seed, spread=spread)
     source = source_of(
         given,
         num_bins,
@@ -262,41 +247,45 @@ def evaluate(
     divided = source.split()
     if divided.calibration is None:
         wanted = []
-    elif drawn is not None:
-        divided = replace(divided, words=drawn.words, marked=drawn.marked)
-    procedure = with_fewer_resamples(procedure, divided)
-    notes = notes_on(divided, procedure, calibration, drawn, bootstrap)
+    else:
+        divided = as_drawn(divided)
+    procedure = stages.with_fewer_resamples(procedure, divided)
+    notes = stages.notes_on(divided, procedure, calibration, bootstrap)
     more = calibrators is None  # one arm more, if another calibrator is chosen
     steps = Steps(progress, 2 * (len(wanted) + more) + 2 + (ood is not None))
-    fitted = fit(divided, wanted, seed, steps, more=more)
-    judged = judge(fitted.calibrators, source, divided, procedure, steps)
-    notes, detected = (*notes, *judged.notes), None
+    fitted = stages.fit(divided, wanted, seed, steps, more=more)
+    procedure, judged, first, num_test, said = stages.judge(
+        fitted.calibrators, source, divided, procedure, steps
+    )
+    notes, detected = (*notes, *said), None
     if ood is not None:
         steps.next("detecting out-of-distribution samples")
         as_given, test, said = source.familiar(divided)
-        pair = test, as_judged(ood, positive_class)
+        pair = test, arguments.as_judged(ood, positive_class)
         if ood_score in NEED_LOGITS and ood.kind == as_given.kind:
             pair = as_given, ood
-        detected = detect(*pair, ood_score, fitted.calibrators, judged.procedure)
+        detected = detect(*pair, ood_score, fitted.calibrators, procedure)
         notes += said
     steps.finish()
-    arms, on_classes = furthest_classes(judged.arms)
+    arms, on_classes = stages.furthest_classes(judged)
     return Evaluation(
         schema_version=SCHEMA_VERSION,
         kind=procedure.kind,
         num_classes=divided.test.num_classes,
         class_names=None if on_classes else divided.test.class_names,
         num_calibration=divided.num_calibration,
-        num_test=judged.num_test,
+        num_test=num_test,
         source=divided.test_as_given.source,
-        settings=judged.procedure.settings(divided.words, tuple(each.name for each in fitted.tried)),
+        settings=procedure.settings(divided.words, tuple(each.name for each in fitted.tried)),
         arms=arms,
-        verdict=verdict_of(judged, fitted.recommendation, divided, calibration, tolerance),
+        verdict=stages.verdict_of(
+            judged, first, fitted.recommendation, divided, calibration, num_test=num_test, tolerance=tolerance
+        ),
         notes=(*notes, *fitted.failures, *on_classes),
         versions=versions(),
         command=command,
         out_of_distribution=detected,
-        coverage=coverage_of(judged.procedure, judged.arms[0].metrics),
+        coverage=coverage_of(procedure, judged[0].metrics),
         choice=None if fitted.recommendation is None else fitted.recommendation.choice,
     )
 
@@ -305,9 +294,9 @@ def _check(
     calibration: object, ood: Predictions | None, ood_score: str | None, tolerance: float | None
 ) -> None:
     if calibration is not None:
-        check_predictions(calibration, "calibration")
+        arguments.check_predictions(calibration, "calibration")
     if ood is not None:
-        check_predictions(ood, "ood")
+        arguments.check_predictions(ood, "ood")
         refuse_too_few(len(ood), "`ood`")
     elif ood_score is not None:
         raise InputError("`ood_score` needs `ood`, out-of-distribution samples; got none.")

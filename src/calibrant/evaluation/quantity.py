@@ -62,14 +62,15 @@ class Computed:
     """Computation of a quantity: one of the five below."""
 
     kernel: Kernel | None = None  # computes it from residual sums
+    estimates: Kernel | None = None  # another error with the same true value and interval
     null: bool = False  # whether it is compared with its null distribution
     is_error: ClassVar[bool] = False  # whether it is an error of events or of classes
     of_events: ClassVar[bool] = False  # of yes/no events: also for the positive class
 
     @property
     def target(self) -> Kernel | None:
-        """Target of an interval; ``None`` if it is no error from residual sums."""
-        return None
+        """Kernel of an interval by inversion; ``None`` if it is no error from residual sums."""
+        return self.estimates or self.kernel
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,6 @@ class EventError(Computed):
     null: bool = False
     is_error: ClassVar[bool] = True
     of_events: ClassVar[bool] = True
-
-    @property
-    def target(self) -> Kernel | None:
-        """The estimated quantity, or itself."""
-        return self.estimates or self.kernel
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -38,8 +37,7 @@ class ReadOptions:
         "Column of groups, or several: sex,site.", (), "NAMES", "--group-column", "--group-columns"
     )
     cluster: str | None = told(
-        "Column of clusters, such as patients; rows in one are dependent.",
-        metavar="COLUMN",
+        "Column of clusters, such as patients; rows in one are dependent.", metavar="COLUMN"
     )
     format: str | None = told(
         "Format of FILE: csv, jsonl, npz, ... (default: by its extension).", metavar="FORMAT"
@@ -75,14 +73,13 @@ class ReadOptions:
             >>> ReadOptions(label_column="y", prob_columns=("no", "a b")).words()
             "--label-column y --prob-columns 'no,a b'"
         """
-        return shlex.join(self._words({*without, *self.APART}))
-
-    def _words(self, without: set[str]) -> Iterator[str]:
-        for name in (each.name for each in fields(self) if each.name not in without):
+        words: list[str] = []
+        for name in (each.name for each in fields(self) if each.name not in {*without, *self.APART}):
             if (value := getattr(self, name)) != getattr(type(self), name):
-                yield f"--{name.replace('_', '-')}"
+                words.append(f"--{name.replace('_', '-')}")
                 if value is not True:
-                    yield ",".join(value) if isinstance(value, tuple) else str(value)
+                    words.append(",".join(value) if isinstance(value, tuple) else str(value))
+        return shlex.join(words)
 
 
 HELP = {each.name: each.metadata["help"] for each in fields(ReadOptions)}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.json_schema import SkipJsonSchema
@@ -46,9 +46,19 @@ def _reports(module: str) -> Any:
 class AsRows:
     """Results with metrics by part, which convert to a table."""
 
+    _rows_of: ClassVar[tuple[str, str, str]] = ("arms", "arm", "change")
+    """Attribute with the parts, their noun, and the attribute of a part with its paired changes."""
+
     def rows(self) -> list[dict[str, Any]]:
         """One flat dictionary per part (arm or model) and metric, ready for a data frame or a CSV file."""
-        raise NotImplementedError
+        parts, part, change = self._rows_of
+        rows: list[dict[str, Any]] = []
+        for each in getattr(self, parts):
+            for metric, estimate in each.metrics.items():
+                moved = getattr(each, change).get(metric, Estimate(value=None))
+                changes = {change: moved.value, f"{change}_low": moved.low, f"{change}_high": moved.high}
+                rows.append({part: each.name, "metric": metric, **dataclasses.asdict(estimate), **changes})
+        return rows
 
     def to_frame(self, *, library: Library | None = None) -> Any:
         """:meth:`rows` as a data frame of pandas, or of polars if requested or installed alone.
@@ -60,17 +70,8 @@ class AsRows:
         rows = self.rows()
         return frame_of({key: [row[key] for row in rows] for key in rows[0]}, library)
 
-
-def rows_of(parts: Iterable[Any], *, part: str = "arm", change: str = "change") -> list[dict[str, Any]]:
-    """One flat dictionary per part and metric; ``change`` names the attribute with its paired changes."""
-    missing = Estimate(value=None)
-    rows: list[dict[str, Any]] = []
-    for each in parts:
-        for metric, estimate in each.metrics.items():
-            moved = getattr(each, change).get(metric, missing)
-            changes = {change: moved.value, f"{change}_low": moved.low, f"{change}_high": moved.high}
-            rows.append({part: each.name, "metric": metric, **dataclasses.asdict(estimate), **changes})
-    return rows
+    def __str__(self) -> str:
+        return _reports("terminal").as_text(self)
 
 
 PartName = Literal["top label", "positive class", "labels", "classes", "groups", "slope"]
@@ -440,19 +441,12 @@ class Evaluation(AsRows, AsJson):
         """
         return named(name, {arm.name: arm for arm in self.arms}, "arm")
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One flat dictionary per arm and metric, ready for a data frame or a CSV file."""
-        return rows_of(self.arms)
-
     def __repr__(self) -> str:
         counts = [self.kind, f"{self.num_test:,} test samples"]
         if self.num_classes and self.kind != "binary":
             counts.insert(1, f"{self.num_classes:,} {'labels' if self.kind == 'multilabel' else 'classes'}")
         arms, said = ", ".join(arm.name for arm in self.arms), self.verdict.short or self.verdict.headline
         return f"Evaluation({', '.join(counts)}; arms: {arms})\n  {said}"
-
-    def __str__(self) -> str:
-        return _reports("terminal").as_text(self)
 
     def _repr_html_(self) -> str:
         return _reports("html").first_screen(self)
@@ -514,17 +508,12 @@ class Comparison(AsRows, AsJson):
     coverage: Coverages | None = None  # None for intervals of another kind or level
     short: str = ""  # the verdict in at most twelve words
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One flat dictionary per model and metric, with the difference from the first model."""
-        return rows_of(self.models, part="model", change="difference")
+    _rows_of: ClassVar[tuple[str, str, str]] = ("models", "model", "difference")
 
     def __repr__(self) -> str:
         counts = f"{self.models[0].num_test:,} test samples" if self.paired else "samples of their own"
         names = ", ".join(model.name for model in self.models)
         return f"Comparison({self.kind}, {counts}; models: {names})\n  {self.short or self.verdict}"
-
-    def __str__(self) -> str:
-        return _reports("terminal").as_text(self)
 
 
 def upgraded(text: str) -> str:

@@ -94,13 +94,3 @@ class Source(ABC):
     def with_groups(self) -> tuple[Predictions, tuple[str, ...]]:
         """Test samples with their groups, and a note if these are not all."""
         raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """Rows of a table to fit on."""
-
-    predictions: Predictions
-    words: str
-    marked: bool  # whether the table marks rows to fit on
-    announce: bool  # whether a note must name the rows taken

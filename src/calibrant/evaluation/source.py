@@ -7,18 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from calibrant._math.errors import InputError
+from calibrant.evaluation import arguments
 from calibrant.evaluation.alarms import alarms, other_notes
-from calibrant.evaluation.arguments import (
-    Cluster,
-    as_judged,
-    check_predictions,
-    clusters_note,
-    in_clusters,
-    same_samples,
-    test_of,
-)
 from calibrant.evaluation.dense.source import ImageSource
 from calibrant.evaluation.fitting.split import Split, has_both_parts, split_in_memory
 from calibrant.evaluation.fitting.templates import FittedCalibrator
@@ -28,7 +21,7 @@ from calibrant.evaluation.judging.reduce import ArmStatistics, reduce_prediction
 from calibrant.evaluation.parts.source import TableSource, sampled_to_fit
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.result import GroupRow, Kind
-from calibrant.evaluation.samples import ArmSamples, Drawn, Judgeable, Source
+from calibrant.evaluation.samples import ArmSamples, Judgeable, Source
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.formats.mark import Mark, mark_in
@@ -83,7 +76,7 @@ class MemorySource(Source):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return tuple(other_notes(as_judged(self.given, self.positive_class)))
+        return tuple(other_notes(arguments.as_judged(self.given, self.positive_class)))
 
     def split(self) -> Split:
         split = split_in_memory(self.given, self.calibration, self.seed, fits=self.fits)
@@ -100,7 +93,7 @@ class MemorySource(Source):
 
     @property
     def _test(self) -> Predictions:
-        return test_of(as_judged(self.given, self.positive_class))
+        return arguments.test_of(arguments.as_judged(self.given, self.positive_class))
 
     def with_groups(self) -> tuple[Predictions, tuple[str, ...]]:
         return self._test, ()
@@ -126,7 +119,7 @@ def source_of(
     name: str,
     calibration: Predictions | None = None,
     positive_class: int | str | None = None,
-    cluster: Cluster = None,
+    cluster: arguments.Cluster = None,
     seed: int = 0,
     fits: bool = False,
     spread: Spread = here,
@@ -139,7 +132,7 @@ def source_of(
         return ImageSource(given=given, num_bins=num_bins, seed=seed, fits=fits, spread=spread)
     if isinstance(given, PartitionedPredictions):
         if calibration is not None and positive_class is not None:
-            calibration = as_judged(calibration, positive_class)
+            calibration = arguments.as_judged(calibration, positive_class)
         return TableSource(
             given=given.with_positive(positive_class),
             calibration=calibration,
@@ -148,11 +141,11 @@ def source_of(
             fits=fits,
             spread=spread,
         )
-    check_predictions(given, name)
+    arguments.check_predictions(given, name)
     if not isinstance(given, Predictions):
         raise TypeError(name)
     return MemorySource(
-        given=in_clusters(given, cluster),
+        given=arguments.in_clusters(given, cluster),
         calibration=calibration,
         positive_class=positive_class,
         num_bins=num_bins,
@@ -163,12 +156,11 @@ def source_of(
 
 def calibration_in_memory(
     calibration: Predictions | PartitionedPredictions | None, judged: Judgeable, seed: int, *, spread: Spread
-) -> tuple[Predictions | None, Drawn | None]:
-    """Samples to fit on: the given ones, or random rows of a table with their description."""
+) -> tuple[Predictions | None, Callable[[Split], Split]]:
+    """Samples to fit on: the given ones, or random rows of a table; and the split with their words."""
     if isinstance(calibration, PartitionedPredictions):
-        drawn = sampled_to_fit(calibration, judged.source, seed, spread=spread)
-        return drawn.predictions, drawn
-    return calibration, None
+        return sampled_to_fit(calibration, judged.source, seed, spread=spread)
+    return calibration, lambda split: split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +190,7 @@ class ModelSamples:
 
     @property
     def clusters_note(self) -> tuple[str, ...]:
-        return () if self.test is None else clusters_note(self.test)
+        return () if self.test is None else arguments.clusters_note(self.test)
 
     def reduced(self, metrics: Iterable[str]) -> ArmStatistics:
         return self.samples.reduced(self.labels, metrics)
@@ -208,7 +200,7 @@ class ModelSamples:
 
     def same_as(self, other: ModelSamples) -> bool:
         if self.test is not None and other.test is not None:
-            return same_samples(self.test, other.test)
+            return arguments.same_samples(self.test, other.test)
         return self.samples.telling and self.samples.fingerprint == other.samples.fingerprint
 
     def same_rows_other_batches(self, other: ModelSamples) -> bool:
@@ -221,26 +213,12 @@ class ModelSamples:
         return replace(self, samples=SamplesInMemory(predictions=predictions, num_bins=num_bins))
 
 
-def samples_of(
-    given: object,
-    num_bins: int,
-    *,
-    name: str = "predictions",
-    positive_class: int | str | None = None,
-    cluster: Cluster = None,
-    seed: int = 0,
-    spread: Spread = here,
-) -> ModelSamples:
-    """The test samples, or all if there is no test split; images and tables in parts are read here."""
-    source = source_of(
-        given,
-        num_bins,
-        name=name,
-        positive_class=positive_class,
-        cluster=cluster,
-        seed=seed,
-        spread=spread,
-    )
+def samples_of(given: object, num_bins: int, *, name: str = "predictions", **how: Any) -> ModelSamples:
+    """The test samples, or all if there is no test split; images and tables in parts are read here.
+
+    ``how`` are arguments of :func:`source_of`.
+    """
+    source = source_of(given, num_bins, name=name, **how)
     (samples,), notes = source.read((None,))
     whole = source.given
     form = whole if samples.in_memory is None else samples.in_memory

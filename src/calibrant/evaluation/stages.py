@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from calibrant._math.errors import InputError
+from calibrant._math.notes import of_kind
 from calibrant.calibrators import FitResult
-from calibrant.evaluation.alarms import NO_BETTER, alarms, other_notes
+from calibrant.evaluation.alarms import alarms, other_notes
 from calibrant.evaluation.arguments import as_judged, clusters_note, dropped_note, few_resamples_note, test_of
+from calibrant.evaluation.fitting import templates
 from calibrant.evaluation.fitting.recommend import (
     LEAST_TO_CHOOSE,
     UNCALIBRATED,
@@ -20,18 +22,7 @@ from calibrant.evaluation.fitting.recommend import (
     missing_classes,
     recommend,
 )
-from calibrant.evaluation.fitting.split import NOTHING_FITTED, Split, has_both_parts, is_wide
-from calibrant.evaluation.fitting.templates import (
-    FIT_FAILURES,
-    FittedCalibrator,
-    Labelled,
-    Template,
-    cross_fit,
-    fit_summary,
-    name_classes,
-    probs_in_turn,
-    ranks_alike,
-)
+from calibrant.evaluation.fitting.split import Split, has_both_parts, is_wide
 from calibrant.evaluation.judging.diagrams import shapes_of_arm
 from calibrant.evaluation.judging.groups import with_groups
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
@@ -39,7 +30,7 @@ from calibrant.evaluation.judging.reduce import reduce_predictions, with_ranks_o
 from calibrant.evaluation.procedure import Procedure, Steps
 from calibrant.evaluation.quantities import BRIER, NLL
 from calibrant.evaluation.result import Arm, ClassRow, Estimate, Kind, Repair, Verdict
-from calibrant.evaluation.samples import Drawn, Source
+from calibrant.evaluation.samples import Source
 from calibrant.evaluation.thresholds import WIDE, significance
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.verdict import reach_verdict
@@ -57,6 +48,10 @@ IN_PIECES = (
     "The scores were read in pieces, because they are large: the AUROC is not computed, and the class-wise "
     "ECE has no interval; everything else is what it would be in memory."
 )
+OF_WIDE = (
+    f"There are more than {WIDE:,} classes: the AUROC is not computed, and the class-wise ECE has no "
+    "interval."
+)
 
 
 def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
@@ -70,15 +65,15 @@ def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
 
 
 def notes_on(
-    split: Split, procedure: Procedure, calibration: Predictions | None, drawn: Drawn | None, asked: int
+    split: Split, procedure: Procedure, calibration: Predictions | None, asked: int
 ) -> tuple[str, ...]:
     """Notes on the samples for the reader; ``asked`` is the requested number of resamples."""
     held = split.calibration
     notes = other_notes(split.test)
     if calibration is not None:
         notes += [f"Calibration samples: {note}" for note in calibration.notes]
-    if held is None and split.words.startswith("none: ") and split.words != NOTHING_FITTED:
-        notes.append(f"No calibrator was fitted: {split.words.removeprefix('none: ')}.")
+    if split.too_few:
+        notes.append(f"No calibrator was fitted: {split.too_few}.")
     elif held is not None and (split.announce or (calibration is not None and has_both_parts(calibration))):
         notes.append(f"Calibrators were fitted on {split.words}.")
     if one_class_only(held):
@@ -108,20 +103,11 @@ def notes_on(
             f"With {procedure.num_draws} draws under calibration no error can count as real at this level; "
             f"take {math.floor(1 / threshold)} or more."
         )
-    notes += _notes_on_size(split.test, procedure.num_resamples, asked)
-    if drawn is not None and drawn.announce and held is not None:
-        notes.append(f"Calibrators were fitted on {drawn.words}.")
+    notes += [IN_PIECES] if split.test.streamed else [OF_WIDE] if is_wide(split.test) else []
+    if (number := procedure.num_resamples) < asked:
+        size = f"{split.test.num_samples:,} samples"
+        notes.append(f"For {size} {number} resamples and draws were made, not {asked}.")
     return (*notes, *split.notes)
-
-
-def _notes_on_size(test: Predictions, resamples: int, asked: int) -> Iterator[str]:
-    if test.streamed:
-        yield IN_PIECES
-    elif is_wide(test):
-        lacking = "the AUROC is not computed, and the class-wise ECE has no interval"
-        yield f"There are more than {WIDE:,} classes: {lacking}."
-    if resamples < asked:
-        yield f"For {test.num_samples:,} samples {resamples} resamples and draws were made, not {asked}."
 
 
 def one_class_only(predictions: Predictions | None) -> bool:
@@ -134,13 +120,13 @@ def one_class_only(predictions: Predictions | None) -> bool:
 class Fitted:
     """The calibrators, fitted, and the one that is recommended."""
 
-    tried: list[Template]  # those asked for, and the one that is recommended
+    tried: list[templates.Template]  # those asked for, and the one that is recommended
     recommendation: Recommendation | None
-    calibrators: list[FittedCalibrator]
+    calibrators: list[templates.FittedCalibrator]
     failures: list[str]  # a sentence on each that could not be fitted
 
 
-def fit(split: Split, wanted: Sequence[Template], seed: int, steps: Steps, *, more: bool) -> Fitted:
+def fit(split: Split, wanted: Sequence[templates.Template], seed: int, steps: Steps, *, more: bool) -> Fitted:
     """Fit the wanted calibrators and the one chosen by cross-validation, from ``more`` candidates if set."""
     steps.next("choosing among the calibrators")
     held, wanted, recommendation = split.calibration, list(wanted), None
@@ -157,51 +143,51 @@ def fit(split: Split, wanted: Sequence[Template], seed: int, steps: Steps, *, mo
         try:
             fitted = _fit(template, split, recommendation, steps.within)
             if held is not None:
-                name_classes(fitted.calibrator, held.class_names, held.event_column)
+                templates.name_classes(fitted.calibrator, held.class_names, held.event_column)
             found.calibrators.append(fitted)
-        except FIT_FAILURES as error:
+        except templates.FIT_FAILURES as error:
             found.failures.append(f"{template.name} could not be fitted: {error}")
     return found
 
 
 def _fit(
-    template: Template, split: Split, chosen: Recommendation | None, tell: Callable[[float], None]
-) -> FittedCalibrator:
+    template: templates.Template, split: Split, chosen: Recommendation | None, tell: Callable[[float], None]
+) -> templates.FittedCalibrator:
     """Fit a calibrator on all calibration samples, and on folds; reuse the fits of the choice."""
     if split.calibration is None:
         raise InputError("there are no samples to fit on.")
     if has_row_temperature(template.name, split.calibration):
         return fit_to_rows(template, split)
     if split.in_pieces is not None and template.calibrator.fits_in_pieces:
-        return FittedCalibrator(template, template.fit_in_pieces(split.in_pieces), None)
-    data = Labelled.of(split.calibration)
+        return templates.FittedCalibrator(template, template.fit_in_pieces(split.in_pieces), None)
+    data = templates.Labelled.of(split.calibration)
     known = None if chosen is None else chosen.fitted.get(template.name)
     calibrator = known or template.fit(data)
     if split.folds is None:
-        return FittedCalibrator(template, calibrator, None)
+        return templates.FittedCalibrator(template, calibrator, None)
     on_others = None if chosen is None else chosen.on_others.get(template.name)
     if chosen is not None and chosen.folds is not None and on_others is not None:
-        probs = probs_in_turn(on_others, data, chosen.folds)
+        probs = templates.probs_in_turn(on_others, data, chosen.folds)
     else:
-        probs = cross_fit(template, data, split.folds, tell)
-    return FittedCalibrator(template, calibrator, repaired(split.test, probs), ranks_alike(calibrator, data))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Judged:
-    """Every arm with its numbers."""
-
-    procedure: Procedure  # with the number of clusters
-    arms: tuple[Arm, ...]
-    uncalibrated: Measured  # the first arm, for the verdict
-    num_test: int  # samples, or positions of images
-    notes: tuple[str, ...]
+        probs = templates.cross_fit(template, data, split.folds, tell)
+    return templates.FittedCalibrator(
+        template, calibrator, repaired(split.test, probs), templates.ranks_alike(calibrator, data)
+    )
 
 
 def judge(
-    calibrators: Sequence[FittedCalibrator], source: Source, split: Split, procedure: Procedure, steps: Steps
-) -> Judged:
-    """Evaluate every arm on the same resamples."""
+    calibrators: Sequence[templates.FittedCalibrator],
+    source: Source,
+    split: Split,
+    procedure: Procedure,
+    steps: Steps,
+) -> tuple[Procedure, tuple[Arm, ...], Measured, int, tuple[str, ...]]:
+    """Evaluate every arm on the same resamples.
+
+    Returns:
+        The procedure with the number of clusters, the arms, the first one measured, the number of samples or
+        positions tested, and notes.
+    """
     fitted = (None, *calibrators)
     if source.reads:
         steps.next(f"reading the {source.reads}")
@@ -223,17 +209,11 @@ def judge(
         del reduced, measured  # of many samples, before the next arm needs as much memory
     if first is None:
         raise RuntimeError("the predictions as they are were not read")
-    return Judged(
-        procedure=procedure,
-        arms=tuple(arms),
-        uncalibrated=first,
-        num_test=tests[0].num_tested,
-        notes=notes,
-    )
+    return procedure, tuple(arms), first, tests[0].num_tested, notes
 
 
 def arm_of(
-    fitted: FittedCalibrator | None,
+    fitted: templates.FittedCalibrator | None,
     measured: Measured,
     uncalibrated: Measured | None,
     names: tuple[str, ...],
@@ -249,7 +229,7 @@ def arm_of(
         name=UNCALIBRATED if fitted is None else fitted.name,
         title="Uncalibrated" if fitted is None else fitted.title,
         parameters={} if fitted is None else dict(fitted.calibrator.fit_result_.parameters),
-        fit=None if fitted is None else fit_summary(fitted.calibrator),
+        fit=None if fitted is None else templates.fit_summary(fitted.calibrator),
         metrics=measured.metrics,
         change=changes,
         null=chance.null,
@@ -350,34 +330,35 @@ def furthest_classes(arms: tuple[Arm, ...]) -> tuple[tuple[Arm, ...], tuple[str,
 
 
 def verdict_of(
-    judged: Judged,
+    arms: tuple[Arm, ...],
+    uncalibrated: Measured,
     recommendation: Recommendation | None,
     split: Split,
     calibration: Predictions | None,
+    *,
+    num_test: int,
     tolerance: float | None,
 ) -> Verdict:
     """The verdict; ``calibration`` are the predictions given to fit on."""
-    warnings = alarms(split.test, judged.uncalibrated.reduced)
-    useless = any(warning.startswith(NO_BETTER) for warning in warnings)
+    warnings, procedure = alarms(split.test, uncalibrated.reduced), uncalibrated.noise.procedure
     case = Case(
-        kind=judged.procedure.kind,
-        arms=judged.arms,
-        uncalibrated=judged.uncalibrated,
-        recommendation=None if useless else recommendation,
-        level=judged.procedure.level,
+        kind=procedure.kind,
+        arms=arms,
+        uncalibrated=uncalibrated,
+        recommendation=None if of_kind(warnings, "useless") else recommendation,
+        level=procedure.level,
         num_calibration=split.num_calibration,
         effective_calibration=split.effective_calibration,
-        num_test=judged.num_test,
+        num_test=num_test,
         cross_fitted=split.folds is not None,
         one_class=one_class_only(split.calibration),
         tolerance=tolerance,
         warnings=warnings,
-        useless=useless,
     )
     verdict = reach_verdict(case)
     if case.repaired:
         verdict = replace(verdict, repair=_repair(case.chosen.name, split, calibration))
-    return with_group_sentence(verdict, judged.arms[0].groups, split.test.groups, judged.procedure.level)
+    return with_group_sentence(verdict, arms[0].groups, split.test.groups, procedure.level)
 
 
 def _repair(method: str, split: Split, calibration: Predictions | None) -> Repair:

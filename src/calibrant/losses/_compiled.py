@@ -31,10 +31,11 @@ from torch import Tensor
 from calibrant._math.jit import njit
 from calibrant._math.simplex import LOG_OF_ZERO
 from calibrant._math.threads import SMALL, in_threads
-from calibrant.losses._closed_form import BLOCK, FEW, Closed, Pull, scaled
+from calibrant.losses._closed_form import FEW, Closed, Pull, scaled
 from calibrant.losses._rows import Rows
 
 _NOTHING = np.empty(0)
+_BLOCK = 1 << 18  # numbers; smaller blocks make threads wait for the interpreter
 _TINY = 1e-300  # below it, a probability's logarithm comes from the logits
 
 
@@ -61,7 +62,7 @@ def _loss_and_pull(
         _exponentials(scores, largest, gradient)
         kernel(scores, largest, gradient, classes, shares, values, *settings)
     else:
-        size = max(1, BLOCK // num_classes)
+        size = max(1, _BLOCK // num_classes)
 
         def fill(start: int) -> None:
             at = slice(start, start + size)
@@ -140,11 +141,17 @@ def _sums(numbers: NDArray[np.floating]) -> tuple[float, float]:
 
 @njit(inner=True, fastmath={"reassoc", "nsz", "nnan"})
 def _largest_below(row: NDArray[np.floating], limit: float) -> Any:
-    nothing = row.dtype.type(-np.inf)
-    found = nothing
-    for k in range(len(row)):
-        found = max(found, row[k] if row[k] < limit else nothing)
-    return found
+    highest, nothing = row.dtype.type(limit), row.dtype.type(-np.inf)
+    a = b = c = d = nothing  # four maxima that do not wait for each other: LLVM makes no vector of one
+    fours = len(row) // 4 * 4
+    for k in range(0, fours, 4):
+        a = max(a, row[k] if row[k] < highest else nothing)
+        b = max(b, row[k + 1] if row[k + 1] < highest else nothing)
+        c = max(c, row[k + 2] if row[k + 2] < highest else nothing)
+        d = max(d, row[k + 3] if row[k + 3] < highest else nothing)
+    for k in range(fours, len(row)):
+        a = max(a, row[k] if row[k] < highest else nothing)
+    return max(a, b, c, d)
 
 
 @njit(inner=True, fastmath={"reassoc", "nsz"})
@@ -166,11 +173,22 @@ def _scale(odds: NDArray[np.floating], slope: float, curve: float) -> None:
 
 
 @njit(inner=True)
-def _take_below(row: NDArray[np.floating], slopes: NDArray[np.floating], limit: float, amount: float) -> None:
-    highest, lowest = row.dtype.type(limit), row.dtype.type(LOG_OF_ZERO)
-    taken, nothing = row.dtype.type(amount), row.dtype.type(0)
+def _scale_and_take(
+    row: NDArray[np.floating],
+    odds: NDArray[np.floating],
+    slope: float,
+    curve: float,
+    amount: float,
+    limit: float,
+    further: float,
+) -> None:
+    """Scale, take the amount from every unmasked logit's slope, and ``further`` if below the limit."""
+    kind = row.dtype.type
+    steep, flat, taken, more, nothing = kind(curve), kind(slope), kind(amount), kind(further), kind(0)
+    highest, lowest = kind(limit), kind(LOG_OF_ZERO)
     for k in range(len(row)):
-        slopes[k] -= taken if (row[k] < highest) & (row[k] > lowest) else nothing
+        part = taken + (more if row[k] < highest else nothing)
+        odds[k] = odds[k] * (flat + steep * odds[k]) - (part if row[k] > lowest else nothing)
 
 
 @njit(inner=True)
@@ -236,23 +254,26 @@ def _row_losses(
         pulled = focal * gamma * surprise * power / base if prob > 0 and base > 0 else 0.0
         value = focal * power * surprise + 2 * l1 * miss + l2 * (miss * miss + squares)
         slope = focal * power + pulled * (prob - second) + 2 * l1 * prob + 2 * l2 * (prob * miss - squares)
-        count, part = 0.0, 0.0
+        count, part, limit, low, further = 0.0, 0.0, top - margin, 0.0, 0.0
         if smoothing > 0:
             count, gaps = _below(row, math.inf, top)
             part = smoothing / (count if spread_to_all else max(count - 1, 1.0))
             value = (1 - part * count) * surprise + part * (count * math.log(total) + gaps)
-        _scale(slopes, share * slope / total, share * 2 * l2 / (total * total))
-        slopes[label] = share * (part * count - slope * miss - 2 * l2 * squares - pulled * second)
+        if penalty > 0:
+            further = penalty / _below(row, math.inf, top)[0]
+            low, price = _below(row, limit, limit)
+            value += further * price
+        flat, steep = share * slope / total, share * 2 * l2 / (total * total)
+        if smoothing > 0 or penalty > 0:
+            _scale_and_take(row, slopes, flat, steep, share * part, limit, share * further)
+        else:
+            _scale(slopes, flat, steep)
+        of_label = part * count - slope * miss - 2 * l2 * squares - pulled * second
+        slopes[label] += row.dtype.type(share * of_label)
         if second > 0:
             _share_out(row, slopes, runner_up, share * pulled * second)
-        if smoothing > 0:
-            _take_below(row, slopes, math.inf, share * part)
-        if penalty > 0:
-            part = penalty / _below(row, math.inf, top)[0]
-            count, price = _below(row, top - margin, top - margin)
-            value += part * price
-            _take_below(row, slopes, top - margin, share * part)
-            _share_out(row, slopes, largest[i], share * part * count)
+        if low > 0:
+            _share_out(row, slopes, largest[i], share * further * low)
         values[i] = share * value
 
 

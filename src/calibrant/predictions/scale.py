@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
@@ -12,16 +11,13 @@ from torch import Tensor
 
 from calibrant._math.arrays import as_float_tensor, first_row
 from calibrant._math.errors import InputError
+from calibrant._math.notes import Note, of_kind
 
 Scale: TypeAlias = tuple[float, float]
 """Values that mean 0 and 1."""
 PERCENT = (0.0, 100.0)
 LARGEST_GUESSED = 50.0
 """Value that no single column of stars, words or grades reaches."""
-DIVIDED = "holds percentages and was divided by 100."
-"""Said of probabilities that were percentages."""
-_DIVIDED = re.compile(r" holds? percentages and (?:was|were) divided by 100\.$")
-_BROUGHT = re.compile(r" from (\S+) to (\S+) (?:was|were) brought to the scale from 0 to 1\.$")
 SPACES = ("probs", "confidence")
 
 
@@ -69,12 +65,18 @@ def as_shares(
         scale = PERCENT
     low, high = scale
     if scale == PERCENT:
-        note, shares = f"`{space}` {DIVIDED}", values / 100
+        note, shares = were_percentages(space), values / 100
     else:
-        note = f"`{space}` from {low:g} to {high:g} was brought to the scale from 0 to 1."
+        said = f"`{space}` from {low:g} to {high:g} was brought to the scale from 0 to 1."
+        note = Note(said, "scale", scale)
         shares = (values - low) / (high - low)
         _refuse_beyond(values, space, scale)
     return fields | {space: shares, "notes": (*fields.get("notes", ()), note)}
+
+
+def were_percentages(space: str) -> Note:
+    """Return the note on probabilities that were percentages."""
+    return Note(f"`{space}` holds percentages and was divided by 100.", "scale", PERCENT)
 
 
 def holds_percentages(fields: dict[str, Any]) -> bool:
@@ -83,12 +85,7 @@ def holds_percentages(fields: dict[str, Any]) -> bool:
 
 def scale_before(notes: Iterable[str]) -> Scale:
     """Return the original scale of probabilities, from the notes on predictions."""
-    for note in notes:
-        if _DIVIDED.search(note):
-            return PERCENT
-        if found := _BROUGHT.search(note):
-            return float(found[1]), float(found[2])
-    return 0.0, 1.0
+    return next((note.about for note in of_kind(notes, "scale")), (0.0, 1.0))
 
 
 def _refuse_beyond(values: Any, space: str, scale: Scale) -> None:

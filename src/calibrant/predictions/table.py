@@ -14,6 +14,7 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_logits
 from calibrant._math.errors import InputError
+from calibrant._math.notes import reworded
 from calibrant._math.scores import steady_sigmoid, top_label
 from calibrant._math.shapes import Bool, Float, Int, UInt8
 from calibrant._math.text_form import suggesting
@@ -569,7 +570,7 @@ class Predictions:
         return f"Predictions({', '.join(each for each in parts if isinstance(each, str))})"
 
     def _named(self, rename: Callable[[str], str]) -> Predictions:
-        return self._with(_notes=tuple(map(rename, self._notes)))
+        return self._with(_notes=tuple(reworded(note, rename(note)) for note in self._notes))
 
     def _with(self, **changes: Any) -> Predictions:
         """Return a copy with some fields replaced; nothing is checked and no array copied."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.files import write_unless_other
+from calibrant._math.notes import Note, of_kind
 from calibrant._math.text_form import kind_of, suggesting
 from calibrant.calibrators import (
     Calibrator,
@@ -145,10 +146,10 @@ def apply(
             )
         change = partial(_for_other_frequencies, prior=prior) if label_shift or prior is not None else None
         calibrated, notes = apply_to_samples(loaded, given, calibrator=called, file=name, change=change)
-        said = [f"note: {note}" for note in (*given.notes, *notes)]
+        said: list[str] = [Note(f"note: {note}", "note") for note in (*given.notes, *notes)]
         said.append(f"Calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
     if place is None:
-        said = [line for line in said if line.startswith("note: ")]
+        said = [*of_kind(said, "note")]
     else:
         like = None if given.top_k is not None else file
         form = {"columns": columns, "format": format, "raw": raw, "added": added}
@@ -219,7 +220,7 @@ def _lost_columns(
             kept = save_in_form_of(like, path, calibrated, **form)
 
     write_unless_other(out, write, option="--out", force=force)
-    return not kept and any(note.startswith("Not used") for note in calibrated.notes)
+    return not kept and bool(of_kind(calibrated.notes, "unused"))
 
 
 def load_fitted(path: str | os.PathLike[str]) -> Fitted:
@@ -426,7 +427,7 @@ def _of_top_k(
     low, high = given.top_k.confidence_bounds(temperature)
     return marked(at_temperature(given, temperature), fitted.name), [
         f"Logits of {given.num_samples:,} samples, divided by {temperature:.4g}: {out}",
-        f"{_APPROXIMATE} {float((high - low).max()):.2g}",
+        Note(f"{_APPROXIMATE} {float((high - low).max()):.2g}", "note"),
     ]
 
 

@@ -494,15 +494,17 @@ class GroupPair:
     @property
     def p_value(self) -> str:
         """The p-value of the group, unadjusted."""
-        row = self.before
-        bound = "≤ " if row.p_value <= 1 / (1 + row.null.num_draws) else ""
-        return f"{bound}{row.p_value:.2g}"
+        return f"{'≤ ' if self._is_bound else ''}{self.before.p_value:.2g}"
 
     @property
     def adjusted_p(self) -> str:
         """The p-value adjusted for the number of groups; a bound if the p-value is a bound."""
-        bound = "≤ " if self.p_value.startswith("≤") and self.before.adjusted_p < 1 else ""
+        bound = "≤ " if self._is_bound and self.before.adjusted_p < 1 else ""
         return f"{bound}{self.before.adjusted_p:.2g}"
+
+    @property
+    def _is_bound(self) -> bool:
+        return self.before.p_value <= 1 / (1 + self.before.null.num_draws)
 
 
 def group_pairs(evaluation: result.Evaluation) -> list[GroupPair]:

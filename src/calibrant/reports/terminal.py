@@ -10,6 +10,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from calibrant._math.notes import of_kind
 from calibrant.evaluation import quantities, result
 from calibrant.evaluation.group_repairs import ARMS, ByGroup, said_of, title_of
 from calibrant.evaluation.phrases import number as short_number
@@ -234,9 +235,8 @@ def _at_length(evaluation: result.Evaluation) -> Iterable[RenderableType]:
     """Every candidate, and how the numbers were computed."""
     if len(evaluation.arms) > 1:
         yield from (Text(), _candidates(evaluation))
-    sentences = [each for each in evaluation.verdict.sentences if not each.startswith("Next")]
-    sentences += [tables.outside_sentence(evaluation.arms), tables.coverage_sentence(evaluation)]
-    yield from (Text(), *_dim(sentences))
+    more = tables.outside_sentence(evaluation.arms), tables.coverage_sentence(evaluation)
+    yield from (Text(), *_dim([*evaluation.verdict.sentences, *more]))
 
 
 def _candidates(evaluation: result.Evaluation) -> Table:
@@ -338,7 +338,8 @@ def _with_hint(evaluation: result.Evaluation) -> list[str]:
     """The notes; if nothing is decided, with the option that tests the groups of a column."""
     unclear = evaluation.verdict.direction == "undecided" and not evaluation.arms[0].groups
     hint = " If a column names groups, test them with --group-column." if unclear else ""
-    return [note + hint if note.startswith("Not used:") else note for note in evaluation.notes]
+    unused = of_kind(evaluation.notes, "unused")
+    return [note + hint if note in unused else note for note in evaluation.notes]
 
 
 def _notes(notes: Sequence[str]) -> Iterable[RenderableType]:

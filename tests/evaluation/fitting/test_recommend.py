@@ -1,8 +1,13 @@
 """How an arm is chosen: by NLL cross-validated on calibration samples, the simpler where noise decides."""
 
+import json
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 
+import calibrant
 from calibrant.evaluation.fitting.recommend import Recommendation, recommend
 from calibrant.evaluation.fitting.templates import Template, templates
 from calibrant.predictions import Predictions
@@ -71,3 +76,66 @@ def test_large_calibration_sets_are_sampled(made, monkeypatch) -> None:
     assert chosen(weighted, "temperature").choice.candidates[0].nll == pytest.approx(
         chosen(half, "temperature").choice.candidates[0].nll, abs=1e-12
     )
+
+
+@pytest.mark.parametrize("most", [500, 1 << 20], ids=["halves", "folds"])
+@pytest.mark.parametrize("kind", ["classes", "clusters", "two columns"])
+def test_the_order_of_the_columns_changes_nothing(kind, most, monkeypatch) -> None:
+    """With the columns, labels and names in another order: the same choice, and the same numbers."""
+    monkeypatch.setattr("calibrant.evaluation.fitting.split.MOST_CROSS_FITTED", most)
+    rng = np.random.default_rng(0)
+    num_classes = 2 if kind == "two columns" else 4
+    true = rng.normal(size=(300, num_classes))
+    labels, logits = (
+        (true + rng.gumbel(size=true.shape)).argmax(axis=1),
+        1.6 * true - [0.5, *[0] * (num_classes - 1)],
+    )
+    names, order = np.array(["lynx", "owl", "bear", "hare"][:num_classes]), np.array([2, 0, 3, 1])
+    order = order[order < num_classes][::-1] if kind == "two columns" else order
+    options: dict[str, Any] = {"bootstrap": 40, "null_draws": 40}
+    if kind == "clusters":
+        options["cluster"] = [str(k // 2) for k in range(300)]
+    if kind == "two columns":
+        options["positive_class"] = "owl"
+    first, second = (
+        calibrant.evaluate(
+            Predictions(logits=logits[:, k], labels=k.argsort()[labels], class_names=names[k].tolist()),
+            **options,
+        )
+        for k in (np.arange(num_classes), order)
+    )
+    assert first.verdict.recommended == second.verdict.recommended
+    mine, theirs = (dict(facts(json.loads(each.to_json()))) for each in (first, second))
+    numbers = {path for path, value in mine.items() if isinstance(value, float)}
+    assert {path: mine[path] for path in numbers} == pytest.approx(
+        {path: theirs.pop(path) for path in numbers}, rel=1e-9, abs=1e-12
+    )
+    assert {path: mine[path] for path in mine if path not in numbers} == theirs
+
+
+def facts(found: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every entry of JSON by its path, classes by name; steps of fits and digits of their end left out."""
+    if isinstance(found, list):
+        found = {each.get("name", k) if isinstance(each, dict) else k: each for k, each in enumerate(found)}
+    if not isinstance(found, dict):
+        yield path, found
+    else:
+        for key, each in found.items():
+            if key not in {"class_names", "message", "steps"}:
+                yield from facts(each, f"{path}.{key}")
+
+
+def test_either_of_two_classes_may_be_the_event(made) -> None:
+    """With the other class as the event, folds and choice are the same; also of 150 and 150 samples."""
+    given = made("binary", 300, sharpness=2, shift=1)
+    for rows in (
+        np.arange(300),
+        np.concatenate([np.flatnonzero(given.labels.numpy() == k)[:100] for k in (0, 1)]),
+    ):
+        some = given.rows(rows)
+        other = Predictions(logits=-some.scores, labels=1 - some.labels)
+        mine, theirs = (chosen(each, "temperature", "platt") for each in (some, other))
+        assert (mine.name, mine.choice.folds) == (theirs.name, theirs.choice.folds)
+        np.testing.assert_array_equal(mine.folds, theirs.folds)
+        losses = [[each.nll for each in found.choice.candidates] for found in (mine, theirs)]
+        np.testing.assert_allclose(*losses, rtol=1e-9)

@@ -84,6 +84,23 @@ def test_rare_labels_are_spread(made) -> None:
     assert sorted(np.bincount(folds[labels[:, 2] == 1], minlength=5)) == [1, 1, 1, 2, 2]
 
 
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("kind", ["multiclass", "multilabel"])
+def test_the_order_of_the_columns_does_not_divide_the_samples(kind, clustered) -> None:
+    """Folds are the same with classes numbered otherwise; rare labels are as frequent as each other."""
+    rng = np.random.default_rng(0)
+    labels, order = rng.integers(4, size=90), np.array([3, 1, 0, 2])
+    if kind == "multilabel":
+        labels = np.eye(4, dtype=int)[np.arange(90) % 4] * (np.arange(90) >= 54)[:, None]
+    moved = labels[:, order] if kind == "multilabel" else order.argsort()[labels]
+    clusters = [str(k // 3) for k in range(90)] if clustered else None
+    given = (
+        Predictions(logits=np.zeros((90, 4)), labels=each, clusters=clusters) for each in (labels, moved)
+    )
+    first, second = (stratified_folds(each, 5, 0) for each in given)
+    np.testing.assert_array_equal(first, second)
+
+
 @pytest.mark.parametrize("split", [None, np.ones(300), np.zeros(300)])
 def test_few_samples_are_fitted_and_judged_in_turn(made, split) -> None:
     """Below 1000 samples: five folds over all, also where a split has one part; none of two samples."""

@@ -23,12 +23,6 @@ def judged(factor: float, procedure: Procedure = PROCEDURE) -> Measured:
     return measure(reduce_predictions(Predictions(logits=factor * odds, labels=labels), 10), procedure)
 
 
-def test_a_model_against_itself_does_not_change() -> None:
-    one = judged(3.0)
-    found = change(one, one, 0.95)["event_ece"]
-    assert (found.value, found.low, found.high) == (0.0, 0.0, 0.0)
-
-
 def test_the_ends_are_as_far_off_as_those_of_both_errors() -> None:
     """Where one error may be zero: the root of both distances' squares, off the estimates' difference."""
     calibrated, off = judged(1.0), judged(4.0)

@@ -9,9 +9,7 @@ from calibrant.evaluation.judging import noise
 from calibrant.evaluation.judging.measure import Chance, against_chance
 from calibrant.evaluation.judging.noise import draw_noise
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.phrases import part_p_value
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.result import Part
 from calibrant.predictions import Kind, Predictions
 
 KINDS: dict[Kind, list[str]] = {
@@ -46,21 +44,6 @@ def failing(predictions: Predictions, **options: Any) -> set[str]:
     return {part.name for part in chance_of(predictions, **options).parts if not part.holds}
 
 
-def confused(num_samples: int, share: float, *, seed: int = 0, **more: Any) -> Predictions:
-    """The winner is as likely as is stated; of the rest, class 0 (or 1) gets a share from the others."""
-    rng = np.random.default_rng(seed)
-    logits = 1.5 * rng.normal(size=(num_samples, 5))
-    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    winner = probs.argmax(axis=1)
-    favoured = np.where(winner == 0, 1, 0)
-    true = probs * (1 - share)
-    rows = np.arange(num_samples)
-    true[rows, winner] = probs[rows, winner]
-    true[rows, favoured] += share * (1 - probs[rows, winner])
-    labels = (true.cumsum(axis=1) < rng.random((num_samples, 1))).sum(axis=1)
-    return Predictions(logits=logits, labels=labels, **more)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_has_its_parts(made, kind) -> None:
     """Adjusted p-values are Holm's: never below those of the parts alone, and equal for the largest."""
@@ -81,7 +64,7 @@ def test_calibrated_models_rarely_fail() -> None:
     assert failed <= 6
 
 
-def test_only_the_classes_fail_where_only_they_are_off() -> None:
+def test_only_the_classes_fail_where_only_they_are_off(confused) -> None:
     """Mass moved among the classes behind the winner: top label and slope hold, and the class is found."""
     chance = chance_of(confused(3000, 0.3))
     assert {part.name for part in chance.parts if not part.holds} == {"classes"}
@@ -92,7 +75,7 @@ def test_only_the_classes_fail_where_only_they_are_off() -> None:
     assert null.p_value == 1 / 101
 
 
-def test_weights_count_as_copies() -> None:
+def test_weights_count_as_copies(confused) -> None:
     honest, off = confused(2000, 0.0), confused(2000, 0.5, seed=1)
     both = Predictions(
         logits=np.concatenate([honest.scores.numpy(), off.scores.numpy()]),
@@ -101,18 +84,6 @@ def test_weights_count_as_copies() -> None:
     )
     assert failing(both) == set()
     assert "classes" in failing(off)
-
-
-def test_adjusted_p_values_are_written_as_bounds_where_they_are() -> None:
-    """No draw was as far off: more draws could lower it. A tail of the normal distribution is cut."""
-
-    def written(p: float, adjusted: float, draws: int | None) -> str:
-        part = Part(name="classes", holds=True, p_value=p, adjusted_p=adjusted, num_draws=draws)
-        return part_p_value(part)
-
-    assert written(0.001, 0.003, 999) == "p ≤ 0.003"
-    assert written(0.02, 0.04, 999) == "p = 0.04"
-    assert written(1e-9, 3e-9, None) == "p < 0.0001"
 
 
 def test_one_class_that_is_too_extreme_is_found() -> None:

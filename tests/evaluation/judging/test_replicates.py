@@ -10,13 +10,7 @@ from calibrant import metrics
 from calibrant.evaluation.judging.measure import replicate
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.resampling.events import Events, width_bins
-from calibrant.evaluation.resampling.resamples import (
-    MOST_DELETIONS,
-    Deletions,
-    EventErrors,
-    Means,
-    Resamples,
-)
+from calibrant.evaluation.resampling.resamples import MOST_DELETIONS, Deletions, EventErrors, Means, Resamples
 from calibrant.predictions import Kind, Predictions
 from evaluation_values import public_values
 

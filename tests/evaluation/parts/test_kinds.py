@@ -1,17 +1,17 @@
 """Tables of every kind, part by part: confidences, a positive class, and rows to fit on of another table."""
 
 import pickle
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow
 import pytest
-from pyarrow import parquet
 
 from calibrant import InputError, Predictions, evaluate, load_calibrator, load_predictions
 from calibrant.cli.opening import opened_to_fit
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import Evaluation, check, compare
+from calibrant.evaluation.fitting.split import Split
 from calibrant.evaluation.group_repairs import group_repairs
 from calibrant.evaluation.parts import source
 from calibrant.evaluation.parts.dealing import Deal
@@ -21,16 +21,13 @@ from calibrant.evaluation.spread import here
 from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
 from command_line import call, one_line
+from tables_as_files import as_parts
 
 QUICK = {"bootstrap": 10, "null_draws": 10}
 ROWS, FITTED = 240, 15  # so few are fitted on that none is recommended
 
 
-def written(path, columns) -> PartitionedPredictions:
-    """One file with several row groups, opened."""
-    path.parent.mkdir(exist_ok=True)
-    parquet.write_table(pyarrow.table(columns), path, row_group_size=50)
-    return PartitionedPredictions(path)
+written = partial(as_parts, row_group_size=50)
 
 
 def answers(number: int = ROWS, *, seed: int = 0) -> dict[str, np.ndarray]:
@@ -170,8 +167,9 @@ def test_rows_to_fit_on_may_be_of_another_table(tmp_path, monkeypatch) -> None:
         unused = f"The {FITTED} samples marked as calibration split are not used"
         assert sum(unused in note for note in mine.notes) == 1
         assert [note for note in theirs.notes if note not in mine.notes] == []
-    drawn = sampled_to_fit(unsplit, memory.source, 0, spread=here)
-    assert (drawn.words, drawn.marked) == ("all 240 samples of c.parquet", False)
+    rows, in_words = sampled_to_fit(unsplit, memory.source, 0, spread=here)
+    split = in_words(Split(rows, memory, ""))
+    assert (split.words, split.marked) == ("all 240 samples of c.parquet", False)
     monkeypatch.chdir(tmp_path)
     same = [
         PartitionedPredictions("a.parquet"),

@@ -3,9 +3,7 @@
 import json
 
 import numpy as np
-import pyarrow
 import pytest
-from pyarrow import parquet
 
 from calibrant import InputError, Predictions, evaluate, fit, load_predictions
 from calibrant.cli.opening import opened_alike
@@ -20,6 +18,7 @@ from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.repair import opening
 from command_line import call
+from tables_as_files import as_parts
 
 QUICK = {"bootstrap": 10, "null_draws": 10, "calibrators": []}
 
@@ -32,18 +31,13 @@ def columns(number: int, *, seed: int = 0) -> dict[str, np.ndarray]:
     return {"label": labels, "logit_0": np.zeros(number), "logit_1": log_odds}
 
 
-def table(path, given, *, columns: ColumnNames | None = None, **how) -> PartitionedPredictions:
-    parquet.write_table(pyarrow.table(given), path, **how)
-    return PartitionedPredictions(path, columns=columns)
-
-
 @pytest.mark.parametrize("marked", ["calibration", "test"])
 def test_a_split_is_found_in_whichever_part_it_is(marked, tmp_path, monkeypatch) -> None:
     """Of forty parts one alone holds the rows of a half: these are drawn, and no other is fitted on."""
     monkeypatch.setattr(partitioned, "PART", 1)
     other = {"calibration": "test", "test": "calibration"}[marked]
     split = np.where(np.arange(160) // 4 == 1, marked, other)
-    found = table(tmp_path / "a.parquet", columns(160) | {"split": split}, row_group_size=4)
+    found = as_parts(tmp_path / "a.parquet", columns(160) | {"split": split}, row_group_size=4)
     assert (len(found.parts), found.num_fit) == (40, 4 if marked == "calibration" else 156)
     split = source_of(found, 15, name="predictions", fits=True).split()
     assert (split.num_calibration, split.test.num_samples) == (found.num_fit, 160 - found.num_fit)
@@ -53,7 +47,7 @@ def test_a_split_is_found_in_whichever_part_it_is(marked, tmp_path, monkeypatch)
 
 def test_a_split_of_one_part_only_is_none(tmp_path) -> None:
     """Rows that are all marked for testing are halved where something is fitted, as in memory."""
-    found = table(tmp_path / "a.parquet", columns(200) | {"split": np.ones(200, int)})
+    found = as_parts(tmp_path / "a.parquet", columns(200) | {"split": np.ones(200, int)})
     assert [Deal.of(found, 15, fits=fits).rule for fits in (True, False)] == ["halves", "all"]
     with pytest.raises(InputError, match="no calibration split"):
         fit(found)
@@ -65,7 +59,7 @@ def test_batches_are_random_samples_of_the_rows(few, tmp_path, monkeypatch) -> N
     if not few:
         monkeypatch.setattr(dealing, "FEW", 0)
     given = columns(4000)
-    found = table(tmp_path / "a.parquet", given | {"label": np.arange(4000) // 2000}, row_group_size=700)
+    found = as_parts(tmp_path / "a.parquet", given | {"label": np.arange(4000) // 2000}, row_group_size=700)
     deal = Deal.of(found, 15, fits=True)
     pieces = [piece for part in found.parts for piece in found.pieces(part)]
     batches = np.concatenate([deal.batches(piece) for piece in pieces])
@@ -80,7 +74,7 @@ def test_batches_are_random_samples_of_the_rows(few, tmp_path, monkeypatch) -> N
 
 def test_few_rows_are_batches_of_their_own(tmp_path) -> None:
     for number in (3, 255):
-        found = table(tmp_path / f"{number}.parquet", columns(number))
+        found = as_parts(tmp_path / f"{number}.parquet", columns(number))
         batches = [Deal.of(found, 15, fits=False).batches(piece) for piece in found.pieces(found.parts[0])]
         assert sorted(np.concatenate(batches).tolist()) == list(range(number))
 
@@ -90,7 +84,7 @@ def test_every_row_of_a_half_is_as_likely_to_be_drawn(tmp_path, monkeypatch) -> 
     monkeypatch.setattr(partitioned, "PART", 1)
     given = columns(4000) | {"label": np.arange(4000) // 2000}
     split = np.where((given["label"] == 0) | (np.arange(4000) % 20 == 0), 0, 1)
-    found = table(tmp_path / "a.parquet", given | {"split": split}, row_group_size=2000)
+    found = as_parts(tmp_path / "a.parquet", given | {"split": split}, row_group_size=2000)
     drawn = sample(found, Deal.of(found, 15, fits=True), "fit", 1000, seed=0)
     assert float(drawn.labels.double().mean()) == pytest.approx(100 / 2100, abs=0.02)
     assert drawn.num_samples == pytest.approx(1000, abs=100)
@@ -108,7 +102,7 @@ def test_weights_and_groups_are_those_of_the_rows_in_memory(tmp_path) -> None:
     given["group"] = rng.choice(["north", "south"], 1200)
     given["site"] = rng.choice(["x", "y"], 1200)
     named = ColumnNames(group=("group", "site"))
-    parts = table(tmp_path / "a.parquet", given, columns=named, row_group_size=50)
+    parts = as_parts(tmp_path / "a.parquet", given, named=named, row_group_size=50)
     memory = load_predictions(tmp_path / "a.parquet", columns=named)
     how = QUICK | {"calibrators": ["temperature"]}
     mine, theirs = evaluate(parts, **how), evaluate(memory, **how)
@@ -135,7 +129,7 @@ def test_the_noise_knows_the_squares_of_weights(tmp_path) -> None:
     weights, groups = rng.exponential(size=300), rng.choice(["a", "b"], 300)
     weights[::7] = 0
     given = {f"logit_{k}": rng.normal(size=300) for k in range(3)} | {"label": rng.integers(3, size=300)}
-    found = table(tmp_path / "a.parquet", given | {"weight": weights, "group": groups})
+    found = as_parts(tmp_path / "a.parquet", given | {"weight": weights, "group": groups})
     sums = summed(found, Deal.of(found, 15, fits=False), 15, (None,))[0][0]
     for name in "ab":
         mine = weights[groups == name]
@@ -151,7 +145,7 @@ def test_groups_to_fit_on_leave_the_table_by_group(tmp_path) -> None:
     """However many groups there are among the samples to fit on, those to judge are in the table."""
     names = [f"c{k}" if k % 2 == 0 else "ab"[k % 4 // 2] for k in range(600)]
     given = columns(600) | {"split": np.arange(600) % 2, "group": names}
-    judged = evaluate(table(tmp_path / "a.parquet", given), **QUICK)
+    judged = evaluate(as_parts(tmp_path / "a.parquet", given), **QUICK)
     assert [(each.name, each.count) for each in judged.arms[0].groups] == [("a", 150), ("b", 150)]
     assert not any("more than 200" in note for note in judged.notes)
 
@@ -159,8 +153,8 @@ def test_groups_to_fit_on_leave_the_table_by_group(tmp_path) -> None:
 def test_too_many_groups_are_said_and_groups_may_be_clusters(tmp_path) -> None:
     """Names of persons make no table, which is noted; a caller may say that groups are clusters."""
     given = columns(300) | {"group": [f"g{k % 60}" for k in range(300)]}
-    found = table(tmp_path / "a.parquet", given)
-    many = table(tmp_path / "b.parquet", given | {"group": [f"g{k}" for k in range(300)]})
+    found = as_parts(tmp_path / "a.parquet", given)
+    many = as_parts(tmp_path / "b.parquet", given | {"group": [f"g{k}" for k in range(300)]})
     judged = evaluate(many, **QUICK)
     assert (judged.arms[0].groups, sum("more than 200" in note for note in judged.notes)) == ((), 1)
     assert found.has_groups
@@ -173,8 +167,8 @@ def test_too_many_groups_are_said_and_groups_may_be_clusters(tmp_path) -> None:
 def test_tables_dealt_out_differently_are_not_paired(tmp_path) -> None:
     """The same rows with and without clusters: no batch of the one is one of the other, which is said."""
     given = columns(400)
-    plain = table(tmp_path / "a.parquet", given)
-    apart = table(tmp_path / "b.parquet", given | {"cluster": [f"c{k // 2}" for k in range(400)]})
+    plain = as_parts(tmp_path / "a.parquet", given)
+    apart = as_parts(tmp_path / "b.parquet", given | {"cluster": [f"c{k // 2}" for k in range(400)]})
     found = compare([("a", plain), ("b", apart)], bootstrap=10, null_draws=10)
     assert not found.paired
     assert any("split into other batches" in note for note in found.notes)
@@ -186,24 +180,24 @@ def test_other_weights_are_other_samples(tmp_path) -> None:
     given, heavy = columns(60), np.arange(60) % 3 + 1.0
     seen = []
     for more in ({}, {"weight": heavy}, {"weight": heavy + 1}, {"weight": heavy}):
-        found = table(tmp_path / "a.parquet", given | more)
+        found = as_parts(tmp_path / "a.parquet", given | more)
         seen.append(summed(found, Deal.of(found, 15, fits=False), 15, (None,))[0][0].fingerprint)
     assert seen[1] == seen[3]
     assert len(set(seen)) == 3
     # Files of one name and size, with other scores, are other predictions.
     hashes: set[str] = set()
     for seed in (0, 1, 1):
-        table(tmp_path / "a.parquet", columns(50, seed=seed))
+        as_parts(tmp_path / "a.parquet", columns(50, seed=seed))
         hashes.add(PartitionedPredictions(tmp_path).source.sha256)
     assert len(hashes) == 2
 
 
 def test_few_clusters_are_said_and_one_is_refused(tmp_path) -> None:
     given = columns(400)
-    four = table(tmp_path / "a.parquet", given | {"cluster": [f"c{k % 4}" for k in range(400)]})
+    four = as_parts(tmp_path / "a.parquet", given | {"cluster": [f"c{k % 4}" for k in range(400)]})
     for notes in (evaluate(four, **QUICK).notes, check(four, {"ece": 0.5}, bootstrap=10).notes):
         assert sum("4 are few: below about 20" in note for note in notes) == 1
-    one = table(tmp_path / "b.parquet", given | {"cluster": ["c"] * 400})
+    one = as_parts(tmp_path / "b.parquet", given | {"cluster": ["c"] * 400})
     with pytest.raises(InputError, match="one cluster cannot be resampled"):
         evaluate(one, **QUICK)
     with pytest.raises(InputError, match="so few clusters that one half holds none"):
@@ -218,8 +212,8 @@ def test_all_files_have_the_columns_that_are_read(tmp_path) -> None:
     for names in ("ab", "ba"):
         folder = tmp_path / names
         folder.mkdir()
-        table(folder / f"{names[0]}.parquet", given)
-        table(folder / f"{names[1]}.parquet", given | {"split": [0, 1, 0, 1]})
+        as_parts(folder / f"{names[0]}.parquet", given)
+        as_parts(folder / f"{names[1]}.parquet", given | {"split": [0, 1, 0, 1]})
         with pytest.raises(InputError, match=r"must have the columns of .*`split` is in one of them only"):
             PartitionedPredictions(folder)
     finer = {name: values + (1e-12 if name == "logit_1" else 0) for name, values in given.items()}
@@ -228,8 +222,8 @@ def test_all_files_have_the_columns_that_are_read(tmp_path) -> None:
     }
     folder = tmp_path / "fine"
     folder.mkdir()
-    table(folder / "a.parquet", coarse)
-    table(folder / "b.parquet", finer)
+    as_parts(folder / "a.parquet", coarse)
+    as_parts(folder / "b.parquet", finer)
     found = PartitionedPredictions(folder)
     assert next(found.pieces(found.parts[1])).scores[:, 1].tolist() == finer["logit_1"].tolist()
 
@@ -238,8 +232,8 @@ def test_a_large_file_is_read_whole_where_it_must_be(tmp_path, monkeypatch) -> N
     """Options that sums do not know, and a partner in memory are no reason to refuse a large file."""
     monkeypatch.setattr(opening, "MOST_HELD", 100)
     given = columns(200)
-    table(tmp_path / "a.parquet", given)
-    table(tmp_path / "c.parquet", given | {"cluster": [f"c{k // 2}" for k in range(200)]})
+    as_parts(tmp_path / "a.parquet", given)
+    as_parts(tmp_path / "c.parquet", given | {"cluster": [f"c{k // 2}" for k in range(200)]})
     Predictions(logits=np.stack([given["logit_0"], given["logit_1"]], 1), labels=given["label"]).save(
         tmp_path / "a.npz"
     )
@@ -251,7 +245,7 @@ def test_a_large_file_is_read_whole_where_it_must_be(tmp_path, monkeypatch) -> N
     assert large("a.parquet", "a.parquet") == [True, True]
     assert large("a.parquet", "a.npz") == large("a.parquet", "c.parquet") == [False, False]
     assert large("c.parquet", whole=True) == [False]
-    table(tmp_path / "g.parquet", given | {"group": ["g", "h"] * 100})
+    as_parts(tmp_path / "g.parquet", given | {"group": ["g", "h"] * 100})
     assert large("g.parquet") == [True]
     monkeypatch.setattr(opening, "is_large", lambda _: True)
     monkeypatch.setattr(opening, "MOST_HELD", 1000)
@@ -280,7 +274,7 @@ def test_values_on_edges_of_bins_stay_in_their_bins(num_bins, tmp_path) -> None:
     sure = [{"confidence": np.full(600, each), "correct": right > 0} for each in (1.0, 0.5)]
     event = {"prob_0": 1 - probs, "prob_1": probs, "label": occurs}
     for place, given in enumerate([answers, event, alike, *sure]):
-        found = table(tmp_path / f"{place}.parquet", given)
+        found = as_parts(tmp_path / f"{place}.parquet", given)
         there = evaluate(found, **QUICK, num_bins=num_bins).arms[0].metrics
         here = evaluate(load_predictions(tmp_path / f"{place}.parquet"), **QUICK, num_bins=num_bins)
         for key, each in here.arms[0].metrics.items():

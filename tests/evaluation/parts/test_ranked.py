@@ -8,7 +8,7 @@ import pytest
 from calibrant._math.fine_cells import NUM_COARSE, add_to_cells, coarse_of, folded, num_fine, rank_in_cells
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.parts import ranked as module
-from calibrant.evaluation.parts.ranked import BinnedScores, ExactScores, ranks_of, top_of
+from calibrant.evaluation.parts.ranked import BinnedScores, ExactScores, ordered_error, ranks_of, top_of
 from calibrant.evaluation.quantities import QUANTITIES, optional_keys
 from calibrant.evaluation.quantity import EventError, EventInfluence
 from calibrant.evaluation.resampling.event_cells import BIN_KINDS, BinnedEvents
@@ -59,13 +59,13 @@ def test_cells_tell_what_all_samples_do(top, round_to, weighted) -> None:
     assert isinstance(of_many, BinnedScores)
     for each in (of_few, of_many, ranks):
         each.add(stated, labels, weights, batches)
-    kept, celled = (each.column(top=top) for each in (of_few, of_many))
+    kept, celled = (each.event(top=top) for each in (of_few, of_many))
     for quantity in ORDERED:
         computed = quantity.computed
         if isinstance(computed, EventInfluence):
-            one, other = (computed.value(each.events)[0] for each in (kept, celled))
+            one, other = (computed.value(each)[0] for each in (kept, celled))
         else:
-            one, other = (each.error(computed, 15) for each in (kept, celled))
+            one, other = (ordered_error(each, computed, 15) for each in (kept, celled))
         within = 1e-11 if round_to == 2 else 1e-6
         if quantity.key == "adaptive_ece" and weighted:
             within = 3e-4  # a bin ends with a whole sample, which may weigh two

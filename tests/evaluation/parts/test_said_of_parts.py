@@ -1,9 +1,7 @@
 """What is said of a table that is read part by part: the same as of the rows in memory."""
 
 import numpy as np
-import pyarrow
 import pytest
-from pyarrow import parquet
 
 from calibrant import InputError, Predictions, evaluate, load_predictions
 from calibrant.cli.opening import opened_large
@@ -13,17 +11,13 @@ from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.source import sample, summed
 from calibrant.predictions import ColumnNames
 from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
+from tables_as_files import as_parts
 
 ROWS = 60
 RNG = np.random.default_rng(0)
 SURE = RNG.random(ROWS)
 RIGHT = (RNG.random(ROWS) < SURE).astype(int)
 SPLIT = np.arange(ROWS) % 2
-
-
-def written(path, columns):
-    parquet.write_table(pyarrow.table(columns), path)
-    return path
 
 
 @pytest.mark.parametrize(
@@ -36,9 +30,8 @@ def written(path, columns):
 )
 def test_notes_on_columns_are_those_of_memory(columns, said, tmp_path) -> None:
     """Which columns nothing reads, and which of two words is class 1."""
-    path = written(tmp_path / "a.parquet", columns)
-    notes = PartitionedPredictions(path).notes
-    assert set(notes) == set(load_predictions(path).notes)
+    notes = as_parts(tmp_path / "a.parquet", columns).notes
+    assert set(notes) == set(load_predictions(tmp_path / "a.parquet").notes)
     assert said in " ".join(notes)
 
 
@@ -47,18 +40,18 @@ def test_tokens_that_the_model_wrote_itself_are_said(tmp_path) -> None:
     listed = np.log(np.sort(RNG.dirichlet(np.ones(5), ROWS), axis=1)[:, ::-1][:, :3])
     tokens = [["a", "b", "c"]] * ROWS
     given = {"top_logprobs": listed.tolist(), "top_tokens": tokens, "token": ["a"] * ROWS, "site": SURE}
-    notes = PartitionedPredictions(written(tmp_path / "a.parquet", given)).notes
+    notes = as_parts(tmp_path / "a.parquet", given).notes
     assert "in 60 of the first 60 samples. If the model wrote these tokens itself" in " ".join(notes)
     assert "Not used: `site`." in notes
     mixed = given | {"token": ["a", "b", "c"] * (ROWS // 3)}
-    notes = PartitionedPredictions(written(tmp_path / "b.parquet", mixed)).notes
+    notes = as_parts(tmp_path / "b.parquet", mixed).notes
     assert "wrote these tokens" not in " ".join(notes)
 
 
 def test_numbered_classes_and_one_piece_are_called_so(tmp_path) -> None:
     """Class 0 of two columns; a row that was mended is in one piece."""
     given = {"prob_0": 1 - SURE, "prob_1": SURE + 1e-4 * (np.arange(ROWS) == 3), "label": RIGHT}
-    table = PartitionedPredictions(written(tmp_path / "a.parquet", given))
+    table = as_parts(tmp_path / "a.parquet", given)
     deal = Deal.of(table, 15, fits=False)
     few = sample(table.with_positive(0), deal, "test", ROWS, seed=0)
     assert "class 0 is positive" in " ".join(few.as_binary().notes)
@@ -66,9 +59,9 @@ def test_numbered_classes_and_one_piece_are_called_so(tmp_path) -> None:
 
 
 def test_percentages_are_recognised(tmp_path, capsys) -> None:
-    path = written(tmp_path / "a.parquet", {"confidence": np.round(100 * SURE), "correct": RIGHT})
+    path = tmp_path / "a.parquet"
     with pytest.raises(NeedsWholeError, match="with percentages, all samples must be in memory"):
-        PartitionedPredictions(path)
+        as_parts(path, {"confidence": np.round(100 * SURE), "correct": RIGHT})
     assert opened_large(path, Reading(), engine="serial") is None
     assert "note: with percentages" in capsys.readouterr().err
 
@@ -78,7 +71,7 @@ def test_weights_of_zero_are_named(tmp_path) -> None:
     given = {"prob": SURE, "label": RIGHT}
     none = given | {"weight": 0 * SURE}
     tables = [
-        PartitionedPredictions(written(tmp_path / f"{k}.parquet", columns))
+        as_parts(tmp_path / f"{k}.parquet", columns)
         for k, columns in enumerate(
             [none, *(given | {"weight": one * 1.0, "split": SPLIT} for one in (SPLIT, 1 - SPLIT))]
         )
@@ -93,9 +86,9 @@ def test_weights_of_zero_are_named(tmp_path) -> None:
 
 
 def test_refusals_name_the_file_and_the_kind(tmp_path) -> None:
-    path = written(tmp_path / "a.parquet", {"prob": SURE, "label": RIGHT})
+    table = as_parts(tmp_path / "a.parquet", {"prob": SURE, "label": RIGHT})
     with pytest.raises(InputError, match=r"a\.parquet: it holds no column `zz`"):
-        PartitionedPredictions(path, columns=ColumnNames(group="zz"))
+        PartitionedPredictions(tmp_path / "a.parquet", columns=ColumnNames(group="zz"))
     other = Predictions(confidence=SURE, correct=RIGHT)
     with pytest.raises(InputError, match=r"binary with 2 classes, .* got confidences \(top_label\)\."):
-        evaluate(PartitionedPredictions(path), calibration=other, bootstrap=10, null_draws=10)
+        evaluate(table, calibration=other, bootstrap=10, null_draws=10)

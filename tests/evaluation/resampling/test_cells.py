@@ -7,7 +7,13 @@ from calibrant._math.lipschitz import lipschitz_values
 from calibrant.evaluation.judging.at_limit import OutcomeErrors
 from calibrant.evaluation.judging.noise import NUM_POINTS, coarse_smooth_noise
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.resampling.event_cells import MOST_POINTS, NUM_CELLS, BinnedEvents, ScoreCells
+from calibrant.evaluation.resampling.event_cells import (
+    MOST_POINTS,
+    NUM_CELLS,
+    BinnedEvents,
+    ScoreCells,
+    weights_by_place,
+)
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.null import draw_null, noise_of
 
@@ -61,7 +67,7 @@ def test_many_scores_move_the_error_less_than_they_move(rng, weighted) -> None:
     moved = np.abs(cells.points[cells.index] - scores)
     assert len(cells.points) <= NUM_CELLS
     assert moved.max() <= 1 / NUM_CELLS
-    gathered = cells.matrix @ residuals
+    gathered = weights_by_place(cells.index, len(cells.points), np.ones(len(cells.index))) @ residuals
     assert gathered.sum() == pytest.approx(residuals.sum(), abs=1e-9)
     order = np.argsort(scores)
     exact = lipschitz_values(scores[order], residuals[order][None])[0]

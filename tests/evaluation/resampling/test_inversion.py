@@ -9,8 +9,8 @@ import pytest
 
 from calibrant import Predictions, evaluate
 from calibrant.evaluation import check
-from calibrant.evaluation.resampling.event_cells import BIN_KINDS, BinnedEvents, Kernel, ResidualSums, joined
-from calibrant.evaluation.resampling.events import Events, binned_error
+from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel, ResidualSums, joined
+from calibrant.evaluation.resampling.events import Events, Matrix, binned_error
 from calibrant.evaluation.resampling.inversion import (
     Inverted,
     _between,
@@ -19,7 +19,7 @@ from calibrant.evaluation.resampling.inversion import (
     upper_tail,
     widest_gaps,
 )
-from calibrant.evaluation.resampling.null import draw_null
+from calibrant.evaluation.resampling.null import draw_null, noise_of
 
 KERNELS: tuple[Kernel, ...] = get_args(Kernel)
 
@@ -31,12 +31,14 @@ def events(rng: np.random.Generator, num: int, factor: float) -> tuple[Events, E
     return Events(stated, (rng.random(num) < true).astype(float)), Events(stated, true)
 
 
+def residuals(given: Events, kernel: Kernel, num_draws: int, seed: int = 0) -> tuple[ResidualSums, Matrix]:
+    places = [BinnedEvents(given, 15)]
+    return noise_of(places, [draw_null(places[0], num_draws, (seed,), num_kept=num_draws)], kernel)
+
+
 def interval(given: Events, kernel: Kernel, num_draws: int = 200, seed: int = 0) -> tuple[Inverted, float]:
     """The interval and the p-value against calibration, from the same draws."""
-    cells = BinnedEvents(given, 15)
-    drawn = draw_null(cells, num_draws, (seed,), num_kept=num_draws)
-    part = cells.cells(kernel)
-    noise = np.ascontiguousarray(drawn.sums[:, cells.rows(BIN_KINDS[kernel])])
+    part, noise = residuals(given, kernel, num_draws, seed)
     p_value = (1 + int((part.error(noise) >= part.observed - 1e-12).sum())) / (1 + num_draws)
     return invert(part, noise, 0.95), p_value
 
@@ -52,10 +54,8 @@ def test_zero_is_left_out_exactly_where_the_error_is_beyond_chance(kernel) -> No
         assert 0 <= found.low <= found.without_chance <= found.high
         seen.add(found.low > 0)
     assert seen == {True, False}
-    cells = BinnedEvents(events(np.random.default_rng(4), 120, 1.0)[0], 15)
-    drawn = draw_null(cells, 50, (0,), num_kept=50)
-    noise = np.ascontiguousarray(drawn.sums[:, cells.rows(BIN_KINDS[kernel])])
-    low = [invert(cells.cells(kernel), noise, 0.95, real=real).low for real in (True, False)]
+    given = residuals(events(np.random.default_rng(4), 120, 1.0)[0], kernel, 50)
+    low = [invert(*given, 0.95, real=real).low for real in (True, False)]
     assert low[0] > 0 == low[1]  # also where the draws of the search do not say so, but others called it real
 
 
@@ -200,10 +200,7 @@ def test_a_rare_bin_may_hide_any_gap() -> None:
 
     def high(extra: list[float]) -> float:
         given = Events(np.append(np.full(2000, 0.9), extra), np.append(outcomes, np.ones(len(extra))))
-        place = BinnedEvents(given, 15)
-        draws = draw_null(place, 99, (0,), num_kept=99)
-        sums = np.ascontiguousarray(draws.sums[:, place.rows("width")])
-        return invert(place.cells("width max"), sums, 0.95).high
+        return invert(*residuals(given, "width max", 99), 0.95).high
 
     assert high([]) == pytest.approx(0.1, abs=0.04)
     assert high([0.6]) == pytest.approx(0.575, abs=1e-6)
@@ -211,8 +208,6 @@ def test_a_rare_bin_may_hide_any_gap() -> None:
 
 def test_clusters_count_as_fewer_samples() -> None:
     given = Events(np.full(60, 0.5), np.repeat([1.0, 0.0, 0.0], 20), clusters=np.repeat(np.arange(6), 10))
-    place = BinnedEvents(given, 15)
-    draws = draw_null(place, 20, (0,), num_kept=20)
-    clustered = replace(place.cells("width max"), clustered=draws.clustered["width"])
+    clustered, _ = residuals(given, "width max", 20)
     alone = replace(clustered, clustered=None)
     assert np.abs(widest_gaps(clustered, 0.95)).max() > np.abs(widest_gaps(alone, 0.95)).max() + 0.1

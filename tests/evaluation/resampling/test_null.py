@@ -13,7 +13,7 @@ from calibrant import metrics
 from calibrant._math.lipschitz import smooth_calibration_error
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, ResidualSums, bin_matrix
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
-from calibrant.evaluation.resampling.null import DrawnCounts, draw_null, group_starts, null_error
+from calibrant.evaluation.resampling.null import DrawnCounts, draw_null, group_starts, noise_of, null_error
 from calibrant.evaluation.resampling.sparse_noise import SparseNoise
 
 
@@ -169,8 +169,7 @@ def few(num_draws: int) -> tuple[ResidualSums, Matrix]:
     """Two bins that expect 0.6 and 1.2 events, one that expects one that is none, and one of many."""
     stated = np.repeat([0.03, 0.12, 0.95, 0.5], [20, 10, 20, 100])
     cells = BinnedEvents(Events(stated, np.zeros(150)), 10)
-    drawn = draw_null(cells, num_draws, (0,), num_kept=num_draws)
-    return cells.cells("width l1"), np.ascontiguousarray(drawn.sums[:, cells.rows("width")])
+    return noise_of([cells], [draw_null(cells, num_draws, (0,), num_kept=num_draws)], "width l1")
 
 
 def as_it_is(noise: Matrix) -> tuple[Vector, NDArray[np.float32], Vector]:

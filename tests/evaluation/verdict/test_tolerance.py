@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from calibrant import Predictions, evaluate
 from calibrant.evaluation.result import Estimate, GroupRow, NullError
@@ -92,29 +93,26 @@ def row(name: str, actual: float, adjusted_p: float) -> GroupRow:
     )
 
 
-def test_the_worst_groups_are_named_first_whichever_way_they_err() -> None:
-    rows = [row(name, accuracy, 0.001) for name, accuracy in zip("abcd", (0.7, 0.99, 0.5, 0.68), strict=True)]
-    assert group_sentence(rows, 4, LEVEL) == (
-        "4 of 4 groups are miscalibrated beyond noise (c: 80.0% predicted, 50.0% actual; "
-        "b: 80.0% predicted, 99.0% actual; d: 80.0% predicted, 68.0% actual; and 1 more), "
-        "corrected for 4 tests (Holm)."
-    )
+OF_FOUR = (
+    "4 of 4 groups are miscalibrated beyond noise (c: 80.0% predicted, 50.0% actual; b: 80.0% predicted, "
+    "99.0% actual; d: 80.0% predicted, 68.0% actual; and 1 more), corrected for 4 tests (Holm)."
+)
+ONLY = "The only group is {}miscalibrated beyond noise{}."
+EVEN = replace(row("a", 0.8, 0.001), gap=Estimate(value=0.0, low=-0.1, high=0.1), ece=Estimate(value=0.12))
 
 
-def test_a_p_value_at_the_level_is_not_beyond_chance() -> None:
-    rows = [row("a", 0.7, significance(LEVEL, 1)), row("b", 0.8, 0.9)]
-    said = "None of 2 groups are miscalibrated beyond noise, corrected for 2 tests (Holm)."
-    assert group_sentence(rows, 2, LEVEL) == said
-
-
-def test_one_group_is_not_adjusted_for() -> None:
-    assert (
-        group_sentence([row("a", 0.8, 0.9)], 1, LEVEL) == "The only group is not miscalibrated beyond noise."
-    )
-    off = group_sentence([row("a", 0.7, 0.001)], 1, LEVEL)
-    assert off == "The only group is miscalibrated beyond noise (a: 80.0% predicted, 70.0% actual)."
-    even = replace(
-        row("a", 0.8, 0.001), gap=Estimate(value=0.0, low=-0.1, high=0.1), ece=Estimate(value=0.12)
-    )
-    off = group_sentence([even], 1, LEVEL)
-    assert off == "The only group is miscalibrated beyond noise (a: right on average, ECE 0.120)."
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([row(*each, 0.001) for each in (("a", 0.7), ("b", 0.99), ("c", 0.5), ("d", 0.68))], OF_FOUR),
+        (  # a p-value at the level
+            [row("a", 0.7, significance(LEVEL, 1)), row("b", 0.8, 0.9)],
+            "None of 2 groups are miscalibrated beyond noise, corrected for 2 tests (Holm).",
+        ),
+        ([row("a", 0.8, 0.9)], ONLY.format("not ", "")),
+        ([row("a", 0.7, 0.001)], ONLY.format("", " (a: 80.0% predicted, 70.0% actual)")),
+        ([EVEN], ONLY.format("", " (a: right on average, ECE 0.120)")),
+    ],
+)
+def test_the_worst_groups_are_named_first_whichever_way_they_err(rows, said) -> None:
+    assert group_sentence(rows, len(rows), LEVEL) == said

@@ -13,9 +13,9 @@ from calibrant.evaluation import Evaluation, evaluate
 from calibrant.evaluation.fitting.recommend import Recommendation
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.phrases import p_number, p_value
+from calibrant.evaluation.phrases import p_number, p_value, part_p_value
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.result import Arm, Choice, Direction, Estimate, NullError, Repair, Verdict
+from calibrant.evaluation.result import Arm, Choice, Direction, Estimate, NullError, Part, Repair, Verdict
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.verdict import reach_verdict
 from calibrant.predictions import Kind, Predictions
@@ -106,24 +106,10 @@ def test_a_calibrated_headline_says_what_chance_gives(made) -> None:
     assert all(check.passed for check in found.verdict.checks)
 
 
-def confused(num_samples: int, *, seed: int = 1, **more: Any) -> Predictions:
-    """The winner is as likely as is stated; of what it leaves, one class gets a third from the others."""
-    rng = np.random.default_rng(seed)
-    logits = 1.5 * rng.normal(size=(num_samples, 5))
-    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    rows, winner = np.arange(num_samples), probs.argmax(axis=1)
-    favoured = np.where(winner == 0, 1, 0)
-    true = probs * 2 / 3
-    true[rows, winner] = probs[rows, winner]
-    true[rows, favoured] += (1 - probs[rows, winner]) / 3
-    labels = (true.cumsum(axis=1) < rng.random((num_samples, 1))).sum(axis=1)
-    return Predictions(logits=logits, labels=labels, **more)
-
-
-def test_calibrated_means_all_of_it() -> None:
+def test_calibrated_means_all_of_it(confused) -> None:
     """Its winners are as likely as it says, its classes are not: calibrated in part, and a class is named."""
     names = ["River", "Forest", "Road", "Sea", "Town"]
-    verdict = judged(confused(4000, class_names=names, split=np.arange(4000) % 2)).verdict
+    verdict = judged(confused(4000, seed=1, class_names=names, split=np.arange(4000) % 2)).verdict
     assert verdict.direction == "calibrated in part"
     assert verdict.short == "Partly miscalibrated: overall confidence is fine, class probabilities are not."
     assert [check.passed for check in verdict.checks] == [True, False]
@@ -138,9 +124,9 @@ def test_calibrated_means_all_of_it() -> None:
     assert "class probabilities fail (p ≤ " in verdict.sentences[3]
 
 
-def test_few_samples_that_show_a_fault_of_the_classes() -> None:
+def test_few_samples_that_show_a_fault_of_the_classes(confused) -> None:
     """Their classes are off, and of their top label they cannot tell: no part of that is calibrated."""
-    verdict = judged(confused(350, seed=0)).verdict
+    verdict = judged(confused(350)).verdict
     assert verdict.direction == "miscalibrated"
     assert (
         verdict.short == "Partly miscalibrated: class probabilities are off, overall confidence is unclear."
@@ -248,14 +234,21 @@ def test_one_class_to_fit_on_recommends_nothing(made) -> None:
     logits = np.where(split == 0, predictions.scores.abs(), predictions.scores)
     found = judged(Predictions(logits=logits, labels=labels, split=split))
     assert found.verdict.recommended == "uncalibrated"
-    assert "No calibrator is recommended" in " ".join(found.verdict.sentences)
+    assert found.verdict.reason in found.verdict.sentences
+    assert found.verdict.reason == (
+        "No calibrator is recommended: the calibration samples contain only one class."
+    )
 
 
-def test_a_p_value_at_its_floor_is_a_bound() -> None:
+def test_p_values_are_written_as_bounds_where_they_are() -> None:
+    """No draw was as far off: more draws could lower it. A tail of the normal distribution is cut."""
     values: dict[str, Any] = {"metric": "ece", "mean": 0.01, "upper": 0.02, "num_draws": 1000}
     floor, above = (NullError(p_value=k / 1001, **values) for k in (1, 2))
     assert (p_value(floor), p_number(floor)) == ("p ≤ 0.001", "≤ 0.001")
     assert (p_value(above), p_number(above)) == ("p = 0.002", "0.002")
+    cases = ((0.001, 0.003, 999), (0.02, 0.04, 999), (1e-9, 3e-9, None))
+    parts = [Part(name="classes", holds=True, p_value=p, adjusted_p=q, num_draws=n) for p, q, n in cases]
+    assert [part_p_value(each) for each in parts] == ["p ≤ 0.003", "p = 0.04", "p < 0.0001"]
 
 
 def test_the_verdict_says_as_data_what_its_sentences_say(made) -> None:
@@ -326,6 +319,15 @@ def test_the_calibration_error_never_chooses() -> None:
     found = evaluate(predictions, calibrators=["temperature", 'temperature(objective="ece")'], **QUICK)
     by_ece = found.arm('temperature(objective="ece")')
     assert found.verdict.recommended != by_ece.name
+
+
+@pytest.mark.parametrize(("kind", "label"), [("multiclass", ""), ("multilabel", "label 3: ")])
+def test_a_parameter_on_a_bound_is_noted(made, kind, label) -> None:
+    """Labels that are all right leave the temperature at its lowest; the choice says so, label by label."""
+    logits = made(kind, 300).scores
+    labels = logits.argmax(dim=1) if kind == "multiclass" else (logits > 0).int()
+    verdict = judged(Predictions(logits=logits, labels=labels), most=1).verdict
+    assert f" Note: {label}the best temperature is a bound of the search." in verdict.reason
 
 
 @pytest.mark.parametrize("kind", KINDS)

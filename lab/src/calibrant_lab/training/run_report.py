@@ -16,9 +16,9 @@ from calibrant._math.binning import width_bin_index
 from calibrant._math.drawing import num_units
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
+from calibrant._math.notes import of_kind
 from calibrant.calibrators import PlattScaling, TemperatureScaling
 from calibrant.evaluation import Evaluation, evaluate
-from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import centred_interval
@@ -244,7 +244,7 @@ def write_results(
         command=job.command,
         progress=job.listener.stage,
     )
-    collapsed = any(warning.startswith(NO_BETTER) for warning in evaluation.verdict.warnings)
+    collapsed = bool(of_kind(evaluation.verdict.warnings, "useless"))
     notes = [COLLAPSED] if collapsed else []
     notes += [f"Trained on a {note}."] if (note := budget_note(job.recipe)) else []
     notes += [*evaluation.notes, *([OVER_IMAGES] if over_groups else [])]

@@ -17,7 +17,7 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import width_bin_index
 from calibrant._math.checks import Checked, Task, are_one_hot, check_logits, seem_probabilities
 from calibrant._math.errors import InputError, without_warnings
-from calibrant._math.folds import out_of_fold
+from calibrant._math.out_of_fold import out_of_fold
 from calibrant._math.scores import by_rows
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, NUM_BINS, Objective, judged_confidences
@@ -285,6 +285,12 @@ def _collapse(samples: Samples, solution: Solution) -> tuple[str, ...]:
     return (said,)
 
 
+def rank_order(ranking: Float[Tensor, " N"], outcomes: Tensor) -> Int[Tensor, " N"]:
+    """The samples by ascending ``ranking``, ties by outcome."""
+    order = torch.argsort(outcomes.to(torch.float64), stable=True)
+    return order[torch.argsort(ranking[order], stable=True)]
+
+
 def fold_numbers(
     ranking: Float[Tensor, " N"], outcomes: Tensor, num_folds: int, seed: int = 0
 ) -> Int[Tensor, " N"]:
@@ -292,8 +298,7 @@ def fold_numbers(
 
     So each fold has confidences of all sizes, and the order of the rows is irrelevant.
     """
-    order = torch.argsort(outcomes.to(torch.float64), stable=True)
-    order = order[torch.argsort(ranking[order], stable=True)]
+    order = rank_order(ranking, outcomes)
     generator = torch.Generator().manual_seed(seed)
     num_runs = -(-len(order) // num_folds)
     dealt = torch.rand(num_runs, num_folds, generator=generator).argsort(dim=1).reshape(-1)[: len(order)]
@@ -306,14 +311,17 @@ def folds_of_alike(
     confidences: Float[Tensor, " N"], labels: Tensor, num_folds: int
 ) -> tuple[Int[Tensor, " N"], Int[Tensor, " N"]]:
     """Fold of each sample, and its kind: samples of equal confidence and label share a fold."""
+    of_class = confidences.new_zeros(int(labels.max()) + 1).index_add_(0, labels, confidences)
     order = torch.argsort(labels)
-    order = order[torch.argsort(confidences[order], stable=True)]
+    order = order[rank_order(confidences[order], of_class[labels[order]])]  # ties in no order of the classes
     ranked, classes = confidences[order], labels[order]
     first = torch.ones_like(order, dtype=torch.bool)
     first[1:] = (ranked[1:] != ranked[:-1]) | (classes[1:] != classes[:-1])
     kind = torch.empty_like(order)
     kind[order] = first.cumsum(0) - 1
-    return fold_numbers(ranked[first], classes[first], num_folds)[kind], kind
+    return fold_numbers(ranked[first], torch.arange(int(first.sum()), device=order.device), num_folds)[
+        kind
+    ], kind
 
 
 def cluster_folds(codes: Int[Tensor, " N"], num_folds: int, seed: int = 0) -> Int[Tensor, " N"]:

@@ -13,6 +13,7 @@ from torch import Tensor
 from calibrant._math.arrays import scattered
 from calibrant._math.checks import Task
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
+from calibrant._math.notes import Note, reworded
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import top_class
 
@@ -108,7 +109,7 @@ def join(
     """One result from the solutions of the columns, or from a single solution, with ``notes``."""
     first, several = solutions[0], len(solutions) > 1
     warnings = tuple(
-        f"label {column}: {warning}" if several else warning
+        reworded(warning, f"label {column}: {warning}") if several else warning
         for column, solution in enumerate(solutions)
         for warning in solution.said
     )
@@ -151,9 +152,9 @@ def _means(tables: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def on_bounds(temperature: float, gamma: float = 0.0) -> tuple[str, ...]:
     said: list[str] = []
     if temperature in {LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE}:
-        said.append("the best temperature is a bound of the search")
+        said.append(Note("the best temperature is a bound of the search", "bound"))
     if gamma in {LOWEST_GAMMA, HIGHEST_GAMMA}:
-        said.append(f"the best exponent is a bound, gamma = {gamma:g}")
+        said.append(Note(f"the best exponent is a bound, gamma = {gamma:g}", "bound"))
     return tuple(said)
 
 

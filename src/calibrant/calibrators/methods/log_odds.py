@@ -365,9 +365,14 @@ def _least(
             hessian = hessian + to_abc.T @ (ridge[:, None] * to_abc)
         return Expansion(value, gradient, hessian)
 
-    start = min(starts, key=lambda point: function(point).value)
+    known = {point.tobytes(): function(point) for point in starts}
+    start = min(starts, key=lambda point: known[point.tobytes()].value)
     free = np.full(len(start), math.inf)
-    return minimise_in_box(function, start, *(box or (-free, free)), longest_step=math.inf)
+
+    def looked_up(point: Vector) -> Expansion:
+        return known.pop(point.tobytes(), None) or function(point)
+
+    return minimise_in_box(looked_up, start, *(box or (-free, free)), longest_step=math.inf)
 
 
 def _log_loss(logits: Tensor, targets: Tensor, shares: Tensor) -> float:

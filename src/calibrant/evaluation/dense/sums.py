@@ -14,39 +14,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from calibrant._math import dense_sums
 from calibrant._math.binning import BinSums, PairSums, width_edges
-from calibrant._math.dense_sums import (
-    AGREEMENT,
-    ANSWER,
-    BRIER,
-    CELL_SUMS,
-    CLASSES,
-    COUNT,
-    ENTROPY,
-    INFINITE,
-    NLL,
-    NUMBER,
-    SQUARES,
-    STATED,
-    add_positions,
-    cell_edges,
-)
-from calibrant._math.dense_sums import (
-    EVENT as ONE_EVENT,
-)
 from calibrant._math.errors import InputError
 from calibrant._math.threads import one_thread
 from calibrant.calibrators import Calibrator
+from calibrant.evaluation.judging import reduce
 from calibrant.evaluation.judging.class_table import ClassBins, ClassClusters, class_rows
-from calibrant.evaluation.judging.reduce import (
-    OFFSETS,
-    WHY_MISSING,
-    Agreement,
-    ArmStatistics,
-    Mask,
-    ratios_of,
-    values_of,
-)
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import EVENT, HIGH_CONFIDENCE, ClassErrors, ClassRanks, EventError, Samples
 from calibrant.evaluation.resampling.drawn_labels import ClassNull
@@ -78,7 +52,7 @@ def edges_of_cells(num_bins: int) -> Vector:
     """Edges of the confidence cells; they include bin edges and the threshold of high confidence."""
     bins = width_edges(num_bins).numpy()[1:-1]
     sure = round(1 - HIGH_CONFIDENCE, 9), HIGH_CONFIDENCE  # of an event, cells mirror each other
-    return cell_edges(num_even(num_bins), np.append(bins, sure))
+    return dense_sums.cell_edges(num_even(num_bins), np.append(bins, sure))
 
 
 def num_cells(num_bins: int) -> int:
@@ -141,7 +115,7 @@ class Sums(SumsOfParts):
     no_ranks: ClassVar[str]  # reason for the missing AUROC
 
     def __post_init__(self) -> None:
-        self.agreement = np.zeros((self.num_classes + 3, AGREEMENT))
+        self.agreement = np.zeros((self.num_classes + 3, dense_sums.AGREEMENT))
 
     @property
     def event(self) -> bool:
@@ -160,69 +134,60 @@ class Sums(SumsOfParts):
     def of_classes(self) -> Matrix:
         """Mass, probabilities and outcomes ``(G, C, B, 3)`` in each image or batch, class and bin."""
 
-    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
-        kind = self.kind
-        wanted = quantities(kind, metrics)
-        known = [each for each in wanted if kind != "top_label" or not each.needs_all_classes]
+    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> reduce.ArmStatistics:
+        kind, wanted = self.kind, quantities(self.kind, metrics)
         images, places, cells = self.rows()
-        weights = cells[:, COUNT]
+        weights = cells[:, dense_sums.COUNT]
         events = _events_of(self, images, places, cells)
         (top,), (event,) = events[""], events.get(EVENT, events[""])
         nothing = np.empty(0)
         samples = Samples(
             confidence=top.confidences[:, None],
             correct=top.outcomes[:, None],
-            entropy=(cells[:, ENTROPY] / weights)[:, None],
-            nll=np.where(cells[:, INFINITE] > 0, np.inf, cells[:, NLL]) / weights,
-            brier=cells[:, BRIER] / weights,
+            entropy=(cells[:, dense_sums.ENTROPY] / weights)[:, None],
+            nll=np.where(cells[:, dense_sums.INFINITE] > 0, np.inf, cells[:, dense_sums.NLL]) / weights,
+            brier=cells[:, dense_sums.BRIER] / weights,
             stated=event.confidences if kind == "binary" else nothing,
             happened=event.outcomes if kind == "binary" else nothing,
         )
-        ratios = ratios_of(known, samples, weights)
-
-        def denied(infinite: Mask) -> str:
-            positions = f"{int(cells[infinite, INFINITE].sum()):,} {self.unit}"
-            if kind == "top_label":
-                return f"{positions} are wrong with a confidence of 1, or right with one of 0"
-            return f"{positions} give their true class probability 0"
-
-        values, reasons, influences = values_of(known, ratios, events, self.num_bins, denied)
-        reasons |= {each.key: WHY_MISSING for each in wanted if each not in known}
         classes = _Classes(self.of_classes(), self.agreement, images, cells)
-        for each in known:
-            if isinstance(each.computed, ClassErrors):
-                values[each.key] = (
-                    values[ECE.event_key]
-                    if self.event
-                    else float(classes.bins.calibration_error("l1").mean())
-                )
-            elif isinstance(each.computed, ClassRanks):
-                reasons[each.key] = self.no_ranks
-            elif isinstance(each.computed, EventError) and each.computed.estimates is not None:
-                (event,) = events[each.prefix]
-                values[each.key] = _without_chance(event, each.computed.estimates, self.num_bins)
-            elif each.computed.kernel == "mass l1":
-                (event,) = events[each.prefix]
-                values[each.key] = BinnedEvents(event, self.num_bins).cells("mass l1").observed
-        return ArmStatistics(
-            quantities=wanted,
-            weights=weights,
-            ratios=ratios,
-            events=events,
-            values=values,
-            reasons=reasons,
-            influences=influences,
+        found = reduce.statistics_of(
+            kind,
+            wanted,
+            samples,
+            events,
+            weights,
+            self.num_bins,
+            infinite=(self.unit, cells[:, dense_sums.INFINITE]),
             classwise=None if self.event else classes.resampled,
             class_null=None if self.event else classes.null,
             agreement=None if self.event else classes.agreed,
             classes=() if kind == "top_label" else classes.rows(class_names),
             clusters=images,
         )
+        values = found.values
+        for key, computed, (event,) in ((each.key, each.computed, events[each.prefix]) for each in wanted):
+            if found.reasons.get(key) == reduce.WHY_MISSING:
+                continue
+            if isinstance(computed, ClassErrors) and self.event:
+                values[key] = values[ECE.event_key]
+            elif isinstance(computed, ClassErrors):
+                values[key] = float(classes.bins.calibration_error("l1").mean())
+            elif isinstance(computed, ClassRanks):
+                found.reasons[key] = self.no_ranks
+            elif isinstance(computed, EventError) and computed.estimates is not None:
+                values[key] = _without_chance(event, computed.estimates, self.num_bins)
+            elif computed.kernel == "mass l1":
+                values[key] = BinnedEvents(event, self.num_bins).cells("mass l1").observed
+        return found
 
 
 def _events_of(sums: Sums, images: Indices, places: Indices, cells: Matrix) -> dict[str, tuple[Events, ...]]:
     """Confidences and correctness of each row and, for two classes, the event."""
-    weights, many = cells[:, COUNT], (images, cells[:, SQUARES], cells[:, NUMBER])
+    weights, many = (
+        cells[:, dense_sums.COUNT],
+        (images, cells[:, dense_sums.SQUARES], cells[:, dense_sums.NUMBER]),
+    )
     happened, places, edges = (places % 2).astype(np.float64), places // 2, edges_of_cells(sums.num_bins)
 
     def event(stated: Vector, happened: Vector, places: Indices) -> tuple[Events]:
@@ -233,7 +198,7 @@ def _events_of(sums: Sums, images: Indices, places: Indices, cells: Matrix) -> d
         means = np.where(samples >= SEVERAL * rows, totals / masses, stated)
         return (Events(stated, happened, weights, *many, means),)
 
-    stated = within_cells(cells[:, STATED] / weights, places, edges)
+    stated = within_cells(cells[:, dense_sums.STATED] / weights, places, edges)
     if sums.kind != "binary":
         return {"": event(stated, happened, places)}
     right = ((stated > 0.5) == (happened > 0)).astype(np.float64)
@@ -275,17 +240,16 @@ class _Classes:
 
     @property
     def residuals(self) -> Matrix:
-        """Residuals of each image or batch ``(G, C, B)``."""
         return self.sums[..., 2] - self.sums[..., 1]
 
     @property
-    def agreed(self) -> Agreement:
-        found, count = Agreement(self.num_classes), self.num_classes
+    def agreed(self) -> reduce.Agreement:
+        found, count = reduce.Agreement(self.num_classes), self.num_classes
         found.predicted, found.occurred, found.variance = (
             torch.from_numpy(each[:count].copy()) for each in self.agreement.T[:3]
         )
         found.total = float(found.occurred.sum())
-        found.hits = {offset: float(self.agreement[count + 1 + offset, 0]) for offset in OFFSETS}
+        found.hits = {offset: float(self.agreement[count + 1 + offset, 0]) for offset in reduce.OFFSETS}
         return found
 
     def rows(self, names: tuple[str, ...]) -> tuple[ClassRow, ...]:
@@ -304,7 +268,7 @@ class _Classes:
         """Null distribution of the classes, by random signs of whole images."""
         from scipy.sparse import csr_array
 
-        share = float(self.cells[:, SQUARES].sum() / self.cells[:, COUNT].sum())
+        share = float(self.cells[:, dense_sums.SQUARES].sum() / self.cells[:, dense_sums.COUNT].sum())
         bins = ClassBins(self.bins, share)
         sums = (each[:, bins.filled].T for each in (self.residuals, self.sums[..., 0]))  # (M, G)
         clusters = ClassClusters(*map(csr_array, sums))
@@ -356,7 +320,7 @@ class ImageSums(Sums):
         return len(self.images)
 
     def add(self, image: Image, *, logits: bool, calibrator: Calibrator | None) -> None:
-        cells = np.zeros((1, num_cells(self.num_bins), 2, CELL_SUMS))
+        cells = np.zeros((1, num_cells(self.num_bins), 2, dense_sums.CELL_SUMS))
         classes = np.zeros((1, self.num_classes, self.num_bins, 3))
         sums = cells, classes, self.agreement
         one = np.zeros(POSITIONS, np.int64)  # the image is a batch
@@ -370,7 +334,10 @@ class ImageSums(Sums):
                     f"scores must be {kind}; image {image.name!r} holds {wrong.values} at a position."
                 )
         filled = np.flatnonzero(cells[:, :, :, 0].ravel())
-        checksum, cells = zlib.crc32(np.ascontiguousarray(image.labels).data), cells.reshape(-1, CELL_SUMS)
+        checksum, cells = (
+            zlib.crc32(np.ascontiguousarray(image.labels).data),
+            cells.reshape(-1, dense_sums.CELL_SUMS),
+        )
         self.images.append(_Summed(image.name, checksum, filled, cells[filled], classes[0]))
 
     def merge(self, other: Self) -> None:
@@ -416,11 +383,11 @@ def add_scores(
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     if calibrator is not None:
         scores = _calibrated(scores, calibrator, logits=logits)
-    wrong = add_positions(
+    wrong = dense_sums.add_positions(
         scores,
         labels,
         logits or calibrator is not None,
-        ANSWER if answers else ONE_EVENT if num_classes == 2 else CLASSES,
+        dense_sums.ANSWER if answers else dense_sums.EVENT if num_classes == 2 else dense_sums.CLASSES,
         edges_of_cells(num_bins),
         batches,
         np.ones(len(labels)) if weights is None else weights,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
-from calibrant._math.folds import out_of_fold
+from calibrant._math.out_of_fold import out_of_fold
 from calibrant._math.top_k import TopK
 from calibrant.calibrators import Calibrator, TemperatureScaling, fit_top_k_temperature
 from calibrant.calibrators.selection import AS_THEY_CAME, select, usual_candidates
@@ -70,12 +70,12 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
         seed=seed,
         others=others,
     )
-    names = {template.calibrator.text: template.name for template in wanted} | {AS_THEY_CAME: UNCALIBRATED}
-    titles = {template.name: template.title for template in wanted} | {UNCALIBRATED: "Uncalibrated"}
+    names = {AS_THEY_CAME: UNCALIBRATED, **{each.calibrator.text: each.name for each in wanted}}
+    titles = {AS_THEY_CAME: "Uncalibrated", **{each.calibrator.text: each.title for each in wanted}}
     candidates = tuple(
         ChoiceRow(
             name=names[each.text],
-            title=titles[names[each.text]],
+            title=titles[each.text],
             size=each.size,
             nll=each.loss,
             behind=each.behind,

@@ -27,7 +27,6 @@ MOST_READ = 1 << 27  # scores of very many classes that are read in pieces for a
 MOST_CROSS_FITTED = 1 << 20  # scores; with more, half of the samples suffice for testing
 CROSS_FIT_WIDE_BELOW = 200  # samples of very many classes, as each fit takes long
 NUM_FOLDS = 5
-NOTHING_FITTED = "none: no calibrators were requested"
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,7 @@ class Split:
     drawn: bool = False  # whether those of images or a table were drawn, as none were marked
     notes: tuple[str, ...] = ()
     dropped: int = 0  # samples marked to be fitted on that are not, as others were given
+    too_few: str = ""  # why nothing is fitted although it was asked
     _test_as_given: Predictions | None = None
 
     @property
@@ -76,14 +76,17 @@ class Split:
     @property
     def ascending(self) -> Split:
         """Many samples of one event in the order of their scores, which every later sort finds done."""
-        order, held = _order(self.test), self.calibration
-        if order is not None and held is not None and self.folds is not None:
-            folds = self.folds[order]
-            return replace(self, test=self.test.rows(order), calibration=held.rows(order), folds=folds)
-        held_order = None if held is None else _order(held)
+        order, held, folds = _order(self.test), self.calibration, self.folds
         test = self.test if order is None else self.test.rows(order)
+        if folds is None:
+            order = None if held is None else _order(held)
+        elif order is not None:
+            folds = folds[order]
         return replace(
-            self, test=test, calibration=held if held_order is None or held is None else held.rows(held_order)
+            self,
+            test=test,
+            calibration=held if held is None or order is None else held.rows(order),
+            folds=folds,
         )
 
 
@@ -149,7 +152,7 @@ def choose_split(
         _check_other_file(predictions, calibration)
     dropped = predictions.num_samples - test.num_samples if calibration is not None else 0
     if not fits:
-        return Split(None, test, NOTHING_FITTED, dropped=dropped)
+        return Split(None, test, "none: no calibrators were requested", dropped=dropped)
     if calibration is not None:
         name = "other predictions" if calibration.source is None else calibration.source.name
         if has_both_parts(calibration):
@@ -164,7 +167,8 @@ def choose_split(
     num_samples = predictions.num_samples
     why = "the predictions have no split" if predictions.split is None else "the split has one part only"
     if num_samples < 3:
-        return Split(None, test, f"none: {num_samples} samples are too few to fit and test")
+        too_few = f"{num_samples} samples are too few to fit and test"
+        return Split(None, test, f"none: {too_few}", too_few=too_few)
     if is_cross_fitted(predictions):
         folds = stratified_folds(predictions, NUM_FOLDS, seed)
         words = f"all {num_samples:,} samples by {folds.max() + 1}-fold cross-fitting, because {why}"
@@ -230,20 +234,18 @@ def has_both_parts(predictions: Predictions) -> bool:
 def stratified_folds(predictions: Predictions, num_folds: int, seed: int) -> Indices:
     """Fold of each sample ``(N,)``, stratified by class or rarest label; clusters are not divided."""
     if predictions.clusters is not None:
-        return _cluster_folds(predictions, cluster_codes(predictions.clusters), num_folds, seed)
-    rng = generator(seed, Stream.SPLIT)
-    order = rng.permutation(predictions.num_samples)
+        return _cluster_folds(_strata(predictions), cluster_codes(predictions.clusters), num_folds, seed)
+    order = generator(seed, Stream.SPLIT).permutation(predictions.num_samples)
     order = order[np.argsort(_strata(predictions)[order], kind="stable")]
     folds = np.empty(len(order), dtype=np.int64)
     folds[order] = np.arange(len(order)) % min(num_folds, len(order))
     return folds
 
 
-def _cluster_folds(predictions: Predictions, codes: Indices, num_folds: int, seed: int) -> Indices:
+def _cluster_folds(strata: Indices, codes: Indices, num_folds: int, seed: int) -> Indices:
     """Assign whole clusters, by most common class and then size, each to the smallest fold."""
     sizes = np.bincount(codes)
     num_folds = min(num_folds, len(sizes))
-    strata = np.unique(_strata(predictions), return_inverse=True)[1]
     counts = np.zeros((len(sizes), int(strata.max()) + 1), np.int64)
     np.add.at(counts, (codes, strata), 1)
     order = generator(seed, Stream.SPLIT).permutation(len(sizes))
@@ -256,16 +258,17 @@ def _cluster_folds(predictions: Predictions, codes: Indices, num_folds: int, see
 
 
 def _strata(predictions: Predictions) -> Indices:
-    """Strata to spread evenly: classes, or the rarest label of each sample."""
+    """Strata to spread evenly, whatever the order of the columns: classes, or each sample's rarest label."""
     labels = predictions.correct if predictions.kind == "top_label" else predictions.labels
     if labels is None:
         raise no_labels(predictions)
     if labels.ndim == 1:
-        return labels.to(torch.int64).numpy()
+        _, first, classes = np.unique(labels.numpy(), return_index=True, return_inverse=True)
+        return np.argsort(np.argsort(first))[classes]  # in the order in which the classes first occur
     given = labels.numpy()
-    rarest_first = np.argsort(given.sum(axis=0), kind="stable")
-    has_any = given.any(axis=1)
-    return np.where(has_any, given[:, rarest_first].argmax(axis=1), given.shape[1])
+    columns = np.ascontiguousarray(given.T)
+    rarest_first = sorted(range(len(columns)), key=lambda k: (columns[k].sum(), columns[k].tobytes()))
+    return np.where(given.any(axis=1), given[:, rarest_first].argmax(axis=1), len(columns))
 
 
 def _check_other_file(predictions: Predictions, calibration: Predictions) -> None:

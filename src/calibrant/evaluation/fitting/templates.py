@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
-from calibrant._math.folds import out_of_fold
+from calibrant._math.out_of_fold import out_of_fold
 from calibrant._math.text_form import kind_of
 from calibrant.calibrators import Calibrator, build
 from calibrant.evaluation.resampling.events import Indices
@@ -95,8 +95,7 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
     if isinstance(calibrators, (str, Calibrator, type)):
         calibrators = [calibrators]
     task = "binary" if kind == "top_label" else kind  # the event that the prediction is right
-    names: list[str] = []
-    found: list[Calibrator] = []
+    found: list[tuple[str, Calibrator]] = []
     for wanted in DEFAULTS if calibrators is None else calibrators:
         calibrator = build(wanted) if isinstance(wanted, str) else wanted
         if not isinstance(calibrator, Calibrator):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -113,18 +112,16 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
             raise InputError(
                 f"{calibrator.name} is for {suited} predictions; got {kind} ones{events.get(kind, '')}."
             )
-        if calibrator.text in {each.text for each in found}:
+        if calibrator.text in {each.text for _, each in found}:
             raise InputError(f"`calibrators` must differ; {calibrator.text} is given twice.")
-        names.append(wanted if isinstance(wanted, str) else calibrator.text)
-        found.append(calibrator)
-    methods = [each.name for each in found]
-    titles = [
-        f"{each.title} {each.text.removeprefix(each.name)}".rstrip()
-        if methods.count(each.name) > 1
-        else each.title
-        for each in found
-    ]
-    return [Template(*each) for each in zip(names, titles, found, strict=True)]
+        found.append((wanted if isinstance(wanted, str) else calibrator.text, calibrator))
+    methods = [each.name for _, each in found]
+
+    def title(each: Calibrator) -> str:
+        settings = each.text.removeprefix(each.name) if methods.count(each.name) > 1 else ""
+        return f"{each.title} {settings}".rstrip()
+
+    return [Template(name, title(each), each) for name, each in found]
 
 
 def wants_calibrators(calibrators: Sequence[str | Calibrator] | None) -> bool:

@@ -47,24 +47,15 @@ class UndetectedError:
     always: bool
 
 
-def much_worse(limit: float, greatest: float) -> float:
-    """Twice the limit, at least 5 points above it, and at most halfway to the greatest error."""
-    return min(max(2 * limit, limit + TOLERABLE_GAP), (limit + greatest) / 2)
-
-
-def _above(num_draws: int, confidence: float) -> int:
-    """The largest number of draws at the limit that may exceed a failing error, less one."""
-    return math.ceil((1 - confidence) * (1 + num_draws) - ROUNDING) - 2
-
-
 def undetected(models: ErrorModels, limit: float, *, confidence: float) -> UndetectedError | None:
     """The largest error that the test of :func:`at_limit` would mostly miss; ``None`` if there is none.
 
-    It tries the error of :func:`much_worse` and further tenths. Outcomes move away from the stated
-    probabilities towards the greatest error, so the measured outcomes do not matter.
+    Outcomes move away from the stated probabilities towards the greatest error, so the measured outcomes do
+    not matter.
     """
     num_draws = models.num_draws
-    above = _above(num_draws, confidence)
+    # The largest number of draws at the limit that may exceed a failing error, less one.
+    above = math.ceil((1 - confidence) * (1 + num_draws) - ROUNDING) - 2
     if models.plenty and above >= 0 and limit < LEAST_GREATEST:
         return None
     greatest = models.greatest
@@ -104,7 +95,8 @@ def missed_accuracy(least: float, num_samples: float, *, confidence: float) -> U
 
 
 def _rungs(limit: float, greatest: float) -> list[float]:
-    first = much_worse(limit, greatest)
+    """Errors to try: twice the limit, at least 5 points above it, at most halfway to the greatest; tenths."""
+    first = min(max(2 * limit, limit + TOLERABLE_GAP), (limit + greatest) / 2)
     return [first, *(tenth for tenth in TENTHS if first < tenth < greatest)]
 
 
@@ -287,6 +279,9 @@ class CheckedSamples:
     def _worded(self, found: Decision) -> Check:
         asked, missed = found.asked, found.missed
         lenient = found.outcome == "pass" or (found.outcome == "within noise" and not self._strict)
+        said = self._of_limit(found) if found.kind == "limit" else self._of_baseline(found)
+        if missed is not None and (found.outcome == "pass" or not self._strict):
+            said = f"{said} {self._caveat(found, missed)}"
         return Check(
             metric=asked.metric,
             key=asked.form.key,
@@ -300,7 +295,7 @@ class CheckedSamples:
             conclusive=missed is None,
             would_pass=None if missed is None or missed.always else missed.value,
             passed=lenient and not (self._strict and missed is not None),
-            sentence=self._sentence(found),
+            sentence=said,
         )
 
     def _missed(self, asked: GatedQuantity, limit: float) -> UndetectedError | None:
@@ -334,17 +329,19 @@ class CheckedSamples:
     def _value(self, key: str) -> float | None:
         """The value, or ``None`` if infinite; raises if it is not known."""
         value = self._reduced.values.get(key)
-        if value is None and not self._reduced.reasons[key].startswith("infinite"):
+        if value is None and not np.isinf(self._reduced.ratios.get(key, (0.0,))[0]).any():
             raise InputError(f"{key} cannot be checked: {self._reduced.reasons[key]}.")
         return value
 
     def _draw(self, asked: GatedQuantity, limit: float) -> AtLimit:
-        if limit <= 0:  # perfect calibration: the draws of the null distribution
-            return self._against_chance(asked)
-        models = self._models(asked)
-        if models is None:
-            raise InputError(f"{asked.metric} cannot be checked: it is not drawn for a model at a limit.")
-        return at_limit(models, limit, confidence=self._confidence)
+        if limit > 0 and (models := self._models(asked)) is not None:
+            return at_limit(models, limit, confidence=self._confidence)
+        # Perfect calibration: the draws of the null distribution.
+        errors, null = self._noise.errors(asked.form), self._noise.null(asked.form)
+        if errors is None or null is None:
+            raise InputError(f"{asked.metric} cannot be checked: its errors under calibration are not drawn.")
+        upper = float(np.quantile(errors, self._confidence))
+        return AtLimit(mean=null.mean, upper=upper, p_value=null.p_value, num_draws=null.num_draws)
 
     def _models(self, asked: GatedQuantity) -> ErrorModels | None:
         """Models to draw errors from; ``None`` for means, and for classes known only by their sums."""
@@ -355,13 +352,6 @@ class CheckedSamples:
             return None
         return error_models(asked.kernel, self._reduced.events[asked.prefix], found, procedure)
 
-    def _against_chance(self, asked: GatedQuantity) -> AtLimit:
-        errors, null = self._noise.errors(asked.form), self._noise.null(asked.form)
-        if errors is None or null is None:
-            raise InputError(f"{asked.metric} cannot be checked: its errors under calibration are not drawn.")
-        upper = float(np.quantile(errors, self._confidence))
-        return AtLimit(mean=null.mean, upper=upper, p_value=null.p_value, num_draws=null.num_draws)
-
     @cached_property
     def _noise(self) -> Noise:
         return draw_noise(self._reduced, self._procedure)
@@ -369,12 +359,6 @@ class CheckedSamples:
     @cached_property
     def _measured(self) -> Measured:
         return measure(self._reduced, self._procedure)
-
-    def _sentence(self, found: Decision) -> str:
-        said = self._of_limit(found) if found.kind == "limit" else self._of_baseline(found)
-        if found.missed is None or (self._strict and found.outcome != "pass"):
-            return said
-        return f"{said} {self._caveat(found, found.missed)}"
 
     def _of_limit(self, found: Decision) -> str:
         asked, value, limit = found.asked, found.value, found.against or 0.0
@@ -419,11 +403,12 @@ class CheckedSamples:
         if found.threshold is None:
             return f"{judgement}: no interval can be computed"
         sign = found.asked.form.sign
-        end = f"at {'least' if sign > 0 else 'most'} {number(found.threshold)}"
+        could, end = "is", f"at {'least' if sign > 0 else 'most'} {number(found.threshold)}"
         if found.kind == "baseline":
             size = number(abs(found.threshold))
-            end = f"worse by at least {size}" if sign * found.threshold > 0 else f"better by up to {size}"
-        could = "could be" if end.startswith("better") else "is"
+            could, end = "could be", f"better by up to {size}"
+            if sign * found.threshold > 0:
+                could, end = "is", f"worse by at least {size}"
         return f"{judgement}: it {could} {end} ({confidence} confidence)"
 
     def _caveat(self, found: Decision, missed: UndetectedError) -> str:

@@ -16,16 +16,9 @@ from calibrant._math.binning import BinSums, width_bin_index
 from calibrant.evaluation.judging.at_limit import MOST_GAPS, ClusteredError, ErrorModels
 from calibrant.evaluation.judging.labelled_probs import LabelledProbs
 from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.resampling import drawn_labels
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import Clustered, cluster_totals, indicator
-from calibrant.evaluation.resampling.drawn_labels import (
-    ClassNull,
-    ClassRowsBlock,
-    class_scores,
-    class_tilts,
-    draw_labels,
-    farthest_scores,
-)
 from calibrant.evaluation.resampling.event_cells import ResidualSums
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.null import NullDraws, num_noise
@@ -51,20 +44,20 @@ class ClassTable:
     def num_classes(self) -> int:
         return self.table.num_classes
 
-    def rows(self, num_bins: int, truth: Truth | None = None) -> Iterator[ClassRowsBlock]:
+    def rows(self, num_bins: int, truth: Truth | None = None) -> Iterator[drawn_labels.ClassRowsBlock]:
         """Rows block by block; labels are drawn from ``truth``, or else the stated probabilities."""
         table = self.table
         for rows in table.row_blocks():
             probs = table.probs_of(rows)
             stated, bins = probs.numpy(), width_bin_index(probs, num_bins).numpy()
-            yield ClassRowsBlock(
+            yield drawn_labels.ClassRowsBlock(
                 probs=stated if truth is None else truth(stated, bins),
                 stated=stated,
                 bins=bins,
                 mass=np.ones(len(probs)) if table.weights is None else table.weights[rows],
             )
 
-    def null(self, num_draws: int, seed: tuple[int, ...], level: float) -> ClassNull:
+    def null(self, num_draws: int, seed: tuple[int, ...], level: float) -> drawn_labels.ClassNull:
         """Null distribution of the classes, from labels drawn per row; rows read once are not drawn."""
         variance, clusters = self.variance.numpy(), None
         if self.clusters is not None and self.table.one_pass:
@@ -160,7 +153,10 @@ class ClassTable:
 
     def _draw(self, truth: Truth | None, num_draws: int, seed: tuple[int, ...]) -> Iterator[Matrix]:
         filled = self.bins.filled
-        return draw_labels(lambda: self.rows(filled.shape[1], truth), filled, num_draws=num_draws, seed=seed)
+        rarest_last = np.argsort(-self.sums.confidences.sum(dim=1).numpy(), kind="stable")
+        return drawn_labels.draw_labels(
+            lambda: self.rows(filled.shape[1], truth), filled, rarest_last, num_draws=num_draws, seed=seed
+        )
 
 
 @dataclass(frozen=True)
@@ -190,16 +186,17 @@ class ClassBins:
         """Class-wise errors of residual sums ``(M, r)``."""
         return np.abs(residuals).sum(axis=0) / (len(self.filled) * self.sums.total)
 
-    def cells(self) -> ResidualSums:
+    def cells(self, order: Indices | slice = slice(None)) -> ResidualSums:
         num_classes, total = len(self.filled), self.sums.total
-        mass, occurs = (each.numpy()[self.filled] for each in (self.sums.counts, self.sums.outcomes))
-        mean, place = self.stated / mass, np.arange(len(mass))
+        sums = self.sums.counts, self.sums.outcomes, self.sums.confidences
+        mass, occurs, stated = (each.numpy()[self.filled][order] for each in sums)
+        mean, place = stated / mass, np.arange(len(mass))
         squares = self.share * mass / total**2
         return ResidualSums(
             cell=place,
             bin=place,
             mass=mass / total,
-            residual=(occurs - self.stated) / total,
+            residual=(occurs - stated) / total,
             variance=squares * mean * (1 - mean),  # within a narrow bin probabilities hardly differ
             tilt=squares * (1 - 2 * mean),
             squares=squares,
@@ -210,11 +207,11 @@ class ClassBins:
             per_size=1 / num_classes,
         )
 
-    def not_drawn(self, variance: Vector) -> ClassNull:
+    def not_drawn(self, variance: Vector) -> drawn_labels.ClassNull:
         """The distances of the classes, whose numbers vary by ``variance`` ``(C,)`` under calibration."""
         expected, occurs = (each.numpy().sum(axis=1) for each in (self.sums.confidences, self.sums.outcomes))
-        scores = class_scores(occurs, expected, variance)
-        return ClassNull(scores=scores, deviations=np.sqrt(variance) / self.sums.total)
+        scores = drawn_labels.class_scores(occurs, expected, variance)
+        return drawn_labels.ClassNull(scores=scores, deviations=np.sqrt(variance) / self.sums.total)
 
     def null(
         self,
@@ -225,15 +222,16 @@ class ClassBins:
         level: float,
         clusters: ClassClusters | None,
         tilted: Vector | None = None,
-    ) -> ClassNull:
+    ) -> drawn_labels.ClassNull:
         """The null from ``independent`` draws of counts and residual sums ``(M, r)``, with noise of clusters.
 
         ``tilted`` is the variance of each bin by which slopes are weighted, if it is not the independent one.
         """
         cells, starts, total = self.cells(), self.starts, self.sums.total
+        order = np.lexsort((cells.residual, cells.mass))  # so that draws ignore how classes are numbered
         expected, own = self.sums.confidences.numpy().sum(axis=1), cells.variance * total**2
         mean = self.stated / self.sums.counts.numpy()[self.filled]
-        tilts = class_tilts(own if tilted is None else tilted, mean, starts, expected)
+        tilts = drawn_labels.class_tilts(own if tilted is None else tilted, mean, starts, expected)
         signed = None if clusters is None else SignedSums(clusters.residuals, own, seed)
         num_kept = num_noise(cells.num_cells, num_draws, level)
         farthest, steepest, errors = list[Vector](), list[Vector](), list[Vector]()
@@ -242,16 +240,17 @@ class ClassBins:
             if clusters is not None and signed is not None:
                 residuals, signs = signed.draw(residuals)
                 counts = residuals + self.stated[:, None]
-                masses.append((clusters.masses @ signs[:, :num_kept]).T)
-            farthest.append(farthest_scores(np.add.reduceat(counts, starts), expected, variance))
+                masses.append((clusters.masses[order] @ signs[:, :num_kept]).T)
+            farthest.append(drawn_labels.farthest_scores(np.add.reduceat(counts, starts), expected, variance))
             errors.append(self.errors(residuals))
             steepest.append(np.abs(np.add.reduceat(tilts[:, None] * residuals, starts)).max(axis=0))
-            noise.append(residuals[:, :num_kept].T / total)
+            noise.append(residuals[order, :num_kept].T / total)
             num_kept -= len(noise[-1])
-        if clusters is not None:
-            of_clusters = clusters.residuals / total, clusters.masses / total
-            cells = replace(cells, clustered=Clustered.of(*of_clusters, np.concatenate(masses) / total))
         steep = float(np.abs(np.add.reduceat(tilts * cells.residual * total, starts)).max())
+        cells = self.cells(order)
+        if clusters is not None:
+            of_clusters = clusters.residuals[order] / total, clusters.masses[order] / total
+            cells = replace(cells, clustered=Clustered.of(*of_clusters, np.concatenate(masses) / total))
         return replace(
             self.not_drawn(variance),
             farthest=np.concatenate(farthest),
@@ -302,16 +301,16 @@ class ClasswiseModels(ErrorModels):
         return self._classes.draw_errors(truth, number, self._seed)
 
 
-def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> ClassNull:
+def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> drawn_labels.ClassNull:
     """The null of a binary model's event, or of labels that are drawn separately."""
     expected = np.array([each.mass @ each.confidences for each in events])
     happened = np.array([each.mass @ each.outcomes for each in events])
     variance = np.array([_variance(each) for each in events])
     occurs: Matrix = np.array([draws.outcomes.sum(axis=0) for draws in drawn])
-    return ClassNull(
-        scores=class_scores(happened, expected, variance),
+    return drawn_labels.ClassNull(
+        scores=drawn_labels.class_scores(happened, expected, variance),
         deviations=np.sqrt(variance) / [each.mass.sum() for each in events],
-        farthest=farthest_scores(occurs, expected, variance),
+        farthest=drawn_labels.farthest_scores(occurs, expected, variance),
     )
 
 

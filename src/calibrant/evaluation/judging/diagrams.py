@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant import metrics
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import width_edges
 from calibrant._math.checks import check_at_least, check_choice, check_level, check_probs, check_whole
@@ -28,18 +30,6 @@ from calibrant.evaluation.resampling.null import DrawnSums, draw_null
 from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.evaluation.resampling.resamples import Stream, block_bounds, generator, stream_seed
 from calibrant.evaluation.result import Band, Curve, Estimate, SelectiveRisk, Shapes, Witness, between
-from calibrant.metrics import (
-    DecisionCurve,
-    FlexibleCalibrationCurve,
-    RiskCoverageCurve,
-    RocCurve,
-    corp_reliability_curve,
-    decision_curve,
-    flexible_calibration_curve,
-    selective_risk_curve,
-    smooth_calibration_witness,
-    smooth_reliability_curve,
-)
 from calibrant.metrics.out_of_distribution import Detection, Ranking
 from calibrant.predictions import Predictions
 from calibrant.predictions.two_classes import POSITIVE_CLASS, event_title
@@ -144,45 +134,25 @@ def event_of(predictions: Predictions, class_: int | str | None = None) -> tuple
     return names[place], events(probs[:, place], labels[:, place] if labels.ndim == 2 else labels == place)
 
 
-def decisions_of(
+def _curve_of(
+    curve: Callable[..., Any],
     predictions: Predictions,
     class_: int | str | None = None,
     *,
-    thresholds: Sequence[float] | None = None,
     level: float = 0.95,
-) -> tuple[str, DecisionCurve]:
-    """Name and decision curve of :func:`event_of`."""
+    **options: Any,
+) -> tuple[str, Any]:
+    """Name and curve of :func:`event_of`."""
     name, event = event_of(predictions, class_)
-    if name in {"top label", "all labels"}:
+    if curve is metrics.decision_curve and name in {"top label", "all labels"}:
         said = "--positive-class, or --label of several labels"
         raise InputError(f"a decision curve needs an event; say which class it is: `class_` ({said}).")
-    return name, decision_curve(
-        event.confidences,
-        event.outcomes,
-        thresholds=thresholds,
-        weights=event.weights,
-        clusters=event.clusters,
-        level=level,
-    )
+    mass = {"weights": event.weights, "clusters": event.clusters}
+    return name, curve(event.confidences, event.outcomes, level=level, **mass, **options)
 
 
-def flexible_of(
-    predictions: Predictions,
-    class_: int | str | None = None,
-    *,
-    num_knots: Literal[3, 4, 5] = 5,
-    level: float = 0.95,
-) -> tuple[str, FlexibleCalibrationCurve]:
-    """Name and flexible calibration curve of :func:`event_of`."""
-    name, event = event_of(predictions, class_)
-    return name, flexible_calibration_curve(
-        event.confidences,
-        event.outcomes,
-        num_knots=num_knots,
-        weights=event.weights,
-        clusters=event.clusters,
-        level=level,
-    )
+decisions_of = partial(_curve_of, metrics.decision_curve)
+flexible_of = partial(_curve_of, metrics.flexible_calibration_curve)
 
 
 def curve_of(
@@ -292,7 +262,7 @@ def smooth_consistency_band(
     rng = generator(seed, Stream.NULL)
     draws = (rng.random(len(confidences)) < confidences for _ in range(num_draws))
     curves = [
-        smooth_reliability_curve(
+        metrics.smooth_reliability_curve(
             confidences, drawn, bandwidth=bandwidth, num_points=num_points, weights=weights
         )
         for drawn in draws
@@ -331,11 +301,11 @@ def shapes_of(
 ) -> Shapes:
     """Diagrams of one event and, if given, of decisions: confidences and whether answers were right."""
     probs, outcomes = event.confidences, event.outcomes
-    witness = smooth_calibration_witness(probs, outcomes, weights=event.weights)
+    witness = metrics.smooth_calibration_witness(probs, outcomes, weights=event.weights)
     points, values = _bends(witness.points.numpy(), witness.values.numpy())
     return Shapes(
         name=name,
-        corp=corp_reliability_curve(probs, outcomes, weights=event.weights),
+        corp=metrics.corp_reliability_curve(probs, outcomes, weights=event.weights),
         band=consistency_band(event, level=level, seed=seed, draws=draws),
         witness=Witness(value=witness.value, points=tuple(points.tolist()), values=tuple(values.tolist())),
         selection=None if decision is None else selection(decision, level),
@@ -392,10 +362,10 @@ def _signed(event: Events, rows: NDArray[np.int64], starts: NDArray[np.int64], s
 def selection(decision: Events, level: float) -> SelectiveRisk:
     """The risk–coverage curve of decisions, and its areas with intervals from the samples' influences."""
     losses = 1 - decision.outcomes
-    curve = selective_risk_curve(decision.confidences, losses, weights=decision.weights)
+    curve = metrics.selective_risk_curve(decision.confidences, losses, weights=decision.weights)
     influence, excess = area_influences(decision.confidences, losses, curve)
     places = _spread(np.array(curve.coverage))
-    thinned = RiskCoverageCurve(
+    thinned = metrics.RiskCoverageCurve(
         thresholds=tuple(curve.thresholds[i] for i in places),
         coverage=tuple(curve.coverage[i] for i in places),
         risk=tuple(curve.risk[i] for i in places),
@@ -409,7 +379,9 @@ def selection(decision: Events, level: float) -> SelectiveRisk:
     )
 
 
-def area_influences(confidences: Vector, losses: Vector, curve: RiskCoverageCurve) -> tuple[Vector, Vector]:
+def area_influences(
+    confidences: Vector, losses: Vector, curve: metrics.RiskCoverageCurve
+) -> tuple[Vector, Vector]:
     r"""Influence of each sample on AURC and on E-AURC.
 
     With G(t) the coverage and r(t) the risk at threshold t, sample i moves the mean risk A by its own
@@ -432,12 +404,12 @@ def area_influences(confidences: Vector, losses: Vector, curve: RiskCoverageCurv
     return influence, influence - slope * (losses - overall)
 
 
-def thinned_roc(found: Detection) -> RocCurve:
+def thinned_roc(found: Detection) -> metrics.RocCurve:
     along = (found.false / found.false[-1] + found.true / found.true[-1]) / 2
     return found.curve(_spread(along))
 
 
-def _roc(event: Events) -> RocCurve | None:
+def _roc(event: Events) -> metrics.RocCurve | None:
     positive, negative = event.mass * event.outcomes, event.mass * (1 - event.outcomes)
     if not (positive.any() and negative.any()):
         return None

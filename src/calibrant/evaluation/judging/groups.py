@@ -6,13 +6,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from calibrant.evaluation.judging.measure import in_holm, main_events, replicate
-from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, effective_number_of
+from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, effective_number_of, mean_error
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ACCURACY, ECE, GAP, MEAN_CONFIDENCE, binned
 from calibrant.evaluation.quantity import EVENT
@@ -63,7 +63,7 @@ def group_rows(
         rows = weighted[place == k]
         events = tuple(event.part(rows) for event in main_events(reduced))
         own = ratios and {key: (above[rows], below[rows]) for key, (above, below) in ratios.items()}
-        chosen.append(Group.of(str(name), events, len(rows), own))
+        chosen.append(group_of(str(name), events, len(rows), own))
     return rows_of_groups(chosen, procedure)
 
 
@@ -76,29 +76,27 @@ def with_groups(arm: Arm, rows: tuple[GroupRow, ...], level: float) -> Arm:
     return replace(arm, groups=rows, parts=in_holm([*arm.parts, part], level))
 
 
-@dataclass(frozen=True)
-class Group:
-    """The statistics of one group, with its number of samples."""
+Group: TypeAlias = tuple[str, ArmStatistics, int]  # name, statistics, number of samples
 
-    name: str
-    reduced: ArmStatistics
-    count: int
 
-    @classmethod
-    def of(cls, name: str, events: tuple[Events, ...], count: int, ratios: Ratios | None = None) -> Group:
-        """A group with these events; without ratios, those of the only event."""
-        ratios = ratios or _ratios_of_event(events[0])
-        reduced = ArmStatistics(
-            quantities=MEANS,
-            weights=events[0].weights,
-            ratios=ratios,
-            events={"": events},
-            values={key: float(above.sum() / below.sum()) for key, (above, below) in ratios.items()},
-            reasons={},
-            influences={},
-            clusters=events[0].clusters,
-        )
-        return cls(name, reduced, count)
+def group_of(name: str, events: tuple[Events, ...], count: int, ratios: Ratios | None = None) -> Group:
+    """A group with these events; without ratios, the event's frequency counts as accuracy."""
+    if ratios is None:
+        (event,) = events
+        above = (event.outcomes, event.confidences, event.confidences - event.outcomes)
+        mass = event.mass
+        ratios = {each.key: (mass * values, mass) for each, values in zip(MEANS, above, strict=True)}
+    reduced = ArmStatistics(
+        quantities=MEANS,
+        weights=events[0].weights,
+        ratios=ratios,
+        events={"": events},
+        values={key: float(above.sum() / below.sum()) for key, (above, below) in ratios.items()},
+        reasons={},
+        influences={},
+        clusters=events[0].clusters,
+    )
+    return name, reduced, count
 
 
 def rows_of_groups(groups: Sequence[Group], procedure: Procedure) -> tuple[GroupRow, ...]:
@@ -115,30 +113,23 @@ def _numbers_in_order(row: GroupRow) -> list[tuple[float, str]]:
     return [(float(part), "") if part.isdecimal() else (math.inf, part) for part in parts]
 
 
-def _ratios_of_event(event: Events) -> Ratios:
-    """The event's frequency as accuracy, its probability as mean confidence."""
-    mass = event.mass
-    above = (event.outcomes, event.confidences, event.confidences - event.outcomes)
-    return {each.key: (mass * values, mass) for each, values in zip(MEANS, above, strict=True)}
-
-
 def _row(group: Group, procedure: Procedure, num_draws: int, *, place: int) -> GroupRow:
     """The row of one group, whose ``adjusted_p`` is not adjusted yet."""
-    part = group.reduced
+    name, part, count = group
     events, level = part.events[""], procedure.level
     values, estimates = part.values, _intervals(part, procedure, place)
     seed = stream_seed(procedure.seed, Stream.GROUPS, place)
     tests = [calibration_test(event, num_draws, (*seed, 1_000 + label)) for label, event in enumerate(events)]
     p_value = furthest_of(tests).p_value
-    null, ece = _error_and_null(events, _error(events, procedure.num_bins), procedure, num_draws, place)
+    null, ece = _error_and_null(events, procedure, num_draws, place)
     accuracy = wilson_interval(min(1.0, values[ACCURACY.key]), effective_number_of(part, ACCURACY.key), level)
     estimates[ACCURACY.key] = between(values[ACCURACY.key], accuracy)
     stated, gap = values[MEAN_CONFIDENCE.key], estimates[GAP.key]
     low = min(value for value in (gap.low, stated - accuracy[1]) if value is not None)
     high = max(value for value in (gap.high, stated - accuracy[0]) if value is not None)
     return GroupRow(
-        name=group.name,
-        count=group.count,
+        name=name,
+        count=count,
         actual=estimates[ACCURACY.key],
         predicted=estimates[MEAN_CONFIDENCE.key],
         gap=Estimate(value=gap.value, low=low, high=high),
@@ -174,8 +165,9 @@ def _intervals(part: ArmStatistics, procedure: Procedure, place: int) -> dict[st
 
 
 def _error_and_null(
-    events: tuple[Events, ...], observed: float, procedure: Procedure, num_draws: int, place: int
+    events: tuple[Events, ...], procedure: Procedure, num_draws: int, place: int
 ) -> tuple[NullError, Estimate]:
+    observed = mean_error(binned("width", "l1"), events, procedure.num_bins)
     num_bins, num_kept = procedure.num_bins, fewest_draws(procedure.level)
     places = [BinnedEvents(event, num_bins) for event in events]
     seed = stream_seed(procedure.seed, Stream.GROUPS, place)
@@ -190,11 +182,6 @@ def _error_and_null(
     real = beyond_chance(null.p_value, procedure.level)
     ends = invert(*noise_of(places, drawn, _KERNEL), procedure.level, real=real, seed=procedure.seed)
     return null, ends.estimate(observed, ECE.bounds)
-
-
-def _error(events: Sequence[Events], num_bins: int) -> float:
-    parts = [(event.confidences, event.outcomes, event.weights) for event in events]
-    return float(np.mean([binned("width", "l1")(*part, num_bins) for part in parts]))
 
 
 def pooled_names(groups: np.ndarray[Any, Any], clusters: Iterable[object] | None) -> np.ndarray[Any, Any]:

@@ -16,25 +16,14 @@ from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import CLASSWISE_ECE, ECE
 from calibrant.evaluation.quantity import ANYTHING, EVENT, ClassErrors, EventError, Quantity
+from calibrant.evaluation.resampling import intervals
 from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of, furthest_range
 from calibrant.evaluation.resampling.clusters import number_of_clusters
 from calibrant.evaluation.resampling.drawn_labels import ClassNull, joint_p_value
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector, pool
-from calibrant.evaluation.resampling.intervals import (
-    Bounds,
-    effective_number,
-    normal_interval,
-    resampled_interval,
-    share_interval_at_end,
-    too_few,
-)
 from calibrant.evaluation.resampling.inversion import Inverted
 from calibrant.evaluation.resampling.null import ROUNDING, NullDraws
-from calibrant.evaluation.resampling.ranking import (
-    error_of_totals,
-    influence_totals,
-    standard_error,
-)
+from calibrant.evaluation.resampling.ranking import error_of_totals, influence_totals, standard_error
 from calibrant.evaluation.resampling.resamples import (
     LARGE_BLOCK,
     MIDDLE_BLOCK,
@@ -47,16 +36,7 @@ from calibrant.evaluation.resampling.resamples import (
     block_bounds,
     stream_seed,
 )
-from calibrant.evaluation.result import (
-    ClassRow,
-    Curve,
-    Estimate,
-    Kind,
-    NullError,
-    Part,
-    PartName,
-    between,
-)
+from calibrant.evaluation.result import ClassRow, Curve, Estimate, Kind, NullError, Part, PartName, between
 from calibrant.evaluation.thresholds import beyond_chance, holm
 from calibrant.metrics.slope import LEAST_EFFECTIVE, reach_of
 from calibrant.predictions.two_classes import event_title
@@ -168,10 +148,10 @@ def _at_ends_of_the_scale(
         return estimate
     counted = reduced.ratios[quantity.key][1]
     if quantity.share and not ROUNDING < estimate.value < 1 - ROUNDING:
-        number = effective_number(counted)
+        number = intervals.effective_number(counted)
         if reduced.clusters is not None:
             number = number_of_clusters(counted, reduced.clusters)
-        return between(estimate.value, share_interval_at_end(estimate.value, number, level))
+        return between(estimate.value, intervals.share_interval_at_end(estimate.value, number, level))
     if np.count_nonzero(counted) == 1:
         return Estimate(value=estimate.value, reason="no interval: it is that of one sample")
     return estimate
@@ -179,7 +159,7 @@ def _at_ends_of_the_scale(
 
 def change(after: Measured, before: Measured, level: float, *, paired: bool = True) -> dict[str, Estimate]:
     """Differences between two arms; ``paired`` if they have the same samples."""
-    few = too_few(min(each.reduced.effective_samples for each in (after, before)), level)
+    few = intervals.too_few(min(each.reduced.effective_samples for each in (after, before)), level)
 
     def difference(name: str) -> Estimate:
         mine, theirs = after.metrics[name], before.metrics[name]
@@ -249,23 +229,25 @@ def _correlation(one: Vector, other: Vector) -> float:
 
 
 def _resampled_estimate(
-    value: float, replicates: Vector, deleted: Vector | None, procedure: Procedure, bounds: Bounds
+    value: float, replicates: Vector, deleted: Vector | None, procedure: Procedure, bounds: intervals.Bounds
 ) -> Estimate:
     kind, level = procedure.intervals, procedure.level
     reason = "no interval: undefined in the resamples"
     if kind == "bca" and np.count_nonzero(~np.isnan(replicates)) > 1:
         reason = "no BCa interval: the resampled values lie on one side of the value"
-    return between(value, resampled_interval(kind, value, replicates, deleted, level, bounds), reason)
+    return between(
+        value, intervals.resampled_interval(kind, value, replicates, deleted, level, bounds), reason
+    )
 
 
 def _influence_estimate(
-    value: float, error: float, level: float, bounds: Bounds, reduced: ArmStatistics
+    value: float, error: float, level: float, bounds: intervals.Bounds, reduced: ArmStatistics
 ) -> Estimate:
     """A normal interval; weighted samples count by their effective number, and very few get none."""
     effective = reduced.effective_samples
     even = reduced.weights is None or np.isclose(effective, np.count_nonzero(reduced.weights), rtol=1e-9)
     if even or reduced.clusters is not None:
-        return between(value, normal_interval(value, error, level, bounds))
+        return between(value, intervals.normal_interval(value, error, level, bounds))
     if effective < LEAST_EFFECTIVE:
         told = f"no interval: the weights leave an effective size of {effective:.1f} of {reduced.num_samples}"
         return Estimate(value=value, reason=told)
@@ -316,7 +298,8 @@ def against_chance(noise: Noise, label_names: tuple[str, ...]) -> Chance:
     errors = {
         each.key: drawn
         for each in reduced.quantities
-        if _set_against_chance(each, noise) and (drawn := noise.errors(each)) is not None
+        if (each.computed.null or (isinstance(each.computed, ClassErrors) and noise.classes is not None))
+        and (drawn := noise.errors(each)) is not None
     }
     nulls = [noise.null(each) for each in reduced.quantities if each.key in errors]
     return Chance(
@@ -325,11 +308,6 @@ def against_chance(noise: Noise, label_names: tuple[str, ...]) -> Chance:
         parts=parts_of(reduced, procedure, errors, of_classes),
         classes=against_noise(reduced.classes, of_classes, procedure.level),
     )
-
-
-def _set_against_chance(quantity: Quantity, noise: Noise) -> bool:
-    computed = quantity.computed
-    return computed.null or (isinstance(computed, ClassErrors) and noise.classes is not None)
 
 
 def _curves_of(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.binning import BinSums, SparseColumnSums, width_bin_index, width_column_sums
@@ -22,16 +22,14 @@ from calibrant.evaluation.quantity import (
     EVENT,
     ClassErrors,
     ClassRanks,
+    Error,
     EventError,
     EventInfluence,
     Quantity,
     Ratio,
     Samples,
 )
-from calibrant.evaluation.resampling.clusters import (
-    effective_share_number,
-    number_of_clusters,
-)
+from calibrant.evaluation.resampling.clusters import effective_share_number, number_of_clusters
 from calibrant.evaluation.resampling.drawn_labels import ClassNull
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.intervals import effective_number
@@ -39,13 +37,12 @@ from calibrant.evaluation.resampling.ranking import auroc_influence
 from calibrant.evaluation.resampling.resamples import ClasswiseErrors, Counts
 from calibrant.evaluation.result import ClassRow
 from calibrant.evaluation.thresholds import WIDE
-from calibrant.predictions import Predictions
+from calibrant.predictions import Kind, Predictions
 
 WHY_MISSING = "needs the probabilities of all classes; these predictions hold the predicted class's only"
 OFFSETS = (-1, 0, 1)
 
 Ratios = dict[str, tuple[Vector, Vector]]
-Mask = NDArray[np.bool_]
 
 
 class Agreement:
@@ -153,17 +150,102 @@ def reduce_predictions(
         reduced = _reduce_top_label(predictions, wanted, num_bins)
     else:
         reduced = _reduce_table(LabelledProbs(predictions, calibrate), wanted, num_bins)
-    return reduced if predictions.clusters is None else in_clusters(reduced, predictions.clusters)
-
-
-def in_clusters(reduced: ArmStatistics, names: Sequence[str]) -> ArmStatistics:
-    codes = cluster_codes(names)
+    if predictions.clusters is None:
+        return reduced
+    codes, table = cluster_codes(predictions.clusters), reduced.class_table
     events = {
         prefix: tuple(replace(event, clusters=codes) for event in part)
         for prefix, part in reduced.events.items()
     }
-    table = None if reduced.class_table is None else replace(reduced.class_table, clusters=codes)
+    table = None if table is None else replace(table, clusters=codes)
     return replace(reduced, clusters=codes, events=events, class_table=table)
+
+
+def statistics_of(
+    kind: Kind,
+    wanted: tuple[Quantity, ...],
+    samples: Samples,
+    events: dict[str, tuple[Events, ...]],
+    weights: Vector | None,
+    num_bins: int,
+    *,
+    infinite: tuple[str, Vector] | None = None,
+    **more: Any,
+) -> ArmStatistics:
+    """The statistics of all quantities but errors and ranks of classes.
+
+    Rows that pool some samples have the noun of these, and how many of them have an ``infinite`` score.
+    """
+    known = [each for each in wanted if kind != "top_label" or not each.needs_all_classes]
+    values: dict[str, float] = {}
+    reasons = {each.key: WHY_MISSING for each in wanted if each not in known}
+    influences: dict[str, Vector] = {}
+    ratios = ratios_of(known, samples, weights)
+    for each in known:
+        key = each.key
+        match each.computed:
+            case Ratio():
+                above, below = ratios[key]
+                if (lost := np.isinf(above)).any():
+                    count = lost.sum() if infinite is None else infinite[1][lost].sum()
+                    reasons[key] = f"infinite: {_denied(kind, int(count), infinite and infinite[0])}"
+                elif below.any():
+                    values[key] = float(above.sum() / below.sum())
+                else:
+                    reasons[key] = each.undefined or "undefined: no sample counts"
+            case EventError() as error:
+                values[key] = mean_error(error.value, events[each.prefix], num_bins)
+            case EventInfluence() as parameter:
+                lines = [parameter.value(event) for event in events[each.prefix]]
+                found = [line for line in lines if not isinstance(line, str)]
+                if found:
+                    values[key] = float(np.mean([line[0] for line in found]))
+                    influences[key] = np.mean([line[1] for line in found], axis=0)
+                else:
+                    reasons[key] = str(lines[0])
+            case ClassErrors() | ClassRanks():
+                pass  # from the table of the classes
+    return ArmStatistics(
+        quantities=wanted,
+        weights=weights,
+        ratios=ratios,
+        events=events,
+        values=values,
+        reasons=reasons,
+        influences=influences,
+        **more,
+    )
+
+
+def _denied(kind: Kind, count: int, noun: str | None) -> str:
+    one = count == 1 and noun is None
+    subject = "1 sample" if one else f"{count} samples" if noun is None else f"{count:,} {noun}"
+    if kind == "top_label":
+        return f"{subject} {'is' if one else 'are'} wrong with a confidence of 1, or right with one of 0"
+    return f"{subject} {'gives its' if one else 'give their'} true class probability 0"
+
+
+def mean_error(error: Error, events: Sequence[Events], num_bins: int) -> float:
+    each = [error(event.confidences, event.outcomes, event.weights, num_bins) for event in events]
+    return float(np.mean(each))
+
+
+def ratios_of(wanted: Sequence[Quantity], samples: Samples, weights: Vector | None) -> Ratios:
+    """Weighted numerators and denominators ``(N,)`` of the quantities that are ratios."""
+    ratios = [(each.computed, each.key) for each in wanted if isinstance(each.computed, Ratio)]
+    ratios.sort(key=lambda pair: pair[0].column)
+    parts = {key: ratio.parts(samples) for ratio, key in ratios}
+    sums: dict[int, Vector] = {}  # most share their denominator, which is kept once
+
+    def summed(values: Matrix) -> Vector:
+        if id(values) not in sums:
+            one = values.reshape(len(values), -1)
+            one = one[:, 0] if one.shape[1] == 1 else one.sum(axis=1)
+            # A weight of zero gives zero, even for an infinite value.
+            sums[id(values)] = one if weights is None else np.where(weights > 0, one, 0.0) * weights
+        return sums[id(values)]
+
+    return {key: (summed(above), summed(below)) for key, (above, below) in parts.items()}
 
 
 def _reduce_top_label(predictions: Predictions, wanted: tuple[Quantity, ...], num_bins: int) -> ArmStatistics:
@@ -180,81 +262,62 @@ def _reduce_top_label(predictions: Predictions, wanted: tuple[Quantity, ...], nu
         stated=unknown,
         happened=unknown,
     )
-    known = [each for each in wanted if not each.needs_all_classes]
-    ratios = ratios_of(known, samples, weights)
-    values, reasons, influences = values_of(known, ratios, {"": (top,)}, num_bins, _sure_and_wrong)
-    reasons |= {each.key: WHY_MISSING for each in wanted if each.needs_all_classes}
-    return ArmStatistics(
-        quantities=wanted,
-        weights=weights,
-        ratios=ratios,
-        events={"": (top,)},
-        values=values,
-        reasons=reasons,
-        influences=influences,
-    )
+    return statistics_of("top_label", wanted, samples, {"": (top,)}, weights, num_bins)
 
 
 def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: int) -> ArmStatistics:
-    scan, (areas, ranks, separate) = scan_rows(table, num_bins), _rank_columns(table)
-    samples, sums, agreement, weights = scan.samples, scan.sums, scan.agreement, table.weights
+    samples, sums, agreement, cells = scan_rows(table, num_bins)
+    areas, ranks, separate = _rank_columns(table)
+    weights, binary = table.weights, table.kind == "binary"
     events: dict[str, tuple[Events, ...]] = {"": separate}
     if table.kind != "multilabel":
         events = {"": (Events(samples.confidence[:, 0], samples.correct[:, 0], weights),)}
-    if table.kind == "binary":
+    if binary:
         events[EVENT] = separate
     if table.kind != "multiclass":
         given = zip(*((event.confidences, event.outcomes) for event in separate), strict=True)
         stated, happened = (np.mean(each, axis=0) for each in given)
         samples = replace(samples, stated=stated, happened=happened)
-    ratios = ratios_of(wanted, samples, weights)
-    values, reasons, influences = values_of(wanted, ratios, events, num_bins, _denied)
-    known = [area for area in areas if area is not None]
     no_interval: dict[str, str] = {}
+    found = statistics_of(
+        table.kind,
+        wanted,
+        samples,
+        events,
+        weights,
+        num_bins,
+        classwise=_classwise_errors(table, cells, num_bins),
+        agreement=agreement,
+        class_table=None if agreement is None else ClassTable(table, sums, agreement.variance),
+        classes=_class_rows(table, sums, samples.correct, areas),
+        no_interval=no_interval,
+    )
+    known = [area for area in areas if area is not None]
+    values = found.values
     for each in wanted:
         lacking = each.when_streamed if table.one_pass else None
         if lacking and not table.streamed:
             lacking = f"{lacking.split(':')[0]}: there are more than {WIDE:,} classes"
         if isinstance(each.computed, ClassErrors):
-            binary = table.kind == "binary"
             values[each.key] = values[ECE.event_key] if binary else float(sums.calibration_error("l1").mean())
             if lacking:
                 no_interval[each.key] = lacking
         elif isinstance(each.computed, ClassRanks) and known:
-            values[each.key], influences[each.key] = float(np.mean(known)), ranks
+            values[each.key], found.influences[each.key] = float(np.mean(known)), ranks
         elif isinstance(each.computed, ClassRanks):
-            reasons[each.key] = lacking or each.undefined or ""
-    return ArmStatistics(
-        quantities=wanted,
-        weights=weights,
-        ratios=ratios,
-        events=events,
-        values=values,
-        reasons=reasons,
-        classwise=_classwise_errors(table, scan.cells, num_bins),
-        agreement=agreement,
-        class_table=None if agreement is None else ClassTable(table, sums, agreement.variance),
-        influences=influences,
-        classes=_class_rows(table, scan, areas),
-        no_interval=no_interval,
-    )
+            found.reasons[each.key] = lacking or each.undefined or ""
+    return found
 
 
-@dataclass(frozen=True)
-class Scan:
-    """Result of one pass over the rows."""
-
-    samples: Samples
-    sums: BinSums  # bins of every class or label
-    agreement: Agreement | None  # if classes exclude each other
-    cells: list[tuple[Indices, Indices, Vector]]  # above the lowest bin: row, cell, weighted residual
+Cells: TypeAlias = tuple[Indices, Indices, Vector]  # row, cell, weighted residual
 
 
-def scan_rows(table: LabelledProbs, num_bins: int) -> Scan:
+def scan_rows(table: LabelledProbs, num_bins: int) -> tuple[Samples, BinSums, Agreement | None, list[Cells]]:
+    """Numbers of each sample, bins of every class or label, and for classes agreement and filled cells."""
     # Nothing small is kept from block to block: between large ones it would leave the memory in pieces.
     columns: list[Tensor] = []
     sums: BinSums | None = None
-    cells: list[tuple[Indices, Indices, Vector]] = []
+    cells: list[Cells] = []
     sparse = SparseColumnSums(table.num_classes if table.wide else 0, num_bins)
     agreement = Agreement(table.num_classes) if table.kind == "multiclass" else None
     for rows in table.row_blocks():
@@ -289,7 +352,7 @@ def scan_rows(table: LabelledProbs, num_bins: int) -> Scan:
         stated=np.empty(0),
         happened=np.empty(0),
     )
-    return Scan(samples, sums, agreement, cells)
+    return samples, sums, agreement, cells
 
 
 def _decisions(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -306,10 +369,8 @@ def _decisions(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     )
 
 
-def _cells(
-    probs: Tensor, labels: Tensor, weights: Tensor | None, num_bins: int, *, first_row: int
-) -> tuple[Indices, Indices, Vector]:
-    """Entries above the lowest bin: row, class * num_bins + bin, weighted residual."""
+def _cells(probs: Tensor, labels: Tensor, weights: Tensor | None, num_bins: int, *, first_row: int) -> Cells:
+    """Entries above the lowest bin, with class * num_bins + bin as the cell."""
     rows, classes = torch.nonzero(probs > 1 / num_bins, as_tuple=True)
     stated = probs[rows, classes]
     residuals = (labels[rows] == classes).to(torch.float64) - stated
@@ -330,9 +391,7 @@ def _added(one: BinSums, other: BinSums) -> BinSums:
     )
 
 
-def _classwise_errors(
-    table: LabelledProbs, cells: list[tuple[Indices, Indices, Vector]], num_bins: int
-) -> ClasswiseErrors | None:
+def _classwise_errors(table: LabelledProbs, cells: list[Cells], num_bins: int) -> ClasswiseErrors | None:
     """The resampled class-wise error; None if every class is an event of its own."""
     if not cells:
         return None
@@ -363,87 +422,13 @@ def _rank_columns(table: LabelledProbs) -> tuple[tuple[float | None, ...], Vecto
     return tuple(areas * 2 if table.kind == "binary" else areas), influences, tuple(events)
 
 
-def _class_rows(table: LabelledProbs, scan: Scan, areas: tuple[float | None, ...]) -> tuple[ClassRow, ...]:
-    labels, mass, correct = table.labels.numpy(), table.mass, scan.samples.correct
+def _class_rows(
+    table: LabelledProbs, sums: BinSums, correct: Matrix, areas: tuple[float | None, ...]
+) -> tuple[ClassRow, ...]:
+    labels, mass = table.labels.numpy(), table.mass
     if labels.ndim == 1:
         counts = np.bincount(labels, minlength=table.num_classes)
         right = np.bincount(labels, mass * correct[:, 0], table.num_classes)
     else:
         counts, right = labels.sum(axis=0), mass @ (labels * correct)
-    return class_rows(table.class_names, scan.sums, counts, right, areas)
-
-
-def ratios_of(wanted: Sequence[Quantity], samples: Samples, weights: Vector | None) -> Ratios:
-    """Weighted numerators and denominators ``(N,)`` of the quantities that are ratios."""
-    ratios = [(each.computed, each.key) for each in wanted if isinstance(each.computed, Ratio)]
-    ratios.sort(key=lambda pair: pair[0].column)
-    parts = {key: ratio.parts(samples) for ratio, key in ratios}
-    sums: dict[int, Vector] = {}  # most share their denominator, which is kept once
-
-    def summed(values: Matrix) -> Vector:
-        if id(values) not in sums:
-            one = values.reshape(len(values), -1)
-            sums[id(values)] = weighted(one[:, 0] if one.shape[1] == 1 else one.sum(axis=1), weights)
-        return sums[id(values)]
-
-    return {key: (summed(above), summed(below)) for key, (above, below) in parts.items()}
-
-
-def weighted(values: Vector, weights: Vector | None) -> Vector:
-    """Values times weights; a weight of zero gives zero, even for an infinite value."""
-    return values if weights is None else np.where(weights > 0, values, 0.0) * weights
-
-
-def _denied(infinite: Mask) -> str:
-    count = int(infinite.sum())
-    give = "1 sample gives its" if count == 1 else f"{count} samples give their"
-    return f"{give} true class probability 0"
-
-
-def _sure_and_wrong(infinite: Mask) -> str:
-    count = int(infinite.sum())
-    are = "1 sample is" if count == 1 else f"{count} samples are"
-    return f"{are} wrong with a confidence of 1, or right with one of 0"
-
-
-def values_of(
-    wanted: Sequence[Quantity],
-    ratios: Ratios,
-    events: Mapping[str, tuple[Events, ...]],
-    num_bins: int,
-    denied: Callable[[Mask], str],
-) -> tuple[dict[str, float], dict[str, str], dict[str, Vector]]:
-    """Values, reasons for missing ones, and influences; ``denied`` explains infinite scores."""
-    values: dict[str, float] = {}
-    reasons: dict[str, str] = {}
-    influences: dict[str, Vector] = {}
-    for each in wanted:
-        key = each.key
-        match each.computed:
-            case Ratio():
-                above, below = ratios[key]
-                infinite = np.isinf(above)
-                if infinite.any():
-                    reasons[key] = f"infinite: {denied(infinite)}"
-                elif below.any():
-                    values[key] = float(above.sum() / below.sum())
-                else:
-                    reasons[key] = each.undefined or "undefined: no sample counts"
-            case EventError() as error:
-                values[key] = mean_error(error, events[each.prefix], num_bins)
-            case EventInfluence() as parameter:
-                lines = [parameter.value(event) for event in events[each.prefix]]
-                found = [line for line in lines if not isinstance(line, str)]
-                if found:
-                    values[key] = float(np.mean([line[0] for line in found]))
-                    influences[key] = np.mean([line[1] for line in found], axis=0)
-                else:
-                    reasons[key] = str(lines[0])
-            case ClassErrors() | ClassRanks():
-                pass  # from the table of the classes
-    return values, reasons, influences
-
-
-def mean_error(error: EventError, events: Sequence[Events], num_bins: int) -> float:
-    each = [error.value(event.confidences, event.outcomes, event.weights, num_bins) for event in events]
-    return float(np.mean(each))
+    return class_rows(table.class_names, sums, counts, right, areas)

@@ -180,8 +180,3 @@ def over_starts(evidence: Matrix) -> Vector:
     shares = -np.log(begun * (begun + 1.0))
     pocket = -np.log(begun + 1.0)
     return np.logaddexp(np.asarray(logsumexp(evidence + shares[:, None], axis=0)), pocket)
-
-
-def most_likely_start(evidence: Matrix, ended: int) -> int:
-    """Start window of the strongest evidence until ``ended``."""
-    return int(np.argmax(evidence[: ended + 1, ended]))

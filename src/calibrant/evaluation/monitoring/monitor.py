@@ -166,10 +166,7 @@ def monitor(
     if not are_known:
         notes = (*notes, NO_LABELS_NOTE)
     if baseline is not None:
-        check_predictions(baseline, "baseline")
-        baseline = _as_baseline(
-            _in_clusters_too(baseline, cluster), stream, positive_class, labelled=are_known
-        )
+        baseline = _as_baseline(baseline, stream, cluster, positive_class, labelled=are_known)
         before = baseline
         if baseline.clusters is not None:
             before, _ = sample_per_cluster(baseline, np.zeros(baseline.num_samples, dtype=np.int64), seed)
@@ -244,20 +241,22 @@ def _missing_note(windows: Windows, known: NDArray[np.bool_], awaited: NDArray[n
     return (f"{said}: let windows wait until all labels are there (`label_delay`, --label-delay).",)
 
 
-def _in_clusters_too(baseline: Predictions, cluster: Cluster) -> Predictions:
-    if isinstance(cluster, str) and baseline.groups is not None:
-        return in_clusters(baseline, cluster)
-    if cluster is None or baseline.clusters is not None:
-        return baseline
-    raise InputError(
-        "`baseline` must have clusters if the stream has them (`cluster`); got none; name them with "
-        "`baseline.with_clusters(names)`."
-    )
-
-
 def _as_baseline(
-    baseline: Predictions, stream: Predictions, positive_class: int | str | None, *, labelled: bool
+    baseline: Predictions,
+    stream: Predictions,
+    cluster: Cluster,
+    positive_class: int | str | None,
+    *,
+    labelled: bool,
 ) -> Predictions:
+    check_predictions(baseline, "baseline")
+    if isinstance(cluster, str) and baseline.groups is not None:
+        baseline = in_clusters(baseline, cluster)
+    elif cluster is not None and baseline.clusters is None:
+        raise InputError(
+            "`baseline` must have clusters if the stream has them (`cluster`); got none; name them with "
+            "`baseline.with_clusters(names)`."
+        )
     judged = as_judged(baseline, positive_class)
     if judged.kind != stream.kind:
         raise InputError(f"`baseline` must be {stream.kind}, like the stream; got {judged.kind}.")
@@ -283,7 +282,11 @@ def _windows(
         metrics: dict[str, Estimate] = {}
         part = told.rows(torch.from_numpy(rows)) if len(rows) >= _LEAST else None
         if part is not None and not are_known:
-            metrics = _mean_stated(part)
+            quantity = MEAN_PROBABILITY if part.kind in MEAN_PROBABILITY.kinds else MEAN_CONFIDENCE
+            stated = [np.average(event.probs, weights=part.weights) for event in stated_probs(part)]
+            metrics = {
+                quantity.key: Estimate(value=float(np.mean(stated)), reason="no interval without labels")
+            }
         elif part is not None and (part.clusters is None or len(set(part.clusters)) >= _LEAST):
             metrics = measure(reduce_predictions(part, procedure.num_bins), procedure).metrics
         found.append(
@@ -298,9 +301,3 @@ def _windows(
         )
         progress((number + 1) / len(windows))
     return found
-
-
-def _mean_stated(part: Predictions) -> dict[str, Estimate]:
-    quantity = MEAN_PROBABILITY if part.kind in MEAN_PROBABILITY.kinds else MEAN_CONFIDENCE
-    stated = [np.average(event.probs, weights=part.weights) for event in stated_probs(part)]
-    return {quantity.key: Estimate(value=float(np.mean(stated)), reason="no interval without labels")}

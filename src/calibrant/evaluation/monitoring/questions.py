@@ -18,7 +18,6 @@ from calibrant.evaluation.monitoring.evidence import (
     log_tilted,
     log_wealth,
     mean_of,
-    most_likely_start,
     over_starts,
 )
 from calibrant.evaluation.monitoring.result import SequentialTest, TestKey
@@ -208,7 +207,7 @@ def _answer(
     ended, needed = float(evidence[-1]) / math.log(10), threshold / math.log(10)
     sentence = f"{quiet} (evidence {said_times(ended)}; threshold {said_times(needed)})."
     if alarm is not None:
-        since = most_likely_start(together, alarm)
+        since = int(together[: alarm + 1, alarm].argmax())
         loudest = max(kept, key=lambda each: float(each.evidence[since, alarm]) + math.log(each.share))
         about = (loudest.name if len(kept) > 1 else "") or None
         start, end = watched.windows.edges[since], watched.windows.edges[alarm + 1]
@@ -245,7 +244,7 @@ def said_times(log10_evidence: float) -> str:
 
 
 def whole_clusters(watched: Watched) -> Watched:
-    codes = _codes(watched.told)
+    codes = cluster_codes(watched.told.clusters or ())
     first = np.flatnonzero(_in_first_window(codes, watched.index))
     return replace(watched, told=watched.told.rows(first), index=watched.index[first], clusters=codes[first])
 
@@ -259,13 +258,17 @@ def one_per_cluster(watched: Watched, seed: int) -> Watched:
 
 
 def sample_per_cluster(predictions: Predictions, index: Indices, seed: int) -> tuple[Predictions, Indices]:
-    """One sample per cluster, from its first window, and the window of each."""
-    rows = _row_per_cluster(predictions, index, seed)
+    """One sample per cluster from its first window, and its window; a hash picks it whatever follows."""
+    names = np.asarray(predictions.clusters)
+    codes = cluster_codes(names)
+    rows = np.flatnonzero(_in_first_window(codes, index))
+    rows = rows[np.argsort(codes[rows], kind="stable")]  # cluster by cluster, in their order
+    sizes = np.bincount(codes[rows])
+    digests = (blake2b(f"{seed} {name}".encode(), digest_size=8).digest() for name in np.unique(names))
+    picked = np.array([int.from_bytes(each, "little") for each in digests], dtype=np.uint64)
+    place = (picked % sizes.astype(np.uint64)).astype(np.int64)
+    rows = np.sort(rows[np.cumsum(sizes) - sizes + place])
     return predictions.rows(rows), index[rows]
-
-
-def _codes(predictions: Predictions) -> Indices:
-    return cluster_codes(predictions.clusters or ())
 
 
 def _in_first_window(codes: Indices, index: Indices) -> NDArray[np.bool_]:
@@ -273,18 +276,3 @@ def _in_first_window(codes: Indices, index: Indices) -> NDArray[np.bool_]:
     began = np.full(codes.max() + 1, np.iinfo(np.int64).max)
     np.minimum.at(began, codes, index)
     return index == began[codes]
-
-
-def _row_per_cluster(predictions: Predictions, index: Indices, seed: int) -> Indices:
-    """One row per cluster from its first window, picked by a hash; later windows do not change it."""
-    codes = _codes(predictions)
-    rows = np.flatnonzero(_in_first_window(codes, index))
-    rows = rows[np.argsort(codes[rows], kind="stable")]  # cluster by cluster, in their order
-    sizes = np.bincount(codes[rows])
-    picked = np.array([_hashed(f"{seed} {name}") for name in np.unique(np.asarray(predictions.clusters))])
-    place = (picked % sizes.astype(np.uint64)).astype(np.int64)
-    return np.sort(rows[np.cumsum(sizes) - sizes + place])
-
-
-def _hashed(text: str) -> np.uint64:
-    return np.uint64(int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little"))

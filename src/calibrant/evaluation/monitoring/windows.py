@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,64 +94,56 @@ def when(edge: str) -> str:
 
 def windows_of(times: NDArray[np.generic], window: str | float) -> Windows:
     """Split times into windows, of a span such as ``"12h"`` for dates, else of a number."""
+    numbers, length = _in_seconds(times, window, "window")
+    dated = numbers.dtype == np.int64
+    # Weeks begin on Mondays; the first of January 1970 was a Thursday.
+    origin = -3 * 86400 if dated and length % (7 * 86400) == 0 else 0
+    index = np.floor((numbers - origin) / length).astype(np.int64)
+    first, last = int(index.min()), int(index.max())
+    if last - first >= MOST:
+        raise InputError(
+            f"`window` must be longer: the times span {last - first + 1:,} windows, and {MOST:,} is the most."
+        )
+    starts = origin + length * np.arange(first, last + 2)
+    if not dated:
+        return Windows(index - first, tuple(_in_full(float(each)) for each in starts))
+    edges = tuple(str(each).removesuffix("T00:00:00") for each in starts.astype("datetime64[s]"))
+    return Windows(index - first, edges, tuple(float(each) for each in starts))
+
+
+def ripe(times: NDArray[np.generic], windows: Windows, delay: str | float) -> NDArray[np.bool_]:
+    """The samples ``(N,)`` of windows that were over ``delay`` before the latest sample."""
+    numbers, length = _in_seconds(times, delay, "label_delay")
+    young = numbers > numbers.max() - length
+    return windows.index < windows.index[young].min(initial=len(windows))
+
+
+def _in_seconds(
+    times: NDArray[np.generic], span: str | float, name: Literal["window", "label_delay"]
+) -> tuple[NDArray[np.int64] | NDArray[np.float64], float]:
+    """Dates and a span in seconds, or numbers as they are."""
     if np.issubdtype(times.dtype, np.datetime64):
         dates = times.astype("datetime64[s]")
         if np.isnat(dates).any():
             raise InputError(
                 f"`times` must be known of every sample; row {int(np.isnat(dates).argmax())} has none."
             )
-        seconds = dates.astype(np.int64)
-        length = _seconds(window)
-        # Weeks begin on Mondays; the first of January 1970 was a Thursday.
-        origin = -3 * 86400 if length % (7 * 86400) == 0 else 0
-        first, index = _indices(seconds, length, origin)
-        starts = origin + length * np.arange(first, first + index.max() + 2)
-        edges = tuple(str(each).removesuffix("T00:00:00") for each in starts.astype("datetime64[s]"))
-        return Windows(index, edges, tuple(float(each) for each in starts))
+        match = _SPAN.fullmatch(span.strip().lower()) if isinstance(span, str) else None
+        if match is None or int(match[1]) == 0:
+            raise InputError(
+                f"`{name}` must be a span such as '1d', '12h', '30min' or '1w' where times are dates; "
+                f"got {span!r}."
+            )
+        unit = int(np.timedelta64(1, _UNITS[match[2]]) / np.timedelta64(1, "s"))
+        return dates.astype(np.int64), int(match[1]) * unit
     numbers = times.astype(np.float64)
     if not np.isfinite(numbers).all():
         row = int((~np.isfinite(numbers)).argmax())
         raise InputError(f"`times` must be finite; got {numbers[row]} in row {row}.")
-    if isinstance(window, str) or not 0 < window < math.inf:
-        raise InputError(f"`window` must be a positive number where times are numbers; got {window!r}.")
-    first, index = _indices(numbers, window, 0)
-    starts = window * np.arange(first, first + index.max() + 2)
-    return Windows(index, tuple(_in_full(float(each)) for each in starts))
-
-
-def ripe(times: NDArray[np.generic], windows: Windows, delay: str | float) -> NDArray[np.bool_]:
-    """The samples ``(N,)`` of windows that were over ``delay`` before the latest sample."""
-    if np.issubdtype(times.dtype, np.datetime64):
-        numbers, length = times.astype("datetime64[s]").astype(np.int64), _seconds(delay, "label_delay")
-    elif isinstance(delay, str) or not 0 <= delay < math.inf:
-        raise InputError(f"`label_delay` must be a number where times are numbers; got {delay!r}.")
-    else:
-        numbers, length = times.astype(np.float64), delay
-    young = numbers > numbers.max() - length
-    return windows.index < windows.index[young].min(initial=len(windows))
-
-
-def _indices(
-    times: NDArray[np.int64] | NDArray[np.float64], length: float, origin: float
-) -> tuple[int, NDArray[np.int64]]:
-    """Number of the first window, and each sample's window counted from it."""
-    numbers = np.floor((times - origin) / length).astype(np.int64)
-    first, last = int(numbers.min()), int(numbers.max())
-    if last - first >= MOST:
-        raise InputError(
-            f"`window` must be longer: the times span {last - first + 1:,} windows, and {MOST:,} is the most."
-        )
-    return first, numbers - first
-
-
-def _seconds(window: object, name: str = "window") -> int:
-    match = _SPAN.fullmatch(window.strip().lower()) if isinstance(window, str) else None
-    if match is None or int(match[1]) == 0:
-        raise InputError(
-            f"`{name}` must be a span such as '1d', '12h', '30min' or '1w' where times are dates; "
-            f"got {window!r}."
-        )
-    return int(match[1]) * int(np.timedelta64(1, _UNITS[match[2]]) / np.timedelta64(1, "s"))
+    if isinstance(span, str) or not 0 <= span < math.inf or (name == "window" and span == 0):
+        positive = "positive " if name == "window" else ""
+        raise InputError(f"`{name}` must be a {positive}number where times are numbers; got {span!r}.")
+    return numbers, span
 
 
 def _in_full(number: float) -> str:

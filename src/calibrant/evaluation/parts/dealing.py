@@ -62,7 +62,8 @@ class Deal:
     @classmethod
     def of(cls, table: PartitionedPredictions, num_bins: int, *, fits: bool) -> Deal:
         several = table.kind == "multilabel"
-        room = ROOM // (table.num_classes * (bytes_of_a_label(num_bins) if several else num_bins * 24))
+        of_label = 8 * (num_cells(num_bins) * 2 * CELL_SUMS + 2 * num_bins * 3)
+        room = ROOM // (table.num_classes * (of_label if several else num_bins * 24))
         number = min(MOST_BATCHES, max(LEAST_BATCHES, room), table.num_samples)
         few = table.num_samples if table.num_samples <= FEW else 0
         return cls(number, few, "split" if table.has_split else "halves" if fits else "all")
@@ -93,10 +94,6 @@ class Deal:
         of_split = self.rule == "split" and piece.split is not None
         chosen = (piece.split if of_split else batches % 2) == (0 if half == "fit" else 1)
         return np.flatnonzero(chosen), batches[chosen]
-
-
-def bytes_of_a_label(num_bins: int) -> int:
-    return 8 * (num_cells(num_bins) * 2 * CELL_SUMS + 2 * num_bins * 3)
 
 
 @lru_cache(maxsize=4)

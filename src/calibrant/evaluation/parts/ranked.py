@@ -7,17 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from calibrant._math.fine_cells import (
-    CELL_SUMS,
-    MASS,
-    NUM_COARSE,
-    add_to_cells,
-    bits_for,
-    coarse_of,
-    folded,
-    num_fine,
-    rank_in_cells,
-)
+from calibrant._math import fine_cells
 from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.quantities import AUROC
 from calibrant.evaluation.quantity import EVENT, EventError, EventInfluence
@@ -79,28 +69,25 @@ class ExactScores:
         totals = np.bincount(self._whole(3), influence, self.num_batches)
         return Areas(tuple(areas), totals[filled].astype(np.float64))
 
-    def column(self, *, top: bool) -> Column:
+    def event(self, *, top: bool) -> Events:
         stated, happened = self._whole(0)[:, 0], self._whole(1) == 0
         if top:
             stated, happened = np.maximum(stated, 1 - stated), (stated > 0.5) == happened
-        return Column(Events(stated, happened.astype(np.float64), self.weights))
+        return Events(stated, happened.astype(np.float64), self.weights)
 
 
-@dataclass(frozen=True)
-class Column:
-    """An event: its samples, or its cells, each as two ties with outcomes 1 and 0."""
+def ordered_error(event: Events, error: EventError, num_bins: int) -> float | None:
+    """The error of samples, or of cells, each as two ties with outcomes 1 and 0; these are shared if cut.
 
-    events: Events
-
-    def error(self, error: EventError, num_bins: int) -> float | None:
-        """The error; None if bins kept elsewhere give it, or samples are needed; cut cells are shared."""
-        event, kernel, in_cells = self.events, error.kernel, self.events.cells is not None
-        if (kernel is None and in_cells) or (kernel is not None and BIN_KINDS[kernel] == "width"):
-            return None
-        if kernel == "mass l1" and in_cells:
-            gaps = bin_matrix(event, num_bins)[num_bins:] @ (event.outcomes - event.confidences)
-            return float(np.abs(gaps).sum() / event.mass.sum())
-        return error.value(event.confidences, event.outcomes, event.weights, num_bins)
+    None if bins kept elsewhere give it, or samples are needed.
+    """
+    kernel, in_cells = error.kernel, event.cells is not None
+    if (kernel is None and in_cells) or (kernel is not None and BIN_KINDS[kernel] == "width"):
+        return None
+    if kernel == "mass l1" and in_cells:
+        gaps = bin_matrix(event, num_bins)[num_bins:] @ (event.outcomes - event.confidences)
+        return float(np.abs(gaps).sum() / event.mass.sum())
+    return error.value(event.confidences, event.outcomes, event.weights, num_bins)
 
 
 @dataclass(kw_only=True)
@@ -112,37 +99,37 @@ class BinnedScores:
     cells: Matrix = field(init=False)
 
     def __post_init__(self) -> None:
-        self.cells = np.zeros((num_fine(self.bits), CELL_SUMS))
+        self.cells = np.zeros((fine_cells.num_fine(self.bits), fine_cells.CELL_SUMS))
 
     def add(self, probs: Matrix, labels: Indices, weights: Vector | None, _batches: Indices) -> None:
         self.weighted |= weights is not None
         mass = np.ones(len(labels)) if weights is None else weights
-        add_to_cells(probs[:, 0], (labels == 0).astype(np.int64), mass, self.bits, self.cells)
+        fine_cells.add_to_cells(probs[:, 0], (labels == 0).astype(np.int64), mass, self.bits, self.cells)
 
     def merge(self, other: Any) -> None:
         self.weighted |= other.weighted
         self.cells += other.cells
 
     def __getstate__(self) -> dict[str, Any]:
-        filled = np.flatnonzero(self.cells[:, MASS])
+        filled = np.flatnonzero(self.cells[:, fine_cells.MASS])
         return vars(self) | {"cells": (filled.astype(np.int32), self.cells[filled])}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.cells = np.zeros((num_fine(self.bits), CELL_SUMS))
+        self.cells = np.zeros((fine_cells.num_fine(self.bits), fine_cells.CELL_SUMS))
         filled, values = state["cells"]
         self.cells[filled] = values
 
-    def column(self, *, top: bool) -> Column:
-        cells = folded(self.cells) if top else self.cells
-        cells = cells[cells[:, MASS] > 0]
+    def event(self, *, top: bool) -> Events:
+        cells = fine_cells.folded(self.cells) if top else self.cells
+        cells = cells[cells[:, fine_cells.MASS] > 0]
         mass, stated, happened = cells.T
         weights = np.concatenate([happened, np.maximum(mass - happened, 0.0)])
         some = weights > 0
         means, weights = np.tile(np.clip(stated / mass, 0.0, 1.0), 2)[some], weights[some]
         numbers = None if self.weighted else weights
         outcomes = np.repeat([1.0, 0.0], len(mass))[some]
-        return Column(Events(means, outcomes, weights, numbers=numbers, cells=means))
+        return Events(means, outcomes, weights, numbers=numbers, cells=means)
 
 
 @dataclass(kw_only=True)
@@ -159,19 +146,21 @@ class BinnedClassScores:
     of_groups: Matrix = field(init=False)
 
     def __post_init__(self) -> None:
-        found = bits_for(ROOM // (8 * self.num_columns), CLASS_BITS)
+        found = fine_cells.bits_for(ROOM // (8 * self.num_columns), CLASS_BITS)
         self.bits = self.of_event if self.num_columns == 1 else max(FEWEST_BITS, found)
-        self.cells = np.zeros((2, self.num_columns, num_fine(self.bits)))
-        size = 16 * self.num_columns * NUM_COARSE
+        self.cells = np.zeros((2, self.num_columns, fine_cells.num_fine(self.bits)))
+        size = 16 * self.num_columns * fine_cells.NUM_COARSE
         most = self.num_batches if self.num_columns == 1 else ENOUGH_BATCHES
         groups = min(self.num_batches, most, max(FEWEST_BATCHES, ROOM // size))
         self.every = 1 if self.clusters else self.num_batches // groups
         groups = groups if groups * size <= MOST_ROOM else 0
-        self.of_groups = np.zeros((2, groups, self.num_columns, NUM_COARSE))
+        self.of_groups = np.zeros((2, groups, self.num_columns, fine_cells.NUM_COARSE))
 
     def add(self, probs: Matrix, labels: Indices, weights: Vector | None, batches: Indices) -> None:
         mass = np.ones(len(labels)) if weights is None else weights
-        rank_in_cells(probs, labels, mass, batches, self.every, self.bits, self.cells, self.of_groups)
+        fine_cells.rank_in_cells(
+            probs, labels, mass, batches, self.every, self.bits, self.cells, self.of_groups
+        )
 
     def merge(self, other: Any) -> None:
         self.cells += other.cells
@@ -179,7 +168,7 @@ class BinnedClassScores:
 
     def areas(self, filled: Indices) -> Areas:
         """AUROC from cells; ties within one count one half, or by neighbouring slopes if cells are wide."""
-        coarse, num_groups = coarse_of(self.bits), self.of_groups.shape[1]
+        coarse, num_groups = fine_cells.coarse_of(self.bits), self.of_groups.shape[1]
         areas, totals = list[float | None](), np.zeros(num_groups)
         spread = np.zeros(2)  # of the influences, and of their means in coarse cells
         for column in range(self.num_columns):
@@ -201,9 +190,9 @@ class BinnedClassScores:
                 sides, (below, above), sizes, (hits, masses - hits), strict=True
             ):
                 influence = (right - area) / total
-                sums = np.bincount(coarse[held], side * influence, NUM_COARSE)
-                counts = np.bincount(coarse[held], side, NUM_COARSE)
-                means = np.divide(sums, counts, out=np.zeros(NUM_COARSE), where=counts > 0)
+                sums = np.bincount(coarse[held], side * influence, fine_cells.NUM_COARSE)
+                counts = np.bincount(coarse[held], side, fine_cells.NUM_COARSE)
+                means = np.divide(sums, counts, out=np.zeros(fine_cells.NUM_COARSE), where=counts > 0)
                 totals += dealt @ means
                 spread += [side @ influence**2, counts @ means**2]
         if not num_groups:
@@ -245,15 +234,15 @@ def with_rank_statistics(
     reduced: ArmStatistics, top: TopLabelScores, ranks: ClassScores | None, filled: Indices, num_bins: int
 ) -> ArmStatistics:
     """Add the values that need the order of scores: adaptive and smooth errors, slope, intercept, AUROC."""
-    columns = {prefix: top.column(top=not prefix and EVENT in reduced.events) for prefix in reduced.events}
+    events = {prefix: top.event(top=not prefix and EVENT in reduced.events) for prefix in reduced.events}
     values, reasons, influences = {**reduced.values}, {**reduced.reasons}, {**reduced.influences}
     for each in reduced.quantities:
-        key, column = each.key, columns[each.prefix]
+        key, event = each.key, events[each.prefix]
         match each.computed:
-            case EventError() as error if (found := column.error(error, num_bins)) is not None:
+            case EventError() as error if (found := ordered_error(event, error, num_bins)) is not None:
                 values[key] = found
             case EventInfluence() as parameter if key in values:
-                line = parameter.value(column.events)
+                line = parameter.value(event)
                 if isinstance(line, str):
                     reasons[key] = line
                     del values[key], influences[key]

@@ -33,7 +33,7 @@ from calibrant.evaluation.parts.sums import MAX_GROUPS, AnySums, BatchSums, Labe
 from calibrant.evaluation.resampling.clusters import few_note
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.resamples import Stream, generator
-from calibrant.evaluation.samples import Drawn, Source
+from calibrant.evaluation.samples import Source
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.formats.mark import Source as File
@@ -119,21 +119,13 @@ def _rows(piece: Piece, chosen: Indices, *, groups: bool) -> Rows:
 
 def _joined(parts: Sequence[Rows]) -> Rows:
     columns = {name: [part[name] for part in parts] for name in parts[0]}
-    join = {"top_k": joined, "clusters": _chained, "groups": _chained}
+    join: dict[str, Callable[[list[Any]], Any]] = {"top_k": joined}
+    join |= dict.fromkeys(("clusters", "groups"), lambda names: [*chain.from_iterable(names)])
     return {name: join.get(name, np.concatenate)(each) for name, each in columns.items()}
 
 
-def _chained(names: Sequence[list[str]]) -> list[str]:
-    return list(chain.from_iterable(names))
-
-
 def _sample_of_part(
-    table: PartitionedPredictions,
-    deal: Deal,
-    half: Half,
-    seed: int,
-    groups: bool,
-    item: tuple[Part, float],
+    table: PartitionedPredictions, deal: Deal, half: Half, seed: int, groups: bool, item: tuple[Part, float]
 ) -> Rows:
     """Random rows of a part; ``item`` is the part and the share to draw."""
     part, share = item
@@ -320,23 +312,26 @@ class TableSource(Source):
         return self.given.num_samples - (self.given.num_fit if self._deal.rule == "split" else 0)
 
 
-def sampled_to_fit(table: PartitionedPredictions, judged: File | None, seed: int, *, spread: Spread) -> Drawn:
-    """Random rows of the calibration split, or of all if there is no split."""
+def sampled_to_fit(
+    table: PartitionedPredictions, judged: File | None, seed: int, *, spread: Spread
+) -> tuple[Predictions, Callable[[Split], Split]]:
+    """Random rows of the calibration split, or of all if there is no split; and their words in a split."""
     if judged is not None and _is_same(table.source, judged):
         raise InputError(
             "`calibration` must be other predictions than those evaluated; without it, the "
             "file's own calibration split is used."
         )
-    deal = Deal.of(table, 1, fits=False)
-    some = rows_to_fit(table, deal, seed=seed, spread=spread)
+    some = rows_to_fit(table, Deal.of(table, 1, fits=False), seed=seed, spread=spread)
     name, marked = table.source.name, table.has_split
     held = table.num_fit if marked else table.num_samples
-    marks = f"the {held:,} samples of {name} marked as calibration split"
-    words = marks if marked else f"all {held:,} samples of {name}"
+    words = f"the {held:,} samples of {name} marked as calibration split"
     if some.num_samples < held:
-        among = marks if marked else f"the {held:,} of {name}"
+        among = words if marked else f"the {held:,} of {name}"
         words = f"{some.num_samples:,} samples, drawn at random from {among} (seed {seed})"
-    return Drawn(some, words, marked=marked, announce=marked or some.num_samples < held)
+    elif not marked:
+        words = f"all {held:,} samples of {name}"
+    said = (f"Calibrators were fitted on {words}.",) if marked or some.num_samples < held else ()
+    return some, lambda split: replace(split, words=words, marked=marked, notes=(*said, *split.notes))
 
 
 def _is_same(one: File, other: File) -> bool:
@@ -365,30 +360,16 @@ def sampled_by_group(
     return found, (f"Repairs of groups were fitted on {numbers}.",)
 
 
-@dataclass(frozen=True)
 class Positions:
     """Images as the parts of a table to fit on."""
 
-    dense: DensePredictions
-
-    @property
-    def parts(self) -> Sequence[int]:
-        return range(self.dense.num_images)
-
-    @property
-    def space(self) -> str:
-        return self.dense.space
-
-    @property
-    def class_names(self) -> tuple[str, ...] | None:
-        return self.dense.class_names
-
-    @property
-    def source(self) -> File:
-        return self.dense.source or File(name="images", sha256="", format="dense", path=None)
+    def __init__(self, dense: DensePredictions) -> None:
+        self._dense, self.parts = dense, range(dense.num_images)
+        self.space, self.class_names = dense.space, dense.class_names
+        self.source = dense.source or File(name="images", sha256="", format="dense", path=None)
 
     def pieces(self, part: int) -> Iterator[Piece]:
-        for image in self.dense.images([part]):
+        for image in self._dense.images([part]):
             if len(image.labels):
                 yield Piece(
                     first_row=0,

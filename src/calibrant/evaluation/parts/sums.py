@@ -24,20 +24,10 @@ from calibrant.evaluation.dense.sums import (
     num_cells,
     within_cells,
 )
-from calibrant.evaluation.judging.groups import Group, large_groups, rows_of_groups
+from calibrant.evaluation.judging.groups import Group, group_of, large_groups, rows_of_groups
 from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, mean_error
+from calibrant.evaluation.parts import ranked
 from calibrant.evaluation.parts.dealing import fingerprint
-from calibrant.evaluation.parts.ranked import (
-    MOST_KEPT,
-    BinnedClassScores,
-    BinnedScores,
-    ClassScores,
-    ExactScores,
-    TopLabelScores,
-    ranks_of,
-    top_of,
-    with_rank_statistics,
-)
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import EVENT, ClassErrors, ClassRanks, EventError, Quantity, Ratio
@@ -66,8 +56,8 @@ class BatchSums(Sums):
     dealing: int = 0  # hash of the batch of each row
     groups: dict[str, Matrix] | None = field(default_factory=dict[str, Matrix], init=False)
     """Sums of the top label in each group ``(G, B, 2, 4)``; ``None`` if there are too many groups."""
-    top: TopLabelScores = field(init=False)  # confidences; for two classes, the probability of class 1
-    ranks: ClassScores | None = field(init=False)  # None for very many classes, and for confidences
+    top: ranked.TopLabelScores = field(init=False)  # confidences; for two classes, the probability of class 1
+    ranks: ranked.ClassScores | None = field(init=False)  # None for very many classes, and for confidences
     _cells: Matrix = field(init=False)
     _classes: Matrix = field(init=False)
 
@@ -78,13 +68,13 @@ class BatchSums(Sums):
         super().__post_init__()
         self._cells = np.zeros((self.num_batches, num_cells(self.num_bins), 2, CELL_SUMS))
         self._classes = np.zeros((self.num_batches, self.num_classes, self.num_bins, 3))
-        self.top = top_of(self.num_samples, self.num_batches)
+        self.top = ranked.top_of(self.num_samples, self.num_batches)
         self.ranks = None
         columns = {"binary": 1, "multiclass": self.num_classes}.get(self.kind, WIDE + 1)
-        if columns == 1 and isinstance(self.top, ExactScores):
+        if columns == 1 and isinstance(self.top, ranked.ExactScores):
             self.ranks = self.top
         elif columns <= WIDE:
-            self.ranks = ranks_of(columns, self.num_samples, self.num_batches, clusters=self.clusters)
+            self.ranks = ranked.ranks_of(columns, self.num_samples, self.num_batches, clusters=self.clusters)
 
     @property
     def fingerprint(self) -> tuple[object, object]:
@@ -188,7 +178,7 @@ class BatchSums(Sums):
 
     def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
         reduced = super().reduced(class_names, metrics)
-        return with_rank_statistics(reduced, self.top, self.ranks, self.filled, self.num_bins)
+        return ranked.with_rank_statistics(reduced, self.top, self.ranks, self.filled, self.num_bins)
 
     def group_rows(self, reduced: ArmStatistics, procedure: Procedure) -> tuple[GroupRow, ...]:  # noqa: ARG002
         given = {name: each for name, each in (self.groups or {}).items() if each[..., 0].any()}
@@ -207,7 +197,7 @@ def _group(name: str, sums: Matrix) -> Group:
     clusters = np.unique(batch, return_inverse=True)[1].astype(np.int64)
     means = within_cells(stated / mass, place, width_edges(sums.shape[1]).numpy())
     event = Events(means, hit.astype(np.float64), mass, clusters, squares, numbers)
-    return Group.of(name, (event,), int(sums[..., 2].sum()))
+    return group_of(name, (event,), int(sums[..., 2].sum()))
 
 
 BITS = 10  # of a label's fine cells: few, because there may be many labels
@@ -231,15 +221,15 @@ class LabelSums(SumsOfParts):
             BatchSums(kind="binary", num_classes=2, clusters=False, has_labels=True, **size)
             for _ in range(self.num_classes)
         )
-        if self.num_samples * self.num_classes > MOST_KEPT:  # as of classes
+        if self.num_samples * self.num_classes > ranked.MOST_KEPT:  # as of classes
             for each in self.labels:
-                each.top = BinnedScores(bits=BITS)
-                each.ranks = BinnedClassScores(
+                each.top = ranked.BinnedScores(bits=BITS)
+                each.ranks = ranked.BinnedClassScores(
                     num_columns=1, num_batches=self.num_batches, clusters=True, of_event=BITS
                 )
 
     @property
-    def top(self) -> TopLabelScores:
+    def top(self) -> ranked.TopLabelScores:
         return self.labels[0].top
 
     @property
@@ -337,7 +327,7 @@ def _add_value(
     if known:
         found.values[key] = float(np.mean([each.values[of_label] for each in known]))
     elif isinstance(computed, EventError):  # it has no form for a positive class
-        found.values[key] = mean_error(computed, found.events[""], num_bins)
+        found.values[key] = mean_error(computed.value, found.events[""], num_bins)
     else:
         found.reasons[key] = labels[0].reasons[of_label]
     moved = [_of_batches(each, of_label, found.mass) for each in known if of_label in each.influences]

@@ -250,7 +250,7 @@ class _Neighbours:
     @cached_property
     def of_clusters(self) -> Any:
         """The residual of each group and cluster, sparse ``(G, K)``."""
-        codes = np.zeros(0, np.int64) if self.events.clusters is None else self.events.clusters[self.order]
+        codes = self.events.codes[self.order]
         group = np.zeros(len(self.order), np.int64)
         group[self.starts[1:]] = 1
         residuals = indicator(codes, self.mass * (self.events.outcomes[self.order] - self.stated))

@@ -72,13 +72,15 @@ class ClassNull:
 def draw_labels(
     blocks: Callable[[], Iterator[ClassRowsBlock]],
     filled: NDArray[np.bool_],
+    classes: Indices,
     *,
     num_draws: int,
     seed: tuple[int, ...],
 ) -> Iterator[Matrix]:
     """Drawn counts ``(M, r)`` in each filled bin of each class, some draws at a time.
 
-    M counts the ``filled`` bins of classes ``(C, B)``. The rows are read once per 32 MiB of results.
+    M counts the ``filled`` bins of classes ``(C, B)``. The order in which the ``classes`` ``(C,)`` are drawn
+    must not depend on their numbers. The rows are read once per 32 MiB of results.
     """
     rng = np.random.Generator(np.random.SFC64(seed))
     places = np.cumsum(filled).reshape(filled.shape) - 1  # a bin without weight adds nothing to any other
@@ -88,30 +90,35 @@ def draw_labels(
         usual = np.zeros(num_filled)
         for rows in blocks():
             for start, stop in block_bounds(len(rows.mass), SMALL_BLOCK // (last - first)):
-                _add(rows.part(slice(start, stop)), places, rng, usual, sums)
+                _add(rows.part(slice(start, stop)), places, classes, rng, usual, sums)
         sums += usual[:, None]
         yield sums
 
 
 def _add(
-    rows: ClassRowsBlock, places: Indices, rng: np.random.Generator, usual: Vector, sums: Matrix
+    rows: ClassRowsBlock,
+    places: Indices,
+    classes: Indices,
+    rng: np.random.Generator,
+    usual: Vector,
+    sums: Matrix,
 ) -> None:
     from calibrant.evaluation.resampling import kernels  # compiled
 
-    ends = np.empty(rows.probs.shape[1])
+    ends = np.empty(len(classes))
     largest = rows.probs.max(axis=1)
     exceptions = np.maximum(1 - largest / rows.probs.sum(axis=1), 0.0)
     sure = exceptions < LIKELY_EXCEPTION
     if not sure.all():
         these = rows.part(~sure)
         uniform = rng.random((len(these.mass), sums.shape[1]), dtype=np.float32)
-        given = these.probs, these.bins, places, these.mass
-        guide = np.empty(kernels.GUIDE * (4 if sums.shape[1] > 4 * kernels.GUIDE else 1), np.int64)
-        kernels.add_drawn_labels(uniform, *given, ends, guide, sums)
+        given = these.probs, these.bins, places, these.mass, classes
+        cells, stack = np.empty((len(classes), 2), np.int64), np.empty(len(classes), np.int64)
+        kernels.add_drawn_labels(uniform, *given, ends, cells, stack, sums)
     if not sure.any():
         return
     these, place = rows.part(sure), np.zeros(2, np.int64)
-    given = these.probs, these.bins, places, these.mass
+    given = these.probs, these.bins, places, these.mass, classes
     expected = sums.shape[1] * exceptions[sure] + 1
     while place[0] < len(these.mass):
         wanted = expected[place[0] :].sum()

@@ -50,14 +50,6 @@ class ScoreCells:
             points = np.divide(sums, mass, out=plain, where=mass > 0)
         return cls(points, index.astype(np.int32))
 
-    @property
-    def matrix(self) -> Any:
-        """Sparse ``(K, N)`` of ones: sums over the samples of every point."""
-        from scipy.sparse import csr_array
-
-        count = len(self.index)
-        return csr_array((np.ones(count), (self.index, np.arange(count))), shape=(len(self.points), count))
-
 
 Kernel: TypeAlias = Literal[
     "width l1",
@@ -220,9 +212,7 @@ class BinnedEvents:
         """Sparse ``(2B + K, N)``: weighted sums over bins of equal width, of equal mass, cells of score."""
         from scipy.sparse import vstack
 
-        score = (
-            self.scores.matrix if self.events.weights is None else self.scores.matrix * self.events.weights
-        )
+        score = weights_by_place(self.scores.index, len(self.scores.points), self.events.mass)
         return vstack([bin_matrix(self.events, self.num_bins), score], format="csc")
 
     def summed(self) -> Self:
@@ -267,20 +257,14 @@ class BinnedEvents:
     def entries(self) -> dict[BinKind, Any]:
         """The samples' weights in each entry of `ResidualSums`, sparse ``(E, N)``."""
         pairs, entry = self._pairs
-        score = weights_by_place(entry, len(pairs), self.events.mass)
-        return {
-            "width": self.matrix[self.rows("width")],
-            "mass": self.matrix[self.rows("mass")],
-            "score": score,
-        }
+        width, mass = (self.matrix[self.rows(place)] for place in ("width", "mass"))
+        return {"width": width, "mass": mass, "score": weights_by_place(entry, len(pairs), self.events.mass)}
 
     @cached_property
     def _pairs(self) -> tuple[Indices, Indices]:
         """The non-empty pairs of score cell and bin, and the pair of each sample."""
         width = width_bins(self.events.confidences, self.num_bins)
-        pair = self.scores.index.astype(np.int64) * self.num_bins + width
-        pairs, entry = np.unique(pair, return_inverse=True)
-        return pairs, entry
+        return np.unique(self.scores.index.astype(np.int64) * self.num_bins + width, return_inverse=True)
 
     @cached_property
     def _cells(self) -> dict[BinKind, ResidualSums]:
@@ -311,7 +295,7 @@ class BinnedEvents:
         )
 
 
-def weights_by_place(index: Indices, size: int, weights: Vector) -> Any:
+def weights_by_place(index: Indices | NDArray[np.int32], size: int, weights: Vector) -> Any:
     """Sparse ``(size, N)``: weighted sums over the samples of each index."""
     from scipy.sparse import csr_array
 
@@ -369,5 +353,5 @@ def bin_matrix(events: Events, num_bins: int) -> Any:
     of_tie, of_bin = np.searchsorted(ends, cuts), np.searchsorted(edges[1:], cuts)
     shares = masses / np.diff(ends, prepend=0.0)[of_tie]
     parts = csr_array((shares, (of_bin, of_tie)), shape=(num_bins, len(points)))
-    mass = parts @ csr_array((weights, (tie, np.arange(num_samples))), shape=(len(points), num_samples))
+    mass = parts @ weights_by_place(tie, len(points), weights)
     return vstack([width, mass], format="csr")

@@ -84,25 +84,6 @@ def fill_tables(probs: Vector, starts: Indices, tables: Vector) -> None:
         table[size] = 2.0  # whatever rounding left of it: no uniform number lies beyond
 
 
-@njit(inner=True)
-def _set_guide(table: Vector, guide: Indices) -> None:
-    """Fill ``guide`` with start indices in an ascending table, by the first bits of a uniform number."""
-    k = 0
-    for place in range(len(guide)):
-        while table[k] <= place / len(guide):
-            k += 1
-        guide[place] = k
-
-
-@njit(inner=True)
-def _first_above(uniform: float, table: Vector, guide: Indices) -> int:
-    """The least k whose table entry exceeds the uniform number."""
-    k = guide[int(uniform * len(guide))]
-    while table[k] <= uniform:
-        k += 1
-    return k
-
-
 @njit
 def draw_counts(uniform: Uniform, tables: Vector, starts: Indices, guide: Indices, counts: Matrix) -> None:
     """Numbers ``(G, r)`` that occur: the least k whose table entry exceeds the uniform number ``(G, r)``."""
@@ -114,9 +95,18 @@ def draw_counts(uniform: Uniform, tables: Vector, starts: Indices, guide: Indice
             for r in range(num_draws):
                 counts[group, r] = 0.0 if uniform[group, r] < table[0] else 1.0
             continue
-        _set_guide(table, guide)
+        k = 0
+        for place in range(
+            len(guide)
+        ):  # where to start in the table, by the first bits of the uniform number
+            while table[k] <= place / len(guide):
+                k += 1
+            guide[place] = k
         for r in range(num_draws):
-            counts[group, r] = _first_above(uniform[group, r], table, guide)
+            k = guide[int(uniform[group, r] * len(guide))]
+            while table[k] <= uniform[group, r]:
+                k += 1
+            counts[group, r] = k
 
 
 @njit
@@ -271,28 +261,65 @@ def add_drawn_labels(
     bins: Indices,
     places: Indices,
     mass: Vector,
-    ends: Vector,
-    guide: Indices,
+    classes: Indices,
+    shares: Vector,
+    cells: Indices,
+    stack: Indices,
     sums: Matrix,
 ) -> None:
     """Draw the label of each sample from its probabilities ``(N, C)`` by uniform numbers ``(N, r)``.
 
     The mass of a sample is added to ``sums`` ``(M, r)`` where it is drawn: at the ``places`` ``(C, B)`` of
-    its class and of the bin of the probability that the sample states for it.
+    its class and of the bin of the probability that the sample states for it. The ``classes`` ``(C,)`` follow
+    each other in this order.
+
+    References:
+        Walker, "An Efficient Method for Generating Discrete Random Variables with General Distributions", ACM
+        Transactions on Mathematical Software 3, 1977.
     """
     num_samples, num_classes = probs.shape
     for i in range(num_samples):
         total = 0.0
-        for k in range(num_classes):
+        for k in classes:
             total += probs[i, k]
-            ends[k] = total
-        for k in range(num_classes):
-            ends[k] /= total
-        ends[num_classes - 1] = 2.0  # whatever rounding left of it: no uniform number lies beyond
-        _set_guide(ends, guide)
+        for j in range(num_classes):
+            k = classes[j]
+            shares[j] = probs[i, k] / total * num_classes
+            cells[j, 0] = places[k, bins[i, k]]
+        _share_out(shares, cells, stack)
         for r in range(uniform.shape[1]):
-            k = _first_above(uniform[i, r], ends, guide)
-            sums[places[k, bins[i, k]], r] += mass[i]
+            place = uniform[i, r] * num_classes
+            j = int(place)
+            sums[cells[j, int(place - j >= shares[j])], r] += mass[i]
+
+
+@njit(inner=True)
+def _share_out(shares: Vector, cells: Indices, stack: Indices) -> None:
+    """Fill the intervals of classes with ``shares`` below one, their mean, from those above.
+
+    The share of its own class remains in each, and the second of its ``cells`` gets the rest.
+    """
+    below, above = 0, len(shares)
+    for j in range(len(shares)):
+        if shares[j] < 1.0:
+            stack[below] = j
+            below += 1
+        else:
+            above -= 1
+            stack[above] = j
+    while below > 0 and above < len(shares):
+        below -= 1
+        j, k = stack[below], stack[above]
+        cells[j, 1] = cells[k, 0]
+        shares[k] -= 1.0 - shares[j]
+        if shares[k] < 1.0:
+            above += 1
+            stack[below] = k
+            below += 1
+    for j in range(below):  # rounding left them
+        shares[stack[j]] = 1.0
+    for j in range(above, len(shares)):
+        shares[stack[j]] = 1.0
 
 
 @njit(inner=True)
@@ -317,6 +344,7 @@ def add_exceptions(
     bins: Indices,
     places: Indices,
     mass: Vector,
+    classes: Indices,
     ends: Vector,
     usual: Vector,
     sums: Matrix,
@@ -332,15 +360,15 @@ def add_exceptions(
     num_draws = sums.shape[1]
     used = 0
     for i in range(place[0], num_samples):
-        top = 0
-        for k in range(1, num_classes):
+        top = classes[0]
+        for k in classes:
             if probs[i, k] > probs[i, top]:
                 top = k
         others = 0.0
-        for k in range(num_classes):
-            if k != top:
-                others += probs[i, k]
-            ends[k] = others
+        for j in range(num_classes):
+            if classes[j] != top:
+                others += probs[i, classes[j]]
+            ends[j] = others
         cell = places[top, bins[i, top]]
         r = place[1]
         place[1] = 0
@@ -363,8 +391,47 @@ def add_exceptions(
             r += int(step)
             wanted = uniform[used] * others
             used += 1
-            k = _first_beyond(wanted, ends)
+            k = classes[_first_beyond(wanted, ends)]
             sums[cell, r] -= mass[i]
             sums[places[k, bins[i, k]], r] += mass[i]
             r += 1
     place[0] = num_samples
+
+
+@njit
+def rank_negatives(
+    scores: Vector,
+    positive: NDArray[np.bool_],
+    mass: Vector,
+    ranked: Vector,
+    ends: Indices,
+    reached: Vector,
+    below: Vector,
+    right: Vector,
+) -> None:
+    """Write the share of the positives that each negative is ranked ``right`` against; ties count one half.
+
+    ``ranked`` ``(P,)`` are the scores of the positives in ascending order, few of one class, ``ends`` where
+    the tie of each ends, and ``reached`` ``(P + 1,)`` the masses up to each. A half of a negative's mass is
+    added to ``below`` ``(P + 1,)`` where its tie begins, and a half where it ends.
+    """
+    for i in range(len(scores)):
+        if not positive[i]:
+            first = _number_below(scores[i], ranked)
+            last = first
+            if first < len(ranked) and ranked[first] == scores[i]:
+                last = ends[first]
+            right[i] = 1 - (reached[first] + reached[last]) / (2 * reached[-1])
+            below[first] += mass[i] / 2
+            below[last] += mass[i] / 2
+
+
+@njit(inner=True)
+def _number_below(value: float, ranked: Vector) -> int:
+    """Number of ascending entries below a value, without branches."""
+    base, size = 0, len(ranked)
+    while size > 1:
+        half = size // 2
+        base += half * int(ranked[base + half - 1] < value)
+        size -= half
+    return base + int(ranked[base] < value)

@@ -25,18 +25,19 @@ def auroc_influence(
         DeLong, DeLong and Clarke-Pearson, "Comparing the Areas under Two or More Correlated Receiver
         Operating Characteristic Curves", Biometrics 44, 1988.
     """
+    from calibrant.evaluation.resampling.kernels import rank_negatives  # compiled
+
     mass = np.ones(len(scores)) if weights is None else weights
     high, low = float(mass[positive].sum()), float(mass[~positive].sum())
     if not (high > 0 and low > 0):
         return None
-    order = np.argsort(scores)
-    ranked, ranked_mass, hits = scores[order], mass[order], positive[order]
-    differ = ranked[1:] != ranked[:-1]
-    ends_of_ties = None if differ.all() else np.append(np.flatnonzero(differ), len(scores) - 1)
-    below = _share_below(np.where(hits, 0.0, ranked_mass), ends_of_ties)  # of the negatives
-    above = 1 - _share_below(np.where(hits, ranked_mass, 0.0), ends_of_ties)  # of the positives
-    right = np.empty(len(scores))
-    right[order] = np.where(hits, below, above)
+    order = np.flatnonzero(positive)
+    order = order[np.argsort(scores[order])]
+    ranked, reached = scores[order], np.append(0.0, np.cumsum(mass[order]))
+    starts, ends = (np.searchsorted(ranked, ranked, side) for side in ("left", "right"))
+    below, right = np.zeros(len(reached)), np.empty(len(scores))
+    rank_negatives(scores, positive, mass, ranked, ends, reached, below, right)
+    right[order] = np.cumsum(below)[starts] / low
     area = float((mass * right)[positive].sum()) / high
     influence = right - area
     num_positive = int(positive.sum())
@@ -60,16 +61,6 @@ def influence_totals(influence: Vector, weights: Vector | None, clusters: Indice
 
 def error_of_totals(totals: Vector) -> float:
     return float(np.sqrt(totals @ totals * len(totals) / max(1, len(totals) - 1)))
-
-
-def _share_below(ranked_mass: Vector, ends_of_ties: NDArray[np.int64] | None) -> Vector:
-    """Share of the mass at places before each, half of that at places tied with it."""
-    ends = np.cumsum(ranked_mass)
-    if ends_of_ties is None:  # all differ
-        return (ends - ranked_mass / 2) / ends[-1]
-    ends = ends[ends_of_ties]
-    middles = (np.append(0.0, ends[:-1]) + ends) / 2
-    return np.repeat(middles / ends[-1], np.diff(ends_of_ties, prepend=-1))
 
 
 def _small_sample_factor(count: int) -> float:

@@ -58,23 +58,7 @@ MOST_UNITS = 1 << 14  # rows that are drawn singly; 1000 resamples of so many un
 
 
 @dataclass(frozen=True)
-class _Counted:
-    """Counts of units: rows, clusters, or batches of rows."""
-
-    num_samples: int
-
-    @cached_property
-    def units(self) -> Indices | None:
-        """Unit of each row; ``None`` if each row is one."""
-        raise NotImplementedError
-
-    def by_row(self, counts: Counts) -> Counts:
-        """Counts ``(r, N)`` or ``(N,)`` of rows from those of units."""
-        return counts if self.units is None else counts.take(self.units, axis=-1)
-
-
-@dataclass(frozen=True)
-class Resamples(_Counted):
+class Resamples:
     """Rows, or whole ``clusters``, to draw; every walk over ``blocks`` is the same, so arms are paired.
 
     More than ``MOST_UNITS`` independent rows are split at random into that number of batches, which are drawn
@@ -82,15 +66,21 @@ class Resamples(_Counted):
     about 0.6%, and 1000 resamples by 2.2%.
     """
 
+    num_samples: int
     num_resamples: int
     seed: tuple[int, ...]
     clusters: NDArray[np.int64] | None = field(default=None, compare=False)
 
     @cached_property
     def units(self) -> Indices | None:
+        """Unit of each row: its cluster or batch; ``None`` if each row is one."""
         if self.clusters is not None or self.num_samples <= MOST_UNITS:
             return self.clusters
         return np.random.default_rng((*self.seed, 1)).permutation(self.num_samples) % MOST_UNITS
+
+    def by_row(self, counts: Counts) -> Counts:
+        """Counts ``(r, N)`` or ``(N,)`` of rows from those of units."""
+        return counts if self.units is None else counts.take(self.units, axis=-1)
 
     def blocks(self, size: int = LARGE_BLOCK) -> Iterator[Counts]:
         """The resamples in blocks ``(r, U)`` of at most ``size`` elements, or of one resample."""
@@ -121,26 +111,22 @@ class Resamples(_Counted):
 MOST_DELETIONS = 200
 
 
-@dataclass(frozen=True)
-class Deletions(_Counted):
+class Deletions(Resamples):
     """The sample without each row or cluster; without each of 200 random groups if there are more.
 
-    Groups are as good here: the variance and skewness of deletions add up over groups.
+    Groups are as good here: the variance and skewness of deletions add up over groups. The counts are zero
+    for the rows or clusters left out, else one.
     """
 
-    seed: tuple[int, ...]
-    clusters: NDArray[np.int64] | None = field(default=None, compare=False)
+    def __init__(self, num_samples: int, seed: tuple[int, ...], clusters: Indices | None = None) -> None:
+        number = min(num_units(num_samples, clusters), MOST_DELETIONS)
+        super().__init__(num_samples, number, seed, clusters)
 
     @cached_property
     def units(self) -> Indices | None:
         return self.clusters
 
-    @property
-    def num_resamples(self) -> int:
-        return min(num_units(self.num_samples, self.clusters), MOST_DELETIONS)
-
     def blocks(self, size: int = LARGE_BLOCK) -> Iterator[Counts]:
-        """The counts in blocks ``(r, U)``: zero for the rows or clusters left out, else one."""
         units = num_units(self.num_samples, self.clusters)
         groups = np.random.default_rng(self.seed).permutation(units) % self.num_resamples
         for start, stop in block_bounds(self.num_resamples, size // units):
@@ -186,11 +172,18 @@ class EventErrors:
         from calibrant._math.lipschitz import lipschitz_values  # compiled, as are those:
         from calibrant.evaluation.resampling import kernels
 
-        total, points = self._totals(counts), self._cells.points
+        points, steps = self._cells.points, np.arange(1, self._num_bins)
+        if self._weights is None:  # bins of equal mass hold ceil(j N / B) samples
+            total = counts.sum(axis=1, dtype=np.uint32).astype(np.float64)  # thrice as fast as in float64
+            targets = np.ceil(steps * total[:, None] / self._num_bins)
+        else:
+            total = np.array([row @ self._weights for row in counts])
+            targets = steps / self._num_bins * total[:, None] * REACHED
+        targets = np.where(total[:, None] > 0, targets, np.inf)  # without weight nothing is reached
         errors, gathered = np.zeros((len(counts), 4)), np.zeros((len(counts), len(points)))
         ranked = self._order, self._ties, self._edges, self._mass, self._residuals
         sums = np.zeros((-(-counts.shape[1] // kernels.BLOCK) + 1, 2))
-        kernels.add_errors(counts, self._targets(total), *ranked, sums, errors)
+        kernels.add_errors(counts, targets, *ranked, sums, errors)
         kernels.add_to_cells(counts, self._cells.index, self._unranked, gathered)
         return {
             "width l1": divide(errors[:, kernels.ECE], total),
@@ -199,20 +192,6 @@ class EventErrors:
             "width max": errors[:, kernels.MAXIMUM],
             "smooth": divide(lipschitz_values(points, gathered), total),
         }
-
-    def _totals(self, counts: Counts) -> Vector:
-        if self._weights is None:
-            return counts.sum(axis=1, dtype=np.uint32).astype(np.float64)  # thrice as fast as in float64
-        return np.array([row @ self._weights for row in counts])
-
-    def _targets(self, total: Vector) -> Matrix:
-        """Cumulative weights ``(r, B - 1)`` that the inner bins of equal mass must reach."""
-        steps = np.arange(1, self._num_bins)
-        if self._weights is None:  # ceil(j N / B) samples
-            targets = np.ceil(steps * total[:, None] / self._num_bins)
-        else:
-            targets = steps / self._num_bins * total[:, None] * REACHED
-        return np.where(total[:, None] > 0, targets, np.inf)  # without weight nothing is reached
 
 
 class ClasswiseErrors:

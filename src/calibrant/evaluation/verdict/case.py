@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from calibrant._math.decimals import plural
+from calibrant._math.notes import of_kind
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED, Recommendation
 from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.judging.reduce import effective_number_of
@@ -59,9 +61,13 @@ class Case:
     cross_fitted: bool
     warnings: tuple[str, ...] = ()  # likely mistakes in the data
     tolerance: float | None = None  # of calibration errors; None: the default
-    useless: bool = False  # whether the probabilities tell no more than the class frequencies
     effective_calibration: float | None = None  # by their weights; None: as many as there are
     one_class: bool  # whether the calibration samples hold a single class
+
+    @property
+    def useless(self) -> bool:
+        """True if the probabilities tell no more than the class frequencies."""
+        return bool(of_kind(self.warnings, "useless"))
 
     @property
     def first(self) -> Arm:
@@ -107,13 +113,12 @@ class Case:
     @property
     def on_few(self) -> str:
         """`` on 3 samples`` if there are so few that the reader must know; else empty."""
-        plural = "" if self.num_test == 1 else "s"
-        return f" on {self.num_test} sample{plural}" if self.num_test < FEW_SAMPLES else ""
+        return f" on {plural(self.num_test, 'sample')}" if self.num_test < FEW_SAMPLES else ""
 
     @property
     def fitted_on(self) -> str:
         """``1 calibration sample``."""
-        told = f"{self.num_calibration:,} calibration sample{'' if self.num_calibration == 1 else 's'}"
+        told = plural(self.num_calibration, "calibration sample")
         effective = self.effective_calibration
         if effective is None or effective >= self.num_calibration - 0.05:
             return told
@@ -170,7 +175,6 @@ class Case:
 
     @property
     def event(self) -> str | None:
-        """The event's own name, if it has one."""
         name = self.first.curves[0].name if self.has_event and self.first.curves else POSITIVE_CLASS
         return None if name == POSITIVE_CLASS else name
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from calibrant._math.notes import of_kind
 from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.evaluation.judging.measure import MAIN_PART
@@ -88,7 +89,8 @@ def _check(case: Case, part: Part) -> Check:
     if part.name in MAIN:
         text, metrics = _of_average(case, part), tuple(each.key for each in _pair(case))
         slope = None if part.holds or not _right_on_average(case) else case.slope_off(case.first)
-        if slope is not None or _slope_left(case) is not None:
+        left = case.repaired and any(not each.holds and each.name in MAIN for each in case.chosen.parts)
+        if slope is not None or (left and case.slope_off(case.chosen) is not None):
             metrics += (case.slope_key,)
     elif part.name == "classes":
         text, metrics = WITHIN_NOISE if part.holds else _off_classes(case), (CLASSWISE_ECE.key,)
@@ -152,12 +154,6 @@ def _of_groups(case: Case) -> str:
     if untested:
         return f"none of {len(rows)} are off; too few samples to test {named(untested)}"
     return WITHIN_NOISE
-
-
-def _slope_left(case: Case) -> float | None:
-    """The slope that is off after the repair, if the average part fails then."""
-    failing = {part.name for part in case.chosen.parts if not part.holds}
-    return case.slope_off(case.chosen) if case.repaired and MAIN & failing else None
 
 
 def _left_over(case: Case) -> str | None:
@@ -342,7 +338,7 @@ def _why(case: Case) -> str:
     chosen = "no repair" if case.picked is case.first else title(case.picked)
     return (
         f"Chosen on {case.fitted_on}: {chosen}, the simplest option within one standard error of the lowest "
-        "cross-validated log loss." + "".join(f" Note: {each}." for each in warnings if "bound" in each)
+        "cross-validated log loss." + "".join(f" Note: {each}." for each in of_kind(warnings, "bound"))
     )
 
 

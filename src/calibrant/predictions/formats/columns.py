@@ -15,6 +15,7 @@ from torch import Tensor
 
 from calibrant._math.checks import NO_NUMBER
 from calibrant._math.errors import InputError
+from calibrant._math.notes import Note
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.checks import as_texts, listing, shown
 from calibrant.predictions.formats.aliases import (
@@ -39,7 +40,7 @@ from calibrant.predictions.labels import (
     whole_number,
     whole_numbers,
 )
-from calibrant.predictions.scale import DIVIDED
+from calibrant.predictions.scale import were_percentages
 
 Library: TypeAlias = Literal["pandas", "polars"]
 LIBRARIES: tuple[Library, ...] = ("pandas", "polars")
@@ -192,9 +193,9 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     taken = {*BINARY_NAMES, *several_groups}
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in taken}
     fields = fields_of(arrays, layout.unused)
-    empty = (
-        (f"`{layout.truth}` is empty in every row.",) if len(labels) == 1 and "labels" not in arrays else ()
-    )
+    empty: tuple[str, ...] = ()
+    if len(labels) == 1 and "labels" not in arrays:
+        empty = (Note(f"`{layout.truth}` is empty in every row.", "empty"),)
     return fields | {"notes": (*layout.notes, *empty, *fields["notes"])}
 
 
@@ -508,7 +509,7 @@ def numbers_in(
     if signs:
         _refuse_some_signs(signs, scores, len(next(iter(columns.values()))), space)
         found |= {name: found[name] / 100 for name in scores}
-        notes.append(f"`{space}` {DIVIDED}")
+        notes.append(were_percentages(space))
     return found, tuple(notes)
 
 

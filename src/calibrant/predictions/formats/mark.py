@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._math.notes import Note, of_kind
+
 MARK = "calibrated_by"
 """The array or column that holds the mark, the same in every row."""
 _START = "calibrant: "
@@ -55,8 +57,8 @@ class Mark:
         return f"{_START}{self.method}{file}{_SEEN if self.seen else ''}"
 
     @property
-    def note(self) -> str:
-        return f"{_NOTE}{self.text.removeprefix(_START)}."
+    def note(self) -> Note:
+        return Note(f"{_NOTE}{self.text.removeprefix(_START)}.", "mark", self)
 
     @property
     def brief(self) -> str:
@@ -67,13 +69,11 @@ def notes_of_mark(values: Any) -> tuple[str, ...]:
     """Return the note on predictions from the marks in their file, if any."""
     cells = map(str, np.asarray(values, dtype=object).reshape(-1))
     found = next((each for each in cells if each.startswith(_START)), None)
-    return () if found is None else (f"{_NOTE}{found.removeprefix(_START)}.",)
+    if found is None:
+        return ()
+    method, _, file = found.removeprefix(_START).removesuffix(_SEEN).partition(_FROM)
+    return (Mark(method=method, file=file, seen=found.endswith(_SEEN)).note,)
 
 
 def mark_in(notes: Iterable[str]) -> Mark | None:
-    said = next((each for each in notes if each.startswith(_NOTE)), None)
-    if said is None:
-        return None
-    text = said.removeprefix(_NOTE).removesuffix(".")
-    method, _, file = text.removesuffix(_SEEN).partition(_FROM)
-    return Mark(method=method, file=file, seen=text.endswith(_SEEN))
+    return next((note.about for note in of_kind(notes, "mark")), None)

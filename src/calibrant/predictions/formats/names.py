@@ -12,6 +12,7 @@ from torch import Tensor
 
 from calibrant._math.arrays import as_label_tensor
 from calibrant._math.errors import InputError
+from calibrant._math.notes import Note
 from calibrant.predictions.checks import KINDS, as_texts, listing
 from calibrant.predictions.formats.aliases import LABELS, OTHER
 from calibrant.predictions.formats.mark import MARK, notes_of_mark
@@ -179,4 +180,4 @@ def _unused_note(unused: Sequence[str], *, labelled: bool) -> tuple[str, ...]:
         if name.removesuffix(part).lower() in {"label", "labels", *LABELS}:
             remedy = f"; if `{name}` holds the true classes, name it `labels{part}`"
             break
-    return (f"Not used: {listing(unused)}{remedy}.",)
+    return (Note(f"Not used: {listing(unused)}{remedy}.", "unused"),)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant._math.notes import Note
 from calibrant._math.top_k import TopK, top_k_of
 from calibrant.predictions.bands import named_bands
 from calibrant.predictions.checks import as_texts, listing
@@ -130,7 +131,7 @@ def _roles(found: Sequence[str], columns: ColumnNames) -> dict[str, str]:
 
 def _unused_note(found: Sequence[str], roles: Mapping[str, str]) -> tuple[str, ...]:
     unused = [name for name in found if name not in {*roles.values(), *IMPLIED}]
-    return (f"Not used: {listing(unused)}.",) if unused else ()
+    return (Note(f"Not used: {listing(unused)}.", "unused"),) if unused else ()
 
 
 def _top_k(
