@@ -9,6 +9,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,11 +17,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from calibrant._math.errors import InputError
 from calibrant._math.means import LEVEL as LEVEL
-from calibrant._math.means import mean_of, plus_minus
+from calibrant._math.means import mean_of, plus_minus, standard_errors
 from calibrant_lab.sweep.kept_runs import runs_in
 
 HERE = Path(__file__).parent
@@ -203,8 +204,8 @@ def judge(
         'holds'
     """
     found = list(values)
-    law = stats.t(len(found) - 1) if error is None else stats.norm()
-    quantile = float(law.ppf((1 + LEVEL) / 2))
+    below = special.ndtr if error is not None else partial(special.stdtr, len(found) - 1)
+    quantile = special.ndtri((1 + LEVEL) / 2) if error is not None else standard_errors(len(found))
     mean, half = mean_ci(found) if error is None else (*found, error * quantile)
     result = {"estimate": mean, "low": mean - half, "high": mean + half, "n": len(found), "p": math.nan}
     if math.isnan(half):
@@ -214,7 +215,7 @@ def judge(
         distance = side * (bound - mean)
         if math.isinf(distance) or half == 0:
             return 0.0 if distance > 0 else 1.0
-        return min(1.0, 2 * float(law.cdf(-distance / (half / quantile))))
+        return min(1.0, 2 * float(below(-distance / (half / quantile))))
 
     inside = max(beyond(low, -1), beyond(high, 1))
     outside = min(beyond(low, 1), beyond(high, -1))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from papers.studies import rows_of
+from papers.studies import kept_rows
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "explanation"
@@ -143,5 +143,5 @@ def test_advice_on_focal_loss_is_so() -> None:
     assert "FLSD-53 [never had a lower ECE]" in advice
     asking = [path.parent.name for path in ROOT.glob("papers/*/claims.toml") if CLAIM in path.read_text()]
     assert len(asking) >= 5
-    found = pd.concat(map(rows_of, asking)).query("claim == 'by-likelihood'").verdict
+    found = pd.concat(map(kept_rows, asking)).query("claim == 'by-likelihood'").verdict
     assert set(found) == {"does not hold", "undecided"}

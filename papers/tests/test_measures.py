@@ -62,10 +62,7 @@ def test_runs_with_the_mean_are_those_of_the_study_of_losses() -> None:
     """As the pages say: as trained, their numbers are the same; all runs are in a way that the page shows."""
     points = studies.grid_of("sum_or_mean").points
     assert {sum_or_mean.way_of(point.settings) for point in points} == set(sum_or_mean.WAYS)
-    ours, theirs = (
-        study.frames(content(name))["errors"]
-        for study, name in ((sum_or_mean, "sum_or_mean"), (losses, "losses"))
-    )
+    ours, theirs = (studies.kept_frames(name)["errors"] for name in ("sum_or_mean", "losses"))
     key = ["images", "loss", "seed", "stage", "metric"]
     both = ours.query("way == 'mean' and stage == 'before'").merge(theirs, on=key)
     assert len(both) == 7 * 90

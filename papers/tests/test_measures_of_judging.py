@@ -12,6 +12,7 @@ from calibrant.evaluation.fitting.templates import Labelled
 from calibrant.evaluation.monitoring.evidence import log_mean_wealth, over_starts
 from calibrant.predictions import Predictions
 from papers import studies
+from papers.analysis import verdicts
 from papers.calibrators import run as calibrators
 from papers.calibrators.run import Division
 from papers.coverage import measure as coverage
@@ -123,7 +124,7 @@ def test_coverage_of_a_small_setting(tmp_path, monkeypatch) -> None:
     results = json.loads(studies.compact(results))
     frames = study.frames(results)
     assert study.tables(frames)["short"].index.tolist() == list(study.TITLES.values())
-    assert set(studies.rows_of("coverage", results).verdict) <= {"holds", "undecided", "does not hold"}
+    assert set(verdicts("coverage", frames).verdict) <= {"holds", "undecided", "does not hold"}
     (told,) = study.packaged(results).values()
     assert told["values"]["ece"]["sets"] == 24
 
