@@ -65,7 +65,8 @@ def test_calibrators_on_a_folder(tmp_path, monkeypatch) -> None:
     """A file with zeros and one of confidences: what is done is not done again, and frames are made of it."""
     names = ["temperature", "focal-temperature", "vector", 'focal-temperature(objective="ece")']
     monkeypatch.setattr(calibrators, "calibrators_for", lambda _kind, _classes: names)
-    for name, value in {"DRAWS": 40, "RESAMPLES": 40, "REFITS": 5}.items():
+    small = {"DRAWS": 40, "RESAMPLES": 40, "REFITS": 5, "DIVISIONS": 2, "RIVALS": ("vector",)}
+    for name, value in small.items():
         monkeypatch.setattr(calibrators, name, value)
     given, labels = over_confident(), Labelled.of(over_confident()).labels
     probs = given.probs.numpy().copy()
