@@ -33,7 +33,7 @@ RECIPE = Recipe.read(
     }
 )
 SMALL = ("--samples", "40", "--products", "30")
-MLP, DIGITS, BRIER = "calibrant_lab.models.mlp:MLP", ("--data", "digits"), ("--loss", "brier")
+MLP, DIGITS, BRIER = "calibrant_lab.models:MLP", ("--data", "digits"), ("--loss", "brier")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -123,7 +123,7 @@ def test_a_network_of_one_s_own(trained, tmp_path) -> None:
     torch.save(load_run(trained).model().state_dict(), weights)
     settings = [f"--set=data.{each}" for each in ("train=150", "calibration=150", "downsample=4")]
     result = call(
-        "calibrant_lab.models.mlp:MLP(widths=(3,))", "--weights", weights, *DIGITS, *settings, "--samples", 0,
+        "calibrant_lab.models:MLP(widths=(3,))", "--weights", weights, *DIGITS, *settings, "--samples", 0,
         "--loss", "focal(gamma=2)", "--json", found, "--figure", tmp_path / "spectrum.svg",
     )  # fmt: skip
     assert result.exit_code == 0, result.exception

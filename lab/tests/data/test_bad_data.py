@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import pickle
 import zipfile
 
 import numpy as np
@@ -103,9 +104,11 @@ def test_chest_x_rays(tmp_path, change, words) -> None:
 
 def test_a_changed_byte_of_an_archive_is_found(tmp_path, rng) -> None:
     """The checksum at the end of a gzipped archive is looked at, although no file is there."""
-    record = np.column_stack([np.uint8([0, 1]), rng.integers(0, 256, (2, 3072), dtype=np.uint8)]).tobytes()
-    batches = {f"data_batch_{n}.bin": record for n in range(1, 6)} | {"test_batch.bin": record}
-    path = tar(tmp_path / "cifar10.tar.gz", batches | {"batches.meta.txt": b"a b"}, compresslevel=0)
+    pixels = rng.integers(0, 256, (2, 3072), dtype=np.uint8)
+    batch = pickle.dumps({b"data": pixels, b"labels": [0, 1]}, protocol=2)
+    batches = dict.fromkeys([*(f"data_batch_{n}" for n in range(1, 6)), "test_batch"], batch)
+    meta = pickle.dumps({b"label_names": [b"a", b"b"]}, protocol=2)
+    path = tar(tmp_path / "cifar10.tar.gz", batches | {"batches.meta": meta}, compresslevel=0)
     whole = bytearray(path.read_bytes())
     assert data.load(str(path)).class_names == ("a", "b")
     whole[1000] ^= 1
@@ -117,8 +120,10 @@ def test_a_changed_byte_of_an_archive_is_found(tmp_path, rng) -> None:
 
 def test_archives_of_another_set_or_kind(tmp_path) -> None:
     """CIFAR-10 under the name of CIFAR-100; links in a zip; a password."""
-    files = {f"data_batch_{n}.bin": bytes(3073) for n in range(1, 6)} | {"test_batch.bin": bytes(3073)}
-    unpack(tmp_path / "cifar100", files | {"batches.meta.txt": b"a b", "train": b""})
+    batch = pickle.dumps({b"data": np.zeros((1, 3072), np.uint8), b"labels": [0]}, protocol=2)
+    files = dict.fromkeys([*(f"data_batch_{n}" for n in range(1, 6)), "test_batch"], batch)
+    meta = pickle.dumps({b"label_names": [b"a", b"b"]}, protocol=2)
+    unpack(tmp_path / "cifar100", files | {"batches.meta": meta, "train": b""})
     not_loaded("holds cifar10, not cifar100; name that set", "cifar100", tmp_path)
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         link = zipfile.ZipInfo("tiny/wnids.txt")

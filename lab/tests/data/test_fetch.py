@@ -1,5 +1,6 @@
-"""Downloads: checked, continued, and never half taken for the whole."""
+"""Downloads: checked, and never half taken for the whole."""
 
+import gc
 import gzip
 import hashlib
 import threading
@@ -17,16 +18,18 @@ from calibrant_lab.data.fetch import Remote
 from refusals import not_loaded, refused
 from set_files import idx
 
+pytestmark = pytest.mark.filterwarnings("ignore:Exception ignored in. <socket")
+
 CONTENT = bytes(range(256)) * 40
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one content under any path; can break off, refuse ranges, or serve something else."""
+    """Serves one content under any path; can break off, or serve something else."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.content, self.stops_after, self.knows_ranges = CONTENT, len(CONTENT), True
-        self.asked: list[str | None] = []
+        self.content, self.stops_after = CONTENT, len(CONTENT)
+        self.asked: list[str] = []
 
     def remote(self, file: str = "a.bin") -> Remote:
         return Remote(
@@ -38,20 +41,15 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        """Answer with the content, or the rest of it."""
-        wanted = self.headers["Range"]
-        self.server.asked.append(wanted)
-        first = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and self.server.knows_ranges else 0
-        rest = self.server.content[first:]
+        """Answer with the content."""
+        self.server.asked.append(self.path)
         if self.path.endswith("missing"):
             self.send_error(404)
-        elif first and not rest:
-            self.send_error(416)
         else:
-            self.send_response(206 if first else 200)
-            self.send_header("Content-Length", str(len(rest)))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(self.server.content)))
             self.end_headers()
-            self.wfile.write(rest[: self.server.stops_after])
+            self.wfile.write(self.server.content[: self.server.stops_after])
 
     def log_message(self, *_args: object) -> None:
         """Say nothing."""
@@ -66,6 +64,7 @@ def server() -> Generator[Server]:
         yield server
         server.shutdown()
         thread.join()
+    gc.collect()  # pooch leaves the connection of a failed download open
 
 
 def held(folder: Path) -> set[str]:
@@ -79,30 +78,13 @@ def test_a_download_is_kept_and_not_repeated(server, tmp_path) -> None:
         path = fetch.download(server.remote(), tmp_path / "set")
         assert path.read_bytes() == CONTENT
         assert held(tmp_path / "set") == {"a.bin"}
-    assert server.asked == [None]
+    assert server.asked == ["/a.bin"]
 
 
-@pytest.mark.parametrize("knows_ranges", [True, False])
-def test_an_interrupted_download_is_continued(server, tmp_path, monkeypatch, knows_ranges) -> None:
-    """What has come is kept apart; the next attempt asks for the rest, or begins anew where it cannot."""
-    monkeypatch.setattr(fetch, "_BLOCK", 1000)
-    server.stops_after, server.knows_ranges = 3000, knows_ranges
-    refused("cannot be downloaded", fetch.download, server.remote(), tmp_path)
-    assert held(tmp_path) == {"a.bin.part"}
-    done = (tmp_path / "a.bin.part").stat().st_size
-    assert 0 < done <= 3000
-    server.stops_after = len(CONTENT)
-    assert fetch.download(server.remote(), tmp_path).read_bytes() == CONTENT
-    assert server.asked == [None, f"bytes={done}-"]
-    assert held(tmp_path) == {"a.bin"}
-
-
-@pytest.mark.parametrize("left", [b"x" * 3000, b"x" * 99_999])
-def test_a_part_of_something_else_is_dropped(server, tmp_path, left) -> None:
-    """Where what was left does not go with the rest, or is too long, the download begins anew."""
-    (tmp_path / "a.bin.part").write_bytes(left)
-    assert fetch.download(server.remote(), tmp_path).read_bytes() == CONTENT
-    assert held(tmp_path) == {"a.bin"}
+def test_an_interrupted_download_leaves_nothing(server, tmp_path) -> None:
+    server.stops_after = 3000
+    refused("cannot be downloaded", fetch.download, server.remote(), tmp_path / "set")
+    assert not (tmp_path / "set").exists()
 
 
 def test_other_content_than_published_is_not_kept(server, tmp_path) -> None:

@@ -62,24 +62,15 @@ def python_cifar10(batch: Any) -> tuple[Files, dict[str, tuple[np.ndarray, np.nd
     return files | {"cifar-10-batches-py/batches.meta": dumped(meta)}, told
 
 
-def binary_cifar10(told: dict[str, tuple[np.ndarray, np.ndarray]]) -> Files:
-    files = {
-        f"cifar-10-batches-bin/{name}.bin": np.column_stack([labels.astype(np.uint8), pixels]).tobytes()
-        for name, (pixels, labels) in told.items()
-    }
-    names = "\n".join(f"kind{n}" for n in range(10)) + "\n\n"
-    return files | {"cifar-10-batches-bin/batches.meta.txt": names.encode()}
-
-
 def test_cifar10_is_the_same_in_all_its_forms(tmp_path, batch) -> None:
-    """Python or binary, archived or unpacked, by name or by path: the same pixels, labels and classes."""
+    """Archived or unpacked, by name or by path: the same pixels, labels and classes."""
     files, told = python_cifar10(batch)
     tar(tmp_path / "a" / "cifar10" / "cifar-10-python.tar.gz", files)
-    unpack(tmp_path / "b" / "cifar10", binary_cifar10(told))
+    unpack(tmp_path / "b" / "cifar10", files)
     forms = [
         data.load("cifar10", folder=tmp_path / "a"),
         data.load("cifar10", folder=tmp_path / "b"),
-        data.load(str(tar(tmp_path / "x.tar.gz", binary_cifar10(told)))),
+        data.load(str(tar(tmp_path / "x.tar.gz", files))),
         data.load(str(unpack(tmp_path / "c", files) / "cifar-10-batches-py")),
     ]
     pixels = np.concatenate([told[f"data_batch_{n}"][0] for n in range(1, 6)])
@@ -95,14 +86,11 @@ def test_cifar100_has_its_fine_labels(tmp_path, batch) -> None:
     (pixels, fine), coarse = batch(4), [7, 7, 8, 8]
     one = dumped({b"data": pixels, b"fine_labels": fine.tolist(), b"coarse_labels": coarse})
     meta = {b"fine_label_names": [b"a", b"b", b"c", b"d"], b"coarse_label_names": [b"x"]}
-    python = {"train": one, "test": one, "meta": dumped(meta)}
-    records = np.column_stack([np.uint8(coarse), fine.astype(np.uint8), pixels]).tobytes()
-    binary = {"train.bin": records, "test.bin": records, "fine_label_names.txt": b"a\nb\nc\nd\n"}
-    for folder, files in (("p", python), ("b", binary)):
-        raw = data.load("cifar100", folder=unpack(tmp_path / folder / "cifar100", files).parent)
-        assert raw.train.labels.tolist() == [0, 1, 2, 3]
-        assert raw.class_names == ("a", "b", "c", "d")
-        np.testing.assert_array_equal(raw.train.inputs[EVERY(4)].flatten(1).numpy(), pixels)
+    files = {"train": one, "test": one, "meta": dumped(meta)}
+    raw = data.load("cifar100", folder=unpack(tmp_path / "cifar100", files).parent)
+    assert raw.train.labels.tolist() == [0, 1, 2, 3]
+    assert raw.class_names == ("a", "b", "c", "d")
+    np.testing.assert_array_equal(raw.train.inputs[EVERY(4)].flatten(1).numpy(), pixels)
 
 
 class Evil:
@@ -124,15 +112,13 @@ def test_pickles_run_nothing(tmp_path, monkeypatch) -> None:
 
 def test_bad_archives_get_one_sentence_and_leave_nothing(tmp_path, batch) -> None:
     """Truncated, with paths that lead out, with links, without a split: refused, and no file is written."""
-    files, told = python_cifar10(batch)
+    files, _ = python_cifar10(batch)
     good = tar(tmp_path / "good.tar.gz", files)
     cut, tricks, link, lacking = (tmp_path / f"{n}.tar.gz" for n in ("cut", "tricks", "link", "lacking"))
     cut.write_bytes(good.read_bytes()[: good.stat().st_size // 2])
     tar(tricks, files | {"../../outside": b"x"})
     tar(link, {"cifar-10-batches-py/data_batch_1": None})
     tar(lacking, {name: content for name, content in files.items() if "test_batch" not in name})
-    short = binary_cifar10(told)
-    short["cifar-10-batches-bin/data_batch_3.bin"] = short["cifar-10-batches-bin/data_batch_3.bin"][:-1]
     (tmp_path / "noise.tar.gz").write_bytes(b"noise")
     for path, words in (
         (cut, "damaged or cut off"),
@@ -142,7 +128,6 @@ def test_bad_archives_get_one_sentence_and_leave_nothing(tmp_path, batch) -> Non
         (lacking, "has no test_batch"),
     ):
         not_loaded(words, path)
-    not_loaded("must be records of 3073 bytes; got 6145", unpack(tmp_path / "short", short))
     with zipfile.ZipFile(tmp_path / "z.zip", "w") as archive:
         archive.writestr("/etc/x", "x")
     not_loaded("leads out", tmp_path / "z.zip")

@@ -173,5 +173,5 @@ def test_convolutions_refuse_features(text) -> None:
 
 def test_your_own_factory_gets_what_it_asks_for() -> None:
     """``input_shape`` and ``num_classes`` go to parameters of these names, settings to the others."""
-    model = models.build("calibrant_lab.models.mlp:MLP(widths=(3,))", input_shape=(2, 2), num_classes=5)
+    model = models.build("calibrant_lab.models:MLP(widths=(3,))", input_shape=(2, 2), num_classes=5)
     assert [layer.out_features for layer in model.modules() if isinstance(layer, nn.Linear)] == [3, 5]

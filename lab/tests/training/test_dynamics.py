@@ -173,7 +173,7 @@ def noise(folder: Path, side: int) -> str:
     """A file of noise, which no network of digits can know."""
     images = np.random.default_rng(0).integers(0, 255, (60, side, side), dtype=np.uint8)
     np.savez(folder / "noise.npz", x_train=images, y_train=np.arange(60) % 10)
-    return f"evaluation.out_of_distribution={folder / 'noise.npz'}"
+    return f"foreign.name={folder / 'noise.npz'}"
 
 
 def test_the_report_says_how_it_was_trained_and_shows_images(recipe, tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""Samples that come in groups: each label with intervals over patients, in a run and alone."""
+"""Samples that come in groups: a run and each label are judged with intervals over patients."""
 
 import numpy as np
 import pytest
@@ -7,15 +7,15 @@ import torch
 from calibrant import metrics
 from calibrant_lab.data.table import Part, RawData
 from calibrant_lab.training import train
-from calibrant_lab.training.run_report import _Column, label_rows, label_section, label_table
+from calibrant_lab.training.run_report import label_rows, label_values
 from refusals import refused
 
 pytestmark = pytest.mark.usefixtures("short_reports")
 
 
 @pytest.mark.parametrize("several", [True, False])
-def test_a_run_judges_each_label_over_patients(quick, tmp_path, rng, monkeypatch, several) -> None:
-    """Patients are in one split each and stand in the file; the table is that of the test images."""
+def test_a_run_is_judged_over_patients(quick, tmp_path, rng, monkeypatch, several) -> None:
+    """Patients are in one split each and stand in the file; intervals take them as the units."""
     features = torch.from_numpy(rng.normal(size=(180, 4))).float()
     labels = (features[:, :3] > 0).long() if several else features[:, :3].argmax(dim=1)
     part = Part(inputs=features, labels=labels, groups=torch.arange(180) // 3)
@@ -27,29 +27,8 @@ def test_a_run_judges_each_label_over_patients(quick, tmp_path, rng, monkeypatch
     held = run.predictions
     assert held.groups is not None
     assert set(held.calibration.groups).isdisjoint(held.test.groups)
-    assert (run.labels["num_test"], run.labels["num_groups"]) == (60, 20)
-    before, after = run.labels["states"].values()
-    truth = held.test.labels if several else torch.nn.functional.one_hot(held.test.labels, 3)
-    for place, row in enumerate(before):
-        area = metrics.auroc(held.test.probs[:, place], truth[:, place])
-        assert row["auroc"]["value"] == pytest.approx(float(area), rel=1e-12)
-        assert row["num_positives"] == int(truth[:, place].sum())
-    assert [row["num_positives"] for row in after] == [row["num_positives"] for row in before]
     assert run.evaluation.arms[0].groups == ()
-    assert any("over images" in note for note in run.evaluation.notes)
-    rows = label_section(run.labels).table.rows
-    assert [row[:2] for row in rows] == [
-        (n, str(int(t))) for n, t in zip("abc", truth.sum(dim=0), strict=True)
-    ]
-
-
-def test_without_groups_there_is_no_table(rng) -> None:
-    from calibrant import Predictions
-
-    given = Predictions(
-        logits=rng.normal(size=(20, 2)), labels=rng.integers(0, 2, (20, 2)), split=np.arange(20) % 2
-    )
-    assert label_table(given, num_bins=15, num_resamples=10, seed=0) is None
+    assert any("the 20 clusters of 3 samples as" in note for note in run.evaluation.notes)
 
 
 @pytest.fixture
@@ -63,7 +42,7 @@ def test_values_are_those_of_the_metrics_with_weights(told, rng) -> None:
     """AUROC with ties, ECE of bins closed on the right, and the gap; for weights as a resample has them."""
     probs, outcomes = told
     weights = rng.integers(0, 4, 120).astype(float)
-    area, error, gap = _Column(probs[:, 0], outcomes[:, 0], 7).values(weights)
+    area, error, gap = label_values(probs[:, 0], outcomes[:, 0], weights, 7)
     labels = outcomes[:, 0].astype(int)
     assert area == pytest.approx(float(metrics.auroc(probs[:, 0], labels, weights=weights)), rel=1e-12)
     expected = metrics.expected_calibration_error(probs[:, 0], labels, num_bins=7, weights=weights)
@@ -74,7 +53,7 @@ def test_values_are_those_of_the_metrics_with_weights(told, rng) -> None:
 def test_edges_of_bins_are_those_of_the_metric() -> None:
     """.28 is the edge of a bin of 25, though 25 times .28 exceeds 7 by rounding."""
     probs, outcomes = np.array([0.27, 0.28]), np.array([True, False])
-    _, error, _ = _Column(probs, outcomes, 25).values(np.ones(2))
+    _, error, _ = label_values(probs, outcomes, np.ones(2), 25)
     expected = metrics.expected_calibration_error(probs, outcomes.astype(int), num_bins=25)
     assert error == pytest.approx(float(expected), rel=1e-12)
 

@@ -17,6 +17,7 @@ from calibrant._math.arrays import NEAR_EDGE, row_slices
 from calibrant._math.errors import InputError
 from calibrant._math.large_tables import LARGE_COLUMN, is_large, large_width_sums
 from calibrant._math.shapes import Float, Int, Shaped
+from calibrant._math.sorting import ascending_order, sort_kind
 
 Binning: TypeAlias = Literal["width", "mass", "mukhoti"]
 Norm: TypeAlias = Literal["l1", "l2", "max"]
@@ -122,7 +123,7 @@ def mass_order(
     if confidences.device.type == "cpu":  # numpy sorts several times faster than torch does
         values = confidences.detach().to(torch.float64).numpy()
         if weights is None:
-            return torch.from_numpy(np.argsort(values))
+            return torch.from_numpy(ascending_order(values))
         return torch.from_numpy(np.lexsort((weights.numpy(), values)))
     if weights is None:
         return torch.argsort(confidences)
@@ -193,7 +194,8 @@ def _mass_sums_by_sorting(
 ) -> BinSums:
     """:func:`mass_bin_sums` for equal weights, several times faster: it sorts values, not positions."""
     values = confidences.detach().to(torch.float64).numpy()
-    ranked, happened = np.sort(values), np.sort(values[outcomes.numpy() == 1])
+    kind = sort_kind(values)
+    ranked, happened = np.sort(values, kind=kind), np.sort(values[outcomes.numpy() == 1], kind=kind)
     boundaries = mass_boundaries(len(ranked), num_bins).numpy()
     inner, counts = boundaries[1:-1], np.diff(boundaries)
     # A boundary that divides a tie takes the same share of the tie's outcomes.

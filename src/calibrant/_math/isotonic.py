@@ -13,6 +13,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._math.sorting import ascending_order
+
 Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
@@ -35,7 +37,7 @@ class IsotonicBlocks(NamedTuple):
 
 def isotonic_blocks(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> IsotonicBlocks:
     """Regress outcomes ``(N,)`` on scores ``(N,)``; samples of weight zero are ignored."""
-    order = np.argsort(scores)
+    order = ascending_order(scores)
     masses = np.ones(len(scores)) if weights is None else weights
     tables = [np.asarray(part, np.float64)[order][None] for part in (scores, outcomes, masses)]
     return IsotonicBlocks(*_pooled(*tables)[0][:, 0])

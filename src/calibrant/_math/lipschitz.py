@@ -48,6 +48,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
+from calibrant._math.sorting import ascending_order, sort_kind
 
 Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
@@ -66,7 +67,7 @@ def sorted_residuals(
     scores: Vector, outcomes: Vector, weights: Vector | None = None
 ) -> tuple[NDArray[np.int64], Vector, Vector, Vector]:
     """Row order by score ``(N,)``; sorted scores, outcomes minus scores, and shares of weight."""
-    order = np.argsort(scores)
+    order = ascending_order(scores)
     ascending = scores[order]
     mass = np.ones(len(order)) if weights is None else weights[order]
     return order, ascending, outcomes[order] - ascending, mass / mass.sum()
@@ -87,7 +88,11 @@ def smooth_calibration_error(scores: Vector, outcomes: Vector, weights: Vector |
         return smooth_calibration_solution(scores, outcomes, weights)[2].value
     # Sorting values is several times faster than argsort.
     points, residuals = np.empty(len(scores)), np.empty(len(scores))
-    count = _merge_outcomes(np.sort(scores[happened]), np.sort(scores[~happened]), points, residuals)
+    count = _merge_outcomes(
+        *(np.sort(each, kind=sort_kind(each)) for each in (scores[happened], scores[~happened])),
+        points,
+        residuals,
+    )
     return float(lipschitz_values(points[:count].copy(), residuals[None, :count].copy())[0])
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from calibrant._math.errors import ShortOfMemoryError
+from calibrant._math.threads import MANY
 
 _GROUP = Path("/sys/fs/cgroup")
 _GIB = 1 << 30
@@ -16,6 +17,15 @@ _GIB = 1 << 30
 
 def is_shortage(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error))
+
+
+def give_back(num_samples: int) -> None:
+    """After work on many samples, return the memory of freed arrays that glibc keeps between others."""
+    if sys.platform == "linux" and num_samples > MANY:
+        import ctypes
+
+        with suppress(AttributeError):  # other C libraries
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextmanager

@@ -14,7 +14,8 @@ from calibrant._math.newton import Expansion
 
 _LN2 = [math.log(2) ** k / math.factorial(k) for k in range(13)]  # of 2^x, exact for half a step of x
 _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12 = _LN2[1:]
-_BLOCK = 12  # binary logarithm of the number of samples per partial sum
+_BLOCK, _PIECE = 12, 8  # binary logarithms of the number of samples per partial sum, and per pass
+_LOG2_E = 1 / math.log(2)
 
 
 @njit
@@ -254,33 +255,55 @@ def logistic_expansion(
     """Mean log loss of the log-odds ``design @ place``, with its derivatives by ``place`` ``(F,)``."""
     width = len(place)
     sums = np.zeros(((len(design) >> _BLOCK) + 1, 2 + width, width))
-    _add_logistic(design, outcomes, shares, place, sums)
+    _add_logistic(design, outcomes, shares, place, sums, np.empty(1 << _PIECE), np.empty(1 << _PIECE))
     total = sums.sum(axis=0)
     return Expansion(float(total[0, 0]), total[1], total[2:])
 
 
-@njit
+@njit(fastmath={"contract"})
 def _add_logistic(
     design: NDArray[np.float64],
     outcomes: NDArray[np.float64],
     shares: NDArray[np.float64],
     place: NDArray[np.float64],
     sums: NDArray[np.float64],
+    log_odds: NDArray[np.float64],
+    room: NDArray[np.float64],
 ) -> None:
     num_samples, width = design.shape
-    for i in range(num_samples):
-        block, log_odds = sums[i >> _BLOCK], 0.0
+    for start in range(0, num_samples, len(room)):
+        n = min(len(room), num_samples - start)
+        for i in range(n):
+            log_odds[i] = 0.0
+            for k in range(width):
+                log_odds[i] += design[start + i, k] * place[k]
+            room[i] = -abs(log_odds[i])
+        set_powers_of_two(room[:n], _LOG2_E, room)
+        # Rows of one share take one logarithm together: of the product of 1 + exp(-|log-odds|).
+        block, loss, product, share = sums[start >> _BLOCK], 0.0, 1.0, shares[start]
+        for i in range(n):
+            small, odds, outcome = room[i], log_odds[i], outcomes[start + i]
+            if shares[start + i] != share:
+                loss += share * math.log(product)
+                product, share = 1.0, shares[start + i]
+            above = 1.0 + small
+            likely = 1.0 / above
+            product *= above
+            loss += share * (max(odds, 0.0) + (small - (above - 1.0)) * likely - outcome * odds)
+            log_odds[i] = share * ((likely if odds >= 0.0 else small * likely) - outcome)
+            room[i] = share * small * likely * likely
+        block[0, 0] += loss + share * math.log(product)
         for k in range(width):
-            log_odds += design[i, k] * place[k]
-        small = math.exp(-abs(log_odds))
-        likely = 1.0 / (1.0 + small)
-        prob = likely if log_odds >= 0.0 else small * likely
-        block[0, 0] += shares[i] * (max(log_odds, 0.0) + math.log1p(small) - outcomes[i] * log_odds)
-        residual, spread = shares[i] * (prob - outcomes[i]), shares[i] * small * likely * likely
-        for k in range(width):
-            block[1, k] += residual * design[i, k]
-            for m in range(width):
-                block[2 + k, m] += spread * design[i, k] * design[i, m]
+            total = 0.0
+            for i in range(n):
+                total += log_odds[i] * design[start + i, k]
+            block[1, k] += total
+            for m in range(k + 1):
+                total = 0.0
+                for i in range(n):
+                    total += room[i] * design[start + i, k] * design[start + i, m]
+                block[2 + k, m] += total
+                block[2 + m, k] = block[2 + k, m]
 
 
 @njit

@@ -200,7 +200,7 @@ def option(name: str, typed: Any, told: Field[Any], panel: str | None = None) ->
 
 
 def with_options(
-    command: Callable[..., None], name: str, options: list[inspect.Parameter]
+    command: Callable[..., None], name: str = "", options: Sequence[inspect.Parameter] = ()
 ) -> inspect.Signature:
     """Return a command's signature with options for :func:`told` ones and for the named parameter."""
     signature = inspect.signature(command, eval_str=True)

@@ -19,6 +19,7 @@ import typer
 import calibrant
 from calibrant._math.errors import InputError
 from calibrant.cli.help import metavar
+from calibrant.cli.reading import with_options
 
 VERBOSE: ContextVar[bool] = ContextVar("VERBOSE", default=False)
 """Print stages with their times, and tracebacks of errors."""
@@ -55,7 +56,7 @@ Version = Annotated[
 
 def with_common_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add ``--quiet``, ``--verbose`` and ``--version``, and put option names in errors."""
-    signature = inspect.signature(command, eval_str=True)
+    signature = with_options(command)
     own_quiet = "quiet" in signature.parameters
     for name, each in _declared(signature):
         if each.metavar is None:

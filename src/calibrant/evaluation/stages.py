@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from calibrant._math.errors import InputError
+from calibrant._math.memory import give_back
 from calibrant._math.notes import of_kind
 from calibrant.calibrators import FitResult
 from calibrant.evaluation.alarms import alarms, other_notes
@@ -199,13 +200,18 @@ def judge(
     first: Measured | None = None
     for each, test in zip(fitted, tests, strict=True):
         steps.next(f"evaluating {'the predictions' if each is None else each.name}")
+        give_back(split.test.num_samples)
         reduced = test.reduced(names, procedure.metrics)
+        give_back(split.test.num_samples)
         if first is not None and each is not None and each.keeps_order:
             reduced = with_ranks_of(first.reduced, reduced)
         measured = measure(reduced, procedure, tell)
         arm = arm_of(each, measured, first, names, procedure)
         arms.append(with_groups(arm, test.group_rows(reduced, procedure), procedure.level))
         first = first or measured
+        if reduced.clusters is None:  # the columns have been averaged
+            for key in [*reduced.ratios][1:]:
+                del reduced.ratios[key]
         del reduced, measured  # of many samples, before the next arm needs as much memory
     if first is None:
         raise RuntimeError("the predictions as they are were not read")

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -40,16 +39,10 @@ _TINY = 1e-300  # below it, a probability's logarithm comes from the logits
 
 
 def row_losses(rows: Rows, form: tuple[Any, ...]) -> Closed:
-    return lambda logits: _loss_and_pull(rows, logits, _row_losses, form)
+    return lambda logits: loss_and_pull(rows, logits, _row_losses, form)
 
 
-def proper_focal(rows: Rows, gamma: float) -> Closed:
-    cells = 8 if rows.logits.dtype == torch.float32 else 64  # per unit of the logits
-    settings = _inverse_table(gamma, cells), float(cells), float(gamma)
-    return lambda logits: _loss_and_pull(rows, logits, _proper_rows, settings)
-
-
-def _loss_and_pull(
+def loss_and_pull(
     rows: Rows, logits: Tensor, kernel: Callable[..., None], settings: tuple[Any, ...]
 ) -> tuple[Tensor, Pull]:
     reduction = rows.layout.reduction
@@ -130,7 +123,7 @@ def _weigh(
 
 
 @njit(inner=True, fastmath={"reassoc", "nsz"})
-def _sums(numbers: NDArray[np.floating]) -> tuple[float, float]:
+def sums(numbers: NDArray[np.floating]) -> tuple[float, float]:
     total, squares = 0.0, 0.0
     for k in range(len(numbers)):
         number = float(numbers[k])
@@ -236,7 +229,7 @@ def _row_losses(
         gap = float(row[label]) - top
         true = math.exp(gap)
         slopes[label] = 0
-        others, squares = _sums(slopes)
+        others, squares = sums(slopes)
         total = others + true
         prob, miss, squares = true / total, others / total, squares / (total * total)
         surprise = math.log1p(others / true) if true > _TINY else math.log(total) - gap
@@ -277,191 +270,6 @@ def _row_losses(
         values[i] = share * value
 
 
-_LOWEST, _DEGREE = -45.0, 4  # of what is in the table, and of its polynomials
-_HIGHEST = 0.6  # probability in the table; two classes cannot both have more than a half
-_STEPS = 50  # tests needed at most 5
-
-
-@lru_cache(maxsize=16)
-def _inverse_table(gamma: float, cells_per_unit: int) -> NDArray[np.float64]:
-    r"""Table of the focal map's inverse: q and dq/de by e, where :math:`\log q - \log g(q) = \log e`.
-
-    Polynomials of :math:`\log e` for q / e and for dq / de, ``(cells, 2, 5)``, from -45 on: accurate to 1e-9
-    with 8 cells, to 1e-14 with 64. Below -45, q is e.
-    """
-
-    def value(log_prob: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        prob = np.exp(log_prob)
-        miss = 1 - prob
-        ratio = -prob * log_prob / miss
-        slope = 1 + gamma * (2 * prob - ratio + gamma * prob * ratio) / (1 + gamma * ratio) / miss
-        return log_prob - gamma * np.log1p(-prob) - np.log1p(gamma * ratio), slope
-
-    cells = math.ceil((value(np.array(math.log(_HIGHEST)))[0] - _LOWEST) * cells_per_unit)
-    places = 0.5 - 0.5 * np.cos(np.pi * (np.arange(_DEGREE + 1) + 0.5) / (_DEGREE + 1))
-    aim = _LOWEST + (np.arange(cells)[:, None] + places) / cells_per_unit
-    found = np.minimum(aim, math.log(_HIGHEST))
-    for _ in range(12):
-        reached, slope = value(found)
-        found = np.minimum(found - (reached - aim) / slope, -0.05)
-    shares = np.exp(found - aim)
-    targets = np.stack([shares, shares / value(found)[1]], 1)[..., None]
-    return np.linalg.solve(np.vander(places, increasing=True), targets)[..., 0].astype(np.float64)
-
-
-@njit(inner=True)
-def _polynomial(c: NDArray[np.float64], x: float) -> float:
-    return (((c[4] * x + c[3]) * x + c[2]) * x + c[1]) * x + c[0]
-
-
-@njit(inner=True)
-def _inverse(log_odds: float, table: NDArray[np.float64], cells_per_unit: float) -> tuple[float, float]:
-    place = (log_odds - _LOWEST) * cells_per_unit
-    place = place if place > 0 else 0.0
-    cell = min(int(place), len(table) - 1)
-    place = min(place - cell, 1.0)
-    return _polynomial(table[cell, 0], place), _polynomial(table[cell, 1], place)
-
-
-@njit(inner=True, fastmath={"reassoc", "nsz", "contract"})
-def _sums_of_inverse(
-    row: NDArray[np.floating],
-    odds: NDArray[np.floating],
-    shift: float,
-    table: NDArray[np.float64],
-    cells_per_unit: float,
-) -> tuple[float, float]:
-    """Sums of q and of its derivative by log e, up to a factor."""
-    total, by_value = 0.0, 0.0
-    for k in range(len(row)):
-        found, slope = _inverse(row[k] + shift, table, cells_per_unit)
-        total += odds[k] * found
-        by_value += odds[k] * slope
-    return total, by_value
-
-
-@njit(inner=True, fastmath={"reassoc", "nsz", "contract"})
-def _set_weights(
-    row: NDArray[np.floating],
-    odds: NDArray[np.floating],
-    shift: float,
-    table: NDArray[np.float64],
-    cells_per_unit: float,
-    scale: float,
-) -> float:
-    """Overwrite the odds with derivatives by log e; return their sum."""
-    total = 0.0
-    for k in range(len(row)):
-        weight = odds[k] * scale * _inverse(row[k] + shift, table, cells_per_unit)[1]
-        odds[k] = weight
-        total += weight
-    return total
-
-
-@njit(inner=True)
-def _see_top(y: float, gamma: float) -> tuple[float, float, float, float]:
-    """For the top class, from the others' log-odds y: p, log(1 - p), log(p / g(p)) and its slope by -y."""
-    odds = math.exp(y)
-    surprise, prob = math.log1p(odds), 1 / (1 + odds)
-    ratio = surprise / odds if odds > 1e-8 else 1 - odds / 2
-    value = -surprise - gamma * (y - surprise) - math.log1p(gamma * ratio)
-    slope = odds * prob + gamma * (2 * prob - ratio + gamma * prob * ratio) / (1 + gamma * ratio)
-    return prob, y - surprise, value, slope
-
-
-@njit(inner=True)
-def _see_largest(row: NDArray[np.floating], highest: float) -> tuple[int, float]:
-    """Index of the first largest logit, and the largest of the others minus it."""
-    top, second = 0, -math.inf
-    while row[top] < highest:
-        top += 1
-    for k in range(len(row)):
-        if k != top:
-            second = max(second, row[k] - highest)
-    return top, second
-
-
-@njit(inner=True)
-def _focal(log_odds: float, gamma: float) -> tuple[float, float]:
-    if log_odds < -40:  # the probability and its powers are lost
-        return -log_odds, 1.0
-    surprise = math.log1p(math.exp(-log_odds))
-    log_miss, prob = -log_odds - surprise, math.exp(-surprise)
-    power = math.exp(gamma * log_miss)
-    return power * surprise, power * (gamma * prob * surprise + math.exp(log_miss))
-
-
-@njit(error_model="numpy")
-def _proper_rows(
-    scores: NDArray[np.floating],
-    largest: NDArray[np.floating],
-    gradient: NDArray[np.floating],
-    classes: NDArray[np.int64],
-    shares: NDArray[np.float64],
-    values: NDArray[np.float64],
-    table: NDArray[np.float64],
-    cells_per_unit: float,
-    gamma: float,
-) -> None:
-    r""":func:`_row_losses` of properized focal loss, with q the inverse focal map of a row.
-
-    With :math:`v = \log q - \log g(q)`, each class has :math:`v_j = z_j + c`, and c makes the row sum to one:
-    Newton's method on the logarithms of the top class's complement and of the others' sum. So
-
-    .. math:: \frac{\partial}{\partial z_j} \log \frac{q_t}{1 - q_t}
-              = \frac{1[j = t] - w_j}{(1 - q_t) \, dv_t / d \log q_t}, \qquad w_j \propto \frac{dq_j}{dv_j}
-    """
-    enough = 1e-3 if scores.itemsize == 4 else 1e-8  # of a step: the next one is its square
-    for i in range(len(scores)):
-        row, slopes, label, share, highest = scores[i], gradient[i], classes[i], shares[i], float(largest[i])
-        if label < 0 or not math.isfinite(highest):
-            values[i] = 0.0 if label < 0 else math.nan
-            slopes[:] = values[i]
-            continue
-        top, origin = _see_largest(row, highest)
-        if origin == -math.inf:  # no other class remains
-            values[i] = 0.0 if label == top else math.inf
-            slopes[:] = 0
-            continue
-        if origin > -20:
-            origin = 0.0
-        else:  # if the type rounds the smaller ones away
-            for k in range(len(row)):
-                slopes[k] = math.exp(row[k] - highest - origin)
-        slopes[top] = 0
-        y = origin + math.log(_sums(slopes)[0])
-        y = y if y > 0 else y / (1 + gamma)
-        for _ in range(_STEPS):
-            prob, log_miss, value, slope = _see_top(y, gamma)
-            total, by_value = _sums_of_inverse(row, slopes, value - highest, table, cells_per_unit)
-            # Relative to the top class's complement.
-            scale = math.exp(origin + value - log_miss)
-            step = math.log(total * scale) / (prob + by_value / total * slope)
-            y += step
-            if not abs(step) > enough:
-                break
-        else:
-            raise RuntimeError  # the plain form takes over
-        prob, log_miss, value, slope = _see_top(y, gamma)
-        scale, of_top = math.exp(origin + value - log_miss), prob / slope
-        log_odds, of_label = -y, of_top
-        if label != top:
-            log_prob = float(row[label]) - highest + value
-            found, rise = _inverse(log_prob, table, cells_per_unit)
-            of_label = float(slopes[label]) * scale * rise
-            log_prob += math.log(found)
-            log_odds = log_prob - math.log1p(-math.exp(log_prob))
-            slope = (1 - math.exp(log_prob)) * found / rise
-        others = _set_weights(row, slopes, value - highest, table, cells_per_unit, scale)
-        slopes[top] = of_top
-        values[i], pulled = _focal(log_odds, gamma)
-        values[i] *= share
-        pulled *= share / (slope * (others + of_top))
-        for k in range(len(row)):
-            slopes[k] *= pulled
-        slopes[label] = -pulled * (others if label == top else others - of_label + of_top)
-
-
 def softmax(logits: Tensor) -> Tensor:
     if logits.numel() > FEW:
         return torch.softmax(logits.detach(), 1)
@@ -475,7 +283,7 @@ def softmax(logits: Tensor) -> Tensor:
 @njit
 def _normalise(odds: NDArray[np.floating]) -> None:
     for i in range(len(odds)):
-        _scale(odds[i], 1 / _sums(odds[i])[0], 0.0)
+        _scale(odds[i], 1 / sums(odds[i])[0], 0.0)
 
 
 @njit
@@ -518,8 +326,33 @@ def _dot(left: NDArray[np.floating], right: NDArray[np.float64]) -> float:
     return total
 
 
+def entropy_and_softmax(rows: Rows, logits: Tensor) -> tuple[Tensor, NDArray[np.floating]]:
+    """Cross-entropy, and the probabilities; zeros in ignored rows."""
+    entropy, pull = loss_and_pull(rows, logits, _entropies, ())
+    return entropy, pull(torch.ones(())).numpy()
+
+
+@njit(error_model="numpy")
+def _entropies(
+    scores: NDArray[np.floating],
+    largest: NDArray[np.floating],
+    odds: NDArray[np.floating],
+    classes: NDArray[np.int64],
+    shares: NDArray[np.float64],
+    values: NDArray[np.float64],
+) -> None:
+    for i in range(len(scores)):
+        values[i] = 0.0
+        if classes[i] < 0:
+            odds[i] = 0
+            continue
+        total = sums(odds[i])[0]
+        values[i] = shares[i] * (math.log(total) + float(largest[i]) - float(scores[i, classes[i]]))
+        _scale(odds[i], 1 / total, 0.0)
+
+
 @njit
-def find_tops(
+def see_tops(
     scores: NDArray[np.floating],
     probs: NDArray[np.floating],
     classes: NDArray[np.int64],
@@ -527,16 +360,13 @@ def find_tops(
     confidences: NDArray[np.floating],
     right: NDArray[np.bool_],
 ) -> bool:
-    """Fill in top classes, confidences (0 if ignored) and correctness; return True if no tops are tied."""
+    """Fill in confidences (0 if ignored) and correctness of the top classes; return True if none are tied."""
     unique = True
     for i in range(len(scores)):
-        row, top, ties = scores[i], 0, 0
-        for k in range(1, len(row)):
-            top = k if row[k] > row[top] else top
+        row, top, ties = scores[i], places[i], 0
         for k in range(len(row)):
             ties += row[k] == row[top]
-        places[i], right[i] = top, top == classes[i]
-        confidences[i] = probs[i, top] if classes[i] >= 0 else 0
+        confidences[i], right[i] = probs[i, top], top == classes[i]
         unique &= ties < 2 or classes[i] < 0
     return unique
 
@@ -557,3 +387,100 @@ def set_slopes(
         _scale(probs[i], shares[i] - by_log_confidence[i], 0.0)
         probs[i, classes[i]] -= shares[i]
         probs[i, places[i]] += by_log_confidence[i]
+
+
+@njit(inner=True, error_model="numpy", fastmath={"contract"})
+def _log1p(y: float) -> float:
+    """Logarithm of 1 + y for y in [0, 1] by the series of 2 artanh, which LLVM makes vectors of."""
+    large = y > math.sqrt(2) - 1
+    s = (y - 1 if large else y) / (y + 3 if large else y + 2)
+    q = s * s
+    found = (((q / 19 + 1 / 17) * q + 1 / 15) * q + 1 / 13) * q + 1 / 11
+    found = ((((found * q + 1 / 9) * q + 1 / 7) * q + 1 / 5) * q + 1 / 3) * q + 1
+    return 2 * s * found + (math.log(2) if large else 0.0)
+
+
+@njit(fastmath={"contract"})
+def log_powers(
+    logits: NDArray[np.floating],
+    outcomes: NDArray[np.floating],
+    odds: NDArray[np.floating],
+    rests: NDArray[np.floating],
+    powers: NDArray[np.floating],
+    gamma: float,
+) -> None:
+    r"""Fill in :math:`\log(1 + e^{-|z|})`, and :math:`\gamma \log u` of :func:`entry_losses`."""
+    for i in range(len(logits)):
+        for k in range(logits.shape[1]):
+            t = -float(logits[i, k]) if outcomes[i, k] == 1 else float(logits[i, k])
+            rest = _log1p(float(odds[i, k]))
+            rests[i, k] = rest
+            powers[i, k] = gamma * ((t if t < 0 else 0.0) - rest) if gamma > 0 else 0.0
+
+
+@njit(error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def entry_losses(
+    logits: NDArray[np.floating],
+    outcomes: NDArray[np.floating],
+    odds: NDArray[np.floating],
+    rests: NDArray[np.floating],
+    powers: NDArray[np.floating],
+    weight: NDArray[np.floating],
+    ignored: float,
+    gamma: float,
+    distance: float,
+    of_ones: float,
+    of_zeros: float,
+    unit: float,
+) -> tuple[float, float, float]:
+    r"""Overwrite :math:`e^{-|z|}` with derivatives times the unit, and powers of u with values.
+
+    With the log-odds t of the absent outcome, :math:`u = \sigma(t)` and :math:`m = \log(1 + e^t)`,
+
+    .. math:: \ell = u^\gamma m + \lambda u^2, \qquad
+              \frac{d\ell}{dt} = u^\gamma (u + \gamma (1 - u) m) + 2 \lambda u^2 (1 - u)
+
+    Returns the sums of the values and of the weights that count, and how many outcomes are neither 0 nor 1.
+    """
+    total, counted, odd = 0.0, 0.0, 0.0
+    for i in range(len(logits)):
+        for k in range(logits.shape[1]):
+            outcome, small, power = outcomes[i, k], float(odds[i, k]), float(powers[i, k])
+            happened, counts = outcome == 1, outcome != ignored
+            share = float(weight[k]) if len(weight) else 1.0
+            counted += share if counts else 0.0
+            odd += 1.0 if (outcome != 0) & (outcome != 1) & counts else 0.0
+            share *= of_ones if happened else of_zeros
+            t = -float(logits[i, k]) if happened else float(logits[i, k])
+            surprise, scale = (t if t > 0 else 0.0) + rests[i, k], 1 / (1 + small)
+            miss, hit = (scale, small * scale) if t > 0 else (small * scale, scale)
+            squared = distance * miss * miss
+            value = share * (power * surprise + squared) if counts else 0.0
+            slope = share * unit * (power * (miss + gamma * hit * surprise) + 2 * hit * squared)
+            total += value
+            powers[i, k], odds[i, k] = value, (-slope if happened else slope) if counts else 0.0
+    return total, counted, odd
+
+
+@njit
+def laplacian_sums(
+    points: NDArray[np.float64], weights: NDArray[np.float64], bandwidth: float, sums: NDArray[np.float64]
+) -> None:
+    r"""Fill in :math:`\sum_j w_j e^{-|x_i - x_j| / h}` of ascending points in three parts ``(3, rows, N)``.
+
+    These are the sums over points below, equal and above.
+    """
+    last = len(points) - 1
+    for row in range(len(weights)):
+        for part, first, step in ((0, 0, 1), (2, last, -1)):
+            apart, equal, start = 0.0, 0.0, first
+            for n in range(last + 1):
+                i = first + step * n
+                if points[i] != points[start]:
+                    apart = (apart + equal) * math.exp(-abs(points[i] - points[start]) / bandwidth)
+                    equal, start = 0.0, i
+                equal += weights[row, i]
+                sums[part, row, i], sums[1, row, i] = apart, equal
+        for i in range(1, last + 1):  # the pass from above left the whole sum at the first of equal points
+            if points[i] == points[i - 1]:
+                sums[1, row, i] = sums[1, row, i - 1]

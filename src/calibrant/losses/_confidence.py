@@ -9,7 +9,6 @@ from typing import TypeAlias
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from calibrant._math.shapes import Bool, Float
 from calibrant.losses._closed_form import Plain, Pull, by_closed_form, can_look, scaled
@@ -35,13 +34,12 @@ def _closed_form(
     """Loss and gradient; the gradient of the confidence r by logit j is r (1[j = top] - p_j)."""
     from calibrant.losses import _compiled  # numba: imported where it is first needed
 
-    scores, log_probs = np.ascontiguousarray(logits.detach().numpy()), torch.log_softmax(logits.detach(), 1)
-    entropy = functional.nll_loss(log_probs, rows.labels, rows.weight, ignore_index=rows.ignore_index)
+    scores = np.ascontiguousarray(logits.detach().numpy())
+    entropy, probs = _compiled.entropy_and_softmax(rows, logits)
     classes, shares, _ = _compiled.weighed(rows)
-    places, found, right = np.empty_like(classes), np.empty_like(scores[:, 0]), np.empty(len(classes), bool)
+    places, found, right = scores.argmax(1), np.empty_like(scores[:, 0]), np.empty(len(classes), bool)
     with np.errstate(all="ignore"):  # the caller may have set them to raise
-        probs = np.exp(log_probs.numpy(), out=log_probs.numpy())  # faster than torch's
-        if not _compiled.find_tops(scores, probs, classes, places, found, right):
+        if not _compiled.see_tops(scores, probs, classes, places, found, right):
             raise _TiesError
         value, by_confidence = error(*map(torch.from_numpy, (found, right, classes >= 0)))
         pulled = (penalty * found * by_confidence.numpy()).astype(scores.dtype)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.errors import InputError
@@ -82,85 +81,51 @@ class _FractionsError(RuntimeError): ...
 
 
 def _closed_form(entries: Entries, terms: EntryTerms, logits: Tensor) -> tuple[Tensor, Pull]:
-    """Reduced loss and its gradient, block by block, in NumPy, which is faster here than torch."""
-    _, labels, ignore_index, weight, layout = entries
-    scores, known = logits.detach().numpy(), labels.numpy()
-    per_entry = None if weight is None else np.broadcast_to(weight.detach().numpy(), scores.shape)
-    gradient, values = np.empty_like(scores), np.empty_like(scores)
-    size = max(1, BLOCK // max(1, scores[:1].size))
+    """Reduced loss and its gradient, block by block."""
+    from calibrant.losses import _compiled  # numba: imported where it is first needed
 
-    def fill(start: int) -> float:
+    _, labels, ignore_index, weight, layout = entries
+    scores, known = (np.ascontiguousarray(each.detach().numpy()) for each in (logits, labels))
+    per_row = scores[:1].size
+    shares, shape = scores[:0].reshape(-1), (1, -1)
+    if weight is not None:
+        shares, shape = np.broadcast_to(weight.detach().numpy(), scores.shape[1:]).reshape(-1), (-1, per_row)
+    expected = scores.size if weight is None else len(scores) * np.sum(shares, dtype=float)
+    reduction = layout.reduction
+    unit = 1 / expected if reduction == "mean" and expected else 1.0
+    gradient, values = np.empty_like(scores), np.empty_like(scores if reduction == "none" else scores[:0])
+    size = max(1, BLOCK // max(1, per_row))
+    gamma, alpha, distance = terms
+    numbers = float(gamma), float(distance), *((1.0, 1.0) if alpha is None else (float(alpha), 1.0 - alpha))
+
+    def fill(start: int) -> tuple[float, float]:
         at = slice(start, start + size)
+        seen, slopes = scores[at].reshape(shape), gradient[at].reshape(shape)
+        outcomes = known[at].astype(scores.dtype, copy=False).reshape(shape)
+        rests = np.empty_like(seen)
+        powers = values[at].reshape(shape) if len(values) else np.empty_like(seen)
         with np.errstate(all="ignore"):  # the caller may have set them to raise
-            outcomes, ignored = _outcomes(known[at], scores.dtype, ignore_index)
-            _fill_block(scores[at], outcomes, values[at], gradient[at], terms)
-            counted: Any = 1 if ignored is None else ~ignored
-            if per_entry is not None:
-                values[at] *= per_entry[at]
-                gradient[at] *= per_entry[at]
-                counted = per_entry[at] * counted
-            if ignored is not None:
-                values[at][ignored] = 0
-                gradient[at][ignored] = 0
-            return float(np.sum(counted, dtype=float)) if np.ndim(counted) else outcomes.size
+            np.exp(np.copysign(seen, -1, out=slopes), out=slopes)
+            _compiled.log_powers(seen, outcomes, slopes, rests, powers, float(gamma))
+            np.exp(powers, out=powers)
+        total, counted, odd = _compiled.entry_losses(
+            seen, outcomes, slopes, rests, powers, shares, float(ignore_index), *numbers, unit
+        )
+        if odd and known.dtype.kind == "f":
+            raise _FractionsError
+        return total, counted
 
     threads = torch.get_num_threads() if scores.size >= SMALL else 1
-    counted = sum(in_threads(fill, range(0, len(scores), size), most=threads))
+    filled = in_threads(fill, range(0, len(scores), size), most=threads)
+    total, counted = map(sum, zip((0, 0), *filled, strict=True))
     slopes = torch.from_numpy(gradient)
-    if layout.reduction == "none":
+    if reduction == "none":
         return torch.from_numpy(values), partial(scaled, slopes)
-    total = np.add.reduce(values, None, dtype=float)
-    if layout.reduction == "mean":
+    if reduction == "mean":
         total = total / counted if counted else math.nan
-        gradient *= 1 / (counted or 1)
+        if counted and counted != expected:
+            gradient *= 1 / (unit * counted)
     return torch.from_numpy(np.asarray(total, scores.dtype)), partial(scaled, slopes)
-
-
-def _outcomes(
-    labels: NDArray[Any], dtype: np.dtype[Any], ignore_index: int
-) -> tuple[NDArray[np.floating], NDArray[np.bool_] | None]:
-    """Labels as numbers, and the mask of ignored entries, or None."""
-    outcomes = labels.astype(dtype)
-    if not 0 <= ignore_index <= 1 and (outcomes * outcomes == outcomes).all():
-        return outcomes, None
-    happened, ignored = labels == 1, labels == ignore_index
-    if labels.dtype.kind == "f" and not ((labels == 0) | happened | ignored).all():
-        raise _FractionsError
-    return happened.astype(dtype), ignored
-
-
-def _fill_block(
-    logits: NDArray[np.floating],
-    outcomes: NDArray[np.floating],
-    value: NDArray[np.floating],
-    slope: NDArray[np.floating],
-    terms: EntryTerms,
-) -> None:
-    r"""Fill in the values of a block and their derivatives.
-
-    With the log-odds t of the absent outcome, :math:`u = \sigma(t)` and :math:`m = \log(1 + e^t)`,
-
-    .. math:: \ell = u^\gamma m + \lambda u^2, \qquad
-              \frac{d\ell}{dt} = u^\gamma (u + \gamma (1 - u) m) + 2 \lambda u^2 (1 - u)
-    """
-    gamma, alpha, distance = terms
-    sign = 1 - 2 * outcomes
-    log_odds = sign * logits
-    rest = np.log1p(np.exp(-np.abs(log_odds)))
-    surprise, log_miss = np.maximum(log_odds, 0) + rest, np.minimum(log_odds, 0) - rest
-    miss, power = np.exp(log_miss), np.exp(gamma * log_miss) if gamma else 1
-    hit = 1 - miss
-    np.multiply(power, surprise, out=value)
-    np.multiply(power, miss + gamma * hit * surprise, out=slope)
-    if distance:
-        squared = distance * miss * miss
-        value += squared
-        slope += 2 * hit * squared
-    if alpha is not None:
-        share = outcomes * (2 * alpha - 1) + (1 - alpha)
-        value *= share
-        slope *= share
-    slope *= sign
 
 
 def as_entries(

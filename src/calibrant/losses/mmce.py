@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.checks import check_at_least
@@ -18,9 +17,6 @@ from calibrant.losses._module import BatchLossModule, properness
 from calibrant.losses._rows import as_rows, check_mean, check_not_negative
 
 __all__ = ["MMCELoss", "mmce_loss"]
-
-Vector: TypeAlias = NDArray[np.float64]
-Matrix: TypeAlias = NDArray[np.float64]
 
 # Below it exp(1 / bandwidth) nears the end of float32.
 _NARROWEST = 0.02
@@ -157,6 +153,8 @@ def _error_and_gradient(
     bandwidth: float,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, " R"]]:
     r""":func:`_error`, :math:`\sum_{ab} F_{ab} w_a^T K w_b` or its root, with the derivative."""
+    from calibrant.losses._compiled import laplacian_sums  # numba: imported where it is first needed
+
     order = np.argsort(confidences.numpy())
     points, hits, known = (each.numpy()[order].astype(float) for each in (confidences, right, counted))
     misses = known - hits
@@ -170,7 +168,9 @@ def _error_and_gradient(
     else:
         weights, slopes = ((hits - known * points) / known.sum())[None], (-known / known.sum())[None]
         form = np.ones((1, 1))
-    pulled, moved = laplacian_products(points, weights, bandwidth=bandwidth)
+    sums = np.empty((3, *weights.shape))
+    laplacian_sums(points, weights, float(bandwidth), sums)
+    pulled, moved = sums.sum(0), (sums[2] - sums[0]) / bandwidth
     square = (weights * (form @ pulled)).sum()
     gradient = np.empty_like(points)
     gradient[order] = 2 * (slopes * (form @ pulled) + (form @ weights) * moved).sum(0)
@@ -180,22 +180,7 @@ def _error_and_gradient(
         square = root
     if weighted and not (num_right and num_wrong):
         square, gradient = 0.0, np.zeros_like(gradient)
-    return confidences.new_tensor(square), torch.from_numpy(gradient).to(confidences)
-
-
-def laplacian_products(points: Vector, weights: Matrix, *, bandwidth: float) -> tuple[Matrix, Matrix]:
-    r""":math:`\sum_j w_j e^{-|x_i - x_j| / h}` at ascending points, and its derivative by :math:`x_i`.
-
-    As :func:`laplacian_pair_sum`, for several rows of weights at once.
-    """
-    first, last = (np.searchsorted(points, points, side=side) for side in ("left", "right"))
-    growth = np.exp((points - points[:1]) / bandwidth)
-    nothing = np.zeros((len(weights), 1))
-    below = np.hstack([nothing, (weights * growth).cumsum(1)])[:, first] / growth
-    # Summed from the other end, to avoid differences of large sums.
-    above = np.hstack([(weights / growth)[:, ::-1].cumsum(1)[:, ::-1], nothing])[:, last] * growth
-    sums = np.hstack([nothing, weights.cumsum(1)])
-    return below + above + sums[:, last] - sums[:, first], (above - below) / bandwidth
+    return confidences.new_full((), square), torch.from_numpy(gradient).to(confidences)
 
 
 def laplacian_pair_sum(

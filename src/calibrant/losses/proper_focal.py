@@ -72,7 +72,7 @@ def proper_focal_loss(
 
     if rows.soft or gamma > _LARGEST or not can_look(rows.logits, rows.labels, rows.weight):
         return _plain(gamma, rows)
-    from calibrant.losses._compiled import proper_focal  # numba: imported where it is first needed
+    from calibrant.losses._compiled_proper import proper_focal  # numba: imported where it is first needed
 
     return loss_of_rows(rows, proper_focal(rows, gamma), partial(_plain, gamma))
 

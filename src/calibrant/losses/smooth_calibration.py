@@ -56,13 +56,12 @@ def _solve(confidences: Tensor, outcomes: Tensor, weights: Tensor | None) -> tup
     """Error and gradient: one solution of the programme gives both, as its witness is the derivative."""
     from calibrant._math.lipschitz import smooth_calibration_gradient  # compiled
 
-    scores = confidences.detach().to("cpu", torch.float64)
-    shares = torch.ones_like(scores) if weights is None else weights.detach().to(scores)
-    if not shares.sum() > 0 or scores.isnan().any():
+    given = (confidences, outcomes, torch.ones_like(confidences) if weights is None else weights)
+    scores, happened, shares = (each.detach().to("cpu", torch.float64).numpy() for each in given)
+    if not shares.sum() > 0 or math.isnan(scores.sum()):
         return confidences.new_tensor(math.nan), torch.full_like(confidences, math.nan)
-    happened = outcomes.detach().to(scores).numpy()
-    value, gradient = smooth_calibration_gradient(scores.numpy(), happened, shares.numpy())
-    return confidences.new_tensor(value), torch.from_numpy(gradient).to(confidences)
+    value, gradient = smooth_calibration_gradient(scores, happened, shares)
+    return confidences.new_full((), value), torch.from_numpy(gradient).to(confidences)
 
 
 def _keep(ctx: Any, inputs: tuple[Tensor | None, ...], output: tuple[Tensor, Tensor]) -> None:

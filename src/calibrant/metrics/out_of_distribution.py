@@ -16,6 +16,7 @@ from calibrant._math.checks import Task, check_choice, check_logits, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.scores import entropies
 from calibrant._math.shapes import Float
+from calibrant._math.sorting import ascending_order
 from calibrant._math.text_form import suggesting
 from calibrant.metrics._common import Vector, numbers
 
@@ -285,7 +286,7 @@ class Ranking:
     @classmethod
     def of(cls, scores: Vector) -> Ranking:
         """Sort the scores once."""
-        order = np.argsort(-scores)
+        order = ascending_order(-scores)
         ranked = scores[order]
         ends = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
         return cls(order, ends, ranked[ends])

@@ -181,8 +181,8 @@ class LogisticFit:
     loss: float  # mean log loss in nats
     influence: Matrix  # (N, parameters) of each row on each
     information: Matrix  # per unit of weight
-    leverage: Vector  # (N,) leverage: change of a row's fitted probability with its own outcome
-    expected_square: Matrix  # (N, parameters) mean square of the influence if the line is right
+    columns: Matrix  # (N, parameters) of the design
+    fitted: Vector  # (N,) probabilities
 
     def weighted_influence(self, shares: Vector) -> Matrix:
         """Influences of rows with weights: those on a line fitted without the row (HC3).
@@ -190,9 +190,12 @@ class LogisticFit:
         They are enlarged where their sum of squares is below its expectation. Where a few rows of large
         weight decide, their outcomes seldom show how much they vary.
         """
-        held_out = self.influence / (1 - np.minimum(self.leverage, _MOST_LEVERAGE))[:, None]
+        variance = self.fitted * (1 - self.fitted)
+        spread = self.columns @ np.linalg.pinv(self.information)
+        leverage = shares * variance * (spread * self.columns).sum(axis=1)
+        held_out = self.influence / (1 - np.minimum(leverage, _MOST_LEVERAGE))[:, None]
         squared = shares**2
-        expected, found = squared @ self.expected_square, squared @ held_out**2
+        expected, found = squared @ (spread**2 * variance[:, None]), squared @ held_out**2
         return held_out * np.sqrt(np.maximum(expected / found, 1))
 
     def covariance(self, shares: Vector | None = None, clusters: NDArray[np.int64] | None = None) -> Matrix:
@@ -220,7 +223,7 @@ def logistic(design: Matrix, outcomes: Vector, shares: Vector, start: Vector, fr
     """Least mean log loss over the ``free`` parameters of a design ``(N, k)``; others stay at ``start``."""
     from calibrant._math.table_kernels import logistic_expansion  # compiled
 
-    columns = design[:, free]
+    columns = design if len(free) == design.shape[1] else design[:, free]
 
     def expansion(free_part: Vector) -> Expansion:
         place = start.copy()
@@ -229,8 +232,9 @@ def logistic(design: Matrix, outcomes: Vector, shares: Vector, start: Vector, fr
         return Expansion(value, gradient[free], hessian[free][:, free])
 
     if not free:
-        nothing = columns[:, :0]
-        return LogisticFit(start[:0], expansion(start[:0]).value, columns, np.empty((0, 0)), nothing, nothing)
+        return LogisticFit(
+            start[:0], expansion(start[:0]).value, columns, np.empty((0, 0)), columns, outcomes
+        )
     unbounded = np.full(len(free), math.inf)
     found = minimise_in_box(
         expansion, start[free], -unbounded, unbounded, tolerance=_TOLERANCE, longest_step=math.inf
@@ -238,12 +242,9 @@ def logistic(design: Matrix, outcomes: Vector, shares: Vector, start: Vector, fr
     place = start.copy()
     place[free] = found.point
     fitted = 0.5 * (1 + np.tanh(design @ place / 2))
-    variance = fitted * (1 - fitted)
-    spread = columns @ np.linalg.pinv(found.hessian)
-    influence = spread * (outcomes - fitted)[:, None]
-    leverage = shares * variance * (spread * columns).sum(axis=1)
-    expected_square = spread**2 * variance[:, None]
-    return LogisticFit(found.point, found.value, influence, found.hessian, leverage, expected_square)
+    influence = columns @ np.linalg.pinv(found.hessian)
+    influence *= (outcomes - fitted)[:, None]
+    return LogisticFit(found.point, found.value, influence, found.hessian, columns, fitted)
 
 
 def reach_of(effective: float, level: float) -> float:

@@ -11,6 +11,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import write_text, write_unless_other
 from calibrant.cli import terminal
 from calibrant.cli.terminal import Force, Seed, check_output, refuse_to_replace
+from calibrant.evaluation.read_options import told
 
 if TYPE_CHECKING:
     from calibrant_lab.training.curvature import Subject
@@ -18,37 +19,20 @@ if TYPE_CHECKING:
 
 def curvature(
     run: Annotated[str, typer.Argument(help="Directory of a finished run, or module:factory.")],
-    split: Annotated[
-        Literal["train", "test"], typer.Option(metavar="SPLIT", help="Split of the samples: train or test.")
-    ] = "train",
-    samples: Annotated[int, typer.Option(min=0, help="Number of random samples; 0 for all.")] = 1000,
-    top: Annotated[int, typer.Option(min=1, help="Number of largest eigenvalues.")] = 1,
-    products: Annotated[int, typer.Option(min=6, help="Hessian-vector products for the trace.")] = 60,
-    density: Annotated[bool, typer.Option(help="Estimate the density of all eigenvalues.")] = True,
-    weights: Annotated[
-        Path | None, typer.Option(help="Factory: weights to load (.safetensors or .pt).")
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="DATA", help="Factory: named dataset, .npz file, or folder of images or texts."),
-    ] = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(metavar="LOSS", help='Factory: loss it was trained with, e.g. "focal(gamma=3)".'),
-    ] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="SETTING", help="Factory: setting, e.g. data.normalise=none (repeatable)."
-        ),
-    ] = None,
-    json: Annotated[
-        Path | None, typer.Option(help="Write the numbers to this .json file, besides RUN/curvature.json.")
-    ] = None,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw the density to this .svg, .png or .pdf file.")
-    ] = None,
-    device: Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or mps.")] = "cpu",
+    split: Literal["train", "test"] = told("Split of the samples: train or test.", "train", "SPLIT"),
+    samples: int = told("Number of random samples; 0 for all.", 1000, min=0),
+    top: int = told("Number of largest eigenvalues.", 1, min=1),
+    products: int = told("Hessian-vector products for the trace.", 60, min=6),
+    density: bool = told("Estimate the density of all eigenvalues.", True, None, "--density/--no-density"),
+    weights: Path | None = told("Factory: weights to load (.safetensors or .pt)."),
+    data: str | None = told("Factory: named dataset, .npz file, or folder of images or texts.", None, "DATA"),
+    loss: str | None = told('Factory: loss it was trained with, e.g. "focal(gamma=3)".', None, "LOSS"),
+    setting: list[str] | None = told(
+        "Factory: setting, e.g. data.normalise=none (repeatable).", None, "SETTING", "--set"
+    ),
+    json: Path | None = told("Write the numbers to this .json file, besides RUN/curvature.json."),
+    figure: Path | None = told("Draw the density to this .svg, .png or .pdf file."),
+    device: str = told("cpu, cuda or mps.", "cpu", "DEVICE"),
     seed: Seed = 0,
     force: Force = False,
 ) -> None:

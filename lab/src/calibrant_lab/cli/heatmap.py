@@ -9,25 +9,18 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.terminal import Force, refuse_folder_of_others
+from calibrant.evaluation.read_options import told
 
 
 def heatmap(
     run: Annotated[Path, typer.Argument(help="Directory of a run on images.")],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FOLDER", help="Folder for the PNG files (default: RUN/heat-maps)."
-        ),
-    ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Number of random test images.")] = 8,
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Class to show (default: the most likely class per image)."),
-    ] = None,
-    layer: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Layer to show (default: the last before pooling).")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    out: Path | None = told(
+        "Folder for the PNG files (default: RUN/heat-maps).", None, "FOLDER", "--out", "-o"
+    ),
+    samples: int = told("Number of random test images.", 8, min=1),
+    label: str | None = told("Class to show (default: the most likely class per image).", None, "NAME"),
+    layer: str | None = told("Layer to show (default: the last before pooling).", None, "NAME"),
+    seed: int = told("Random seed.", 0, min=0),
     force: Force = False,
 ) -> None:
     """Show where a network sees a class (Grad-CAM).

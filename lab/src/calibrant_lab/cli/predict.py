@@ -11,6 +11,7 @@ import typer
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant.cli.terminal import Force, check_output, progress, refuse_to_replace
 from calibrant.cli.verbosity import Quiet
+from calibrant.evaluation.read_options import told
 
 if TYPE_CHECKING:
     from torch import nn
@@ -25,45 +26,32 @@ def predict(
     ],
     data: Annotated[str, typer.Argument(help="Named dataset, file, folder of images, or module:factory.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Write the predictions to this file.")],
-    checkpoint: Annotated[
-        Path | None, typer.Option("--weights", help="Weights to load: .safetensors, or a state dictionary.")
-    ] = None,
-    split: Annotated[
-        Literal["train", "calibration", "test", "all"] | None,
-        typer.Option(
-            metavar="SPLIT", help="Split: train, calibration, test or all (default: test, if there is one)."
-        ),
-    ] = None,
-    calibration: Annotated[
-        float,
-        typer.Option(
-            "--calibration-size",
-            min=0,
-            metavar="NUMBER",
-            help="Fraction or number of samples to mark for calibration, if there is no such split.",
-        ),
-    ] = 0.2,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
-    size: Annotated[int, typer.Option(min=0, help="Resize images to N × N pixels (default: off).")] = 0,
-    resize: Annotated[
-        int, typer.Option(min=0, help="Resize the shorter side to N pixels (default: off).")
-    ] = 0,
-    crop: Annotated[int, typer.Option(min=0, help="Crop the central N × N pixels (default: off).")] = 0,
-    channels: Annotated[int, typer.Option(help="1 for grey, 3 for colour (default: unchanged).")] = 0,
-    mean: Annotated[
-        str | None,
-        typer.Option(metavar="NUMBERS", help="Mean per channel in [0, 1], e.g. 0.485,0.456,0.406."),
-    ] = None,
-    std: Annotated[
-        str | None, typer.Option(metavar="NUMBERS", help="Standard deviation per channel.")
-    ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Batch size.")] = 128,
-    device: Annotated[str, typer.Option(metavar="DEVICE", help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    precision: Annotated[
-        Literal["float32", "bfloat16", "float16"],
-        typer.Option(metavar="TYPE", help="Precision: float32, bfloat16 or float16."),
-    ] = "float32",
-    no_network: Annotated[bool, typer.Option("--offline", help="Don't download data.")] = False,
+    checkpoint: Path | None = told(
+        "Weights to load: .safetensors, or a state dictionary.", None, None, "--weights"
+    ),
+    split: Literal["train", "calibration", "test", "all"] | None = told(
+        "Split: train, calibration, test or all (default: test, if there is one).", None, "SPLIT"
+    ),
+    calibration: float = told(
+        "Fraction or number of samples to mark for calibration, if there is no such split.",
+        0.2,
+        "NUMBER",
+        "--calibration-size",
+        min=0,
+    ),
+    seed: int = told("Random seed.", 0, "N", min=0),
+    size: int = told("Resize images to N × N pixels (default: off).", 0, min=0),
+    resize: int = told("Resize the shorter side to N pixels (default: off).", 0, min=0),
+    crop: int = told("Crop the central N × N pixels (default: off).", 0, min=0),
+    channels: int = told("1 for grey, 3 for colour (default: unchanged).", 0),
+    mean: str | None = told("Mean per channel in [0, 1], e.g. 0.485,0.456,0.406.", None, "NUMBERS"),
+    std: str | None = told("Standard deviation per channel.", None, "NUMBERS"),
+    batch_size: int = told("Batch size.", 128, min=1),
+    device: str = told("auto, cpu, cuda, cuda:1 or mps.", "auto", "DEVICE"),
+    precision: Literal["float32", "bfloat16", "float16"] = told(
+        "Precision: float32, bfloat16 or float16.", "float32", "TYPE"
+    ),
+    no_network: bool = told("Don't download data.", False, None, "--offline"),
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -150,15 +138,11 @@ def _preparation(
 
     if run is not None:
         return preparation(run.recipe.data, own or read_data(run.recipe.data))
-    if (mean is None) != (std is None):
-        raise InputError("--mean and --std go together; got one of them.")
-    if mean is None or std is None:
-        return None
-    numbers: list[list[float]] = []
+    numbers: list[list[float] | None] = []
     for option, text in (("--mean", mean), ("--std", std)):
         try:
-            numbers.append([float(each) for each in text.split(",")])
+            numbers.append(None if text is None else [float(each) for each in text.split(",")])
         except ValueError:
             raise InputError(f"{option} must be numbers separated by commas; got {text!r}.") from None
     means, deviations = numbers
-    return Preparation.given(means, deviations, len(means))
+    return Preparation.given(means, deviations, len(means or ())) if means or deviations else None

@@ -11,6 +11,7 @@ import typer
 
 from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
+from calibrant.evaluation.read_options import told
 from calibrant_lab.cli.sweep import Where
 
 if TYPE_CHECKING:
@@ -24,22 +25,16 @@ _MOST = 40  # rows of the table
 def runs(
     store: Annotated[str, typer.Argument(help="Folder or address of the runs.")],
     where: Where = None,
-    failed: Annotated[bool, typer.Option("--failed", help="List failed runs and the reasons.")] = False,
-    diverged: Annotated[bool, typer.Option("--diverged", help="List diverged runs and the reasons.")] = False,
-    prune: Annotated[
-        Literal["failed", "diverged", "unfinished", "predictions", "old", "chosen"] | None,
-        typer.Option(
-            "--prune",
-            metavar="WHICH",
-            help="Delete runs: failed, diverged, unfinished, predictions, old or chosen.",
-        ),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
-    export: Annotated[
-        str | None,
-        typer.Option(metavar="TRACKER", help="Export to tensorboard:DIR, mlflow:URI or wandb:DIR (offline)."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line per run.")] = False,
+    failed: bool = told("List failed runs and the reasons.", False),
+    diverged: bool = told("List diverged runs and the reasons.", False),
+    prune: Literal["failed", "diverged", "unfinished", "predictions", "old", "chosen"] | None = told(
+        "Delete runs: failed, diverged, unfinished, predictions, old or chosen.", None, "WHICH"
+    ),
+    yes: bool = told("Delete without asking.", False, None, "--yes", "-y"),
+    export: str | None = told(
+        "Export to tensorboard:DIR, mlflow:URI or wandb:DIR (offline).", None, "TRACKER"
+    ),
+    as_json: bool = told("Print one JSON line per run.", False, None, "--json"),
 ) -> None:
     """List, delete or export the runs of a sweep.
 

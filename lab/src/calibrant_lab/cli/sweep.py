@@ -13,6 +13,7 @@ from calibrant._math.decimals import plural
 from calibrant.cli.reading import check_inputs
 from calibrant.cli.streams import errors
 from calibrant.cli.verbosity import Quiet
+from calibrant.evaluation.read_options import told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,33 +40,17 @@ def sweep(
         Path,
         typer.Argument(help="Grid (.toml): a recipe and the settings to vary; or the name of a bundled one."),
     ],
-    store: Annotated[
-        str,
-        typer.Option(
-            metavar="STORE",
-            help="Folder or address (s3://bucket/store) of the runs.",
-            envvar="CALIBRANT_STORE",
-        ),
-    ] = "store",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print the number of runs and the time they need.")
-    ] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", "-j", min=1, metavar="N", help="Parallel runs (default: fill the cores)."),
-    ] = None,
+    store: str = told(
+        "Folder or address (s3://bucket/store) of the runs.", "store", "STORE", envvar="CALIBRANT_STORE"
+    ),
+    dry_run: bool = told("Only print the number of runs and the time they need.", False),
+    jobs: int | None = told("Parallel runs (default: fill the cores).", None, "N", "--jobs", "-j", min=1),
     only: Where = None,
-    known: Annotated[
-        list[Path] | None, typer.Option(help="Skip runs in this results file of a study (repeatable).")
-    ] = None,
-    retry: Annotated[
-        Literal["failed", "diverged", "all"] | None,
-        typer.Option("--retry", metavar="WHICH", help="Rerun runs: failed, diverged or all."),
-    ] = None,
-    engine: Annotated[
-        str,
-        typer.Option(metavar="ENGINE", help='Backend: pool, serial, ray or submitit, e.g. "ray(gpus=0.5)".'),
-    ] = "pool",
+    known: list[Path] | None = told("Skip runs in this results file of a study (repeatable)."),
+    retry: Literal["failed", "diverged", "all"] | None = told(
+        "Rerun runs: failed, diverged or all.", None, "WHICH"
+    ),
+    engine: str = told('Backend: pool, serial, ray or submitit, e.g. "ray(gpus=0.5)".', "pool", "ENGINE"),
     budget: Budget = "full",
     quiet: Quiet = False,
 ) -> None:

@@ -10,6 +10,7 @@ import typer
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_unless_other
 from calibrant.cli.terminal import Force, check_output
+from calibrant.evaluation.read_options import told
 from calibrant_lab.cli.sweep import Where
 
 if TYPE_CHECKING:
@@ -24,62 +25,36 @@ def table(
     store: Annotated[
         str | None, typer.Argument(help="Folder or address of the runs.", show_default=False)
     ] = None,
-    layout: Annotated[
-        str | None, typer.Option(metavar="LAYOUT", help="Layout: a name from --list, or a .toml file.")
-    ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the layouts.")] = False,
-    form: Annotated[
-        str | None,
-        typer.Option(
-            "--out-format",
-            metavar="FORMAT",
-            help="terminal, markdown, latex, csv or html (default: by extension of --out).",
-        ),
-    ] = None,
-    output: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file.")] = None,
-    against: Annotated[
-        str | None, typer.Option(metavar="ARM", help="Compare all others with this one, e.g. cross-entropy.")
-    ] = None,
+    layout: str | None = told("Layout: a name from --list, or a .toml file.", None, "LAYOUT"),
+    listed: bool = told("List the layouts.", False, None, "--list"),
+    form: str | None = told(
+        "terminal, markdown, latex, csv or html (default: by extension of --out).",
+        None,
+        "FORMAT",
+        "--out-format",
+    ),
+    output: Path | None = told("Write to this file.", None, None, "--out", "-o"),
+    against: str | None = told("Compare all others with this one, e.g. cross-entropy.", None, "ARM"),
     where: Where = None,
-    grid: Annotated[Path | None, typer.Option(help="Grid (.toml) of the runs, to list missing ones.")] = None,
-    test: Annotated[
-        str, typer.Option(metavar="TEST", help="Paired test: t, or sign-flip (exact; needs 6 seeds).")
-    ] = "t",
-    correction: Annotated[
-        str,
-        typer.Option(metavar="METHOD", help="Correction for many tests: holm, benjamini-hochberg or none."),
-    ] = "holm",
-    whole: Annotated[bool, typer.Option("--whole", help="Keep rows without runs.")] = False,
-    figure: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="QUANTITY",
-            help="Draw dynamics, curvature, images or heat-maps; or with --x ece, nll@temperature or "
-            "parameter:temperature (repeatable).",
-        ),
-    ] = None,
-    x: Annotated[
-        str | None, typer.Option("--x", metavar="SETTING", help="With --figure: setting on the x-axis.")
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(metavar="SETTING", help="With --figure: one curve per value of this setting."),
-    ] = None,
-    published: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NETWORK",
-            help='With --x: draw the papers\' numbers for this network: "CIFAR-10, ResNet-50".',
-        ),
-    ] = None,
-    boxes: Annotated[
-        Path | None,
-        typer.Option(help="With heat-maps: COCO annotations (.json) of the images, for the pointing game."),
-    ] = None,
-    width: Annotated[
-        float | None,
-        typer.Option(min=2, max=20, metavar="INCHES", help="With --figure: width, 2 to 20."),
-    ] = None,
+    grid: Path | None = told("Grid (.toml) of the runs, to list missing ones."),
+    test: str = told("Paired test: t, or sign-flip (exact; needs 6 seeds).", "t", "TEST"),
+    correction: str = told("Correction for many tests: holm, benjamini-hochberg or none.", "holm", "METHOD"),
+    whole: bool = told("Keep rows without runs.", False),
+    figure: list[str] | None = told(
+        "Draw dynamics, curvature, images or heat-maps; or with --x ece, nll@temperature or "
+        "parameter:temperature (repeatable).",
+        None,
+        "QUANTITY",
+    ),
+    x: str | None = told("With --figure: setting on the x-axis.", None, "SETTING"),
+    by: str | None = told("With --figure: one curve per value of this setting.", None, "SETTING"),
+    published: str | None = told(
+        'With --x: draw the papers\' numbers for this network: "CIFAR-10, ResNet-50".', None, "NETWORK"
+    ),
+    boxes: Path | None = told(
+        "With heat-maps: COCO annotations (.json) of the images, for the pointing game."
+    ),
+    width: float | None = told("With --figure: width, 2 to 20.", None, "INCHES", min=2, max=20),
     force: Force = False,
 ) -> None:
     """Tabulate or draw the runs of a sweep, with intervals and tests.

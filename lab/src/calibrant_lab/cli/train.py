@@ -12,6 +12,7 @@ from calibrant._math.errors import InputError
 from calibrant.cli.streams import errors
 from calibrant.cli.terminal import command_line
 from calibrant.cli.verbosity import Quiet
+from calibrant.evaluation.read_options import told
 from calibrant_lab.cli.sweep import Budget
 
 if TYPE_CHECKING:
@@ -25,43 +26,26 @@ def train(
             help="Recipe (.toml file or a name from --list), or the directory of a run to resume."
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FOLDER", help="Directory of the run (default: runs/RECIPE-LOSS-seedN)."
-        ),
-    ] = None,
-    loss: Annotated[str | None, typer.Option(metavar="LOSS", help='Loss, e.g. "focal(gamma=3)".')] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="MODEL", help='Network, e.g. "resnet(width=16)", or module:factory.')
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="DATA", help="Named dataset, .npz file, folder, or module:factory."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Number of epochs.")] = None,
+    out: Path | None = told(
+        "Directory of the run (default: runs/RECIPE-LOSS-seedN).", None, "FOLDER", "--out", "-o"
+    ),
+    loss: str | None = told('Loss, e.g. "focal(gamma=3)".', None, "LOSS"),
+    model: str | None = told('Network, e.g. "resnet(width=16)", or module:factory.', None, "MODEL"),
+    data: str | None = told("Named dataset, .npz file, folder, or module:factory.", None, "DATA"),
+    seed: int | None = told("Random seed.", min=0),
+    epochs: int | None = told("Number of epochs.", min=1),
     budget: Budget = "full",
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="SETTING", help="Change a setting of the recipe: section.key=value (repeatable)."
-        ),
-    ] = None,
-    candidates: Annotated[
-        str | None,
-        typer.Option(
-            "--select",
-            metavar="LOSSES",
-            help='Train several losses and pick the best: "focal(gamma=1|2|3|5)".',
-        ),
-    ] = None,
-    select_by: Annotated[
-        Literal["after", "before"],
-        typer.Option(metavar="WHEN", help="Pick by validation log loss after or before temperature scaling."),
-    ] = "after",
-    listed: Annotated[bool, typer.Option("--list", help="List the named recipes.")] = False,
-    no_network: Annotated[bool, typer.Option("--offline", help="Don't download data.")] = False,
+    setting: list[str] | None = told(
+        "Change a setting of the recipe: section.key=value (repeatable).", None, "SETTING", "--set"
+    ),
+    candidates: str | None = told(
+        'Train several losses and pick the best: "focal(gamma=1|2|3|5)".', None, "LOSSES", "--select"
+    ),
+    select_by: Literal["after", "before"] = told(
+        "Pick by validation log loss after or before temperature scaling.", "after", "WHEN"
+    ),
+    listed: bool = told("List the named recipes.", False, None, "--list"),
+    no_network: bool = told("Don't download data.", False, None, "--offline"),
     quiet: Quiet = False,
 ) -> None:
     """Train a network from a recipe and evaluate it, or resume a run.

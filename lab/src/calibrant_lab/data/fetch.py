@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,7 +19,6 @@ from calibrant._math.files import reason
 Folder = str | os.PathLike[str] | None
 
 _NO_NETWORK = ContextVar("_NO_NETWORK", default=False)
-_BLOCK = 2**16  # bytes; of a broken connection the last block is lost
 _PATIENCE = 30  # seconds without a byte
 
 
@@ -96,75 +95,29 @@ def located(name: str, folder: Folder, *, files: Sequence[str] = (), extra: bool
 
 
 def download(remote: Remote, folder: Path) -> Path:
-    """Download and check a file; a partial ``.part`` file is continued, and renamed when complete."""
+    """Download and check a file, which is there whole or not at all."""
     import pooch
-    from filelock import FileLock
     from requests import RequestException
 
-    target, part, lock = (folder / f"{remote.file}{ending}" for ending in ("", ".part", ".lock"))
-    algorithm, _, digest = remote.checksum.partition(":")
     new = [each for each in (folder, *folder.parents) if not each.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    pooch.get_logger().setLevel("WARNING")
+    by_http: Any = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=_PATIENCE)
     try:
-        with FileLock(lock):  # several processes may want it at once
-            if target.is_file():
-                return target
-            for _ in range(1 + part.is_file()):  # an earlier attempt may have left another file's content
-                _continue(remote.url, part)
-                if pooch.file_hash(part, algorithm) == digest:
-                    return part.replace(target)
-                part.unlink()
+        return Path(pooch.retrieve(remote.url, remote.checksum, remote.file, folder, downloader=by_http))
     except (RequestException, OSError) as error:
         raise InputError(
             f"{remote.url} cannot be downloaded ({_reason(error)}); try again, or get the file "
-            f"elsewhere and put it at {target}."
+            f"elsewhere and put it at {folder / remote.file}."
+        ) from error
+    except ValueError as error:  # its hash is another
+        raise InputError(
+            f"{remote.url} does not hold what was published (its checksum is not {remote.checksum}); nothing "
+            "of it was kept. Get the file elsewhere and set CALIBRANT_DATA to its folder of data sets."
         ) from error
     finally:
-        lock.unlink(missing_ok=True)
         with suppress(OSError):  # which says that there is something in it
             for each in new:
                 each.rmdir()
-    raise InputError(
-        f"{remote.url} does not hold what was published (its checksum is not {remote.checksum}); nothing "
-        "of it was kept. Get the file elsewhere and set CALIBRANT_DATA to its folder of data sets."
-    )
-
-
-def _continue(url: str, part: Path) -> None:
-    import requests
-
-    done = part.stat().st_size if part.is_file() else 0
-    asked = {"Range": f"bytes={done}-"} if done else {}
-    with requests.get(url, stream=True, timeout=_PATIENCE, headers=asked) as answer:
-        if done and answer.status_code == requests.codes.requested_range_not_satisfiable:
-            part.unlink()  # longer than the file: of something else
-            return _continue(url, part)
-        answer.raise_for_status()
-        continued = answer.status_code == requests.codes.partial_content
-        length = int(answer.headers.get("Content-Length", 0))
-        begun = done if continued else 0
-        with part.open("ab" if continued else "wb") as file, _progress(url, begun, length) as advance:
-            for block in answer.iter_content(_BLOCK):
-                file.write(block)
-                advance(len(block))
-    received = part.stat().st_size - begun
-    if length and received < length and "Content-Encoding" not in answer.headers:
-        raise ConnectionError(f"the connection ended after {received} of {length} bytes")
-    return None
-
-
-@contextmanager
-def _progress(url: str, begun: int, length: int) -> Generator[Callable[[int], object]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(
-        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
-    ) as bar:
-        name = url.partition("?")[0].rpartition("/")[2]
-        task = bar.add_task(name, completed=begun, total=begun + length or None)
-        yield lambda size: bar.advance(task, size)
 
 
 def _reason(error: Exception) -> str:

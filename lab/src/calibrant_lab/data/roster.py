@@ -134,7 +134,7 @@ def _recognised(path: Path) -> RawData:
         (("wnids.txt", "*/wnids.txt"), read_tiny_imagenet),
         (("train_32x32.mat", "test_32x32.mat"), read_svhn),
         (("*-images?idx3-ubyte*",), read_idx),
-        (("data_batch_1*", "*/data_batch_1*", "train.bin", "*/train.bin", "meta", "*/meta"), read_cifar),
+        (("data_batch_1", "*/data_batch_1", "meta", "*/meta"), read_cifar),
     ):
         if any(found.is_file() for mark in marks for found in path.glob(mark)):
             return read(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,18 +46,23 @@ class Preparation:
         return cls(mean=mean.float(), std=torch.where(std > 1e-6, std, 1.0).float())
 
     @classmethod
-    def given(cls, mean: list[float], std: list[float], channels: int) -> Preparation:
-        """Standardise by the given mean and deviation per channel.
+    def given(cls, mean: Sequence[float] | None, std: Sequence[float] | None, channels: int) -> Preparation:
+        """Standardise by the given mean and deviation per channel; leave values unchanged without both.
 
         Raises:
-            InputError: If there are not as many as channels, or a deviation is not positive.
+            InputError: If only one is given, there are not as many as channels, or a deviation is not
+                positive.
         """
+        if mean is None and std is None:
+            return cls.none(channels)
+        if mean is None or std is None:
+            raise InputError("`mean` and `std` go together; got one of them.")
         if len(mean) != channels or len(std) != channels or min(std, default=0) <= 0:
             raise InputError(
                 f"`mean` and `std` must have one number for each of the {channels} channels, "
-                f"and `std` positive ones; got {mean} and {std}."
+                f"and `std` positive ones; got {[*mean]} and {[*std]}."
             )
-        return cls(mean=torch.tensor(mean), std=torch.tensor(std))
+        return cls(mean=torch.tensor([*mean]), std=torch.tensor([*std]))
 
     @classmethod
     def none(cls, channels: int) -> Preparation:

@@ -1,8 +1,8 @@
-"""Read weights from files without unpickling, and load them into a network by name.
+"""Read weights from files that may call anything, and load them into a network by name.
 
-A checkpoint is a pickle, a small program, with the bytes of its tensors. Here an interpreter that cannot call
-anything runs it, and makes only dictionaries, lists, tuples, numbers, texts and tensors. For other calls it
-keeps the name (:class:`NotCalled`), so that weights can be read from files with more content.
+A checkpoint is a pickle, a small program, with the bytes of its tensors. The unpickler here knows tensors and
+dictionaries only, and calls nothing else: it keeps the name (:class:`NotCalled`), so that weights can be read
+from files with more content.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import io
 import math
 import os
-import pickletools
+import pickle
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -163,43 +163,73 @@ _DTYPES = {
     "BoolStorage": torch.bool,
 }
 _OLD = 0x1950A86A20F9469CFC6C  # the number that files without a ZIP archive begin with
-_KEYS = (str, int, float, bytes, type(None))  # of dictionaries
 
 
-@dataclass(frozen=True)
 class NotCalled:
-    """Name that a checkpoint would have called when unpickled."""
+    """Stands for what a checkpoint would have called when unpickled; a subclass has its name."""
 
-    name: str
+    name: ClassVar[str]
 
+    def __new__(cls, *_: object, **_others: object) -> NotCalled:
+        return object.__new__(cls)
 
-@dataclass(frozen=True)
-class _Storage:
-    """Numbers behind tensors; in old files they follow the program."""
+    def _ignore(self, *_: object) -> None: ...
 
-    dtype: torch.dtype
-    key: str
-    count: int
+    __setstate__ = __setitem__ = append = extend = _ignore
 
 
-@dataclass(frozen=True)
-class _View:
-    """Shape of a tensor and its place in a storage, before the numbers are read."""
+class _Names(dict[Any, Any]):
+    """An ordered dictionary; attributes of it, such as the versions of modules, are ignored."""
 
-    storage: _Storage
-    offset: int
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
+    def __setstate__(self, _state: object) -> None: ...
 
-    def tensor(self, numbers: Tensor) -> Tensor:
-        """Return the tensor; refuse a view larger than its numbers."""
-        sides = (*self.size, *self.stride, self.offset)
-        if len(self.size) != len(self.stride) or not all(type(each) is int and each >= 0 for each in sides):
-            raise ValueError("a tensor has no shape")
-        last = self.offset + sum((n - 1) * step for n, step in zip(self.size, self.stride, strict=True))
-        if math.prod(self.size) > len(numbers) or (math.prod(self.size) and last >= len(numbers)):
-            raise ValueError("a tensor is larger than what the file holds of it")
-        return numbers.as_strided(self.size, self.stride, self.offset)
+
+def _view(numbers: Tensor, offset: int, size: Sequence[int], stride: Sequence[int], *_: object) -> Tensor:
+    if math.prod(size) > len(numbers):
+        raise ValueError("a tensor is larger than what the file holds of it")
+    return numbers.as_strided(tuple(size), tuple(stride), offset)  # which checks that all of it is inside
+
+
+_KNOWN: Mapping[str, Any] = {
+    **{f"torch.{name}": dtype for name, dtype in _DTYPES.items()},
+    "torch._utils._rebuild_tensor": _view,
+    "torch._utils._rebuild_tensor_v2": _view,
+    "torch._utils._rebuild_parameter": lambda view, *_: view,
+    "collections.OrderedDict": _Names,
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    """Make containers, numbers, texts and tensors over ``numbers``, by the key of each storage."""
+
+    def __init__(self, file: IO[bytes], read: Callable[[str, Tensor], object], most: int) -> None:
+        super().__init__(file, encoding="utf-8")
+        self._read, self._most = read, most
+        self.numbers: dict[str, Tensor] = {}
+
+    def find_class(self, module: str, name: str) -> Any:
+        full = f"{module}.{name}"
+        return _KNOWN.get(full) or type("NotCalled", (NotCalled,), {"name": full})
+
+    def persistent_load(self, pid: Any) -> Tensor:
+        kind, dtype, key, _, count = pid[:5]
+        if kind != "storage" or not isinstance(dtype, torch.dtype):
+            raise ValueError("it holds numbers of a kind that is not read")
+        if not 0 <= count * dtype.itemsize <= self._most:
+            raise ValueError(f"the numbers of a tensor must fit into the file; there are {count}")
+        if key not in self.numbers:
+            self.numbers[key] = torch.zeros(count, dtype=dtype)
+            self._read(key, self.numbers[key])
+        if self.numbers[key].dtype != dtype or len(self.numbers[key]) != count:
+            raise ValueError("two tensors differ in what numbers they share")
+        return self.numbers[key]
+
+
+def _fill(numbers: Tensor, content: bytes) -> None:
+    if len(content) != numbers.nbytes:
+        raise ValueError(f"the numbers of a tensor must be {numbers.nbytes} bytes; there are {len(content)}")
+    if content:
+        numbers.copy_(torch.frombuffer(bytearray(content), dtype=numbers.dtype))
 
 
 def read_checkpoint(path: Path) -> Any:
@@ -207,198 +237,38 @@ def read_checkpoint(path: Path) -> Any:
     with path.open("rb") as file:
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as archive:
-                return _of_archive(archive)
+                return _of_archive(archive, path.stat().st_size)
         file.seek(0)
-        return _of_old(file)
+        return _of_old(file, path.stat().st_size)
 
 
-def _of_archive(archive: zipfile.ZipFile) -> Any:
+def _of_archive(archive: zipfile.ZipFile, most: int) -> Any:
+    if any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist()):
+        raise ValueError("its members must not be compressed")  # one could unpack to any size
     names = archive.namelist()
     (program,) = (name for name in names if name.endswith("/data.pkl") or name == "data.pkl")
     folder = program.removesuffix("data.pkl")
-    order = f"{folder}byteorder"
-    if order in names and _stored(archive, order) != b"little":
+    if f"{folder}byteorder" in names and archive.read(f"{folder}byteorder") != b"little":
         raise ValueError("its numbers begin with their largest byte")
 
-    def content(storage: _Storage) -> bytes:
-        info = archive.getinfo(f"{folder}data/{storage.key}")
-        expected = storage.count * storage.dtype.itemsize
-        if info.file_size != expected:
-            raise ValueError(f"the numbers of a tensor must be {expected} bytes; there are {info.file_size}")
-        return _stored(archive, info.filename)
+    def read(key: str, numbers: Tensor) -> None:
+        _fill(numbers, archive.read(f"{folder}data/{key}"))
 
-    return _filled(_result(io.BytesIO(_stored(archive, program))), content)
+    return _Unpickler(io.BytesIO(archive.read(program)), read, most).load()
 
 
-def _stored(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Read an uncompressed member, as torch writes; a compressed one could unpack to any size."""
-    if archive.getinfo(name).compress_type != zipfile.ZIP_STORED:
-        raise ValueError("its members must not be compressed")
-    return archive.read(name)
-
-
-def _of_old(file: BinaryIO) -> Any:
+def _of_old(file: IO[bytes], most: int) -> Any:
     """Read a file from before 2020: kind, versions, program, then the storages in order."""
-    try:
-        begins = _result(file)
-    except ValueError:
-        begins = None
+    first, *others = (_Unpickler(file, lambda *_: None, most) for _ in range(5))
+    begins = None
+    with suppress(*DAMAGE):
+        begins = first.load()
     if begins != _OLD:
         raise InputError("it is not what torch.save writes.")
-    _version, _system, found, keys = (_result(file) for _ in range(4))
-    storages = {
-        view.storage.key: view.storage
-        for each in _containers([found])
-        for view in (each.values() if isinstance(each, dict) else each)
-        if isinstance(view, _View)
-    }
-    contents: dict[str, bytes] = {}
+    _version, _system, found, keys = (each.load() for each in others)
+    numbers = others[2].numbers
     for key in keys:
-        count, storage = int.from_bytes(file.read(8), "little"), storages[key]
-        if count != storage.count:
-            raise ValueError(f"a tensor must have {storage.count} numbers; there are {count}")
-        contents[key] = file.read(count * storage.dtype.itemsize)
-    return _filled(found, lambda storage: contents[storage.key])
-
-
-def _containers(value: Any) -> Iterator[dict[Any, Any] | list[Any] | tuple[Any, ...]]:
-    """Yield all containers of a tree once, despite cycles and repeats."""
-    rest, seen = [value], set[int]()
-    while rest:
-        each = rest.pop()
-        if isinstance(each, dict | list | tuple) and id(each) not in seen:
-            seen.add(id(each))
-            yield each
-            rest += each.values() if isinstance(each, dict) else each
-
-
-def _filled(value: Any, content: Callable[[_Storage], bytes]) -> Any:
-    """Replace views by tensors in a tree of dictionaries; leave other containers unchanged."""
-    read: dict[_Storage, Tensor] = {}
-
-    def tensor(view: _View) -> Tensor:
-        if view.storage not in read:
-            found = bytearray(content(view.storage))
-            dtype = view.storage.dtype
-            read[view.storage] = (
-                torch.frombuffer(found, dtype=dtype) if found else torch.empty(0, dtype=dtype)
-            )
-        return view.tensor(read[view.storage])
-
-    for each in _containers(value):
-        if isinstance(each, dict):
-            each |= {key: tensor(inner) for key, inner in each.items() if isinstance(inner, _View)}
-    return tensor(value) if isinstance(value, _View) else value
-
-
-def _result(file: BinaryIO) -> Any:
-    """Return the top of the stack after the next program in a file."""
-    machine = _Machine()
-    for opcode, given, _ in pickletools.genops(file):
-        if opcode.name == "STOP":
-            return machine.stack.pop()
-        step = machine.steps.get(opcode.name)
-        if step is not None:
-            step(given)
-        elif isinstance(given, str | int | float | bytes) and not opcode.stack_before:
-            machine.stack.append(given)
-        else:
-            raise ValueError(f"it is no file of weights ({opcode.name})")
-    raise ValueError("it was cut off")
-
-
-class _Machine:
-    def __init__(self) -> None:
-        self.stack: list[Any] = []
-        self._marks: list[int] = []
-        self._memo: dict[int, Any] = {}
-        push, pop = self.stack.append, self.stack.pop
-        self.steps: dict[str, Callable[[Any], object]] = {
-            "PROTO": lambda _: None,
-            "FRAME": lambda _: None,
-            "MARK": lambda _: self._marks.append(len(self.stack)),
-            "NONE": lambda _: push(None),
-            "NEWTRUE": lambda _: push(True),
-            "NEWFALSE": lambda _: push(False),
-            "EMPTY_TUPLE": lambda _: push(()),
-            "EMPTY_LIST": lambda _: push([]),
-            "EMPTY_DICT": lambda _: push({}),
-            "TUPLE": lambda _: push(tuple(self._above_mark())),
-            "TUPLE1": lambda _: push(self._last(1)),
-            "TUPLE2": lambda _: push(self._last(2)),
-            "TUPLE3": lambda _: push(self._last(3)),
-            "LIST": lambda _: push(self._above_mark()),
-            "DICT": lambda _: push(_put({}, self._above_mark())),
-            "MEMOIZE": lambda _: self._keep(len(self._memo)),
-            "APPEND": lambda _: self._onto(_extend, self._last(1)),
-            "APPENDS": lambda _: self._onto(_extend, self._above_mark()),
-            "SETITEM": lambda _: self._onto(_put, self._last(2)),
-            "SETITEMS": lambda _: self._onto(_put, self._above_mark()),
-            "GLOBAL": lambda given: push(NotCalled(given.replace(" ", "."))),
-            "STACK_GLOBAL": lambda _: push(NotCalled(".".join(map(str, self._last(2))))),
-            "BINPERSID": lambda _: push(_storage(pop())),
-            "BUILD": lambda _: pop(),  # attributes, such as the versions of modules
-            "REDUCE": lambda _: push(_made(*self._last(2))),
-            "NEWOBJ": lambda _: push(_made(*self._last(2))),
-        }
-        self.steps |= dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), self._keep)
-        self.steps |= dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), lambda given: push(self._memo[given]))
-
-    def _keep(self, place: int) -> None:
-        self._memo[place] = self.stack[-1]
-
-    def _last(self, count: int) -> tuple[Any, ...]:
-        found = tuple(self.stack[-count:])
-        del self.stack[-count:]
-        return found
-
-    def _above_mark(self) -> list[Any]:
-        start = self._marks.pop()
-        found = self.stack[start:]
-        del self.stack[start:]
-        return found
-
-    def _onto(self, put: Callable[[Any, Sequence[Any]], object], added: Sequence[Any]) -> None:
-        put(self.stack[-1], added)
-
-
-def _extend(target: Any, items: Sequence[Any]) -> None:
-    if not isinstance(target, list):
-        raise TypeError("something is appended to what is no list")
-    target.extend(items)
-
-
-def _put(target: Any, items: Sequence[Any]) -> Any:
-    """Put alternating keys and values into a dictionary."""
-    for key, value in zip(items[::2], items[1::2], strict=True):
-        if not isinstance(key, _KEYS):
-            raise TypeError(f"a key must be a text or a number; got {type(key).__name__}")
-        if isinstance(target, dict):
-            target[key] = value
-        elif not isinstance(target, NotCalled):
-            raise TypeError("items are put into what is no dictionary")
-    return target
-
-
-def _storage(given: Any) -> _Storage:
-    kind, named, key, _, count = given[:5]
-    dtype = _DTYPES.get(named.name.rpartition(".")[2]) if isinstance(named, NotCalled) else None
-    if kind != "storage" or dtype is None or not isinstance(key, str) or type(count) is not int or count < 0:
-        raise ValueError("it holds numbers of a kind that is not read")
-    return _Storage(dtype, key, count)
-
-
-def _made(function: Any, args: Any) -> Any:
-    """Return the result of a call that makes a tensor or a dictionary; else the name not called."""
-    name = function.name if isinstance(function, NotCalled) else "?"
-    match name, args:
-        case "torch._utils._rebuild_tensor" | "torch._utils._rebuild_tensor_v2", (_Storage() as storage, *_):
-            return _View(storage, args[1], tuple(args[2]), tuple(args[3]))
-        case "torch._utils._rebuild_parameter", (_View() as view, *_):
-            return view
-        case "collections.OrderedDict", ():
-            return {}
-        case "collections.OrderedDict", (list() as pairs,):  # written by Python 2
-            return _put({}, [each for pair in pairs for each in pair])
-        case _:
-            return NotCalled(name)
+        if int.from_bytes(file.read(8), "little") != len(numbers[key]):
+            raise ValueError("a tensor has another size than its numbers")
+        _fill(numbers[key], file.read(numbers[key].nbytes))
+    return found

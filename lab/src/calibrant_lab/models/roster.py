@@ -1,5 +1,4 @@
 """Networks by the names in recipes and on the command line."""
-# ruff: noqa: I001 (in the order in which they are listed)
 
 from __future__ import annotations
 
@@ -11,28 +10,36 @@ from typing import Any
 from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
-from calibrant._math.rosters import public_names, subclasses
+from calibrant._math.rosters import public_names
 from calibrant._math.shapes import Float
 from calibrant._math.text_form import build_from, parse_call
-from calibrant_lab.elsewhere import ELSEWHERE, imported as imported
-from calibrant_lab.models.mlp import MLP as MLP
-from calibrant_lab.models.cnn import CNN as CNN
-from calibrant_lab.models.strided_cnn import StridedCNN as StridedCNN
-from calibrant_lab.models.resnet import ResNet as ResNet
-from calibrant_lab.models.gp_cnn import GPCNN as GPCNN
-from calibrant_lab.models.tree_lstm import TreeLSTM as TreeLSTM
-from calibrant_lab.models.lenet import LeNet as LeNet
-from calibrant_lab.models.cifar_resnet import CIFARResNet as CIFARResNet
-from calibrant_lab.models.he_resnet import HeResNet as HeResNet
-from calibrant_lab.models.fast_resnet import FastResNet as FastResNet
-from calibrant_lab.models.tiny_imagenet_resnet import TinyImageNetResNet as TinyImageNetResNet
-from calibrant_lab.models.wide_resnet import WideResNet as WideResNet
-from calibrant_lab.models.cifar_densenet import CIFARDenseNet as CIFARDenseNet
-from calibrant_lab.models.densenet import DenseNet as DenseNet
-from calibrant_lab.models.vit import ViT as ViT
+from calibrant_lab.elsewhere import ELSEWHERE
+from calibrant_lab.elsewhere import imported as imported
 from calibrant_lab.models.checkpoints import load_weights as load_weights
+from calibrant_lab.models.densenet import CIFARDenseNet, DenseNet
+from calibrant_lab.models.gp_cnn import GPCNN
+from calibrant_lab.models.resnet import CIFARResNet, HeResNet, ResNet, TinyImageNetResNet, WideResNet
+from calibrant_lab.models.small import CNN, MLP, FastResNet, LeNet, StridedCNN
+from calibrant_lab.models.tree_lstm import TreeLSTM
+from calibrant_lab.models.vit import ViT
 
-MODELS = subclasses(globals(), nn.Module)
+MODELS: dict[str, type[nn.Module]] = {
+    "mlp": MLP,
+    "cnn": CNN,
+    "strided-cnn": StridedCNN,
+    "resnet": ResNet,
+    "gp-cnn": GPCNN,
+    "tree-lstm": TreeLSTM,
+    "lenet": LeNet,
+    "cifar-resnet": CIFARResNet,
+    "he-resnet": HeResNet,
+    "fast-resnet": FastResNet,
+    "tiny-imagenet-resnet": TinyImageNetResNet,
+    "wide-resnet": WideResNet,
+    "cifar-densenet": CIFARDenseNet,
+    "densenet": DenseNet,
+    "vit": ViT,
+}
 
 
 def available() -> tuple[str, ...]:

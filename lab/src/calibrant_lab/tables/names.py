@@ -40,7 +40,7 @@ def accepts(level: str, value: str, settings: Mapping[str, Any]) -> bool:
     if level == "dataset":
         inside, _, outside = value.partition("/")
         return _is_set(inside, settings.get("data.name")) and (
-            not outside or _is_set(outside, settings.get("evaluation.out_of_distribution"))
+            not outside or _is_set(outside, settings.get("foreign.name"))
         )
     call = str(settings.get(_SETTINGS[level]))
     return any(means(call, each, level) for each in roster()[f"{level}s"].get(value, ()))

@@ -29,7 +29,6 @@ _MOST_STEPS, _EXACT = 50, 1e-11  # of Newton's method for the proximal operator
 _SHORTEST = 1e-3  # share of the load that a step of the continuation may be
 _FAR, _LOWEST_LOG = 1e7, 100.0  # of a state
 _STEEPEST = 1e4  # weight that a population's minimiser is looked for at
-_AHEAD = 1e-4  # for differences, in the logarithms
 
 
 class State(NamedTuple):
@@ -103,9 +102,7 @@ class FoldError(ArithmeticError):
     """The proximal operator is ambiguous at samples, or the state is out of reach."""
 
 
-def margins_of(
-    loss: MarginLoss, state: State, signal: float, num_nodes: int, *, exact: bool = True
-) -> Margins:
+def margins_of(loss: MarginLoss, state: State, signal: float, num_nodes: int) -> Margins:
     """Return the distribution of margins, on new samples and after the proximal operator."""
     norm = math.hypot(state.along, state.across)
     cosine, sine = state.along / norm, state.across / norm
@@ -118,7 +115,7 @@ def margins_of(
     masses = masses * np.exp(-scores * scores / 2)
     event, event_truth = _given_score(scores, cosine, sine, signal)
     total = (masses * event).sum()
-    trained, slope, bend = proximal(loss, norm * scores, state.step, exact=exact)
+    trained, slope, bend = proximal(loss, norm * scores, state.step)
     return Margins(masses * event / total, masses * event_truth / total, trained, slope, bend)
 
 
@@ -140,14 +137,12 @@ def _given_score(scores: Vector, cosine: float, sine: float, signal: float) -> t
     return event @ shares, (feature * event) @ shares
 
 
-def proximal(
-    loss: MarginLoss, margins: Vector, step: float, *, exact: bool = True
-) -> tuple[Vector, Vector, Vector]:
+def proximal(loss: MarginLoss, margins: Vector, step: float) -> tuple[Vector, Vector, Vector]:
     r"""Return the minimisers p of :math:`\ell(p) + (p - m)^2 / (2 \lambda)`, and the loss's derivatives at p.
 
     The minimiser rises with m. So if it is found for the least margin among all candidates, and
     :math:`p + \lambda \ell'(p)` rises from there on, it is the only minimiser for every margin; if not, a
-    FoldError is raised. What is not exact is read off the loss's table.
+    FoldError is raised.
     """
     low = float(margins.min())
     table = loss.around(low, float(margins.max()), step)
@@ -156,9 +151,6 @@ def proximal(
         raise FoldError(f"the proximal operator of step {step:g} has several values")
     images = table.margins + step * table.slope
     points = np.interp(margins, images[first:], table.margins[first:])
-    if not exact:
-        slope, bend = (np.interp(points, table.margins, each) for each in (table.slope, table.bend))
-        return points, slope, bend
     slope, bend = loss.derivatives(points)
     for _ in range(_MOST_STEPS):
         change = (points + step * slope - margins) / (1 + step * bend)
@@ -184,12 +176,12 @@ class Equations(NamedTuple):
     penalty: float
     num_nodes: int
 
-    def gaps(self, logs: Vector, *, exact: bool = True) -> Vector:
+    def gaps(self, logs: Vector) -> Vector:
         """Return the residuals at the logarithms of a state."""
         if not (logs.max() < math.log(_FAR) and logs.min() > -_LOWEST_LOG):
             raise FoldError("the search has left the states that there are")
         state = State(*np.exp(logs).tolist())
-        shares, truth, _, slope, bend = margins_of(self.loss, state, self.signal, self.num_nodes, exact=exact)
+        shares, truth, _, slope, bend = margins_of(self.loss, state, self.signal, self.num_nodes)
         step = state.step
         spread = step * step * (shares * slope * slope).sum()
         return np.array(
@@ -201,27 +193,14 @@ class Equations(NamedTuple):
         )
 
     def root(self, start: State) -> State | None:
-        """Return a solution near a guess, if any: by the table, then exactly."""
+        """Return a solution near a guess, if any."""
         from scipy.optimize import root
 
         try:
-            found = root(lambda logs: self.gaps(logs, exact=False), np.log(start), method="hybr")
-            logs = found.x
-            turn = np.linalg.inv(self._derivative(logs))
-            for _ in range(_MOST_STEPS):
-                gaps = self.gaps(logs)
-                if np.abs(gaps).max() < _SOLVED:
-                    return State(*np.exp(logs).tolist())
-                logs = logs - turn @ gaps
-        except (FoldError, np.linalg.LinAlgError):
+            found = root(self.gaps, np.log(start), method="hybr", options={"xtol": 1e-13})
+        except FoldError:
             return None
-        return None
-
-    def _derivative(self, logs: Vector) -> Vector:
-        """Return the Jacobian of the gaps from the table, to about four digits."""
-        here = self.gaps(logs, exact=False)
-        ahead = [self.gaps(logs + each, exact=False) - here for each in _AHEAD * np.eye(3)]
-        return np.stack(ahead, 1) / _AHEAD
+        return State(*np.exp(found.x).tolist()) if np.abs(found.fun).max() < _SOLVED else None
 
 
 def solve(

@@ -27,7 +27,7 @@ class TrainingData:
 
 
 def read_training_data(recipe: Recipe) -> TrainingData:
-    dataset, name = read_data(recipe.data), recipe.foreign_name
+    dataset, name = read_data(recipe.data), recipe.foreign.name
     foreign = read_foreign(name, dataset, recipe.data) if name else None
     return TrainingData(dataset=dataset, sha256=dataset.sha256(), foreign=foreign)
 
@@ -92,7 +92,7 @@ def preparation(settings: DataSection, dataset: Dataset) -> Preparation:
     if dataset.vectors is not None or settings.normalise == "none":
         return Preparation.none(channels)
     if settings.normalise == "given":
-        return Preparation.given(list(settings.mean), list(settings.std), channels)
+        return Preparation.given(settings.mean, settings.std, channels)
     return Preparation.fitted(dataset.train.inputs)
 
 

@@ -76,10 +76,6 @@ class Engine:
             )
         learner.load_state_dict(saved)
         rank, sums = processes.rank, saved["sums"]
-        # Earlier versions did not sum over a begun epoch, so that is unknown.
-        missing = math.nan if saved["batch"] else 0.0
-        unknown = sums.new_full((len(sums), len(learner.no_sums) - sums.shape[1]), missing)
-        sums = torch.cat([sums, unknown], dim=1)
         as_many = len(sums) == processes.count
         if as_many:
             torch.set_rng_state(saved["random"][rank])

@@ -282,17 +282,6 @@ class EvaluationSection(Section):
     sst_binary: Literal["renormalised", "struck"] = "renormalised"
     """For networks that learn a neutral class beside the two: whether the two are renormalised, or the
     neutral one is struck out and what is left need not sum to one; the report shows both."""
-    out_of_distribution: str = ""
-    """Another way to say ``foreign.name``."""
-
-    @model_validator(mode="after")
-    def _struck_are_confidences(self) -> EvaluationSection:
-        if self.sst_binary == "struck" and (self.calibrators or self.out_of_distribution):
-            raise ValueError(
-                "`sst_binary` struck gives confidences, which go with neither `calibrators` nor "
-                "`out_of_distribution`"
-            )
-        return self
 
 
 NUMBERS = 1
@@ -356,11 +345,11 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _settings_go_together(self) -> Recipe:
-        one, other = self.foreign.name, self.evaluation.out_of_distribution
         penalised, precision = self.curvature.weight > 0, self.training.precision
-        if one and other and one != other:
+        if self.evaluation.sst_binary == "struck" and (self.evaluation.calibrators or self.foreign.name):
             raise ValueError(
-                f"`foreign.name` and `evaluation.out_of_distribution` must agree; got {one!r} and {other!r}"
+                "`evaluation.sst_binary` struck gives confidences, which go with neither "
+                "`evaluation.calibrators` nor `foreign.name`"
             )
         if self.evaluation.views != "one" and not self.data.crop:
             raise ValueError("`evaluation.views` ten-crop needs `data.crop`, the side of the squares")
@@ -373,11 +362,6 @@ class Recipe(Section):
         if self.sam.rho > 0 and precision == "16-mixed":
             raise ValueError(f"`training.precision` {precision} does not go with `sam.rho` above 0")
         return self
-
-    @property
-    def foreign_name(self) -> str:
-        """Name of the out-of-distribution set, or empty."""
-        return self.foreign.name or self.evaluation.out_of_distribution
 
     @model_validator(mode="after")
     def _small_is_a_recipe_too(self) -> Recipe:

@@ -47,7 +47,6 @@ class RunFolder:
         self.shift = self.path / "shift"
         self.shift_numbers = self.path / "shift.json"
         self.conventions = self.path / "conventions.json"
-        self.labels = self.path / "labels.json"
 
     @property
     def holds_run(self) -> bool:
@@ -209,11 +208,6 @@ class Run:
     def conventions(self) -> Mapping[str, Any] | None:
         """Error and ECE with a neutral class struck out or renormalised; None without such a class."""
         return json_of(self.folder.conventions)
-
-    @property
-    def labels(self) -> Mapping[str, Any] | None:
-        """Metrics of each label with intervals over patients; None without groups."""
-        return json_of(self.folder.labels)
 
     @property
     def kept_row(self) -> Mapping[str, Any]:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
-from torch.nn.functional import one_hot
 
 from calibrant._math.binning import width_bin_index
 from calibrant._math.drawing import num_units
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
 from calibrant._math.notes import of_kind
-from calibrant.calibrators import PlattScaling, TemperatureScaling
+from calibrant.calibrators import TemperatureScaling
 from calibrant.evaluation import Evaluation, evaluate
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import centred_interval
+from calibrant.evaluation.resampling.ranking import auroc_influence
 from calibrant.evaluation.resampling.resamples import Resamples
 from calibrant.evaluation.result import Estimate
 from calibrant.metrics import out_of_distribution_detection, out_of_distribution_scores
@@ -30,7 +30,7 @@ from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import write_report
 from calibrant.reports.commands import with_commands
 from calibrant.reports.sections import Section, SectionTable
-from calibrant.reports.words import AS_TRAINED, number, with_interval
+from calibrant.reports.words import number
 from calibrant_lab.data import Dataset
 from calibrant_lab.reports.curvature import curvature_section, read_curvature
 from calibrant_lab.reports.dynamics import compared_dynamics, dynamics_sections
@@ -78,123 +78,34 @@ def label_rows(
     _, code = np.unique(np.asarray(groups), return_inverse=True)
     if num_units(len(code), code) < 2:
         raise InputError("`groups` must name at least two groups; got one, which cannot be resampled.")
-    columns = [_Column(probs[:, k], outcomes[:, k], num_bins) for k in range(probs.shape[1])]
     resamples = Resamples(len(code), num_resamples, (seed,), code)
-    replicates = np.array(
-        [
-            [column.values(weights) for column in columns]
-            for counts in resamples.blocks()
-            for weights in (row.astype(np.float64) for row in resamples.by_row(counts))
-        ]
-    )
+    weights = [row.astype(float) for counts in resamples.blocks() for row in resamples.by_row(counts)]
     bounds = {"auroc": (0.0, 1.0), "ece": (0.0, 1.0), "gap": (-1.0, 1.0)}
     rows: list[LabelRow] = []
-    for place, (name, column) in enumerate(zip(names, columns, strict=True)):
+    for name, column, positive in zip(names, probs.T, outcomes.T, strict=True):
+        values, *replicates = (
+            label_values(column, positive, each, num_bins) for each in (np.ones(len(code)), *weights)
+        )
         found: dict[str, Estimate] = {}
-        values = column.values(np.ones(len(probs)))
-        for (key, limits), value, seen in zip(bounds.items(), values, replicates[:, place].T, strict=True):
+        for (key, limits), value, seen in zip(bounds.items(), values, np.array(replicates).T, strict=True):
             low, high = centred_interval(value, seen, level, limits) or (None, None)
             found[key] = Estimate(value=value, low=low, high=high)
             if np.isnan(value):
                 found[key] = Estimate(value=None, reason="all samples have the label, or none")
-        rows.append(LabelRow(name=name, num_positives=int(outcomes[:, place].sum()), **found))
+        rows.append(LabelRow(name=name, num_positives=int(positive.sum()), **found))
     return tuple(rows)
 
 
-class _Column:
-    """One label, sorted once for all resamples."""
+def label_values(
+    probs: Vector, positive: NDArray[np.bool_], weights: Vector, num_bins: int
+) -> tuple[float, float, float]:
+    """Return AUROC (NaN if one side has no weight), ECE and gap."""
+    bins = width_bin_index(torch.from_numpy(probs), num_bins).numpy()
+    ranked, difference = auroc_influence(probs, positive, weights), weights * (probs - positive)
+    error = np.abs(np.bincount(bins, difference, minlength=num_bins)).sum()
+    gap = difference.sum() / weights.sum()
+    return np.nan if ranked is None else ranked[0], float(error / weights.sum()), float(gap)
 
-    def __init__(self, probs: Vector, outcomes: NDArray[np.bool_], num_bins: int) -> None:
-        order = np.argsort(probs, kind="stable")
-        ranked = probs[order]
-        self._probs, self._outcomes, self._num_bins = probs, outcomes.astype(np.float64), num_bins
-        self._order, self._positive = order, outcomes[order]
-        self._ends = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)  # of runs of equal scores
-        self._bins = width_bin_index(torch.from_numpy(probs), num_bins).numpy()
-
-    def values(self, weights: Vector) -> tuple[float, float, float]:
-        """Return AUROC (NaN if one side has no weight), ECE and gap."""
-        difference = weights * (self._probs - self._outcomes)
-        error = np.abs(np.bincount(self._bins, difference, minlength=self._num_bins)).sum()
-        total, ranked = weights.sum(), weights[self._order]
-        positives = np.diff(np.cumsum(np.where(self._positive, ranked, 0.0))[self._ends], prepend=0.0)
-        below = np.cumsum(np.where(self._positive, 0.0, ranked))[self._ends]
-        middles = below - np.diff(below, prepend=0.0) / 2  # weight of lower negatives; ties count one half
-        high, low = float(positives.sum()), float(below[-1])
-        area = float(positives @ middles) / (high * low) if high > 0 and low > 0 else float("nan")
-        return area, float(error / total), float(difference.sum() / total)
-
-
-def label_table(
-    predictions: Predictions, *, num_bins: int, num_resamples: int, seed: int
-) -> dict[str, Any] | None:
-    """Return each label's metrics before and after a calibrator, as plain data.
-
-    Returns None without groups. Labels are calibrated by Platt scaling, classes by temperature scaling.
-    """
-    test = predictions.test
-    if test.groups is None or test.labels is None or len(set(test.groups)) < 2:
-        return None
-    method = PlattScaling() if test.kind == "multilabel" else TemperatureScaling()
-    calibrator = fit_quietly(method, Labelled.of(predictions.calibration))
-    names = test.class_names or tuple(str(number) for number in range(test.num_classes or 0))
-    truth = test.labels if test.labels.ndim == 2 else one_hot(test.labels, test.num_classes or 0)
-    states = {AS_TRAINED: test.probs, calibrator.title.lower(): calibrator.predict_proba(test.scores)}
-    about: dict[str, Any] = {"num_bins": num_bins, "num_resamples": num_resamples, "level": 0.95}
-    rows = {
-        state: label_rows(
-            probs.double().numpy(), (truth == 1).numpy(), test.groups, names, seed=seed, **about
-        )
-        for state, probs in states.items()
-    }
-    return {
-        "num_test": test.num_samples,
-        "num_groups": len(set(test.groups)),
-        **about,
-        "states": {state: [asdict(row) for row in each] for state, each in rows.items()},
-    }
-
-
-def label_section(found: Mapping[str, Any]) -> Section:
-    (before, rows), (after, repaired) = found["states"].items()
-
-    def shown(row: Mapping[str, Any], *keys: str) -> list[str]:
-        return [with_interval(Estimate(**row[key]), signed=key == "gap") for key in keys]
-
-    cells = tuple(
-        (
-            one["name"],
-            str(one["num_positives"]),
-            *shown(one, "auroc", "ece", "gap"),
-            *shown(two, "ece", "gap"),
-        )
-        for one, two in zip(rows, repaired, strict=True)
-    )
-    areas = [row["auroc"]["value"] for row in rows if row["auroc"]["value"] is not None]
-    mean = f"Mean AUROC: {number(float(np.mean(areas)))}. " if areas else ""
-    return Section(
-        title="Each label, over patients",
-        text=(
-            f"{found['num_test']} test images of {found['num_groups']} patients.",
-            "Images of one patient resemble each other, so intervals come from resampled patients.",
-        ),
-        table=SectionTable(
-            label="AUROC and calibration of each label",
-            groups=(("", 2), (before, 3), (after, 2)),
-            columns=("Label", "Positives", "AUROC", "ECE", "Gap", "ECE", "Gap"),
-            rows=cells,
-        ),
-        note=f"{mean}Intervals cover {found['level']:.0%} of {found['num_resamples']} resamples, centred on "
-        "the value, and take network and calibrator as given. The gap is the mean probability less the share "
-        f"of positives, the ECE that of {found['num_bins']} bins. All other intervals of this page are over "
-        "images and may be too short.",
-    )
-
-
-OVER_IMAGES = (
-    "Intervals and chance are over images; images of one patient resemble each other, so they may be too "
-    "narrow. The table of labels has intervals over patients."
-)
 
 COLLAPSED = (
     "The training diverged or collapsed: the network is no better than the class frequencies. Lower "
@@ -227,28 +138,25 @@ def write_results(
     if not job.report:
         return
     if foreign is not None:
-        found = detection_of(predictions, foreign, name=job.recipe.foreign_name)
+        found = detection_of(predictions, foreign, name=job.recipe.foreign.name)
         folder.write_json(folder.detection, found)
-    num_bins, seed, few = settings.num_bins, job.recipe.seed, min(settings.bootstrap, 500)
-    over_groups = label_table(predictions, num_bins=num_bins, num_resamples=few, seed=seed)
-    if over_groups is not None:
-        folder.write_json(folder.labels, over_groups)
-        predictions = predictions.without_groups()  # hundreds of patients make no table of groups
+    groups = predictions.test.groups
+    if groups is not None and len(set(groups)) > 1:  # hundreds of patients make no table of groups
+        predictions = predictions.without_groups().with_clusters(predictions.groups)
     evaluation = evaluate(
         predictions,
         calibrators=settings.calibrators or None,
-        num_bins=num_bins,
+        num_bins=settings.num_bins,
         bootstrap=settings.bootstrap,
         ood=foreign,
-        seed=seed,
+        seed=job.recipe.seed,
         command=job.command,
         progress=job.listener.stage,
     )
     collapsed = bool(of_kind(evaluation.verdict.warnings, "useless"))
     notes = [COLLAPSED] if collapsed else []
     notes += [f"Trained on a {note}."] if (note := budget_note(job.recipe)) else []
-    notes += [*evaluation.notes, *([OVER_IMAGES] if over_groups else [])]
-    evaluation = replace(evaluation, notes=tuple(notes))
+    evaluation = replace(evaluation, notes=(*notes, *evaluation.notes))
     write_run_report(load_run(folder.path), evaluation, job.dataset, facts=facts)
     write_text(folder.evaluation, with_commands(evaluation).to_json() + "\n")
 
@@ -323,8 +231,6 @@ def run_sections(run: Run, dataset: Dataset, facts: Mapping[str, str]) -> Iterat
     yield Section(title="How it was trained", facts={**facts, **cost_facts(run.cost)})
     if run.conventions is not None:
         yield neutral.convention_section(run.conventions, run.recipe.evaluation.sst_binary)
-    if run.labels is not None:
-        yield label_section(run.labels)
     images = panel({"Answer": run.predictions}, dataset.test, dataset.class_names)
     yield from (each for each in (images, heat_map_section(run.folder.path)) if each is not None)
     if (shifts := json_of(run.folder.shift_numbers)) is not None:

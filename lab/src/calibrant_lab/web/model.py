@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from calibrant_lab.data import Geometry, Preparation
 from calibrant_lab.data.xray_sets import FINDINGS
 from calibrant_lab.models import build_trained
 from calibrant_lab.models.checkpoints import read_weights
+from calibrant_lab.models.densenet import torchvision_name
 from calibrant_lab.reports.run_panel import png
 from calibrant_lab.training.data import preparation, read_data
 from calibrant_lab.training.run import load_run
@@ -57,28 +57,13 @@ def plain(name: str) -> str:
 
 
 _CHEST = {*map(plain, FINDINGS), "covid-19", "covid"}
-_WRAPPERS = re.compile(r"^(?:module\.|model\.|densenet121\.)+")
-
-
-def own_name(name: str) -> str:
-    """Translate a parameter name.
-
-    Example:
-        >>> own_name("module.densenet121.features.denseblock1.denselayer1.norm.1.weight")
-        'features.denseblock1.denselayer1.norm1.weight'
-        >>> own_name("module.densenet121.classifier.0.bias")
-        'classifier.bias'
-    """
-    name = _WRAPPERS.sub("", name)
-    name = re.sub(r"(denselayer\d+\.(?:norm|conv))\.([12]\.)", r"\1\2", name)
-    return re.sub(r"^classifier\.0\.", "classifier.", name)
 
 
 def convert_chexnet(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> int:
-    """Convert a checkpoint's weights to ``.safetensors`` without unpickling; return the number of outputs."""
+    """Convert a checkpoint to ``.safetensors`` without executing it; return the number of outputs."""
     from safetensors.torch import save
 
-    found: dict[str, Tensor] = {own_name(name): value for name, value in read_weights(path).items()}
+    found: dict[str, Tensor] = {torchvision_name(name): value for name, value in read_weights(path).items()}
     last = found.get("classifier.weight")
     if last is None or last.ndim != 2 or "features.norm5.weight" not in found:
         raise InputError(f"{os.fspath(path)} must hold the weights of a DenseNet with a linear classifier.")
@@ -199,16 +184,11 @@ def _seen(settings: ModelSettings, outputs: int, *, multilabel: bool) -> Seen:
         raise InputError("--ten-crop needs --crop, the side of the squares that are cut out.")
     shape = (settings.channels, side, side)
     network = build_trained(settings.model, settings.weights, input_shape=shape, num_classes=outputs)
-    if (settings.mean is None) != (settings.std is None):
-        raise InputError("--mean and --std go together; got one of them.")
-    prepared = Preparation.none(settings.channels)
-    if settings.mean is not None and settings.std is not None:
-        prepared = Preparation.given(list(settings.mean), list(settings.std), settings.channels)
     sizes = {"size": settings.size, "resize": settings.resize, "crop": 0 if cut else settings.crop}
     return Seen(
         network=network.eval(),
         geometry=Geometry(**sizes, channels=settings.channels),
-        preparation=prepared,
+        preparation=Preparation.given(settings.mean, settings.std, settings.channels),
         channels=settings.channels,
         side=settings.crop if cut else 0,
         ten=cut,

@@ -21,6 +21,7 @@ from calibrant._math.jit import njit
 from calibrant._math.table_kernels import moments, set_powers_of_two
 from calibrant.calibrators.fitting.samples import LOG2_E, Block
 
+_LARGE = 1e300
 _SMALL, _SMALL_POWER = 1 / 64, 1 / 8  # the series are exact up to so large a q, and q times the exponent
 _Six: TypeAlias = tuple[float, float, float, float, float, float]
 
@@ -110,7 +111,7 @@ def event_expansion(block: Block, temperature: float, gamma: float, brier: bool)
     return _sums_of_events(*_columns(block), 1 / temperature, gamma, brier)
 
 
-@njit
+@njit(error_model="numpy")
 def _sums_of_events(
     second: NDArray[np.float64],
     wrong: NDArray[np.bool_],
@@ -121,40 +122,55 @@ def _sums_of_events(
     brier: bool,
 ) -> NDArray[np.float64]:
     sums = np.zeros(6)
+    product, share = 1.0, 0.0  # rows of one share take one logarithm together
     for i in range(len(second)):
         s = second[i] * beta
         odds = math.exp(s)
         total = math.log1p(odds)
-        hit, miss = 1 / (1 + odds), odds / (1 + odds)
+        hit = 1 / (1 + odds)
+        miss = odds * hit
         ratio = total / odds if odds > 0 else 1.0
-        near = _outcome(s, total, hit, miss, ratio, gamma)
-        far = _outcome(-s, total - s, miss, hit, (total - s) * odds, gamma)
-        by_s, by_s_twice = near[1] + far[1], near[2] - far[2]
-        by_log_t, by_gamma = -s * by_s, near[3] - far[3]  # ds / d log T = -s
-        loss, slope, bend = _loss_of_event(near[0] - far[0], wrong[i], brier)
+        opposite = (total - s) * odds
+        near = _of_outcome(s, total, hit, miss, ratio, gamma)
+        far = _of_outcome(-s, total - s, miss, hit, opposite, gamma)
+        log_odds = math.log((1 + gamma * opposite) / (1 + gamma * ratio)) - (1 + gamma) * s
+        by_s, by_s_twice = near[0] + far[0], near[1] - far[1]
+        by_log_t, by_gamma = -s * by_s, near[2] - far[2]  # ds / d log T = -s
+        loss, above, slope, bend = _loss_of_event(log_odds, wrong[i], brier)
+        if shares[i] != share or product > _LARGE:
+            sums[0] += share * math.log(product)
+            product, share = 1.0, shares[i]
+        product *= above
         sums[0] += shares[i] * loss
         sums[1] += shares[i] * slope * by_log_t
         sums[2] += shares[i] * slope * by_gamma
         sums[3] += shares[i] * (bend * by_log_t * by_log_t + slope * (by_s_twice * s * s + by_s * s))
-        sums[4] += shares[i] * (bend * by_log_t * by_gamma - slope * s * (near[4] + far[4]))
-        sums[5] += shares[i] * (bend * by_gamma * by_gamma + slope * (near[5] - far[5]))
+        sums[4] += shares[i] * (bend * by_log_t * by_gamma - slope * s * (near[3] + far[3]))
+        sums[5] += shares[i] * (bend * by_gamma * by_gamma + slope * (near[4] - far[4]))
+    sums[0] += share * math.log(product)
     return sums
 
 
-@njit(inner=True)
-def _loss_of_event(log_odds: float, wrong: bool, brier: bool) -> tuple[float, float, float]:
-    """Loss by the log-odds of the more likely outcome, with two derivatives."""
+@njit(inner=True, error_model="numpy")
+def _loss_of_event(log_odds: float, wrong: bool, brier: bool) -> tuple[float, float, float, float]:
+    """Loss less the logarithm of a factor, that factor, and the loss's derivatives by the log-odds.
+
+    The log-odds are those of the more likely outcome.
+    """
     small = math.exp(-abs(log_odds))
-    hit, miss = 1 / (1 + small), small / (1 + small)
+    above = 1 + small
+    hit = 1 / above
+    miss = small * hit
+    rest = (small - (above - 1)) * hit  # of log(1 + small) after the logarithm of the rounded sum
     if log_odds < 0:  # by rounding alone
         hit, miss = miss, hit
     spread = hit * miss
     if brier:
         off = hit if wrong else miss  # how far the probability is off
         sign = 1 if wrong else -1
-        return off * off, 2 * sign * off * spread, 2 * spread * (spread + sign * off * (miss - hit))
-    negative_log_hit = math.log1p(small) + max(-log_odds, 0.0)
-    return negative_log_hit + (log_odds if wrong else 0.0), hit if wrong else -miss, spread
+        return off * off, 1.0, 2 * sign * off * spread, 2 * spread * (spread + sign * off * (miss - hit))
+    loss = rest + max(-log_odds, 0.0) + (log_odds if wrong else 0.0)
+    return loss, above, hit if wrong else -miss, spread
 
 
 @njit(inner=True)
@@ -291,14 +307,22 @@ def _top(log_odds: float, odds: float, log_total: float, gamma: float, mean: flo
 @njit(inner=True)
 def _outcome(s: float, total: float, prob: float, miss: float, ratio: float, gamma: float) -> _Six:
     """h, and its derivatives by s, twice by s, by gamma, mixed, twice by gamma."""
-    damped = 1 + gamma * ratio
+    value = -total - gamma * (s - total) - math.log(1 + gamma * ratio)
+    return value, *_of_outcome(s, total, prob, miss, ratio, gamma)
+
+
+@njit(inner=True, error_model="numpy")
+def _of_outcome(
+    s: float, total: float, prob: float, miss: float, ratio: float, gamma: float
+) -> tuple[float, float, float, float, float]:
+    per_damped = 1 / (1 + gamma * ratio)
     ratio_slope = prob - ratio
     ratio_bend = -miss * prob - ratio_slope
+    damped, slope = ratio * per_damped, ratio_slope * per_damped
     return (
-        -total - gamma * (s - total) - math.log(damped),
-        -miss - gamma * prob - gamma * ratio_slope / damped,
-        (gamma - 1) * miss * prob - gamma * (ratio_bend - gamma * ratio_slope**2 / damped) / damped,
-        total - s - ratio / damped,
-        -prob - ratio_slope / damped**2,
-        (ratio / damped) ** 2,
+        -miss - gamma * (prob + slope),
+        (gamma - 1) * miss * prob - gamma * (ratio_bend * per_damped - gamma * slope * slope),
+        total - s - damped,
+        -prob - slope * per_damped,
+        damped * damped,
     )

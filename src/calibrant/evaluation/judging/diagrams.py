@@ -17,6 +17,7 @@ from calibrant._math.binning import width_edges
 from calibrant._math.checks import check_at_least, check_choice, check_level, check_probs, check_whole
 from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
+from calibrant._math.sorting import ascending_order
 from calibrant._math.text_form import named
 from calibrant.evaluation.arguments import as_judged, no_labels, test_of
 from calibrant.evaluation.judging.reduce import ArmStatistics
@@ -301,13 +302,14 @@ def shapes_of(
 ) -> Shapes:
     """Diagrams of one event and, if given, of decisions: confidences and whether answers were right."""
     probs, outcomes = event.confidences, event.outcomes
-    witness = metrics.smooth_calibration_witness(probs, outcomes, weights=event.weights)
-    points, values = _bends(witness.points.numpy(), witness.values.numpy())
+    value, *function = event.witness
+    points, values = _bends(*function)
+    vars(event).pop("witness")  # as large as the samples
     return Shapes(
         name=name,
         corp=metrics.corp_reliability_curve(probs, outcomes, weights=event.weights),
         band=consistency_band(event, level=level, seed=seed, draws=draws),
-        witness=Witness(value=witness.value, points=tuple(points.tolist()), values=tuple(values.tolist())),
+        witness=Witness(value=value, points=tuple(points.tolist()), values=tuple(values.tolist())),
         selection=None if decision is None else selection(decision, level),
         roc=None if decision is event else _roc(event),
     )
@@ -321,7 +323,7 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
     """
     from calibrant.evaluation.resampling.kernels import isotonic_curves  # compiled
 
-    order = np.argsort(event.confidences)
+    order = ascending_order(event.confidences)
     stated = event.confidences[order]
     mass = event.mass[order]
     counted = mass > 0

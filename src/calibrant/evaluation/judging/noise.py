@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from calibrant._math.memory import give_back
 from calibrant._math.threads import at_once, in_threads
 from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.procedure import Procedure
@@ -147,8 +148,10 @@ def draw_noise(reduced: ArmStatistics, procedure: Procedure) -> Noise:
 
     def draw(pair: tuple[Events, int]) -> tuple[BinnedEvents, NullDraws]:
         cells = BinnedEvents(pair[0], procedure.num_bins)
+        give_back(reduced.num_samples)
         seed = stream_seed(procedure.seed, Stream.NULL, pair[1])
         draws = draw_null(cells, procedure.num_draws, seed, num_kept=num_kept)
+        give_back(reduced.num_samples)
         return cells.summed(), draws
 
     drawn = iter(in_threads(draw, pairs, most=at_once(reduced.num_samples)))

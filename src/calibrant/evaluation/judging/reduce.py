@@ -13,6 +13,7 @@ from torch import Tensor
 from calibrant._math.binning import BinSums, SparseColumnSums, width_bin_index, width_column_sums
 from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
+from calibrant._math.memory import give_back
 from calibrant._math.scores import brier_scores, entropies, top_label
 from calibrant._math.shapes import Float, Int
 from calibrant.evaluation.judging.class_table import ClassTable, class_rows
@@ -193,6 +194,8 @@ def statistics_of(
                     values[key] = float(above.sum() / below.sum())
                 else:
                     reasons[key] = each.undefined or "undefined: no sample counts"
+            case EventError(kernel="smooth") if len(events[each.prefix]) == 1:
+                values[key] = events[each.prefix][0].witness[0]  # which the diagrams show
             case EventError() as error:
                 values[key] = mean_error(error.value, events[each.prefix], num_bins)
             case EventInfluence() as parameter:
@@ -276,8 +279,9 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
         events[EVENT] = separate
     if table.kind != "multiclass":
         given = zip(*((event.confidences, event.outcomes) for event in separate), strict=True)
-        stated, happened = (np.mean(each, axis=0) for each in given)
+        stated, happened = (each[0] if len(each) == 1 else np.mean(each, axis=0) for each in given)
         samples = replace(samples, stated=stated, happened=happened)
+    give_back(table.num_samples)
     no_interval: dict[str, str] = {}
     found = statistics_of(
         table.kind,

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from calibrant._math.binning import mass_boundaries, mass_order
+from calibrant._math.sorting import ascending_order, distinct
 from calibrant.evaluation.resampling.clusters import Clustered, joined_clusters
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 
@@ -38,7 +39,7 @@ class ScoreCells:
 
     @classmethod
     def of(cls, scores: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> ScoreCells:
-        points, index = np.unique(scores, return_inverse=True)
+        points, index = distinct(scores)
         if len(points) > MOST_POINTS:
             cell = np.minimum((points * NUM_CELLS).astype(np.int64), NUM_CELLS - 1)
             filled, place = np.unique(cell, return_inverse=True)
@@ -210,10 +211,21 @@ class BinnedEvents:
     @cached_property
     def matrix(self) -> Any:
         """Sparse ``(2B + K, N)``: weighted sums over bins of equal width, of equal mass, cells of score."""
-        from scipy.sparse import vstack
+        from scipy.sparse import csc_array
 
-        score = weights_by_place(self.scores.index, len(self.scores.points), self.events.mass)
-        return vstack([bin_matrix(self.events, self.num_bins), score], format="csc")
+        mass, score = _mass_matrix(self.events, self.num_bins), self.scores.index
+        ends = mass.indptr + 2 * np.arange(len(score) + 1)  # a sample has one entry more of each other kind
+        first, last = ends[:-1], ends[1:] - 1
+        between = np.ones(ends[-1], np.bool_)
+        between[first] = between[last] = False
+        rows, weights = np.empty(len(between), np.int32), np.empty(len(between))
+        rows[first] = width_bins(self.events.confidences, self.num_bins)
+        rows[between], weights[between] = mass.indices + self.num_bins, mass.data
+        rows[last] = score + 2 * self.num_bins
+        weights[first] = weights[last] = self.events.mass
+        return csc_array(
+            (weights, rows, ends), shape=(2 * self.num_bins + len(self.scores.points), len(score))
+        )
 
     def summed(self) -> Self:
         """Keep the sums, and forget the matrices, which are the largest arrays of all."""
@@ -256,9 +268,13 @@ class BinnedEvents:
     @cached_property
     def entries(self) -> dict[BinKind, Any]:
         """The samples' weights in each entry of `ResidualSums`, sparse ``(E, N)``."""
+        return {place: self._entries(place) for place in get_args(BinKind)}
+
+    def _entries(self, place: BinKind) -> Any:
+        if place != "score":
+            return self.matrix[self.rows(place)]
         pairs, entry = self._pairs
-        width, mass = (self.matrix[self.rows(place)] for place in ("width", "mass"))
-        return {"width": width, "mass": mass, "score": weights_by_place(entry, len(pairs), self.events.mass)}
+        return weights_by_place(entry, len(pairs), self.events.mass)
 
     @cached_property
     def _pairs(self) -> tuple[Indices, Indices]:
@@ -274,7 +290,7 @@ class BinnedEvents:
             "mass": (bins, bins),
             "score": (pairs // self.num_bins, pairs % self.num_bins),
         }
-        return {place: self._of(self.entries[place], *where) for place, where in places.items()}
+        return {place: self._of(self._entries(place), *where) for place, where in places.items()}
 
     def _of(self, matrix: Any, cell: Indices, bins: Indices) -> ResidualSums:
         """Cells from the samples' weights in each entry ``(E, N)``."""
@@ -297,9 +313,10 @@ class BinnedEvents:
 
 def weights_by_place(index: Indices | NDArray[np.int32], size: int, weights: Vector) -> Any:
     """Sparse ``(size, N)``: weighted sums over the samples of each index."""
-    from scipy.sparse import csr_array
+    from scipy.sparse import csc_array
 
-    return csr_array((weights, (index, np.arange(len(index)))), shape=(size, len(index)))
+    ends = np.arange(len(index) + 1, dtype=index.dtype)
+    return csc_array((weights, index, ends), shape=(size, len(index)))
 
 
 def smooth_errors(points: Vector) -> Callable[[Matrix], Vector]:
@@ -332,11 +349,27 @@ def bin_matrix(events: Events, num_bins: int) -> Any:
 
     Bins of equal mass are fixed, as the confidences are; ties at bin ends are shared out.
     """
-    from scipy.sparse import csr_array, vstack
+    from scipy.sparse import vstack
+
+    width = weights_by_place(width_bins(events.confidences, num_bins), num_bins, events.mass)
+    return vstack([width, _mass_matrix(events, num_bins)], format="csr")
+
+
+def _mass_matrix(events: Events, num_bins: int) -> Any:
+    """Sparse ``(num_bins, N)``, by columns."""
+    from scipy.sparse import csc_array
 
     weights, num_samples = events.mass, len(events.confidences)
-    width = weights_by_place(width_bins(events.confidences, num_bins), num_bins, weights)
-    points, tie = np.unique(events.places, return_inverse=True)
+    if events.weights is None and events.cells is None:
+        edges, order = mass_boundaries(num_samples, num_bins).numpy(), ascending_order(events.confidences)
+        inner = edges[(edges > 0) & (edges < num_samples)]
+        if (
+            events.confidences[order[inner - 1]] < events.confidences[order[inner]]
+        ).all():  # no tie is divided
+            index = np.empty(num_samples, np.int32)
+            index[order] = np.repeat(np.arange(num_bins, dtype=np.int32), np.diff(edges))
+            return weights_by_place(index, num_bins, weights)
+    points, tie = distinct(events.places)
     if events.cells is None:
         given = None if events.weights is None else torch.from_numpy(events.weights)
         order = mass_order(torch.from_numpy(events.confidences), given)
@@ -352,6 +385,7 @@ def bin_matrix(events: Events, num_bins: int) -> Any:
     cuts, masses = cuts[1:], np.diff(cuts)
     of_tie, of_bin = np.searchsorted(ends, cuts), np.searchsorted(edges[1:], cuts)
     shares = masses / np.diff(ends, prepend=0.0)[of_tie]
-    parts = csr_array((shares, (of_bin, of_tie)), shape=(num_bins, len(points)))
-    mass = parts @ weights_by_place(tie, len(points), weights)
-    return vstack([width, mass], format="csr")
+    parts = csc_array((shares, (of_bin, of_tie)), shape=(num_bins, len(points)))
+    found = parts @ weights_by_place(tie, len(points), weights)
+    found.sort_indices()
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -58,6 +59,14 @@ class Events:
     def counted(self) -> bool:
         """True if a row stands for many samples."""
         return self.squares is not None
+
+    @cached_property
+    def witness(self) -> tuple[float, Vector, Vector]:
+        """The smooth calibration error; distinct scores and, there, the function that attains it."""
+        from calibrant._math.lipschitz import smooth_calibration_solution  # compiled
+
+        points, _, best = smooth_calibration_solution(self.confidences, self.outcomes, self.weights)
+        return best.value, points, best.witness
 
     def part(self, rows: Any) -> Events:
         """Some of the samples; clusters are renumbered from 0 without gaps."""

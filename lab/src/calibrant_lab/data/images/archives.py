@@ -7,10 +7,9 @@ import lzma
 import stat
 import tarfile
 import zipfile
-from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO
 
 from calibrant._math.errors import InputError
@@ -21,17 +20,16 @@ LARGEST = 2**30  # bytes of a single file that a set of images may hold
 _DAMAGE = (*DAMAGE, tarfile.TarError, lzma.LZMAError)
 
 
-class Files(ABC):
-    """Files of a set by name, which includes folders, with slashes."""
+class Files:
+    """Files of a set, with their sizes by name, which includes folders, with slashes."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, sizes: Mapping[str, int], of: Callable[[str], IO[bytes] | None]) -> None:
+        self.path, self.sizes, self._of = path, sizes, of
 
-    @abstractmethod
-    def names(self) -> list[str]: ...
-
-    @abstractmethod
-    def open(self, name: str) -> IO[bytes]: ...
+    def open(self, name: str) -> IO[bytes]:
+        if self.sizes[name] > LARGEST:
+            raise _refused(self.path, name, f"unpacks to {self.sizes[name]} bytes")
+        return self._of(name) or io.BytesIO()
 
     def read(self, name: str) -> bytes:
         with self.open(name) as stream:
@@ -39,9 +37,8 @@ class Files(ABC):
 
     def find(self, last: str) -> str | None:
         """Return the name of the file whose path ends in ``last``, or None."""
-        wanted = PurePosixPath(last).parts
-        found = (name for name in self.names() if PurePosixPath(name).parts[-len(wanted) :] == wanted)
-        return next(found, None)
+        found = (name for name in self.sizes if f"/{name}".endswith(f"/{last}"))
+        return min(found, key=lambda name: name.count("/"), default=None)
 
     def content(self, last: str, *, what: str) -> bytes:
         """Return the content of the file whose path ends in ``last``; errors call a missing file ``what``."""
@@ -51,59 +48,31 @@ class Files(ABC):
         return self.read(name)
 
 
-class _Folder(Files):
-    def names(self) -> list[str]:
-        return sorted(
-            entry.relative_to(self.path).as_posix() for entry in self.path.rglob("*") if entry.is_file()
-        )
-
-    def find(self, last: str) -> str | None:
-        places = (each for depth in ("", "*/", "*/*/") for each in sorted(self.path.glob(depth + last)))
-        return next((each.relative_to(self.path).as_posix() for each in places if each.is_file()), None)
-
-    def open(self, name: str) -> IO[bytes]:
-        return (self.path / name).open("rb")
+def _of_folder(path: Path) -> Files:
+    names = sorted(entry.relative_to(path).as_posix() for entry in path.rglob("*") if entry.is_file())
+    return Files(path, dict.fromkeys(names, 0), lambda name: (path / name).open("rb"))
 
 
-class _Tar(Files):
-    def __init__(self, path: Path, archive: tarfile.TarFile) -> None:
-        super().__init__(path)
-        self._archive = archive
-        self._members = {each.name: each for each in archive.getmembers() if not each.isdir()}
-        refuse_tricks(path, [each.name for each in archive.getmembers()])
-        for member in self._members.values():
-            if not member.isfile():
-                raise _refused(path, member.name, "is a link or a device, not a file")
-        if path.suffix != ".tar":  # the end of a compressed one is a checksum, looked at when it is met
-            while archive.fileobj.read(2**20):
-                pass
-
-    def names(self) -> list[str]:
-        return list(self._members)
-
-    def open(self, name: str) -> IO[bytes]:
-        member = self._members[name]
-        if member.size > LARGEST:
-            raise _refused(self.path, name, f"unpacks to {member.size} bytes")
-        return self._archive.extractfile(member) or io.BytesIO()
+def _of_zip(path: Path, archive: zipfile.ZipFile) -> Files:
+    refuse_tricks(path, archive.namelist())
+    for member in archive.infolist():
+        if stat.S_ISLNK(member.external_attr >> 16):
+            raise _refused(path, member.filename, "is a link or a device, not a file")
+    sizes = {each.filename: each.file_size for each in archive.infolist() if not each.is_dir()}
+    return Files(path, sizes, archive.open)
 
 
-class _Zip(Files):
-    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
-        super().__init__(path)
-        self._archive = archive
-        refuse_tricks(path, archive.namelist())
-        for member in archive.infolist():
-            if stat.S_ISLNK(member.external_attr >> 16):
-                raise _refused(path, member.filename, "is a link or a device, not a file")
-
-    def names(self) -> list[str]:
-        return [name for name in self._archive.namelist() if not name.endswith("/")]
-
-    def open(self, name: str) -> IO[bytes]:
-        if (size := self._archive.getinfo(name).file_size) > LARGEST:
-            raise _refused(self.path, name, f"unpacks to {size} bytes")
-        return self._archive.open(name)
+def _of_tar(path: Path, archive: tarfile.TarFile) -> Files:
+    refuse_tricks(path, archive.getnames())
+    members = {each.name: each for each in archive.getmembers() if not each.isdir()}
+    for member in members.values():
+        if not member.isfile():
+            raise _refused(path, member.name, "is a link or a device, not a file")
+    if path.suffix != ".tar" and archive.fileobj:  # the end holds a checksum, looked at when it is met
+        while archive.fileobj.read(2**20):
+            pass
+    sizes = {name: each.size for name, each in members.items()}
+    return Files(path, sizes, lambda name: archive.extractfile(members[name]))
 
 
 @contextmanager
@@ -113,13 +82,13 @@ def opened(path: Path) -> Generator[Files]:
         raise InputError(f"{path} does not exist.")
     try:
         if path.is_dir():
-            yield _Folder(path)
+            yield _of_folder(path)
         elif path.suffix == ".zip":
             with zipfile.ZipFile(path) as archive:
-                yield _Zip(path, archive)
+                yield _of_zip(path, archive)
         else:
             with tarfile.open(path) as archive:
-                yield _Tar(path, archive)
+                yield _of_tar(path, archive)
     except InputError:
         raise
     except _DAMAGE as error:

@@ -27,37 +27,27 @@ _PIXELS = 3 * 32 * 32
 
 
 def read_cifar(path: Path, *, name: str | None = None) -> RawData:
-    """Read CIFAR-10 or CIFAR-100 from ``.tar.gz`` or a folder of batches; the pickles cannot run code."""
-    five = [f"data_batch_{number}" for number in range(1, 6)]
+    """Read CIFAR-10 or CIFAR-100 ("python version") from ``.tar.gz`` or a folder; its pickles run no code."""
     with opened(path) as files:
         if files.find("batches.meta") or files.find("data_batch_1"):
-            title, batches, meta, width = "cifar10", [*five, "test_batch"], "batches.meta", 0
-        elif files.find("data_batch_1.bin"):
-            binary = [f"{each}.bin" for each in (*five, "test_batch")]
-            title, batches, meta, width = "cifar10", binary, "batches.meta.txt", 1
-        elif files.find("train.bin"):
-            title, batches, meta, width = "cifar100", ["train.bin", "test.bin"], "fine_label_names.txt", 2
+            title, meta = "cifar10", "batches.meta"
+            batches = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
         elif files.find("train") and files.find("meta"):
-            title, batches, meta, width = "cifar100", ["train", "test"], "meta", 0
+            title, meta, batches = "cifar100", "meta", ["train", "test"]
         else:
-            raise InputError(
-                f"{path} holds no CIFAR batches (data_batch_1, train, data_batch_1.bin or train.bin)."
-            )
-        names = _class_names(files, meta, width)
-        *train, test = (_batch(files, each, width) for each in batches)
+            raise InputError(f"{path} holds no CIFAR batches (data_batch_1 or train) for Python.")
+        names = _class_names(files, meta)
+        *train, test = (_batch(files, each) for each in batches)
     if name in {"cifar10", "cifar100"} - {title}:
         raise InputError(f"{path} holds {title}, not {name}; name that set, or get the other archive.")
     pixels, labels = (np.concatenate(each) for each in zip(*train, strict=True))
     return RawData(name=name or title, class_names=names, train=_part(pixels, labels), test=_part(*test))
 
 
-def _class_names(files: Files, meta: str, width: int) -> tuple[str, ...]:
-    content, source = files.content(meta, what="the list of classes"), f"{files.path}: {meta}"
-    if width:
-        names = content.decode("utf-8", errors="replace").split()
-    else:
-        described = read_pickle(content, source=source)
-        names = described.get(b"label_names", described.get(b"fine_label_names"))
+def _class_names(files: Files, meta: str) -> tuple[str, ...]:
+    source = f"{files.path}: {meta}"
+    described = read_pickle(files.content(meta, what="the list of classes"), source=source)
+    names = described.get(b"label_names", described.get(b"fine_label_names"))
     if not isinstance(names, list) or not names:
         raise InputError(f"{source} must hold the names of the classes.")
     return tuple(
@@ -65,16 +55,9 @@ def _class_names(files: Files, meta: str, width: int) -> tuple[str, ...]:
     )
 
 
-def _batch(files: Files, file: str, width: int) -> tuple[Array, Array]:
-    """Return rows of 3072 bytes and labels: from a pickle, or from the last of ``width`` bytes before."""
+def _batch(files: Files, file: str) -> tuple[Array, Array]:
+    """Return rows of 3072 bytes, and labels."""
     content, source = files.content(file, what="a batch of images"), f"{files.path}: {file}"
-    if width:
-        if not content or len(content) % (width + _PIXELS):
-            raise InputError(
-                f"{source} must be records of {width + _PIXELS} bytes; got {len(content)} bytes."
-            )
-        records = np.frombuffer(content, dtype=np.uint8).reshape(-1, width + _PIXELS)
-        return records[:, width:], records[:, width - 1]
     found = read_pickle(content, source=source)
     data, labels = found.get(b"data"), found.get(b"labels", found.get(b"fine_labels"))
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (_PIXELS,):
@@ -169,7 +152,7 @@ def read_corrupted_cifar(
 def _rows(files: Files, file: str, severity: int) -> Array:
     name = files.find(file)
     if name is None:
-        arrays = sorted(each for each in map(PurePosixPath, files.names()) if each.suffix == ".npy")
+        arrays = sorted(each for each in map(PurePosixPath, files.sizes) if each.suffix == ".npy")
         there = ", ".join(each.stem.replace("_", "-") for each in arrays)
         raise InputError(f"{files.path} has no {file}; it has {there or 'no .npy files'}.")
     try:

@@ -113,7 +113,7 @@ def read_tiny_imagenet(path: Path, *, name: str = "tiny_imagenet") -> RawData:
 
 def _train(files: Files, number: Mapping[str, int]) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
-    for name in files.names():
+    for name in files.sizes:
         parts = PurePosixPath(name).parts
         if parts[-4:-3] == ("train",) and parts[-2] == "images" and parts[-3] in number:
             found.append((name, number[parts[-3]]))
@@ -131,7 +131,7 @@ def _validation(files: Files, number: Mapping[str, int]) -> list[tuple[str, int]
     table = files.content("val_annotations.txt", what="the labels of the validation images").decode()
     labels = dict(line.split("\t")[:2] for line in table.splitlines() if "\t" in line)
     found: list[tuple[str, int]] = []
-    for name in files.names():
+    for name in files.sizes:
         parts = PurePosixPath(name).parts
         if parts[-3:-1] == ("val", "images"):
             wnid = labels.get(parts[-1])

@@ -44,16 +44,7 @@ from calibrant_lab.training.recipe import NUMBERS, settings_at
 from calibrant_lab.training.recipe_files import nested
 from calibrant_lab.training.run import RunFolder, json_of
 
-LATER: Mapping[str, object] = {
-    "initial.weights": "",
-    "initial.skip": [],
-    "data.crop": 0,
-    "evaluation.views": "one",
-    "evaluation.heat_maps": 0,
-    "evaluation.curvature": 0,
-    "schedule.patience": 5,
-    "record.samples": 0,
-}
+LATER: Mapping[str, object] = {}
 """Settings that recipes have gained since the present version of the numbers, with what changes none of them.
 
 A run whose recipe has that value is known by the same name as before there was the setting. Where ``NUMBERS``
@@ -195,11 +186,11 @@ def data_of(recipe: Recipe) -> TrainingData:
 
 
 def _data_key(recipe: Recipe) -> str:
-    return json.dumps([recipe.data.model_dump(mode="json"), recipe.foreign_name])
+    return json.dumps([recipe.data.model_dump(mode="json"), recipe.foreign.name])
 
 
 def _sources(recipe: Recipe) -> str:
-    named_by_recipe = (recipe.data.name, recipe.data.vectors, recipe.foreign_name, recipe.initial.weights)
+    named_by_recipe = (recipe.data.name, recipe.data.vectors, recipe.foreign.name, recipe.initial.weights)
     names = [name for name in named_by_recipe if name]
     return _state(tuple(names), os.environ.get("CALIBRANT_DATA"), int(time.monotonic() // 60))
 
@@ -216,7 +207,7 @@ def _state(names: tuple[str, ...], root: str | None, _minute: int) -> str:
 def _data(key: str, _sources: str) -> TrainingData:
     """Return the data in memory, read again after their files change."""
     section, foreign = json.loads(key)
-    recipe = Recipe.read({"data": section, "evaluation": {"out_of_distribution": foreign}})
+    recipe = Recipe.read({"data": section, "foreign": {"name": foreign}})
     return read_training_data(recipe)
 
 
@@ -260,9 +251,7 @@ def _facts(recipe: Recipe, folder: RunFolder, data: TrainingData, predictions: P
         from calibrant_lab.training.run_report import detection_of
 
         foreign = load_predictions(folder.foreign_predictions)
-        more["out_of_distribution"] = detection_of(
-            predictions, foreign, name=recipe.evaluation.out_of_distribution
-        )
+        more["out_of_distribution"] = detection_of(predictions, foreign, name=recipe.foreign.name)
     return more
 
 
