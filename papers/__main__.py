@@ -42,7 +42,8 @@ def main(words: list[str] | None = None) -> None:
         print(every_claim.write(given.claims if given.claims.name else None))
     elif given.name is None:
         for name in studies.names():
-            print(f"{name:22}{studies.summary(name)}")
+            question, *_ = (studies.study(name).__doc__ or "").splitlines()
+            print(f"{name:22}{question}")
     elif given.page:
         for name in studies.names() if given.name == "all" else [given.name]:
             for path in studies.write(name.replace("-", "_"), HERE / name.replace("-", "_")):

@@ -9,6 +9,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,11 +17,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from calibrant._math.errors import InputError
 from calibrant._math.means import LEVEL as LEVEL
-from calibrant._math.means import mean_of, plus_minus
+from calibrant._math.means import mean_of, plus_minus, standard_errors
 from calibrant_lab.sweep.kept_runs import runs_in
 
 HERE = Path(__file__).parent
@@ -175,20 +176,11 @@ def reaching(
 
 
 def draw_means(
-    ax: Axes,
-    frame: pd.DataFrame,
-    column: str,
-    names: Sequence[str],
-    label: str,
-    colour: str,
-    mark: str,
-    *,
-    value: str = "value",
-    scale: float = 100,
+    ax: Axes, values: pd.Series, by: pd.Series, names: Sequence[str], label: str, colour: str, mark: str
 ) -> None:
     """Draw means over seeds with intervals, one row per name, from above."""
-    for name, rows in frame.groupby(column, observed=True):
-        mean, half = mean_ci(scale * rows[value])
+    for name, of in values.groupby(by, observed=True):
+        mean, half = mean_ci(of)
         place = len(names) - names.index(str(name))
         ax.errorbar(mean, place, xerr=half, fmt=mark, color=colour, markersize=4, linewidth=1)
     ax.plot([], [], mark, color=colour, label=label)
@@ -197,28 +189,24 @@ def draw_means(
 
 
 def judge(
-    values: Iterable[float],
-    *,
-    low: float = -math.inf,
-    high: float = math.inf,
-    standard_error: float | None = None,
+    values: Iterable[float], *, low: float = -math.inf, high: float = math.inf, error: float | None = None
 ) -> dict[str, Any]:
     """Test whether the mean is between two bounds, by its 95% interval; p is two-sided (Student's t).
 
-    One value may have a standard error, as of resamples; its interval is that of the normal distribution.
+    One value may have a standard ``error``, as of resamples; its interval is that of the normal distribution.
 
     Example:
         >>> judge([-1.0, -1.1, -0.9], high=0)["verdict"], judge([0.1, -0.1], high=0)["verdict"]
         ('holds', 'undecided')
         >>> judge([1.0], high=0)["verdict"]  # one seed has no interval
         'undecided'
-        >>> judge([-1.0], high=0, standard_error=0.5)["verdict"]
+        >>> judge([-1.0], high=0, error=0.5)["verdict"]
         'holds'
     """
     found = list(values)
-    law = stats.norm() if standard_error is not None else stats.t(len(found) - 1)
-    quantile = float(law.ppf((1 + LEVEL) / 2))
-    mean, half = mean_ci(found) if standard_error is None else (*found, standard_error * quantile)
+    below = special.ndtr if error is not None else partial(special.stdtr, len(found) - 1)
+    quantile = special.ndtri((1 + LEVEL) / 2) if error is not None else standard_errors(len(found))
+    mean, half = mean_ci(found) if error is None else (*found, error * quantile)
     result = {"estimate": mean, "low": mean - half, "high": mean + half, "n": len(found), "p": math.nan}
     if math.isnan(half):
         return {**result, "verdict": "undecided"}
@@ -227,7 +215,7 @@ def judge(
         distance = side * (bound - mean)
         if math.isinf(distance) or half == 0:
             return 0.0 if distance > 0 else 1.0
-        return min(1.0, 2 * float(law.cdf(-distance / (half / quantile))))
+        return min(1.0, 2 * float(below(-distance / (half / quantile))))
 
     inside = max(beyond(low, -1), beyond(high, 1))
     outside = min(beyond(low, 1), beyond(high, -1))
@@ -325,7 +313,7 @@ def _judged(claim: Mapping[str, Any], group: pd.DataFrame, value: str) -> dict[s
     than, error = claim.get("than", 0.0), group.get("standard_error")
     bounds = {"less": ("high",), "greater": ("low",), "within": ("low", "high")}[claim["expect"]]
     given = dict(zip(bounds, than if len(bounds) > 1 else [than], strict=True))
-    return judge(group[value], **given, standard_error=None if error is None else error.iloc[0])
+    return judge(group[value], **given, error=None if error is None else error.iloc[0])
 
 
 def difference(

@@ -5,7 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from torch import Tensor
 
+from calibrant.calibrators import Calibrator, build
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.predictions import Predictions
 from calibrant_lab.sweep.published import facts
 from papers.analysis import ordered
 
@@ -15,6 +19,14 @@ CHOSEN: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "adaptive ECE": {AS_TRAINED: ("before", "adaptive_ece"), WITH_T: ("by-adaptive-ece", "adaptive_ece")},
 }
 """Stage and metric of the errors that Mukhoti et al. (2020) print: T is chosen by the error itself."""
+USUAL = {
+    "error": "error",
+    "NLL": "nll",
+    "ECE": "ece",
+    "AdaECE": "adaptive_ece",
+    "class-wise ECE": "classwise_ece",
+}
+"""What most studies measure, by title."""
 TITLES: Mapping[str, str] = {
     "cross-entropy": "cross-entropy",
     **{f"focal(gamma={gamma})": f"focal, γ = {gamma}" for gamma in (1, 2, 3, 5, 7)},
@@ -84,6 +96,16 @@ def frames_of(
     fitted = ({**of(run), **run["parameters"]} for run in runs)
     found = {"judged": judged, "errors": errors, "fitted": fitted}
     return {name: ordered(pd.DataFrame(rows), "loss", titles) for name, rows in found.items()}
+
+
+def repaired(
+    given: Predictions, stages: Mapping[str, str]
+) -> tuple[dict[str, Calibrator], dict[str, Tensor]]:
+    """Return fits to held-out samples by stage, and probabilities of test samples, ``before`` too."""
+    held_out, scores = Labelled.of(given.calibration), given.test.scores
+    fits = {stage: fit_quietly(build(text), held_out) for stage, text in stages.items()}
+    probs = {stage: fit.predict_proba(scores).double() for stage, fit in fits.items()}
+    return fits, {"before": scores.double().softmax(1), **probs}
 
 
 def gamma_3(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:

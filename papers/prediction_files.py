@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -42,17 +41,12 @@ def read_file(path: Path) -> Predictions | None:
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as archive:
             if "top5_probs" in archive.files:
-                return _largest_of_five(path, archive["top5_probs"], archive["top5_classes"])
+                with np.load(path.with_name("labels.npz"), allow_pickle=False) as labels:
+                    key = path.stem.rpartition("_")[2]  # the data set
+                    if key not in labels.files:
+                        raise InputError(f"{path}: labels.npz holds no `{key}`.")
+                    correct = archive["top5_classes"][:, 0] == labels[key]
+                return Predictions(confidence=archive["top5_probs"][:, 0], correct=correct)
             if not any(name.startswith(("logits", "probs", "confidence")) for name in archive.files):
                 return None
     return load_predictions(path)
-
-
-def _largest_of_five(path: Path, probs: Any, classes: Any) -> Predictions:
-    """Return the confidence in the first of five classes, with labels from a file by dataset name."""
-    with np.load(path.with_name("labels.npz"), allow_pickle=False) as archive:
-        key = path.stem.rpartition("_")[2]
-        if key not in archive.files:
-            raise InputError(f"{path}: labels.npz holds no `{key}`.")
-        correct = classes[:, 0] == archive[key]
-    return Predictions(confidence=probs[:, 0], correct=correct)

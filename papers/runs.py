@@ -1,53 +1,32 @@
 """Cached work of a study: its grid's runs, swept over a store, and other records."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
-from calibrant_lab.sweep.engines import Ended, build_engine
+from calibrant_lab.sweep.display import Estimates, SweepDisplay
+from calibrant_lab.sweep.engines import build_engine
 from calibrant_lab.sweep.grid import Grid
-from calibrant_lab.sweep.store.places import RUNS
+from calibrant_lab.sweep.kept_runs import kept_results
 from calibrant_lab.sweep.store.store import Store
-from calibrant_lab.sweep.sweep import Watcher, sweep
-from calibrant_lab.sweep.tasks.task import Item, RunResult, run_name
+from calibrant_lab.sweep.sweep import sweep
+from calibrant_lab.sweep.tasks.task import RunResult
 
 
 def finished_runs(grid: Grid, out: Path, *, engine: str = "pool") -> list[RunResult]:
     """Do missing runs of the store ``out``; return all of the grid in order; raise if one failed."""
     store = Store(out)
     items = grid.items(store.fingerprints())
-    report = sweep(items, store, build_engine(engine), watcher=_Telling(items))
+    display = SweepDisplay(Estimates(grid.task, store.results()))
+    report = sweep(items, store, build_engine(engine), watcher=display)
     if report.failed:
         raise InputError(
             f"{report.failed} of {report.total} runs have failed; `calibrant runs {out} --failed` shows why."
         )
     return kept_results(grid, out)
-
-
-def kept_results(grid: Grid, out: Path) -> list[RunResult]:
-    """Return a grid's finished runs in order, or runs that recorded less; none without a store."""
-    if not (out / RUNS).is_dir():
-        return []
-    store, task = Store(out), grid.task
-    items = grid.items(store.fingerprints())
-    found = {each.run: each for each in store.results(task=task.name)}
-    results: list[RunResult] = []
-    for item in items:
-        plain = run_name(task, task.unrecorded(item.settings), item.inputs)
-        results += [found[name] for name in (item.run, plain) if name in found][:1]
-    return results
-
-
-class _Telling(Watcher):
-    def __init__(self, items: Sequence[Item]) -> None:
-        self._items = {item.run: item for item in items}
-
-    def ended(self, end: Ended) -> None:
-        item = self._items[end.run]
-        print(f"{item.task.name}: {item.label}: {end.reason or end.status}")  # noqa: T201
 
 
 class Records:

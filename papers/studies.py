@@ -1,6 +1,6 @@
 """The studies: a folder each, with ``run.py``, ``claims.toml``, ``page.md`` and ``results.json``.
 
-``run.py`` has a docstring whose first line is the study's summary, and
+``run.py`` has a docstring whose first line is the study's summary (``page.md`` says what is done), and
 
 - ``frames(results)``: data frames of the results, by name;
 - ``tables(frames)``: the tables of the page, frames of text, by name;
@@ -47,11 +47,6 @@ def study(name: str) -> ModuleType:
     return import_module(f"papers.{folder}.run")
 
 
-def summary(name: str) -> str:
-    """Return the first line of a study's docstring."""
-    return (study(name).__doc__ or "").partition("\n")[0]
-
-
 def has_grid(name: str) -> bool:
     """Return True if a study has runs that are swept over a store."""
     return (HERE / name / "grid.toml").is_file()
@@ -86,22 +81,16 @@ def results_of_grid(name: str, store: Path, *, seeds: int | None, old: Any) -> d
     return content_of(united([] if old is None else runs_in(old), new, grid.task), also)
 
 
-def rows_of(name: str, results: Any = None) -> pd.DataFrame:
-    """Return the tests of a study's claims on its results."""
-    return verdicts(name, study(name).frames(content(name) if results is None else results))
+@cache
+def kept_frames(name: str) -> Frames:
+    """Return the frames of a study's committed results, made once."""
+    return study(name).frames(content(name))
 
 
-_kept_rows = cache(rows_of)
-
-
-def page_text(name: str) -> str:
-    """Return a study's page, filled from its results."""
-    return _page(name, study(name).frames(content(name)))
-
-
-def _page(name: str, frames: Frames) -> str:
-    text = (HERE / name / "page.md").read_text(encoding="utf-8")
-    return filled(text, study(name).tables(frames), rows_among_all(name, frames))
+@cache
+def kept_rows(name: str) -> pd.DataFrame:
+    """Return the tests of a study's claims on its committed results, made once."""
+    return verdicts(name, kept_frames(name))
 
 
 def write(name: str, folder: Path, results: Mapping[str, Any] | None = None) -> list[Path]:
@@ -109,7 +98,8 @@ def write(name: str, folder: Path, results: Mapping[str, Any] | None = None) -> 
     folder.mkdir(parents=True, exist_ok=True)
     module, found = study(name), content(name) if results is None else results
     frames, written = module.frames(found), [folder / "page.md"]
-    write_text(written[0], _page(name, frames))
+    page = (HERE / name / "page.md").read_text(encoding="utf-8")
+    write_text(written[0], filled(page, module.tables(frames), rows_among_all(name, frames)))
     if results is not None:
         written.append(folder / "results.json")
         write_text(written[1], compact(results))
@@ -132,7 +122,7 @@ def every_row(new: Mapping[str, pd.DataFrame] | None = None) -> pd.DataFrame:
     q is p adjusted over each paper's counted claims; ``left`` is the verdict, or undecided unless q < 0.05.
     """
     new = new or {}
-    kept = [new[name] if name in new else _kept_rows(name) for name in names()]
+    kept = [new[name] if name in new else kept_rows(name) for name in names()]
     rows = pd.concat(kept, ignore_index=True)
     test = ["paper", "estimate", "low", "n"]
     counted = rows[rows.open.eq("")].drop_duplicates(test)

@@ -1,10 +1,8 @@
-"""Why can a loss have the lower ECE and the higher log loss once both have a temperature?
-
-Linear models of a logistic world, where the answer is exact, and the networks of four other studies.
-"""
+"""Why can a loss have the lower ECE and the higher log loss once both have a temperature?"""
 
 import math
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -62,25 +60,18 @@ def recalibrated(signal: float, along: float, across: float) -> dict[str, float]
 
 
 def measure(_folder: Path, seeds: str = "20") -> dict[str, Any]:
-    """Return models by the cosine of their weights and the truth's, and models trained on samples."""
     curve = [
         {"signal": signal, **recalibrated(signal, cosine, math.sqrt(1 - cosine**2))}
         for signal in SIGNALS
         for cosine in sorted({*np.linspace(0.02, 1, 50).round(2).tolist(), *COSINES})
     ]
-    trained = [
-        {"load": load, "gamma": gamma, "seed": seed, **_trained(load, gamma, seed)}
-        for load in LOADS
-        for seed in range(int(seeds))
-        for gamma in GAMMAS
-    ]
+    trained = []
+    for load, seed, gamma in product(LOADS, range(int(seeds)), GAMMAS):
+        world = LogisticWorld(num_features=round(load * SAMPLES), signal=WORLD)
+        weights = fit_linear(*world.sample(SAMPLES, seed=seed), focal(gamma)).weights
+        found = recalibrated(WORLD, float(weights[0]), float(weights[1:].norm()))
+        trained.append({"load": load, "gamma": gamma, "seed": seed, **found})
     return {"curve": curve, "trained": trained}
-
-
-def _trained(load: float, gamma: float, seed: int) -> dict[str, float]:
-    world = LogisticWorld(num_features=round(load * SAMPLES), signal=WORLD)
-    weights = fit_linear(*world.sample(SAMPLES, seed=seed), focal(gamma)).weights
-    return recalibrated(WORLD, float(weights[0]), float(weights[1:].norm()))
 
 
 def frames(results: Mapping[str, Any]) -> Frames:

@@ -1,8 +1,4 @@
-"""Which calibrator repairs other people's networks?
-
-Outputs of 34 networks that others trained, each judged as it came. On those with all scores every calibrator
-is fitted on one half of the samples and judged on the other, in three divisions. Nothing is trained.
-"""
+"""Which calibrator repairs other people's networks?"""
 
 import math
 import time
@@ -25,14 +21,16 @@ from calibrant import evaluate, metrics
 from calibrant._math.binning import width_bin_index
 from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.means import rounded
+from calibrant._math.out_of_fold import out_of_fold
 from calibrant._math.scores import brier_scores, negative_log_likelihoods, top_label
-from calibrant._math.shapes import Float, Int, Shaped
+from calibrant._math.shapes import Float, Int
 from calibrant._math.threads import threads_for
 from calibrant.calibrators import Calibrator, available, build
 from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled, fit_quietly
 from calibrant.evaluation.procedure import versions
+from calibrant.evaluation.resampling.resamples import Means
 from calibrant.predictions import Predictions
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
 from papers.analysis import LEVEL, Frames, Tables, ordered, resampled
@@ -137,32 +135,27 @@ def calibrators_for(kind: str, num_classes: int) -> list[str]:
     return names + [f'{name}(objective="{by}")' for name in by_others for by in CRITERIA[1:]]
 
 
-class Resamples:
-    """How often each of N samples occurs in each of a number of resamples of size N."""
+def draws(num_samples: int, number: int, *, seed: int = 0) -> NDArray[np.uint8]:
+    """How often each of N samples occurs in each of B resamples of size N: ``(B, N)``."""
+    return np.stack(list(resampled(num_samples, number, seed=seed))).astype(np.uint8)
 
-    def __init__(self, num_samples: int, number: int, *, seed: int = 0) -> None:
-        self.counts = np.stack(list(resampled(num_samples, number, seed=seed))).astype(np.uint8)
 
-    def sums(self, table: Shaped[np.ndarray, "N K"]) -> Shaped[np.ndarray, "B K"]:
-        parts = np.array_split(self.counts, math.ceil(len(self.counts) / 50))
-        return np.concatenate([part.astype(np.float64) @ table for part in parts])
-
-    def measures(self, probs: Tensor, data: Labelled) -> dict[str, NDArray[np.float64] | None]:
-        """NLL, Brier score and ECE of each resample; None where one is infinite."""
-        weights = np.ones(len(probs)) if data.weights is None else data.weights.numpy()
-        losses = losses_of(probs, data)
-        total = self.sums(weights[:, None])
-        with np.errstate(invalid="ignore"):  # an infinite loss that did not occur is no number
-            means = self.sums(weights[:, None] * np.stack(list(losses.values()), 1)) / total
-        errors = np.zeros(len(self.counts))
-        columns = event_columns(probs, data.labels)
-        for confidences, outcomes in columns:
-            table = np.zeros((len(probs), NUM_BINS))
-            bins = width_bin_index(confidences, NUM_BINS).numpy()
-            table[np.arange(len(table)), bins] = weights * (confidences - outcomes).numpy()
-            errors += np.abs(self.sums(table) / total).sum(axis=1) / len(columns)
-        found = {**dict(zip(losses, means.T, strict=True)), "ece": errors}
-        return {name: values if np.isfinite(values).all() else None for name, values in found.items()}
+def measures_of_draws(
+    counts: NDArray[np.uint8], probs: Tensor, data: Labelled
+) -> dict[str, NDArray[np.float64] | None]:
+    """NLL, Brier score and ECE of each resample; None where one is infinite."""
+    weights = np.ones(len(probs)) if data.weights is None else data.weights.numpy()
+    losses = losses_of(probs, data)
+    found = Means({name: (weights * each, weights) for name, each in losses.items()}, None)(counts)
+    found["ece"] = np.zeros(len(counts))
+    columns = event_columns(probs, data.labels)
+    for confidences, outcomes in columns:
+        bins = width_bin_index(confidences, NUM_BINS).numpy()
+        residuals = weights * (confidences - outcomes).numpy()
+        of_bins = {str(place): (residuals * (bins == place), weights) for place in range(NUM_BINS)}
+        gaps = Means(of_bins, None)(counts)
+        found["ece"] += sum(np.abs(gap) for gap in gaps.values()) / len(columns)
+    return {name: values if np.isfinite(values).all() else None for name, values in found.items()}
 
 
 def losses_of(probs: Tensor, data: Labelled) -> Mapping[str, NDArray[np.float64]]:
@@ -185,7 +178,7 @@ class Crossed:
 
     probs: Tensor
     seconds: float | None
-    calibrators: tuple[Calibrator, ...]
+    calibrators: list[Calibrator]
 
 
 @dataclass(frozen=True)
@@ -205,39 +198,39 @@ class Division:
 
     def judged(self, text: str) -> Crossed:
         """Every sample, judged by a calibrator that was fitted on the half without it."""
-        seconds = 0.0
-        calibrators: list[Calibrator] = []
-        probs = torch.empty(self.data.scores.shape, dtype=torch.float64)
-        for half in (0, 1):
-            inside = self.halves == half
+        seconds, calibrators = list[float](), list[Calibrator]()
+
+        def judge(inside: Tensor) -> Tensor:
             start = time.process_time()
             calibrators.append(fit_quietly(build(text), self.data.rows(~inside)))
-            seconds += (time.process_time() - start) / 2
-            probs[inside] = calibrators[-1].predict_proba(self.data.scores[inside]).double()
-        return Crossed(probs, seconds, tuple(calibrators))
+            seconds.append(time.process_time() - start)
+            return calibrators[-1].predict_proba(self.data.scores[inside]).double()
+
+        return Crossed(out_of_fold(self.halves, judge), fmean(seconds), calibrators)
 
     def judged_again(self, fitted: Crossed, weights: Float[Tensor, " N"]) -> Tensor:
         """The same by calibrators that are fitted again to their halves with these weights."""
-        probs = torch.empty_like(fitted.probs)
-        for half, calibrator in zip((0, 1), fitted.calibrators, strict=True):
-            inside = self.halves == half
+        calibrators = iter(fitted.calibrators)
+
+        def judge(inside: Tensor) -> Tensor:
             drawn = ~inside & (weights > 0)
             data = self.data.rows(drawn)
             with without_warnings():
-                again = calibrator.refit(data.scores, data.labels, weights=weights[drawn])
-            probs[inside] = again.predict_proba(self.data.scores[inside]).double()
-        return probs
+                again = next(calibrators).refit(data.scores, data.labels, weights=weights[drawn])
+            return again.predict_proba(self.data.scores[inside]).double()
+
+        return out_of_fold(self.halves, judge)
 
 
 def measured(probs: Tensor, data: Labelled, names: Sequence[str] = COMPARED) -> dict[str, float]:
     return {name: float(MEASURES[name](probs, data.labels, weights=data.weights)) for name in names}
 
 
-def trial(division: Division, name: str, resamples: Resamples) -> dict[str, Any] | None:
+def trial(division: Division, name: str, counts: NDArray[np.uint8]) -> dict[str, Any] | None:
     """Measures of all samples and of resamples after a calibrator; None where the fit fails."""
     data, before = division.data, division.predictions.probs.double()
     try:
-        found = Crossed(before, None, ()) if name == AS_THEY_CAME else division.judged(name)
+        found = Crossed(before, None, []) if name == AS_THEY_CAME else division.judged(name)
     except FIT_FAILURES:
         return None
     several = division.predictions.kind == "multiclass"
@@ -246,7 +239,7 @@ def trial(division: Division, name: str, resamples: Resamples) -> dict[str, Any]
     measures = measured(found.probs, data, names)
     return {
         "measures": {by: value if math.isfinite(value) else None for by, value in measures.items()},
-        "draws": resamples.measures(found.probs, data),
+        "draws": measures_of_draws(counts, found.probs, data),
         "changed": float((said[0] != said[1]).double().mean()),
         "seconds": found.seconds,
     }
@@ -256,9 +249,9 @@ class Trials:
     """Calibrators on all divisions of a file, on the same resamples."""
 
     def __init__(self, given: Predictions, names: Sequence[str]) -> None:
-        self.resamples = Resamples(given.num_samples, RESAMPLES)
+        self.counts = draws(given.num_samples, RESAMPLES)
         divisions = [Division(given, seed) for seed in range(DIVISIONS)]
-        self.of = {name: [trial(each, name, self.resamples) for each in divisions] for name in names}
+        self.of = {name: [trial(each, name, self.counts) for each in divisions] for name in names}
 
     def mean(self, name: str, by: str) -> float | None:
         """A measure, as a mean over the divisions; None where one is infinite, or a fit failed."""
@@ -302,7 +295,7 @@ def judged_when_repaired(given: Predictions) -> dict[str, Any]:
             "errors": {pair_name(*pair): {by: trials.error(*pair, by) for by in COMPARED} for pair in pairs},
         },
         "exponent": {
-            "refit_errors": refit_errors(given, trials.resamples),
+            "refit_errors": refit_errors(given, trials.counts[:REFITS]),
             "zeros": int(impossible(given).sum()),
             "without_zeros": without_zeros(given),
         },
@@ -310,17 +303,16 @@ def judged_when_repaired(given: Predictions) -> dict[str, Any]:
 
 
 def pair_name(one: str, other: str) -> str:
-    """Two calibrators in the results, in either order."""
     return " | ".join(sorted((one, other)))
 
 
-def refit_errors(given: Predictions, resamples: Resamples) -> dict[str, float | None]:
+def refit_errors(given: Predictions, counts: NDArray[np.uint8]) -> dict[str, float | None]:
     """Standard errors of focal over plain temperature scaling, both fitted again to resampled halves."""
     division = Division(given, 0)
     fitted = [division.judged(name) for name in (PLAIN, FOCAL)]
     gains: dict[str, list[float]] = {name: [] for name in COMPARED}
-    for counts in resamples.counts[:REFITS]:
-        weights = torch.from_numpy(counts.astype(np.float64))
+    for drawn in counts:
+        weights = torch.from_numpy(drawn.astype(np.float64))
         weights = weights if division.data.weights is None else weights * division.data.weights
         data = Labelled(division.data.scores, division.data.labels, weights)
         plain, focal = (measured(division.judged_again(each, weights), data) for each in fitted)
@@ -340,21 +332,16 @@ def without_zeros(given: Predictions) -> dict[str, Any] | None:
     if not bool(zero.any()):
         return None
     kept = given.rows(~zero)
-    again = refit_errors(kept, Resamples(kept.num_samples, REFITS))
-    return {"over": _of_exponent(kept), "refit_errors": again}
-
-
-def _of_exponent(given: Predictions) -> dict[str, Any]:
-    """Gains of focal temperature scaling over the others, with the fits as they are."""
-    others = (PLAIN, *(RIVALS if given.kind == "multiclass" else ()))
-    trials = Trials(given, (FOCAL, *others))
+    others = (PLAIN, *(RIVALS if kept.kind == "multiclass" else ()))
+    trials = Trials(kept, (FOCAL, *others))
 
     def gain(other: str, by: str) -> dict[str, float | None]:
         before, after = trials.mean(other, by), trials.mean(FOCAL, by)
         fall = None if before is None or after is None else rounded(before - after)
         return {"before": rounded(before), "gain": fall, "error": trials.error(other, FOCAL, by)}
 
-    return {other: {by: gain(other, by) for by in COMPARED} for other in others}
+    over = {other: {by: gain(other, by) for by in COMPARED} for other in others}
+    return {"over": over, "refit_errors": refit_errors(kept, draws(kept.num_samples, REFITS))}
 
 
 Z = float(stats.norm.ppf((1 + LEVEL) / 2))
@@ -381,12 +368,13 @@ SIDES = ["lower", "higher", "undecided"]
 def frames(results: Mapping[str, Any]) -> Frames:
     """``judged`` as they came, ``means`` and ``gains`` by calibrator, and ``criteria``."""
     means = pd.DataFrame(_means(results["files"]))
-    return {
-        "judged": pd.DataFrame(_judged(row) for row in results["judged"]),
-        "means": means,
-        "gains": pd.DataFrame(_gains(results, means.set_index(["file", "calibrator"]))),
-        "criteria": pd.DataFrame(_criteria(means.set_index(["file", "calibrator"]))),
+    by = means.set_index(["file", "calibrator"])
+    rows = {
+        "gains": _gains(results, by),
+        "criteria": _criteria(by),
+        "judged": map(_judged, results["judged"]),
     }
+    return {"means": means, **{name: pd.DataFrame(of) for name, of in rows.items()}}
 
 
 def _judged(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,4 @@
-"""Do the probabilities of networks on chest X-rays need a repair?
-
-Small DenseNets with three losses on X-rays of three classes, and public predictions of a DenseNet-121 for the
-fourteen findings of ChestX-ray14.
-"""
+"""Do the probabilities of networks on chest X-rays need a repair?"""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -1,13 +1,8 @@
-"""Is focal loss better calibrated than cross-entropy on CIFAR-10, summed or averaged over the batch?
-
-A residual network of 14 layers is trained on 10,000 images of CIFAR-10 with each of sixteen losses, summed as
-in the code of Mukhoti et al. (2020) or averaged as in that of focal calibration loss, and at learning rates
-that make the gradients of two losses about equally long.
-"""
+"""Is focal loss better calibrated than cross-entropy on CIFAR-10, summed or averaged over the batch?"""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,23 +12,20 @@ import pandas as pd
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from calibrant.calibrators import build
-from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.data.fetch import located
-from calibrant_lab.data.images.corruptions import CorruptedImages
 from calibrant_lab.sweep.tasks.task import Outcome, RunResult, Settings, Tell
 from calibrant_lab.sweep.tasks.training import recipe_of
 from calibrant_lab.training.data import preparation, read_foreign
 from calibrant_lab.training.recipe import DataSection
 from calibrant_lab.training.run import load_run
 from papers.analysis import Frames, Tables, beside, by_stage, flat_runs, means_only, ordered, pivot, relative
-from papers.dynamics.run import FollowedRun, data_of_section
+from papers.dynamics.run import FollowedRun
 from papers.gammas.run import CLOSEST, OBJECTIVES, SEPARATED, fits_of, sides
 from papers.human_posteriors.run import beside_people
-from papers.loss_rows import called, gamma_3, on_grid, scheduled
-from papers.shift.run import by_severity, evenly, judged_elsewhere
+from papers.loss_rows import USUAL, called, gamma_3, on_grid, repaired, scheduled
+from papers.shift.run import by_severity, corrupted_images, data_of_section, evenly, judged_elsewhere
 from papers.texts.run import judged
 
 CORRUPTIONS = ("gaussian-noise", "motion-blur", "fog", "brightness", "contrast", "jpeg-compression")
@@ -47,8 +39,6 @@ _BATCH = 100
 
 
 class CIFAR10Run(FollowedRun):
-    """A followed training that is judged on corrupted and foreign images too, and beside people."""
-
     name: ClassVar[str] = "cifar10-training"
 
     def covers(self, result: RunResult, settings: Settings) -> bool:
@@ -65,7 +55,7 @@ class CIFAR10Run(FollowedRun):
             run.model().to(self.device(settings)),
             preparation(section, dataset),
             run.predictions,
-            corrupted=lambda *worse: _corrupted(key, *worse),
+            corrupted=partial(corrupted_images, key, IMAGES),
             foreign={name: _foreign(key, name) for name in FOREIGN},
             num_images=IMAGES,
             batch=_BATCH,
@@ -73,13 +63,6 @@ class CIFAR10Run(FollowedRun):
         )
         more = {**outcome.more, "shift": found, "people": people(run.predictions)}
         return replace(outcome, more=more)
-
-
-@lru_cache(maxsize=64)
-def _corrupted(section: str, corruption: str, severity: int) -> Tensor:
-    """Test images under a corruption, the same ones for every run."""
-    inputs = data_of_section(section).test.inputs
-    return CorruptedImages(inputs, corruption, severity=severity)[evenly(len(inputs), IMAGES)]
 
 
 @lru_cache(maxsize=8)
@@ -97,11 +80,8 @@ def _judgements() -> Path:
 def people(predictions: Predictions) -> dict[str, dict[str, float]]:
     """How near the network comes to people, as trained and after what held-out images fit."""
     data = beside_people(_judgements(), predictions.test)
-    held_out = Labelled.of(predictions.calibration)
-    said = {"before": data.log_probs}
-    for stage in PEOPLE:
-        fitted = fit_quietly(build(stage), held_out)
-        said[stage] = fitted.predict_proba(predictions.test.scores.double()).log()
+    _, probs = repaired(predictions, {name: name for name in PEOPLE})
+    said = {**{stage: each.log() for stage, each in probs.items()}, "before": data.log_probs}
     scores = {stage: data.scores(log_probs) for stage, log_probs in said.items()}
     return {stage: {name: float(each.mean()) for name, each in of.items()} for stage, of in scores.items()}
 
@@ -134,15 +114,7 @@ STAGES = {
     "with focal T": "focal-temperature",
 }
 """``with T`` is the temperature that ECE chose, in ``authors`` the one that the judged error chose."""
-METRICS = {
-    "error": "error",
-    "NLL": "nll",
-    "ECE": "ece",
-    "AdaECE": "adaptive_ece",
-    "class-wise ECE": "classwise_ece",
-    "smCE": "smce",
-    "above 0.99": "share_above_99",
-}
+METRICS = {**USUAL, "smCE": "smce", "above 0.99": "share_above_99"}
 
 
 def keep(result: RunResult) -> dict[str, Any] | None:

@@ -2,76 +2,137 @@
 
 In order: steps are timed in as many processes as there will be runs side by side, captured ones are compared
 with plain ones, and the images that networks are shown in the end are computed. The number of epochs follows
-from the rule in ``registered.toml``. Runs are done and packed one by one, all losses of a seed before the
-next seed. Before the time is over, those that are not finished are left, and as many weights as fit are
-packed.
-
-The same command goes on where an earlier one was killed, as long as ``--work`` is there. On another machine,
-``--known`` names the ``lease.json`` of the last lease: its runs are not done again, and its epochs are kept.
+from the rule in ``registered.toml``. Then the grid is swept, all losses of a seed before the next seed, until
+the time is over. The same command goes on where an earlier one ended; on another machine too, if ``--out`` is
+brought along. Several processes share a GPU best after ``nvidia-cuda-mps-control -d``.
 """
 
 import argparse
+import copy
 import json
-import shutil
+import multiprocessing
 import signal
-import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from calibrant._math.errors import EXPECTED, InputError, sentence_of
 from calibrant._math.files import atomic_write, write_text
-from calibrant_lab.sweep.engines import Ended, build_engine
+from calibrant_lab.data.fetch import cache_folder
+from calibrant_lab.data.images.corruptions import CORRUPTIONS, CorruptedImages
+from calibrant_lab.sweep.display import Estimates, SweepDisplay
+from calibrant_lab.sweep.engines import build_engine
 from calibrant_lab.sweep.grid import Grid
-from calibrant_lab.sweep.store.places import RESULT_FILE, RUNS
 from calibrant_lab.sweep.store.store import Store
-from calibrant_lab.sweep.sweep import Watcher, sweep
-from calibrant_lab.sweep.tasks.task import Item, RunResult, Settings
-from calibrant_lab.sweep.tasks.training import data_of, recipe_of
+from calibrant_lab.sweep.sweep import sweep
+from calibrant_lab.sweep.tasks.task import Outcome, RunResult, Settings, Tell
+from calibrant_lab.sweep.tasks.training import Training, data_of, recipe_of
 from calibrant_lab.training import Listener, Recipe, train
+from calibrant_lab.training.data import preparation, read_foreign
 from calibrant_lab.training.learner import CapturedStep
 from calibrant_lab.training.recipe_files import file_on_shelf, flat, nested, read_content
-from papers.cifar10_fast.measure import LOGITS, WEIGHTS, elsewhere, predictions_of
+from calibrant_lab.training.run import Run, load_run
+from papers.shift.run import evenly, logits_of
 
 REGISTERED = tomllib.loads(Path(__file__).with_name("registered.toml").read_text(encoding="utf-8"))
 GRIDS = {"1": "cifar10-fast", "1b": "cifar10-fast-more", "2": "cifar10-fast-resnet18"}
 """The grid of each tier."""
 EPOCHS = 350
 """The authors' epochs, of which every schedule takes its share."""
+CHOICES, STEPS = tuple(REGISTERED["epochs"]["choices"]), 200
 SLOWER = 1.15
 """A run is taken to last so much longer than its steps, and ``START`` seconds for its begin and end."""
 START = 5.0
 AGREE = 0.02
 """Captured and plain steps may differ by so much of a value: in bfloat16 no two runs on a GPU are equal."""
 COMPARED = ("train_loss", "gradient_norm", "last_layer_norm")
-MEBIBYTE = 2**20
-KEPT = ("recipe.toml", "environment.json", LOGITS, RESULT_FILE)
-"""What is packed of every run; the result comes last, because it says that the run is whole."""
-_HEADER = 1024  # of a file in a tar file, with what fills its last block
-_END = 20 * 512  # of a tar file
+LOGITS, WEIGHTS = "logits.npz", "weights.pt"
+IMAGES, SEVERITY = 1000, 3
+"""So many test images are corrupted, this strongly, and as many of each out-of-distribution set are shown."""
+OUT_OF_DISTRIBUTION = ("mnist", "notmnist_ood")
+WITH_WEIGHTS = 2
+"""The weights of so many seeds are kept, the first ones."""
+EDGES = np.logspace(-6, 2, 81)
+"""Edges of the histograms of gradient norms."""
 
 
-@dataclass(frozen=True)
-class Scale:
-    epochs: tuple[int, ...]
-    steps: int
-    changes: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    axes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+class FastRun(Training):
+    """A training that keeps the logits of further images, and the weights of the first seeds."""
+
+    name: ClassVar[str] = "cifar10-fast"
+    files: ClassVar[Mapping[str, str]] = {
+        **Training.files,
+        LOGITS: "float16 logits of training and further images; histograms of gradients",
+        WEIGHTS: "weights in bfloat16, of the first seeds",
+    }
+
+    def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
+        outcome = super().run(settings, folder, tell)
+        recipe, run = recipe_of(settings), load_run(folder)
+        model = run.model()
+        if recipe.seed < WITH_WEIGHTS:
+            state = copy.deepcopy(model).bfloat16().state_dict()  # whole numbers stay as they are
+            with atomic_write(folder / WEIGHTS) as temporary:
+                torch.save(state, temporary)
+        kept = kept_of(model.to(self.device(settings)), recipe, run)
+        with atomic_write(folder / LOGITS) as temporary:
+            np.savez_compressed(temporary, allow_pickle=False, **kept)
+        return outcome
 
 
-FULL = Scale(epochs=tuple(REGISTERED["epochs"]["choices"]), steps=200)
+def kept_of(model: nn.Module, recipe: Recipe, run: Run) -> dict[str, Any]:
+    """Logits in float16 by set, labels of the training images in bytes, and histograms of gradient norms."""
+    dataset = data_of(recipe).dataset
+    seen = evenly(len(dataset.train), recipe.record.samples)
+    images: dict[str, Tensor] = {"train": dataset.train.inputs[seen], **_read(elsewhere(recipe))}
+    device = next(model.parameters()).device.type
+    with torch.autocast(device, torch.bfloat16, enabled=recipe.training.precision == "bf16-mixed"):
+        prepared = preparation(recipe.data, dataset)
+        logits = {name: logits_of(model, prepared, each).float() for name, each in images.items()}
+    return {
+        **{name: each.numpy().astype(np.float16) for name, each in logits.items()},
+        "train_labels": dataset.train.labels[seen].numpy().astype(np.uint8),
+        **{
+            f"gradients-{epoch:04}": np.histogram(found["gradient_norms"], EDGES)[0]
+            for epoch, found in run.snapshots.items()
+        },
+    }
 
 
-def rehearsal(folder: Path) -> Scale:
+def elsewhere(recipe: Recipe) -> Path:
+    """A file of corrupted test images and out-of-distribution images, made once for all runs of a machine."""
+    path = cache_folder() / f"cifar10-fast-{data_of(recipe).sha256[:16]}.npz"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        dataset = data_of(recipe).dataset
+        test, rows = dataset.test.inputs, evenly(len(dataset.test), IMAGES)
+        found = {name: CorruptedImages(test, name, severity=SEVERITY)[rows] for name in CORRUPTIONS}
+        section = recipe.data.model_copy(update={"size": 32, "channels": 3})
+        for name in OUT_OF_DISTRIBUTION:
+            part = read_foreign(name, dataset, section)
+            found[name] = part.inputs[evenly(len(part), IMAGES)]
+        with atomic_write(path) as temporary:
+            np.savez(temporary, allow_pickle=False, **{name: each.numpy() for name, each in found.items()})
+    return path
+
+
+@lru_cache(maxsize=1)
+def _read(path: Path) -> dict[str, Tensor]:
+    with np.load(path, allow_pickle=False) as found:
+        return {name: torch.from_numpy(found[name]) for name in found.files}
+
+
+def rehearsal(folder: Path) -> dict[str, Any]:
     """Ten steps an epoch, a narrow network, two losses and two seeds, on images that are drawn in a file."""
     file = folder.absolute() / "images.npz"
     if not file.exists():
@@ -85,25 +146,26 @@ def rehearsal(folder: Path) -> Scale:
             np.savez(temporary, allow_pickle=False, **arrays)
     changes = {"data.name": str(file), "data.calibration": 300, "data.train": 1280, "record.samples": 200}
     axes = {"model": ["fast-resnet(widths=(4, 8))"], "seed": [0, 1], "loss": ["cross-entropy", "brier"]}
-    return Scale(epochs=(4, 3, 2), steps=10, changes=changes, axes=axes)
+    return {"changes": changes, "axes": axes}
 
 
-def grid_of(tier: str, epochs: int, scale: Scale = FULL) -> Grid:
+def grid_of(tier: str, epochs: int, small: Mapping[str, Any] | None = None) -> Grid:
     """The grid of a tier with all that names epochs at their share of the authors' 350."""
     file = file_on_shelf(Path(GRIDS[tier]), "grid")
     content = tomllib.loads(file.read_text(encoding="utf-8"))
     recipe = read_content(file.parent / content["recipe"])
     recipe.pop("small", None)
-    changes = {
+    scaled = {
         "training.epochs": epochs,
         "schedule.milestones": shares((150, 250), epochs),
         "record.epochs": shares((10, 100, 200, EPOCHS), epochs),
     }
     named, own = (f"milestones={tuple(shares((100, 250), number))}" for number in (45, epochs))
-    axes = {**content["axes"], **scale.axes}
+    small = small or {"changes": {}, "axes": {}}
+    axes = {**content["axes"], **small["axes"]}
     axes["loss"] = [each.replace(named, own) for each in axes["loss"]]
-    content |= {"task": "papers.cifar10_fast.measure:FastRun", "axes": axes}
-    content["recipe"] = nested({**flat(recipe), **changes, **scale.changes})
+    content |= {"task": "papers.cifar10_fast.lease:FastRun", "axes": axes}
+    content["recipe"] = nested({**flat(recipe), **scaled, **small["changes"]})
     return Grid.read(content, source=GRIDS[tier])
 
 
@@ -130,186 +192,66 @@ def chosen(choices: Sequence[int], *, step: float, steps: int, runs: int, jobs: 
     return min(choices)
 
 
-def continued(known: Mapping[str, Any], tier: str, choices: Sequence[int]) -> dict[str, Any]:
-    """What of an earlier lease holds for the next: runs and epochs, doubled once where the gate was closed.
+def continued(known: Mapping[str, Any], choices: Sequence[int]) -> dict[str, Any]:
+    """What an earlier lease settled for the next: its epochs, doubled once where the gate was closed.
 
     Example:
-        >>> last = {"tier": "1", "epochs": 45, "known": ["a run"], "gate": {"open": False}}
-        >>> continued(last, "1", (30, 45, 60)), continued(last, "2", (30, 45, 60))
-        ({'epochs': 90}, {})
+        >>> continued({"epochs": 45, "gate": {"open": False}}, (30, 45, 60))
+        {'epochs': 90, 'gate': None}
     """
-    if not known or known["tier"] != tier:
-        return {}
-    closed = known["gate"] is not None and not known["gate"]["open"]
-    if closed and known["epochs"] in choices:
-        return {"epochs": 2 * known["epochs"]}
-    return {name: known[name] for name in ("epochs", "known", "gate")}
+    closed = known.get("gate") is not None and not known["gate"]["open"]
+    again = closed and known["epochs"] in choices
+    return {**known, "epochs": 2 * known["epochs"], "gate": None} if again else dict(known)
 
 
-class Pack:
-    """Runs as ``runs-0.tar``, ``runs-1.tar`` and so on, each written as its run ends.
+def carry_out(given: argparse.Namespace) -> None:
+    """Plan, or go on with the plan of ``--out``; sweep until the time is over; and judge by the gate."""
+    begun, file = time.monotonic(), given.out / f"lease-{given.tier}.json"
 
-    What was packed in ``folder`` before is found, a file that was cut off is made anew. A file takes at most
-    ``part`` bytes, all of them ``total``.
-    """
+    def seconds_left() -> float:
+        return given.time_limit - (time.monotonic() - begun)
 
-    def __init__(self, folder: Path, *, part: int, total: int) -> None:
-        self.folder, self._part, self._total = folder, part, total
-        self.names = set[str]()
-        for path in self.parts:
-            try:
-                with tarfile.open(path) as file:
-                    self.names |= set(file.getnames())
-            except tarfile.TarError:
-                path.unlink()
-
-    @property
-    def parts(self) -> list[Path]:
-        return sorted(self.folder.glob("runs-*.tar"))
-
-    def add(self, run: Path, names: Sequence[str]) -> bool:
-        """Add files of a run's folder; False where there is no room for them."""
-        wanted = [name for name in names if f"{run.name}/{name}" not in self.names]
-        needed = sum((run / name).stat().st_size + _HEADER for name in wanted)
-        sizes = {path: path.stat().st_size for path in self.parts}
-        if not wanted:
-            return True
-        if needed + _END > self._part or sum(sizes.values()) + needed + _END > self._total:
-            return False
-        new = [self.folder / f"runs-{number}.tar" for number in range(len(sizes) + 1)]
-        fits = [path for path, size in sizes.items() if size + needed <= self._part]
-        with tarfile.open([*fits, *(path for path in new if path not in sizes)][0], "a") as file:
-            for name in wanted:
-                file.add(run / name, f"{run.name}/{name}")
-                self.names.add(f"{run.name}/{name}")
-        return True
-
-
-def pack_weights(pack: Pack, runs: Iterable[Path]) -> int:
-    """Add weights as long as there is room, in this order; how many runs have theirs in the files."""
-    return sum((run / WEIGHTS).is_file() and pack.add(run, [WEIGHTS]) for run in runs)
+    given.out.mkdir(parents=True, exist_ok=True)
+    small = rehearsal(given.out) if given.rehearsal else None
+    choices, steps = ((2, 3, 4), 10) if given.rehearsal else (CHOICES, STEPS)
+    grid_with = partial(grid_of, given.tier, small=small)
+    plan = continued(json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}, choices)
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    if plan.get("device") != device:
+        settings = grid_with(max(choices)).points[0].settings
+        plan |= {"device": device, **measured(settings, steps=steps, jobs=given.jobs)}
+    if "epochs" not in plan:
+        per_epoch, runs = (10 if small else 352), len(grid_with(choices[0]).points)
+        of_time = {"step": plan["step"], "steps": per_epoch, "seconds": seconds_left()}
+        plan["epochs"] = chosen(choices, **of_time, runs=runs, jobs=given.jobs)
+    write_text(file, json.dumps(plan, indent=1) + "\n")  # before there is any result
+    store = Store(given.out / "store")
+    grid = grid_with(plan["epochs"])
+    items, display = grid.items(store.fingerprints()), SweepDisplay(Estimates(grid.task, store.results()))
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, max(1.0, seconds_left()))
+    try:
+        sweep(items, store, build_engine("pool", jobs=given.jobs), watcher=display)
+    except KeyboardInterrupt:
+        print("the time is over; what is not finished is left")  # noqa: T201
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    own, done = {item.run for item in items}, store.done()
+    plan["gate"] = gate(result for result in store.results() if result.run in own)
+    write_text(file, json.dumps(plan, indent=1) + "\n")
+    print(f"{len(own & set(done))} of {len(own)} runs are done; gate: {plan['gate']}")  # noqa: T201
 
 
-def merge(parts: Sequence[Path], folder: Path) -> int:
-    """Put packed runs into a store, which is made where there is none; how many it then holds."""
-    store = Store(folder)
-    for path in parts:
-        with tarfile.open(path) as file:
-            file.extractall(folder / RUNS, filter="data")
-    for run in (folder / RUNS).iterdir():
-        if (run / LOGITS).is_file() and not (run / "predictions.npz").exists():
-            predictions_of(run / LOGITS).save(run / "predictions.npz")
-    return len(store.done())
-
-
-class _Packing(Watcher):
-    """Packs every run as it ends, and tells of it."""
-
-    def __init__(self, store: Path, pack: Pack, items: Mapping[str, Item], tell: Any) -> None:
-        self._store, self._pack, self._items, self._tell = store, pack, items, tell
-
-    def ended(self, end: Ended) -> None:
-        if end.state == "done":
-            packed = self._pack.add(self._store / RUNS / end.run, KEPT)
-            said = f"{'packed' if packed else 'no room for'}, {end.status} in {end.seconds:.0f} s"
-        else:
-            said = f"{end.state}: {end.reason or ''}"
-        self._tell(f"{self._items[end.run].label}  {end.shown}  {said}")
-
-
-@dataclass
-class Lease:
-    given: argparse.Namespace
-    begun: float = field(default_factory=time.monotonic)
-
-    def __post_init__(self) -> None:
-        self.store, self.plan_file = self.given.work / "store", self.given.work / "plan.json"
-        self.given.work.mkdir(parents=True, exist_ok=True)
-        self.given.out.mkdir(parents=True, exist_ok=True)
-        self.scale = rehearsal(self.given.work) if self.given.rehearsal else FULL
-
-    @property
-    def seconds_left(self) -> float:
-        """Until runs must be left, so that there is time to end well."""
-        return self.given.time_limit - self.given.reserve - (time.monotonic() - self.begun)
-
-    def tell(self, text: str) -> None:
-        print(f"{time.monotonic() - self.begun:6.1f} s  {text}", flush=True)  # noqa: T201
-
-    def carry_out(self) -> None:
-        plan = self.plan()
-        known = set(plan["known"])
-        grid = grid_of(self.given.tier, plan["epochs"], self.scale)
-        store = Store(self.store)
-        items = {item.run: item for item in grid.items(store.fingerprints()) if item.run not in known}
-        pack = Pack(self.given.out, part=self.given.part * MEBIBYTE, total=self.given.total * MEBIBYTE)
-        done = [run for run in items if run in store.done()]
-        for run in done:  # of an earlier command that was killed
-            pack.add(self.store / RUNS / run, KEPT)
-        self.tell(f"{len(items)} runs of {plan['epochs']} epochs, {len(done)} of them done before")
-        stopped = self._sweep(list(items.values()), store, _Packing(self.store, pack, items, self.tell))
-        finished = [run for run in items if run in store.done()]
-        weights = pack_weights(pack, [self.store / RUNS / run for run in finished])
-        of_gate = gate(store.results()) or plan["gate"]
-        said = plan | {"known": sorted({*known, *finished}), "gate": of_gate, "ended": not stopped}
-        write_text(self.given.out / "lease.json", json.dumps(said, indent=1) + "\n")
-        self.tell(f"{len(finished)} of {len(items)} runs are done, {weights} with weights; gate: {of_gate}")
-
-    def plan(self) -> dict[str, Any]:
-        """Epochs, and what was measured to choose them; made once, before there is any result."""
-        if self.plan_file.is_file():
-            return json.loads(self.plan_file.read_text(encoding="utf-8"))
-        known = json.loads(self.given.known.read_text(encoding="utf-8")) if self.given.known else {}
-        known = continued(known, self.given.tier, self.scale.epochs)
-        measured = self._measured()
-        epochs = known.get("epochs") or chosen(
-            self.scale.epochs,
-            step=measured["step"],
-            steps=self.scale.changes.get("data.train", 45_000) // 128 + 1,
-            runs=len(grid_of(self.given.tier, min(self.scale.epochs), self.scale).points),
-            jobs=self.given.jobs,
-            seconds=self.seconds_left,
-        )
-        before = {"known": known.get("known", []), "gate": known.get("gate")}
-        plan = {"tier": self.given.tier, "epochs": epochs, **measured, **before}
-        write_text(self.plan_file, json.dumps(plan) + "\n")
-        return plan
-
-    def _measured(self) -> dict[str, Any]:
-        """Seconds of a step in each of the processes, and how far captured steps are from plain ones."""
-        words = [sys.executable, "-m", "papers.cifar10_fast.lease", *self.given.words, "--probe"]
-        count, given = self.given.jobs + 1, {"stdout": subprocess.PIPE, "text": True}
-        processes = [subprocess.Popen([*words, str(number)], **given) for number in range(count)]
-        said = [each.communicate()[0].splitlines()[-1:] for each in processes]
-        if not all(said):
-            raise InputError("a step could not be timed; what is wrong is above.")
-        found = [json.loads(line) for (line,) in said[: self.given.jobs]]
-        apart = max(each["apart"] for each in found)
-        if not apart <= AGREE:
-            raise InputError(f"captured steps differ from plain ones by {apart:.3g}; nothing was run.")
-        step = max(each["step"] for each in found)
-        self.tell(f"a step takes {1e3 * step:.2f} ms beside {len(found) - 1} others; apart: {apart:.2g}")
-        device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-        return {"step": step, "apart": apart, "jobs": len(found), "device": device}
-
-    def _sweep(self, items: list[Item], store: Store, watcher: Watcher) -> bool:
-        """Do runs until the time is over; whether it was before all were done."""
-
-        def over(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        if self.seconds_left <= 0:
-            return True
-        signal.signal(signal.SIGALRM, over)
-        signal.setitimer(signal.ITIMER_REAL, self.seconds_left)
-        try:
-            sweep(items, store, build_engine("pool", jobs=self.given.jobs), watcher=watcher)
-        except KeyboardInterrupt:
-            self.tell("the time is over; what is not finished is left")
-            return True
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-        return False
+def measured(settings: Settings, *, steps: int, jobs: int) -> dict[str, Any]:
+    """Seconds of a step in each of the processes, and how far captured steps are from plain ones."""
+    with ProcessPoolExecutor(jobs + 1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        times = pool.map(partial(seconds_of_a_step, steps=steps), [settings] * jobs)
+        images = pool.submit(elsewhere, recipe_of(settings))
+        found = {"step": max(times), "apart": pool.submit(disagreement, settings).result()}
+        images.result()
+    if not found["apart"] <= AGREE:
+        raise InputError(f"captured steps differ from plain ones by {found['apart']:.3g}; nothing was run.")
+    return found
 
 
 def gate(results: Iterable[RunResult]) -> dict[str, Any] | None:
@@ -372,58 +314,18 @@ def _rows(recipe: Recipe, listener: Listener) -> Sequence[Mapping[str, Any]]:
         return train(recipe, Path(folder) / "run", listener=listener, data=data_of(recipe), report=False).rows
 
 
-def probe(number: int, given: argparse.Namespace) -> dict[str, float]:
-    """What one process measures; the first compares steps too, the last computes the images for the end."""
-    scale = rehearsal(given.work) if given.rehearsal else FULL
-    settings = grid_of(given.tier, max(scale.epochs), scale).points[0].settings
-    if number == given.jobs:
-        return {"images": sum(map(len, elsewhere(recipe_of(settings)).values()))}
-    step = seconds_of_a_step({**settings, "seed": number}, steps=scale.steps)
-    return {"step": step, "apart": 0.0 if number else disagreement(settings)}
-
-
-def _serve_several() -> None:
-    """Have several processes share the GPU, where the driver brings what that takes and it works."""
-    control = shutil.which("nvidia-cuda-mps-control")
-    if control is None or not torch.cuda.is_available():
-        return
-    subprocess.run([control, "-d"], check=False)
-    trial = [sys.executable, "-c", "import torch; torch.zeros(1, device='cuda')"]
-    try:
-        subprocess.run(trial, check=True, timeout=40)
-    except subprocess.SubprocessError:
-        subprocess.run([control], input="quit\n", text=True, check=False, timeout=20)
-
-
-def arguments(words: Sequence[str]) -> argparse.Namespace:
+def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m papers.cifar10_fast.lease", description=__doc__)
-    parser.add_argument("--time-limit", type=float, default=540, help="seconds of the whole command")
-    parser.add_argument("--reserve", type=float, default=45, help="seconds of them in which to end")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the files that are taken along")
-    parser.add_argument("--work", type=Path, default=Path("study/cifar10-fast"), help="folder for the runs")
-    parser.add_argument("--known", type=Path, help="lease.json of the last lease of this tier")
+    parser.add_argument("--time-limit", type=float, default=495, help="seconds after which runs are left")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the plan and the store of runs")
     parser.add_argument("--tier", choices=GRIDS, default="1")
     parser.add_argument("--jobs", type=int, default=4, help="runs side by side")
-    parser.add_argument("--part", type=int, default=15, help="largest size of a file in MiB")
-    parser.add_argument("--total", type=int, default=60, help="largest size of all files in MiB")
     parser.add_argument("--rehearsal", action="store_true", help="everything small, for a CPU")
-    parser.add_argument("--probe", type=int, help=argparse.SUPPRESS)
-    given = parser.parse_args(words)
-    given.words = list(words)
-    return given
-
-
-def main(words: Sequence[str]) -> None:
-    given = arguments(words)
-    if given.probe is not None:
-        print(json.dumps(probe(given.probe, given)))  # noqa: T201
-        return
-    _serve_several()
-    Lease(given).carry_out()
+    return parser
 
 
 if __name__ == "__main__":
     try:
-        main(sys.argv[1:])
+        carry_out(arguments().parse_args())
     except EXPECTED as error:
         sys.exit(f"lease: {sentence_of(error)}")

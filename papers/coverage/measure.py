@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
+import pandas as pd
 
 import calibrant
 from calibrant._math.means import rounded
+from calibrant._math.scores import top_label
 from calibrant.evaluation import compare, evaluate
-from calibrant.evaluation.resampling.events import Vector, width_bins
+from calibrant.evaluation.resampling.events import width_bins
 from calibrant.evaluation.thresholds import beyond_chance
-from calibrant.predictions import Predictions
 from papers.coverage import populations
 from papers.coverage.populations import Stated
 from papers.coverage.streams import FULL_STREAMS, SMALL_STREAMS, streams
@@ -50,14 +50,11 @@ FILES = (
 """Real predictions, below the folder of the data."""
 JUDGES = ("_math", "evaluation/judging", "evaluation/resampling")
 """Folders of the package on which intervals rest."""
-Lists = dict[str, dict[str, list[Any]]]
-"""By error and name: a number of each set."""
+Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """How sets are made and judged, and the grid of cells."""
-
     spread: float = 1.5
     """Standard deviation of the logits."""
     num_bins: int = 15
@@ -144,19 +141,15 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """By which its records are known."""
         return ", ".join(f"{name} {value}" for name, value in vars(self).items() if value is not None)
 
     @property
     def calibrated(self) -> bool:
-        """Whether the truth is stated."""
         return self.after is None and (self.scale == 1 or self.stated == "the truth")
 
 
 @dataclass(frozen=True)
 class Study:
-    """The cells of a setting, and what was recorded of them."""
-
     setting: Setting
     folder: Path | None
     records: Records
@@ -170,7 +163,6 @@ class Study:
             yield Cell(classes=classes, samples=setting.file_samples, file=file, stated=what)
 
     def changes(self) -> Iterator[Cell]:
-        """The cells of differences."""
         setting = self.setting
         for classes, samples in product(setting.changed_classes, setting.samples):
             for before, after in setting.changes:
@@ -209,23 +201,24 @@ class Study:
     def _judged(self, cell: Cell, seed: int, rng: np.random.Generator) -> dict[str, Any]:
         """Sets of a cell; of each error the results, set by set, and what the verdict says."""
         setting, gaps = self.setting, np.array(self.truth(cell)["gaps"])
-        errors, centred, parts, words = Lists(), Lists(), Lists(), list[str]()
+        errors, centred, parts, words = Rows(), Rows(), Rows(), list[str]()
         for number in range(setting.sets * (2 if cell.calibrated else 1)):
             if cell.file and cell.stated:
                 given = self.population(cell.file, cell.stated).draw(cell.samples, rng)
             else:
                 drawn = populations.normal((cell.samples, cell.classes), setting.spread, rng)
                 given = populations.stated(*drawn, cell.scale or 1.0)
-            how = self._how(rng)
+            tops = top_label(given.probs.double(), given.labels).confidence.numpy()
+            largest = float(np.abs(gaps)[width_bins(tops, len(gaps))].max())
+            how, more = self._how(rng), {"set": number, "largest": largest}
             rare = RARE[: 1 + (not (seed + 1) % setting.rarely)] if number == 0 else ()
             found = evaluate(given, calibrators=[], metrics=(*USUAL, *rare), **how)
             (arm,) = found.arms
-            _add(errors, _ends(arm.metrics, cell))
-            errors["mce"].setdefault("truth", []).append(_largest_in(given, gaps))
+            errors += _ends(arm.metrics, cell, **more)
             if number == 0:
                 (arm_centred,) = evaluate(given, calibrators=[], intervals="centred", **how).arms
-                _add(centred, _ends(arm_centred.metrics, cell))
-            _add(parts, {part.name: {"p": part.adjusted_p} for part in arm.parts})
+                centred += _ends(arm_centred.metrics, cell, **more)
+            parts.append({part.name: rounded(part.adjusted_p, 6) for part in arm.parts})
             words.append(found.verdict.direction)
         return {"errors": errors, "centred": centred, "parts": parts, "words": words}
 
@@ -240,35 +233,34 @@ class Study:
         }
 
     def _compared(self, cell: Cell, _seed: int, rng: np.random.Generator) -> dict[str, Any]:
-        found = Lists()
+        found = Rows()
         for _ in range(self.setting.changed_sets):
             logits, labels = populations.normal((cell.samples, cell.classes), self.setting.spread, rng)
             known = logits if cell.model is None else populations.coarser(logits, rng)
             both = ((logits, cell.scale), (known, cell.after))
             both = [populations.stated(each, labels, scale or 1.0) for each, scale in both]
             (_, after) = compare([("before", both[0]), ("after", both[1])], **self._how(rng)).models
-            _add(found, _ends(after.difference, cell))
+            found += _ends(after.difference, cell)
         return {"errors": found}
 
     def result(self, cell: Cell, batches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Shares of the sets of a cell that were covered or raised an alarm."""
         truth, errors = self.truth(cell)["errors"], dict[str, Any]()
-        for key, lists in _errors_in(batches):
-            told = {"without_chance": _mean(lists["without_chance"]), "real": _mean(lists["low"] > 0)}
-            own = {"centred": centred(batches, key, truth[key])}
-            errors[key] = {**counted(lists, truth[key]), **told, **own}
-        fails = {
-            name: [beyond_chance(p, self.setting.level) for p in _lists(batches, "parts", name)["p"]]
-            for name in batches[0]["parts"]
-        }
+        own = _by_error(batches, "centred")
+        for key, of in _by_error(batches, "errors").items():
+            told = {"without_chance": _mean(of.without_chance), "real": _mean(of.low > 0)}
+            bootstrap = centred(of, own[key], truth[key]) if key in own else None
+            errors[key] = {**counted(of, truth[key]), **told, "centred": bootstrap}
+        parts = pd.DataFrame(part for batch in batches for part in batch["parts"])
+        fails = parts.map(lambda p: beyond_chance(p, self.setting.level))
         said = [word for batch in batches for word in batch["words"]]
         return {
             **{name: getattr(cell, name) for name in ("classes", "samples", "scale", "file", "stated")},
             "sets": len(said),
             "errors": errors,
             "verdict": {
-                "alarms": _mean(np.any(list(fails.values()), axis=0)),
-                "parts": {name: _mean(each) for name, each in fails.items()},
+                "alarms": _mean(fails.any(axis=1)),
+                "parts": {name: _mean(of) for name, of in fails.items()},
                 "words": {word: said.count(word) / len(said) for word in sorted(set(said))},
             },
         }
@@ -277,10 +269,10 @@ class Study:
         """Shares of the differences of a cell that were covered."""
         before = self.truth(replace(cell, after=None, model=None))["errors"]
         after = self.truth(replace(cell, scale=cell.after, after=None))["errors"]
-        errors: dict[str, Any] = {}
-        for key, lists in _errors_in(batches):
-            clear = (lists["low"] > 0) | (lists["high"] < 0)
-            errors[key] = {**counted(lists, after[key] - before[key]), "clear": _mean(clear)}
+        errors = {
+            key: {**counted(of, after[key] - before[key]), "clear": _mean((of.low > 0) | (of.high < 0))}
+            for key, of in _by_error(batches, "errors").items()
+        }
         place = {"classes": cell.classes, "samples": cell.samples, "before": cell.scale, "after": cell.after}
         return {**place, "model": cell.model, "errors": errors}
 
@@ -294,69 +286,49 @@ def fingerprint(setting: Setting) -> str:
     return hashlib.sha256(b"".join((*read, repr(setting).encode()))).hexdigest()[:12]
 
 
-def _ends(found: Mapping[str, Any], cell: Cell) -> dict[str, dict[str, float]]:
-    """Errors with intervals, in the form shown first: of two classes that of the positive one, if any."""
+def _ends(found: Mapping[str, Any], cell: Cell, *, largest: float | None = None, **more: Any) -> Rows:
+    """Errors with intervals, in the form shown first: of two classes that of the positive one, if any.
+
+    The truth of MCE is the largest true gap in the bins that hold samples of a set.
+    """
     keys = [key for key in TITLES if key in found and (cell.classes > 2 or key != "classwise_ece")]
-    ends = {key: vars(found.get(f"event_{key}", found[key])) for key in keys}
+    ends = {key: found.get(f"event_{key}", found[key]) for key in keys}
     names = ("value", "low", "high", "without_chance")
-    return {key: {name: of[name] for name in names if of[name] is not None} for key, of in ends.items()}
+    return [
+        {"error": key, **{name: rounded(getattr(of, name), 6) for name in names}}
+        | {"truth": largest if key == "mce" else None, **more}
+        for key, of in ends.items()
+    ]
 
 
-def _largest_in(given: Predictions, gaps: Vector) -> float:
-    """The largest true gap of the top label in those bins that hold samples of a set."""
-    probs = given.probs.double()
-    top = probs.amax(1) if probs.ndim == 2 else torch.maximum(probs, 1 - probs)
-    return float(np.abs(gaps)[width_bins(top.numpy(), len(gaps))].max())
-
-
-def _add(lists: Lists, found: Mapping[str, Mapping[str, float]]) -> None:
-    for key, numbers in found.items():
-        for name, value in numbers.items():
-            lists.setdefault(key, {}).setdefault(name, []).append(rounded(value, 6))
-
-
-def _errors_in(batches: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Vector]]]:
-    for key in TITLES:
-        if any(key in batch["errors"] for batch in batches):
-            yield key, _lists(batches, "errors", key)
-
-
-def _lists(batches: Sequence[Mapping[str, Any]], where: str, key: str) -> dict[str, Vector]:
-    """The numbers of all batches, one after the other."""
-    known = [batch[where][key] for batch in batches if key in batch[where]]
-    return {name: np.concatenate([each[name] for each in known]) for name in known[0]}
+def _by_error(batches: Sequence[Mapping[str, Any]], what: str) -> dict[str, pd.DataFrame]:
+    """The rows of all batches, by error in the order of the page."""
+    rows = pd.DataFrame(row for batch in batches for row in batch[what])
+    found = dict(list(rows.groupby("error")))
+    return {key: found[key] for key in TITLES if key in found}
 
 
 def _mean(values: Any) -> float:
     return round(float(np.mean(values)), 8)
 
 
-def counted(lists: Mapping[str, Vector], truth: float) -> dict[str, Any]:
-    """Which share of intervals covers, lies above and lies below the truth; ends may be rounded.
-
-    The largest gap is that of the bins that hold samples, so that its truth is another for each set.
-    """
-    low, high = lists["low"], lists["high"]
-    true = lists.get("truth", np.full(len(low), truth))
-    above, below = low > true + 1e-9, high < true - 1e-9
+def counted(of: pd.DataFrame, truth: float) -> dict[str, Any]:
+    """Shares of intervals that cover, lie above and below the truth, or a set's own; ends may be rounded."""
+    true = of.truth.astype(float).fillna(truth)
+    above, below = of.low > true + 1e-9, of.high < true - 1e-9
     return {
-        "sets": len(low),
+        "sets": len(of),
         "covered": _mean(~(above | below)),
         "above": _mean(above),
         "below": _mean(below),
-        "width": _mean(high - low),
-        "value": _mean(lists["value"]),
+        "width": _mean(of.high - of.low),
+        "value": _mean(of.value),
         "truth": _mean(true),
     }
 
 
-def centred(batches: Sequence[Mapping[str, Any]], key: str, truth: float) -> dict[str, Any] | None:
+def centred(of: pd.DataFrame, own: pd.DataFrame, truth: float) -> dict[str, Any]:
     """The centred bootstrap on the first set of each batch, and the width of the other interval there."""
-    if key not in batches[0]["centred"]:
-        return None
-    lists = _lists(batches, "centred", key)
-    first = [{name: values[0] for name, values in batch["errors"][key].items()} for batch in batches]
-    true = {"truth": np.array([each["truth"] for each in first])} if key == "mce" else {}
-    found = counted({**lists, **true}, truth)
-    width = _mean([each["high"] - each["low"] for each in first])
+    found, first = counted(own, truth), of[of["set"] == 0]
+    width = _mean(first.high - first.low)
     return {**{name: found[name] for name in ("sets", "covered", "width")}, "inverted_width": width}

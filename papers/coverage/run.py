@@ -1,8 +1,4 @@
-"""Can you trust the intervals and alarms?
-
-Test sets whose true error is known are judged as ``calibrant evaluate`` judges them: simulated ones, and real
-confidences with labels redrawn. Streams of a calibrated model, and of one that changes, are monitored.
-"""
+"""Can you trust the intervals and alarms?"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -128,11 +124,9 @@ def tables(found: Frames) -> Tables:
 def packaged(results: Mapping[str, Any]) -> dict[Path, Any]:
     """What reports quote, by file: lowest, highest and mean coverage of errors, and of differences."""
     found = frames(results)
-    values, changes = (
-        _quoted(found[cells], found[means])
-        for cells, means in (("cells", "means"), ("changes", "mean_changes"))
-    )
-    return {FILE: {"level": results["setting"]["level"], "values": values, "changes": changes}}
+    quoted = {"values": _quoted(found["cells"], found["means"])}
+    quoted["changes"] = _quoted(found["changes"], found["mean_changes"])
+    return {FILE: {"level": results["setting"]["level"], **quoted}}
 
 
 def _quoted(cells: pd.DataFrame, means: pd.DataFrame) -> dict[str, Any]:

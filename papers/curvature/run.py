@@ -1,8 +1,4 @@
-"""Does focal loss calibrate by lowering the curvature of the loss?
-
-The abstract of Kimura and Naganuma (2024) says so. Here small networks are trained with focal loss, with a
-penalty on the trace of the Hessian, and with sharpness-aware minimisation (SAM), and measured at the end.
-"""
+"""Does focal loss calibrate by lowering the curvature of the loss?"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -35,13 +31,7 @@ from papers.analysis import Frames, Tables, beside, flat_runs, means_only, order
 Batch: TypeAlias = tuple[Tensor, Tensor]
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 EIGEN_TOLERANCE, MAX_PRODUCTS, TRACE_PRODUCTS = 3e-3, 100, 21
-TRAINING: Mapping[str, Any] = {
-    "epochs": 40,
-    "batch_size": 50,
-    "learning_rate": 0.05,
-    "momentum": 0.9,
-    "weight_decay": 5e-4,
-}
+TRAINING = {"epochs": 40, "batch_size": 50, "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 5e-4}
 OF_DIGITS = {"data": "digits", "kind": "mlp", "train": 400, "calibration": 400, "test": 997, "measured": 400}
 OF_FASHION = {"data": "fashion_mnist", "kind": "cnn", "train": 1000, "calibration": 1000, "test": 10_000}
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
@@ -168,13 +158,9 @@ def calibration(model: nn.Module, held_out: Batch, test: Batch) -> dict[str, flo
 
 
 def _logits(model: nn.Module, inputs: Tensor) -> Float[Tensor, "N C"]:
-    """In evaluation mode, in float64 from there on."""
-    was_training = model.training
     model.eval()
     with torch.no_grad():
-        found = torch.cat([model(piece) for piece in inputs.split(2000)]).double()
-    model.train(was_training)
-    return found
+        return torch.cat([model(piece) for piece in inputs.split(2000)]).double()
 
 
 def network(kind: str, shape: tuple[int, ...], num_classes: int, *, batch_norm: bool) -> nn.Sequential:

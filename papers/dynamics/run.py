@@ -1,12 +1,7 @@
-"""Why does cross-entropy grow over-confident during a training, and what does focal loss do otherwise?
-
-A small network is trained on Fashion-MNIST with cross-entropy and focal losses, summed and averaged over the
-batch, and followed epoch by epoch on held-out images; the rate drops after epochs 9 and 15 of 21.
-"""
+"""Why does cross-entropy grow over-confident during a training, and what does focal loss do otherwise?"""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +15,15 @@ from calibrant import metrics
 from calibrant._math.errors import without_warnings
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import TemperatureScaling
-from calibrant_lab.data import Dataset
+from calibrant.calibrators.fitting.results import fitted_number
 from calibrant_lab.reports.dynamics import NORM, draw_courses
 from calibrant_lab.sweep.tasks.task import Outcome, RunResult, Settings, Tell
 from calibrant_lab.sweep.tasks.training import Training, recipe_of
-from calibrant_lab.training.data import preparation, read_data
-from calibrant_lab.training.recipe import DataSection
+from calibrant_lab.training.data import preparation
 from calibrant_lab.training.run import load_run
 from papers.analysis import Frames, Tables, beside, flat_runs, means_only, ordered, pivot, relative
 from papers.loss_rows import called
-from papers.shift.run import logits_of
+from papers.shift.run import data_of_section, logits_of
 
 QUANTILES = (0.1, 0.5, 0.9)
 
@@ -56,11 +50,6 @@ class FollowedRun(Training):
         return replace(outcome, more=more)
 
 
-@lru_cache(maxsize=2)
-def data_of_section(section: str) -> Dataset:
-    return read_data(DataSection.model_validate_json(section))
-
-
 def train_side(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str, float]:
     """Accuracy, ECE, NLL, excess confidence and likeliest temperature.
 
@@ -81,17 +70,12 @@ def train_side(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[
         "ece": float(metrics.expected_calibration_error(probs, labels)),
         "nll": float(metrics.negative_log_likelihood(probs, labels)),
         "gap": float(probs.amax(dim=1).mean()) - accuracy,
-        "temperature": float(str(fit.parameters["temperature"])),
+        "temperature": fitted_number(fit, "temperature"),
     }
 
 
 def shape_of(norms: ndarray[Any, Any]) -> dict[str, float]:
-    """Mean and quantiles of the lengths of the samples' gradients.
-
-    Example:
-        >>> shape_of(np.array([0.0, 1.0, 2.0]))["mean"]
-        1.0
-    """
+    """Mean and quantiles of the lengths of the samples' gradients."""
     found = {f"{round(100 * level)} %": float(np.quantile(norms, level)) for level in QUANTILES}
     return {"mean": float(norms.mean()), **found}
 

@@ -1,8 +1,4 @@
-"""What does the mean of five networks add to a temperature, and to focal loss?
-
-The networks are those of the study of refinement, five seeds of each loss: their stored logits are read, and
-nothing is trained. A calibrator is fitted to the log of the mean probabilities (Rahaman and Thiery, 2021).
-"""
+"""What does the mean of five networks add to a temperature, and to focal loss?"""
 
 import math
 from collections.abc import Mapping
@@ -19,9 +15,9 @@ from calibrant import metrics
 from calibrant.calibrators import build
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import load_predictions
+from calibrant_lab.sweep.kept_runs import kept_results
 from papers.analysis import Frames, Tables, resampled
 from papers.refinement.run import LOSSES
-from papers.runs import kept_results
 from papers.studies import grid_of
 
 Halves: TypeAlias = tuple[Labelled, Labelled]
@@ -29,9 +25,8 @@ Arm: TypeAlias = tuple[str, str, str]
 Images: TypeAlias = Mapping[str, NDArray[np.float64]]
 KEY, SINGLE, ENSEMBLE = ("loss", "networks", "repair"), "one", "five"
 REPAIRS = {"as trained": "", "temperature": "temperature", "focal temperature": "focal-temperature"}
-MEASURES = ("error", "NLL", "ECE")
 FORMS = {"error": (100, 2), "NLL": (1, 3), "ECE": (100, 2)}
-"""Scale and digits in the table."""
+"""What is measured: scale and digits in the table."""
 NETWORKS, RESAMPLES = 5, 500
 
 
@@ -56,14 +51,14 @@ def measure(_folder: Path, store: str = "study/refinement") -> dict[str, Any]:
         for counts in resampled(size, RESAMPLES)
     ]
     gains = []
-    for (first, second), (place, name) in product(_pairs(list(members)), enumerate(MEASURES)):
+    for (first, second), (place, name) in product(_pairs(list(members)), enumerate(FORMS)):
         error = float(np.std([of[first][place] - of[second][place] for of in resamples], ddof=1))
         key = {"first": ", ".join(first), "second": ", ".join(second), "measure": name}
         value = float(found[first][place] - found[second][place])
         gains.append({**key, "value": value, "standard_error": error})
     return {
         "num_test": size,
-        "arms": [dict(zip((*KEY, *MEASURES), (*arm, *values), strict=True)) for arm, values in found.items()],
+        "arms": [dict(zip((*KEY, *FORMS), (*arm, *values), strict=True)) for arm, values in found.items()],
         "gains": gains,
     }
 
@@ -96,12 +91,9 @@ def _images(held_out: Labelled, test: Labelled, name: str) -> Images:
 def _measured(several: list[Images], counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Error, NLL and ECE of images that count so often: the mean over networks."""
     columns = [[np.average(of[name], weights=counts) for of in several] for name in ("wrong", "nll")]
-    return np.mean([*columns, [_ece(of, counts) for of in several]], axis=1)
-
-
-def _ece(of: Images, counts: NDArray[np.float64]) -> float:
-    right = 1 - of["wrong"]
-    return float(metrics.expected_calibration_error(of["sure"], right, weights=counts))
+    ece = metrics.expected_calibration_error
+    columns.append([float(ece(of["sure"], 1 - of["wrong"], weights=counts)) for of in several])
+    return np.mean(columns, axis=1)
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
@@ -117,4 +109,4 @@ def tables(of: Frames) -> Tables:
     arms = of["arms"].query("repair != 'focal temperature' and loss != 'FLSD-53'").copy()
     for name, (scale, digits) in FORMS.items():
         arms[name] = [f"{scale * value:.{digits}f}" for value in arms[name]]
-    return {"short": arms.set_index(list(KEY))[list(MEASURES)]}
+    return {"short": arms.set_index(list(KEY))[list(FORMS)]}

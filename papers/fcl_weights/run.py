@@ -1,9 +1,4 @@
-"""How much weight does focal calibration loss (FCL) need, and does it learn smoother boundaries?
-
-A small network is trained on Fashion-MNIST with FCL for five exponents γ and four weights λ of the squared
-distance between probabilities and label; λ = 0 is focal loss, and with γ = 0 cross-entropy. Networks on two
-half-moons show how long their decision boundaries are, and how much they turn.
-"""
+"""How much weight does focal calibration loss (FCL) need, and does it learn smoother boundaries?"""
 
 import re
 from collections.abc import Mapping
@@ -16,6 +11,7 @@ from calibrant.reports.figures import series
 from calibrant_lab.sweep.kept_runs import shortened
 from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, by_stage, flat_runs, mean_ci, means_only, pivot
+from papers.loss_rows import USUAL
 
 GAMMAS, WEIGHTS = (0, 1, 2, 3, 5), (0.0, 0.5, 1.0, 2.0)
 DROP = 9
@@ -23,13 +19,6 @@ DROP = 9
 NEAR = 1.05
 """An epoch is near the least held-out NLL of its training where its own is at most this times it."""
 BY_ECE = "temperature(objective='ece', search='grid')"
-METRICS = {
-    "error": "error",
-    "NLL": "nll",
-    "ECE": "ece",
-    "AdaECE": "adaptive_ece",
-    "class-wise ECE": "classwise_ece",
-}
 STAGES = {"as trained": "before", "with T": "after"}
 BOUNDARIES = {"cross-entropy": (0.0, 0.0), "focal": (10.0, 0.0), "focal-calibration": (10.0, 1.5)}
 """Exponent and weight of the networks on half-moons."""
@@ -39,11 +28,10 @@ BOUNDARY_SEEDS = 10
 def keep(result: RunResult) -> dict[str, Any]:
     """Metrics as trained and with the temperature that ECE chose, and the course of the held-out NLL."""
     course = [row["calibration_nll"] for row in result.rows]
-    names = METRICS.values()
+    stages = {"before": result.metrics["uncalibrated"], "after": result.metrics[BY_ECE]}
     return {
         "cpu_seconds": result.cpu_seconds,
-        "before": {name: result.metrics["uncalibrated"][name] for name in names},
-        "after": {name: result.metrics[BY_ECE][name] for name in names},
+        **{stage: {name: of[name] for name in USUAL.values()} for stage, of in stages.items()},
         "temperature": result.parameters[BY_ECE]["temperature"],
         "epochs": next(epoch for epoch, nll in enumerate(course, 1) if nll <= NEAR * min(course)),
         "early": sum(course[:DROP]) / DROP,
@@ -67,7 +55,7 @@ def frames(results: Mapping[str, Any]) -> Frames:
     for run in flat_runs(results):
         key = {**_arm(run["loss"]), "seed": run["seed"]}
         runs.append({**key, **{name: run[name] for name in ("temperature", "epochs", "early")}})
-        errors += by_stage(key, run, STAGES, METRICS)
+        errors += by_stage(key, run, STAGES, USUAL)
     tidy = pd.DataFrame(errors).sort_values(["gamma", "weight"], kind="stable")
     both = tidy.pivot_table("value", ["gamma", "weight", "metric", "seed"], "stage").reset_index()
     return {

@@ -1,9 +1,4 @@
-"""What does a larger exponent of focal loss do on training images, on new ones, and after scaling?
-
-Komisarenko and Kull (2024) explain why focal loss calibrates: it makes a network underconfident on its
-training images, and the step to new images, which makes any network too confident, compensates. Their table 1
-scales networks by a temperature, and by a temperature with an exponent (focal temperature scaling).
-"""
+"""What does a larger exponent of focal loss do on training images, on new ones, and after scaling?"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -49,7 +44,6 @@ def keep(result: RunResult) -> dict[str, Any]:
 
 
 def fits_of(result: RunResult) -> dict[str, Any]:
-    """Both methods fitted on the calibration split of a run, and measured on its test split."""
     given = load_predictions(result.file("predictions.npz"))
     parts = (Labelled.of(part) for part in (given.calibration, given.test))
     return fits(*(Samples(part.scores.double(), part.labels, None) for part in parts))

@@ -1,9 +1,4 @@
-"""Does focal loss make up for the overconfidence that comes with too little data?
-
-Section 4.1 of Komisarenko and Kull (2024) argues that it does: it makes a model underconfident on its
-training samples by a fixed factor, and the step to new samples multiplies the temperature by another.
-Here linear models are fitted where the truth is known, so that nothing is estimated on test samples.
-"""
+"""Does focal loss make up for the overconfidence that comes with too little data?"""
 
 import itertools
 from collections.abc import Callable, Mapping
@@ -29,8 +24,6 @@ QUANTITIES = ("train_temperature", "test_temperature", "test_overconfidence", "t
 
 
 class GeneralisationGap(Simulation):
-    """All exponents on one sample."""
-
     name: ClassVar[str] = "generalisation-gap"
     version: ClassVar[int] = 1
     costly: ClassVar[tuple[str, ...]] = ("num_samples", "num_features")
@@ -63,7 +56,6 @@ def _fitted(
 
 
 def focal(gamma: float) -> Callable[[Tensor, Tensor], Tensor]:
-
     def loss(log_odds: Tensor, truth: Tensor) -> Tensor:
         logits = torch.stack([torch.zeros_like(log_odds), log_odds], 1)
         return focal_loss(logits, truth.long(), gamma=gamma, reduction="none")
@@ -72,7 +64,6 @@ def focal(gamma: float) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def _best_temperature(log_odds: Tensor, outcomes: Tensor) -> float:
-    """The temperature that is most likely on the sample itself."""
 
     def slopes(inverse: float) -> tuple[float, float]:
         probs = (inverse * log_odds).sigmoid()

@@ -1,7 +1,6 @@
 """Does calibration to labels bring a network nearer to people's judgements?
 
-Outputs of two networks on the test images of CIFAR-10, beside the judgements of about fifty people on each
-image (CIFAR-10H, Peterson et al. 2019). Nothing is trained.
+The judgements are those of CIFAR-10H (Peterson et al. 2019).
 """
 
 import math
@@ -46,7 +45,6 @@ BY_PEOPLE = {"temperature-people": "temperature", "focal-temperature-people": "f
 
 
 def focal_map(log_probs: Float[Tensor, "N C"], gamma: float) -> Float[Tensor, "N C"]:
-    """Log-probabilities of the focal calibration map."""
     return theory.focal_calibration_map_logits(log_probs, gamma=gamma).log_softmax(1)
 
 
@@ -105,7 +103,7 @@ class Judged:
         asked = self.counts.sum(1)
         return (self.people * (1 - self.people)).sum(1) / (asked - 1)
 
-    def by_people(self, rows: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def by_people(self, rows: Tensor | slice, weights: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Log-probabilities, classes and weights to fit to people: a sample for each chosen class."""
         image, chosen = self.counts[rows].nonzero(as_tuple=True)
         share = self.people[rows][image, chosen]
@@ -149,7 +147,6 @@ class Tried:
 
 
 def measure(_folder: Path) -> dict[str, Any]:
-    """The numbers of all networks, of whose outputs ``CALIBRANT_DATA`` names the folder."""
     source = data_folder()
     networks = [
         {"network": key, "title": title, "file": file, **measured(read(source, file), DIVISIONS, REFITS)}
@@ -159,7 +156,6 @@ def measure(_folder: Path) -> dict[str, Any]:
 
 
 def read(folder: Path, file: str) -> Judged:
-    """A network's log-probabilities beside people's judgements of the same images."""
     return beside_people(folder, load_predictions(_there(folder / file)), name=str(folder / file))
 
 
@@ -209,6 +205,18 @@ def measured(data: Judged, divisions: int, refits: int) -> dict[str, Any]:
     }
 
 
+def fitted_to(
+    data: Judged, name: str, seen: Tensor | slice, weights: Tensor, like: Calibrator | None = None
+) -> Calibrator:
+    """Fit to the labels or to the people of these images, or fit one ``like`` this again."""
+    rows, chosen, share = data.log_probs[seen], data.labels[seen], weights
+    if name in BY_PEOPLE:
+        rows, chosen, share = data.by_people(seen, weights)
+    fitting = build(BY_PEOPLE.get(name, name)).fit if like is None else like.refit
+    with without_warnings():
+        return fitting(rows[share > 0], chosen[share > 0], weights=share[share > 0])
+
+
 class _Division:
     """The images in two halves; each is judged by what was fitted on the other."""
 
@@ -218,7 +226,10 @@ class _Division:
         halves = torch.from_numpy(divided)
         self._halves = [(halves != half, halves == half) for half in (0, 1)]
         names = (*BY_LABELS, *BY_PEOPLE)
-        self._fits = {name: [self._fit(name, seen) for seen, _ in self._halves] for name in names}
+        once = torch.ones(len(divided), dtype=torch.float64)
+        self._fits = {
+            name: [fitted_to(data, name, seen, once[seen]) for seen, _ in self._halves] for name in names
+        }
         self._exponents = {
             name: [each.exponents[each.best(seen)] for seen, _ in self._halves]
             for name, each in tried.items()
@@ -228,21 +239,6 @@ class _Division:
         for name, exponents in self._exponents.items():
             self.said[name] = self._on_others([partial(MAPS[name][0], gamma=gamma) for gamma in exponents])
         self.said |= {name: answer(self.said["temperature"]) for name, answer in IDEAL.items()}
-
-    def _fit(
-        self, name: str, seen: Tensor, weights: Tensor | None = None, like: Calibrator | None = None
-    ) -> Calibrator:
-        """Fit to the labels or to the people of these images, or fit one ``like`` this again."""
-        data = self._data
-        fitting = build(BY_PEOPLE.get(name, name)).fit if like is None else like.refit
-        with without_warnings():
-            if name in BY_PEOPLE:
-                rows, chosen, share = data.by_people(seen, weights)
-                return fitting(rows[share > 0], chosen[share > 0], weights=share[share > 0])
-            if weights is None:
-                return fitting(data.log_probs[seen], data.labels[seen])
-            drawn = weights > 0
-            return fitting(data.log_probs[seen][drawn], data.labels[seen][drawn], weights=weights[drawn])
 
     def _on_others(self, fits: list[Any]) -> Tensor:
         """What was fitted on either half, applied to the other."""
@@ -284,7 +280,8 @@ class _Division:
             return found
         fitted = "temperature" if name in IDEAL else name
         both = zip(self._halves, self._fits[fitted], strict=True)
-        said = self._on_others([self._fit(fitted, seen, counts[seen], like) for (seen, _), like in both])
+        again = [fitted_to(data, fitted, seen, counts[seen], like) for (seen, _), like in both]
+        said = self._on_others(again)
         return data.scores(IDEAL[name](said) if name in IDEAL else said)
 
 
@@ -317,14 +314,9 @@ def _pair(
 def _temperatures(data: Judged, refits: int) -> dict[str, float]:
     """The temperature that labels ask for and the one that people ask for, with the error of their ratio."""
 
-    def fitted(counts: Tensor) -> tuple[float, float]:
-        every = torch.arange(len(data.labels))[counts > 0]
-        weights = counts[every]
-        with without_warnings():
-            one = build("temperature").fit(data.log_probs[every], data.labels[every], weights=weights)
-            rows, chosen, share = data.by_people(every, weights)
-            two = build("temperature").fit(rows, chosen, weights=share)
-        return fitted_number(one.fit_result_, "temperature"), fitted_number(two.fit_result_, "temperature")
+    def fitted(counts: Tensor) -> tuple[float, ...]:
+        fits = (fitted_to(data, name, slice(None), counts) for name in ("temperature", "temperature-people"))
+        return tuple(fitted_number(fit.fit_result_, "temperature") for fit in fits)
 
     size = len(data.labels)
     labels, people = fitted(torch.ones(size, dtype=torch.float64))

@@ -1,12 +1,7 @@
-"""Does focal loss calibrate a linear model by keeping its weights small?
-
-Appendix G of Mukhoti et al. (2020) compares it with cross-entropy on two clusters per class with flipped
-labels. Here the true probabilities stand beside it.
-"""
+"""Does focal loss calibrate a linear model by keeping its weights small?"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,8 +19,7 @@ GAMMAS = (0.0, 1.0, 2.0, 3.0)
 TEST_SEED = 10_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sample:
+class Sample(NamedTuple):
     """Points, labels as they are after flipping, and how probable class 1 truly is."""
 
     points: Float[ndarray, "N 2"]

@@ -1,8 +1,4 @@
-"""Which loss is best calibrated, as trained and after temperature scaling?
-
-A small network is trained on 10,000 images of Fashion-MNIST with each of fourteen losses, and with seven on a
-long-tailed set, in which the first class has a hundred times the images of the last.
-"""
+"""Which loss is best calibrated, as trained and after temperature scaling?"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,16 +12,14 @@ from torch import Tensor
 
 from calibrant import metrics
 from calibrant._math.shapes import Float, Int
-from calibrant.calibrators import build
 from calibrant.calibrators.fitting.results import fitted_number
-from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.sweep.tasks.task import Outcome, RunResult, Settings
 from calibrant_lab.sweep.tasks.training import Training
 from calibrant_lab.training import Recipe
 from papers.analysis import Frames, Tables, draw_means, flat_runs, means_only, pivot, relative
-from papers.loss_rows import called, gamma_3, on_grid, scheduled
+from papers.loss_rows import called, gamma_3, on_grid, repaired, scheduled
 
 CALIBRATED = ("temperature", "focal-temperature")
 """The calibrators after which every class is measured."""
@@ -39,23 +33,14 @@ _KEYS = {"share_above_99": "high_confidence_share"}
 
 
 class LossRun(Training):
-    """A training like any other, of which every class is measured too."""
-
     def covers(self, result: RunResult, settings: Settings) -> bool:
         return super().covers(result, settings) and "classes" in result.more
 
     def measured(self, predictions: Predictions, recipe: Recipe, calibrators: Sequence[str]) -> Outcome:
         outcome = super().measured(predictions, recipe, calibrators)
-        return replace(outcome, more={**outcome.more, "classes": _classes(predictions)})
-
-
-def _classes(predictions: Predictions) -> dict[str, Any]:
-    held_out, test = Labelled.of(predictions.calibration), Labelled.of(predictions.test)
-    found = {"before": by_class(test.scores.double().softmax(dim=1), test.labels)}
-    for name in CALIBRATED:
-        calibrator = fit_quietly(build(name), held_out)
-        found[name] = by_class(calibrator.predict_proba(test.scores).double(), test.labels)
-    return found
+        _, probs = repaired(predictions, {name: name for name in CALIBRATED})
+        classes = {stage: by_class(each, predictions.test.labels) for stage, each in probs.items()}
+        return replace(outcome, more={**outcome.more, "classes": classes})
 
 
 def by_class(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str, list[float]]:
@@ -114,18 +99,17 @@ def stages_of(result: RunResult) -> dict[str, Any] | None:
     stages = {"before": "uncalibrated", **{name: name for name in CALIBRATED}, "by-ece": BY_ECE}
     judged = {name: result.metrics[of] for name, of in stages.items()}
     given = load_predictions(result.file("predictions.npz"))
-    test = Labelled.of(given.test)
-    adaptive = fit_quietly(build(BY_ADAPTIVE_ECE), Labelled.of(given.calibration))
-    repaired = measured(adaptive.predict_proba(test.scores.double()).double(), test.labels)
+    fits, probs = repaired(given, {"by-adaptive-ece": BY_ADAPTIVE_ECE})
+    by_adaptive = measured(probs["by-adaptive-ece"], given.test.labels)
     return {
         "train_accuracy": result.rows[-1]["train_accuracy"],
         "stages": {
             **{n: {key: of[_KEYS.get(key, key)] for key in METRICS} for n, of in judged.items()},
-            "by-adaptive-ece": {name: repaired[name] for name in METRICS},
+            "by-adaptive-ece": {name: by_adaptive[name] for name in METRICS},
         },
         "parameters": {
             "ece_temperature": fitted[BY_ECE]["temperature"],
-            "adaptive_ece_temperature": fitted_number(adaptive.fit_result_, "temperature"),
+            "adaptive_ece_temperature": fitted_number(fits["by-adaptive-ece"].fit_result_, "temperature"),
             "temperature": fitted["temperature"]["temperature"],
             "focal_temperature": fitted["focal-temperature"]["temperature"],
             "gamma": fitted["focal-temperature"]["gamma"],
@@ -152,7 +136,6 @@ DROP = 9
 
 
 def keep(result: RunResult) -> dict[str, Any] | None:
-    """Metrics and fits by stage, the classes, and the norm of the last layer after each epoch."""
     found = stages_of(result)
     return found and {**found, "classes": result.more["classes"]}
 
@@ -228,7 +211,7 @@ def figure(found: Frames) -> Figure:
     for ax, images in zip(whole.subplots(1, 2, sharey=True), IMAGES.values(), strict=True):
         for stage, look in STAGES.items():
             rows = part[(part.images == images) & (part.stage == stage)]
-            draw_means(ax, rows, "loss", SHORT, *look)
+            draw_means(ax, 100 * rows.value, rows.loss, SHORT, *look)
         ax.set(title=f"{images} images", xlabel="ECE in %", xlim=(0, None))
     ax.legend(loc="lower right")
     return whole

@@ -1,12 +1,7 @@
-"""Does the theory of focal loss survive 200 classes?
-
-From four classes on the focal calibration map can lower the top probability, against proposition 5 of
-Komisarenko and Kull (2024), and focal calibration loss can be further from the truth than focal loss, against
-theorem 4.1 of its paper. Linear heads are trained for Tiny-ImageNet on features of EfficientNet-Lite0.
-"""
+"""Does the theory of focal loss survive 200 classes?"""
 
 import runpy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -46,7 +41,6 @@ CALIBRATORS = {"with T": "temperature", "with focal T": "focal-temperature", "wi
 
 
 def measure(folder: Path, seeds: str = "5") -> dict[str, Any]:
-    """The results of every loss, length and seed; features and finished heads are kept in ``folder``."""
     given, records = features(folder), Records(folder / "heads.jsonl")
     arms = [(OWN, 0), *product(LOSSES, EPOCHS)]
     found = [
@@ -77,13 +71,12 @@ def features(folder: Path) -> Mapping[str, Tensor]:
 @torch.no_grad()
 def _seen(network: Any, images: Tensor | LazyImages) -> Float[Tensor, "N D"]:
     network = network.to(memory_format=torch.channels_last)
-
-    def batches() -> Iterator[Tensor]:
-        for start in range(0, len(images), SMALL_BATCH):
-            batch = (images[start : start + SMALL_BATCH].float() - 127) / 128
-            yield network.extract_features(batch.contiguous(memory_format=torch.channels_last)).mean((2, 3))
-
-    return torch.cat(list(batches()))
+    found = []
+    for start in range(0, len(images), SMALL_BATCH):
+        batch = (images[start : start + SMALL_BATCH].float() - 127) / 128
+        batch = batch.contiguous(memory_format=torch.channels_last)
+        found.append(network.extract_features(batch).mean((2, 3)))
+    return torch.cat(found)
 
 
 def head(given: Mapping[str, Tensor], loss: str, epochs: int, seed: int) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""Do newer measures of calibration change what the ECE says of public models?
-
-Each measure tests the same thing of the same samples: the probability of the event, or of the top label.
-"""
+"""Do newer measures of calibration change what the ECE says of public models?"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,12 +43,9 @@ def measure(_folder: Path) -> dict[str, Any]:
 
 
 def _event(one: Any) -> tuple[Tensor, Tensor]:
-    if one.kind == "top_label":
-        return torch.as_tensor(one.confidence).double(), torch.as_tensor(one.correct).long()
-    probs, labels = torch.as_tensor(one.probs).double(), torch.as_tensor(one.labels).long()
-    if one.kind == "multiclass":
-        probs, top = probs.max(dim=1)
-        return probs.clamp(max=1), (top == labels).long()
+    if one.kind in {"top_label", "multiclass"}:
+        return one.confidence.double().clamp(max=1), one.correct.long()
+    probs, labels = one.probs.double(), one.labels.long()
     return (probs[:, 0], labels[:, 0]) if one.kind == "multilabel" else (probs, labels)
 
 

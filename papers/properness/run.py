@@ -1,7 +1,4 @@
-"""Which losses are proper, and how confident do they make a network?
-
-Each loss of the library is minimised against known probabilities, by `calibrant.theory`.
-"""
+"""Which losses are proper, and how confident do they make a network?"""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -89,7 +86,6 @@ def measure(_folder: Path, which: str = "all") -> dict[str, Any]:
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
-    """``losses``, a row for each."""
     return {"losses": pd.DataFrame(results["losses"])}
 
 

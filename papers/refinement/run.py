@@ -1,8 +1,4 @@
-"""Which epoch should a training keep: the last, or the best by NLL, before or after a temperature?
-
-Berta et al. (2025) choose the epoch by NLL after temperature scaling, since a temperature removes the rest of
-the NLL later ("refine, then calibrate"). A small network is trained on Fashion-MNIST with three losses.
-"""
+"""Which epoch should a training keep: the last, or the best by NLL, before or after a temperature?"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,11 +13,7 @@ from papers.analysis import Frames, Tables, beside, flat_runs, means_only, order
 from papers.loss_rows import called
 
 LOSSES = called("cross-entropy", "focal, γ = 3", "FLSD-53")
-WAYS = {
-    ("last", "nll"): "last",
-    ("best", "nll-as-trained"): "by NLL",
-    ("best", "nll"): "by NLL after T",
-}
+WAYS = {("last", "nll"): "last", ("best", "nll-as-trained"): "by NLL", ("best", "nll"): "by NLL after T"}
 CRITERIA = {"by NLL": "calibration_nll", "by NLL after T": "calibration_nll_after_temperature"}
 """The row of an epoch by which each way chooses."""
 DROPS, START, LAST = (9, 15), 12, 21

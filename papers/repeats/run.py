@@ -1,8 +1,4 @@
-"""Does a run give the same numbers again, from its settings alone?
-
-Of the runs of every study with a grid one in fifty is done again on a CPU, and all numbers that its results
-keep are compared, to the last digit.
-"""
+"""Does a run give the same numbers again, from its settings alone?"""
 
 import math
 import statistics

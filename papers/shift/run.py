@@ -1,14 +1,9 @@
-"""Does a repair survive image corruption, and which losses recognise foreign images?
-
-A small network is trained on 10,000 images of Fashion-MNIST with each of eight losses. Calibrators are fitted
-on clean images, and judged on clean ones, on fifteen corruptions (Hendrycks and Dietterich 2019) at five
-severities, and on images of other sets.
-"""
+"""Does a repair survive image corruption, and which losses recognise foreign images?"""
 
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar
@@ -29,6 +24,7 @@ from calibrant_lab.data.table import to_unit
 from calibrant_lab.sweep.tasks.task import RunResult, Settings, Simulation
 from calibrant_lab.training import Recipe, train
 from calibrant_lab.training.data import preparation, read_data, read_foreign
+from calibrant_lab.training.recipe import DataSection
 from papers.analysis import Frames, Tables, beside, flat_runs, mean_ci, means_only, ordered, pivot
 from papers.loss_rows import called
 
@@ -47,8 +43,6 @@ JUDGED = ("error", "ece", "nll", "gap")
 
 
 class ShiftedNetwork(Simulation):
-    """One network, with calibrators that were fitted on clean images."""
-
     name: ClassVar[str] = "shifted-network"
     version: ClassVar[int] = 3
     defaults: ClassVar[Mapping[str, Any]] = DEFAULTS
@@ -59,13 +53,14 @@ class ShiftedNetwork(Simulation):
             run = train(recipe, Path(folder) / "run", report=False)
             model, predictions = run.model(), run.predictions
             train_accuracy = run.rows[-1]["train_accuracy"]
-        dataset, num_images = _data(settings["train"]), settings["images"]
+        section, num_images = recipe.data.model_dump_json(), settings["images"]
+        dataset = data_of_section(section)
         foreign = {name: read_foreign(name, dataset, recipe.data) for name in FOREIGN}
         found = judged_elsewhere(
             model,
             preparation(recipe.data, dataset),
             predictions,
-            corrupted=lambda *worse: _corrupted(settings["train"], num_images, *worse),
+            corrupted=partial(corrupted_images, section, num_images),
             foreign={name: part.inputs[evenly(len(part), num_images)] for name, part in foreign.items()},
             num_images=num_images,
         )
@@ -133,14 +128,14 @@ def recipe_of(settings: Settings) -> Recipe:
 
 
 @lru_cache(maxsize=2)
-def _data(num_train: int) -> Dataset:
-    return read_data(recipe_of({**DEFAULTS, "seed": 0, "train": num_train}).data)
+def data_of_section(section: str) -> Dataset:
+    return read_data(DataSection.model_validate_json(section))
 
 
 @lru_cache(maxsize=len(CORRUPTIONS) * len(SEVERITIES))
-def _corrupted(num_train: int, num_images: int, corruption: str, severity: int) -> Tensor:
+def corrupted_images(section: str, num_images: int, corruption: str, severity: int) -> Tensor:
     """Test images under a corruption, the same ones for every run."""
-    inputs = _data(num_train).test.inputs
+    inputs = data_of_section(section).test.inputs
     return CorruptedImages(inputs, corruption, severity=severity)[evenly(len(inputs), num_images)]
 
 
@@ -177,7 +172,6 @@ def _told(inside: Tensor, outside: Tensor) -> dict[str, float]:
 
 
 def by_severity(shifts: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, float]]]:
-    """Means over corruptions, by stage and severity."""
     rows = [[each for each in shifts if each["severity"] == severity] for severity in SEVERITIES]
     return {
         stage: [{name: fmean(each[stage][name] for each in of) for name in JUDGED} for of in rows]

@@ -1,9 +1,4 @@
-"""Which loss is calibrated on a task of two classes?
-
-The Tree-LSTM of Mukhoti et al. (2020) on the binary Stanford Sentiment Treebank, with fifteen losses. It
-learns three classes and is judged by two: as the authors do, with the neutral class struck out, and
-renormalised.
-"""
+"""Which loss is calibrated on a task of two classes?"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,11 +8,10 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from calibrant import metrics, theory
-from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
 from calibrant.calibrators.fitting.results import fitted_number
-from calibrant.predictions import load_predictions
+from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
 from calibrant_lab.sweep.tasks.task import RunResult
 from calibrant_lab.training.neutral import (
@@ -47,30 +41,20 @@ KEYS = ("loss", "seed", "convention")
 
 def keep(result: RunResult) -> dict[str, Any]:
     predictions = load_predictions(result.file("predictions.npz"))
-    held_out, test = predictions.calibration, predictions.test
-    if held_out.labels is None or test.labels is None:
-        raise InputError(f"run {result.run} holds no labels.")
     accuracies = [row["calibration_accuracy"] for row in result.rows]
-    logits = {"calibration": held_out.scores.double(), "test": test.scores.double()}
     return {
         "cpu_seconds": result.cpu_seconds,
         "train_accuracy": result.rows[-1]["train_accuracy"],
         "kept_epoch": accuracies.index(max(accuracies)) + 1,
         "temperatures": [row["calibration_temperature"] for row in result.rows],
-        "conventions": {
-            convention: judged(logits, held_out.labels, test.labels, convention)
-            for convention in (STRUCK, RENORMALISED)
-        },
+        "conventions": {each: judged(predictions, each) for each in (STRUCK, RENORMALISED)},
     }
 
 
-def judged(
-    logits: Mapping[str, Float[Tensor, "_ 2"]],
-    held_out: Int[Tensor, " M"],
-    labels: Int[Tensor, " N"],
-    convention: Convention,
-) -> dict[str, Any]:
+def judged(given: Predictions, convention: Convention) -> dict[str, Any]:
     """All metrics under a convention, before and after temperatures that held-out samples chose."""
+    held_out, labels = given.calibration.labels, given.test.labels
+    logits = {"calibration": given.calibration.scores.double(), "test": given.test.scores.double()}
 
     def at(temperature: float, part: str) -> Tensor:
         return probs_of(logits[part], convention, temperature=temperature)
@@ -82,7 +66,7 @@ def judged(
         for error in (metrics.expected_calibration_error, metrics.adaptive_calibration_error)
     )
     temperature = fitted_number(plain.fit_result_, "temperature")
-    wide = logits["test"].double() if convention == RENORMALISED else with_neutral(logits["test"])
+    wide = logits["test"] if convention == RENORMALISED else with_neutral(logits["test"])
     repaired = focal.predict_proba(wide).double()
     tried = {"before": 1.0, "by-ece": by_ece, "by-adaptive-ece": by_adaptive_ece, "temperature": temperature}
     stages = {stage: measured(at(each, "test"), labels) for stage, each in tried.items()}

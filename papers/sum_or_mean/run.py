@@ -1,9 +1,4 @@
-"""Is what focal loss does due to the length of its gradients?
-
-The code of Mukhoti et al. (2020) for images sums the loss over the batch and clips gradients, so that all
-have one length; with the mean, those of focal loss are shorter than cross-entropy's. The network of the study
-of losses is trained in seven ways, among them pairs in which either loss has gradients of about one length.
-"""
+"""Is what focal loss does due to the length of its gradients?"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +18,6 @@ SHOWN = {"cross-entropy": (VERMILLION, "o"), "focal, γ = 3": (BLUE, "s")}
 
 
 def keep(result: RunResult) -> dict[str, Any] | None:
-    """What the study of losses keeps, but for the classes."""
     found = stages_of(result)
     return found and {"cpu_seconds": result.cpu_seconds, **found}
 
@@ -75,7 +69,7 @@ def figure(found: Frames) -> Figure:
     for ax, (label, (frame, value, scale)) in zip(axes, drawn.items(), strict=True):
         for loss, look in SHOWN.items():
             rows = frame.query("images == 'balanced' and loss == @loss")
-            draw_means(ax, rows, "way", WAYS, loss, *look, value=value, scale=scale)
+            draw_means(ax, scale * rows[value], rows.way, WAYS, loss, *look)
         ax.set(xlabel=label, xlim=(0, None))
     axes[1].legend(loc="upper right")
     return whole

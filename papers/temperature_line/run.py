@@ -1,8 +1,6 @@
 """Is the best temperature linear in the exponent of focal temperature scaling?
 
-Komisarenko and Kull (2024) saw in their figure 8 a relation close to linear, proposed to search
-along the line only, and left open how good that is. What shares its data counts once: the labels of one file,
-and the networks of one seed.
+What shares its data counts once: the labels of one file, and the networks of one seed.
 """
 
 import hashlib
@@ -120,7 +118,6 @@ def _is_file(subject: str) -> bool:
 
 
 def _path(subject: str) -> Path:
-    """A file by its name from the folder that CALIBRANT_DATA names."""
     path = data_folder() / subject
     if not path.is_file():
         raise InputError(f"there is no file {subject} in {data_folder()}, which CALIBRANT_DATA names.")

@@ -1,4 +1,4 @@
-"""The registered sweep on CIFAR-10: its grids and rules, what is kept of a run, and the files of a lease."""
+"""The registered sweep on CIFAR-10: its grids and rules, and what is kept of a run."""
 
 import tomllib
 from pathlib import Path
@@ -9,34 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant.predictions import load_predictions
 from calibrant_lab.sweep.grid import load_grid
-from calibrant_lab.sweep.store.store import Store
 from calibrant_lab.sweep.tasks.training import Training, recipe_of
-from papers.cifar10_fast import lease, measure
-from papers.cifar10_fast.lease import (
-    GRIDS,
-    KEPT,
-    REGISTERED,
-    Pack,
-    chosen,
-    disagreement,
-    gate,
-    grid_of,
-    merge,
-    pack_weights,
-    rehearsal,
-)
-from papers.cifar10_fast.measure import LOGITS, WEIGHTS, FastRun, predictions_of
-
-KIB = 1024
+from papers.cifar10_fast import lease
+from papers.cifar10_fast.lease import GRIDS, LOGITS, REGISTERED, WEIGHTS, FastRun, grid_of
 
 
 def test_the_sweep_is_registered() -> None:
     """Eight claims whose losses the first tier has, the rule for the epochs, and a gate; in a file."""
     path = Path(lease.__file__).with_name("registered.toml")
     assert tomllib.loads(path.read_text(encoding="utf-8")) == REGISTERED
-    assert lease.FULL.epochs == (30, 45, 60)
+    assert lease.CHOICES == (30, 45, 60)
     assert recipe_of(grid_of("1", 45).points[0].settings).training.precision == "bf16-mixed"
     claims = REGISTERED["claim"]
     page = path.with_name("page.md").read_text(encoding="utf-8")
@@ -79,7 +62,7 @@ def test_every_epoch_keeps_its_share(tier, runs) -> None:
 
 @pytest.mark.parametrize(("step", "epochs"), [(1e-3, 60), (2e-3, 45), (3e-3, 30), (1.0, 30)])
 def test_the_epochs_follow_from_the_time_of_a_step(step, epochs) -> None:
-    assert chosen((30, 45, 60), step=step, steps=352, runs=40, jobs=4, seconds=430) == epochs
+    assert lease.chosen((30, 45, 60), step=step, steps=352, runs=40, jobs=4, seconds=430) == epochs
 
 
 @pytest.mark.parametrize(
@@ -91,87 +74,32 @@ def test_the_gate(error, temperature, is_open) -> None:
         rows=[{"dynamics": {"train": {"error": error}}}],
         parameters={"temperature": {"temperature": temperature}},
     )
-    assert gate([result])["open"] is is_open
+    assert lease.gate([result])["open"] is is_open
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> dict[str, Any]:
     """Of a run of the rehearsal, with fewer images."""
-    scale = rehearsal(tmp_path)
-    found = dict(grid_of("1", 2, scale).points[0].settings)
+    found = dict(grid_of("1", 2, lease.rehearsal(tmp_path)).points[0].settings)
     return {**found, "data.train": 200, "record.samples": 50, "hardware.accelerator": "cpu"}
 
 
 def test_what_is_kept_of_a_run(settings, tmp_path, monkeypatch) -> None:
-    """Logits in float16 of both splits, training and further images, histograms, and weights in bfloat16."""
-    shown = torch.randint(0, 256, (5, 3, 32, 32), dtype=torch.uint8)
-    monkeypatch.setattr(measure, "elsewhere", lambda _recipe: {"fog": shown})
+    """Logits in float16 of training and further images, histograms, and weights in bfloat16."""
+    np.savez(tmp_path / "further.npz", fog=np.zeros((5, 3, 32, 32), np.uint8))
+    monkeypatch.setattr(lease, "elsewhere", lambda _recipe: tmp_path / "further.npz")
     folder = tmp_path / "run"
     outcome = FastRun().run(settings, folder, lambda *_: None)
     assert len(outcome.rows) == 2
     assert "dynamics" in outcome.rows[0]
     with np.load(folder / LOGITS) as kept:
-        shapes = {name: kept[name].shape for name in kept.files}
+        assert (kept["train"].shape, kept["fog"].shape) == ((50, 10), (5, 10))
         assert kept["fog"].dtype == np.float16
-        assert kept["gradients-0002"].sum() == 50
-    assert (shapes["calibration"], shapes["test"], shapes["train"], shapes["fog"]) == (
-        (300, 10),
-        (300, 10),
-        (50, 10),
-        (5, 10),
-    )
-    exact, made = load_predictions(folder / "predictions.npz"), predictions_of(folder / LOGITS)
-    torch.testing.assert_close(made.scores, exact.scores, rtol=1e-3, atol=1e-3)
-    assert torch.equal(made.test.labels, exact.test.labels)
-    weights = torch.load(folder / WEIGHTS, weights_only=True)
-    assert weights["head.weight"].dtype == torch.bfloat16
+        assert kept["gradients-0002"].sum() == len(kept["train_labels"]) == 50
+    assert torch.load(folder / WEIGHTS, weights_only=True)["head.weight"].dtype == torch.bfloat16
     assert Training().complete(settings) == settings
 
 
 def test_plain_steps_agree_with_themselves(settings) -> None:
     """On a CPU nothing is captured: the difference that a lease looks at is nothing."""
-    assert disagreement(settings, steps=4, epochs=4) == 0
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> list[Path]:
-    """Folders of six runs, each with 10 KiB of files and 5 of weights."""
-    folders = [tmp_path / "work" / f"run-{number}" for number in range(6)]
-    logits = np.zeros((4, 2), np.float16)
-    arrays = dict.fromkeys(("calibration", "test"), logits)
-    for folder in folders:
-        folder.mkdir(parents=True)
-        for name in KEPT:
-            (folder / name).write_bytes(b"{}".ljust(2 * KIB))
-        np.savez(folder / LOGITS, **arrays, **{f"{name}_labels": np.zeros(4, np.uint8) for name in arrays})
-        (folder / WEIGHTS).write_bytes(bytes(5 * KIB))
-    return folders
-
-
-def test_packed_runs_make_a_store(runs, tmp_path) -> None:
-    """No file and no sum is larger than allowed, weights fill what is left, and the runs are whole again."""
-    pack = Pack(tmp_path, part=40 * KIB, total=140 * KIB)
-    assert all(pack.add(run, KEPT) for run in runs)
-    assert pack.add(runs[0], KEPT)
-    assert pack_weights(pack, runs) == 4
-    sizes = [path.stat().st_size for path in pack.parts]
-    assert max(sizes) <= 40 * KIB
-    assert sum(sizes) <= 140 * KIB
-    assert not Pack(tmp_path, part=40 * KIB, total=140 * KIB).add(runs[5], [WEIGHTS])
-    assert merge(pack.parts, tmp_path / "store") == 6
-    assert (tmp_path / "store" / "runs" / "run-0" / WEIGHTS).stat().st_size == 5 * KIB
-    assert load_predictions(tmp_path / "store" / "runs" / "run-3" / "predictions.npz").num_samples == 8
-    assert "run-5" in Store(tmp_path / "store")
-
-
-@pytest.mark.parametrize("left", [0, 700, 3000])
-def test_a_file_that_was_cut_off_is_made_anew(runs, tmp_path, left) -> None:
-    """As when the command is killed while it writes: what it held is packed again."""
-    pack = Pack(tmp_path, part=100 * KIB, total=200 * KIB)
-    assert pack.add(runs[0], KEPT)
-    (path,) = pack.parts
-    path.write_bytes(path.read_bytes()[:left])
-    again = Pack(tmp_path, part=100 * KIB, total=200 * KIB)
-    assert again.names == set()
-    assert again.add(runs[0], KEPT)
-    assert merge(again.parts, tmp_path / "store") == 1
+    assert lease.disagreement(settings, steps=4, epochs=4) == 0

@@ -7,7 +7,7 @@ import re
 import pandas as pd
 
 from papers import every_claim, studies
-from papers.analysis import HERE, TAGS, content, read_claims
+from papers.analysis import HERE, TAGS, read_claims
 
 ROOT = HERE.parent
 MOST_WORDS, MOST_IN_ITEM, MOST_IN_CLAIM = 2200, 30, 15
@@ -102,7 +102,7 @@ def test_flsd_is_better_where_cross_entropy_is_far_off() -> None:
     """As trained, in every study's settings, and only where the ECE of cross-entropy is above 6.5%."""
     seen = 0
     for name in ("cifar10", "losses", "sst", "sum_or_mean", "texts", "many_classes"):
-        errors = studies.study(name).frames(content(name))["errors"]
+        errors = studies.kept_frames(name)["errors"]
         errors = errors[errors.metric.str.lower().eq("ece") & errors.stage.isin(["before", "as trained"])]
         places = [each for each in ("data", "images", "way", "convention") if each in errors]
         means = errors.groupby(["loss", *places], observed=True).value.mean().unstack("loss")

@@ -1,5 +1,7 @@
 """What the studies measure, on the smallest settings."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -37,12 +39,12 @@ from papers.losses.run import BY_ECE, CALIBRATED, by_class
 from papers.many_classes.run import CLASSES, of_the_map, of_the_theorem, trained
 from papers.properness.run import every_loss, row_of
 from papers.repeats.run import compared, sample_of
-from papers.runs import finished_runs
+from papers.runs import Records, finished_runs
 from papers.sst.run import RENORMALISED, STRUCK, judged
 from papers.sum_or_mean import run as sum_or_mean
 from papers.temperature_line import run as temperature_line
 from papers.temperature_line.run import straight
-from papers.theory_on_data.run import like_the_map, theory_on_files
+from papers.theory_on_data.run import like_the_map
 
 
 def test_every_grid_is_read() -> None:
@@ -60,10 +62,7 @@ def test_runs_with_the_mean_are_those_of_the_study_of_losses() -> None:
     """As the pages say: as trained, their numbers are the same; all runs are in a way that the page shows."""
     points = studies.grid_of("sum_or_mean").points
     assert {sum_or_mean.way_of(point.settings) for point in points} == set(sum_or_mean.WAYS)
-    ours, theirs = (
-        study.frames(content(name))["errors"]
-        for study, name in ((sum_or_mean, "sum_or_mean"), (losses, "losses"))
-    )
+    ours, theirs = (studies.kept_frames(name)["errors"] for name in ("sum_or_mean", "losses"))
     key = ["images", "loss", "seed", "stage", "metric"]
     both = ours.query("way == 'mean' and stage == 'before'").merge(theirs, on=key)
     assert len(both) == 7 * 90
@@ -127,9 +126,10 @@ def test_sst_errors_are_those_of_the_runs_report() -> None:
     wide = (2 * torch.randn(120, 3, generator=generator)).log_softmax(1)[:, ::2]
     labels = (torch.rand(120, generator=generator) < wide.softmax(1)[:, 1]).long()
     logits = {"calibration": wide[:60], "test": wide[60:]}
+    given = Predictions(logits=wide, labels=labels, split=np.arange(120) // 60)
     own = conventions_of(logits, {"calibration": labels[:60], "test": labels[60:]}, num_bins=15)
     for convention in (STRUCK, RENORMALISED):
-        found = judged(logits, labels[:60], labels[60:], convention)
+        found = judged(given, convention)
         for stage, name in (("before", "before"), ("temperature", "by_nll"), ("by-ece", "by_ece")):
             assert found["stages"][stage]["ece"] == pytest.approx(own[convention][name]["ece"], abs=1e-9)
         assert found["parameters"]["ece_temperature"] == own[convention]["by_ece"]["temperature"]
@@ -371,13 +371,14 @@ def test_temperature_like_the_focal_map() -> None:
     assert distance(best) < min(distance(best * 1.001), distance(best / 1.001))
 
 
-def test_theory_on_files(tmp_path) -> None:
+def test_theory_on_files(tmp_path, monkeypatch) -> None:
     """Shares are those of the theory's function; files of the top probability alone are left out."""
     generator = np.random.default_rng(0)
     logits = 0.8 * generator.normal(size=(300, 50))
     np.savez(tmp_path / "many.npz", logits=logits, labels=generator.integers(0, 50, 300))
     np.savez(tmp_path / "top.npz", confidence=generator.random(80), correct=generator.random(80) < 0.5)
-    (found,) = theory_on_files(tmp_path)
+    monkeypatch.setenv("CALIBRANT_DATA", str(tmp_path))
+    (found,) = studies.study("theory_on_data").measure(tmp_path)["files"]
     assert found["gammas"][0]["lowered"] > 0.05
     assert found["gammas"][0]["lowered"] == pytest.approx(confidence_change(logits, gamma=1).lowered)
 
@@ -414,3 +415,17 @@ def test_cells_of_properness(name) -> None:
     assert (found["posterior"] is None, found["confidence"]) == (
         (True, "calibrated") if name == "cross-entropy" else (False, "under")
     )
+
+
+def test_records_resume(tmp_path) -> None:
+    """What is there is not computed again; a cut-off last line is dropped, another bad line is refused."""
+    path = tmp_path / "records.jsonl"
+    assert Records(path).get("a", lambda: {"value": 1})["value"] == 1
+    assert Records(path).get("a", lambda: {"value": 2})["value"] == 1
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"key": "b", "val')
+    assert Records(path).get("b", lambda: {"value": 3})["value"] == 3
+    assert [json.loads(line)["value"] for line in path.read_text(encoding="utf-8").splitlines()] == [1, 3]
+    path.write_text('nonsense\n{"key": "b"}\n', encoding="utf-8")
+    with pytest.raises(InputError, match="line 1, is not a record of a study"):
+        Records(path)

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -11,8 +12,9 @@ from calibrant.evaluation.fitting.templates import Labelled
 from calibrant.evaluation.monitoring.evidence import log_mean_wealth, over_starts
 from calibrant.predictions import Predictions
 from papers import studies
+from papers.analysis import verdicts
 from papers.calibrators import run as calibrators
-from papers.calibrators.run import Division, Resamples
+from papers.calibrators.run import Division
 from papers.coverage import measure as coverage
 from papers.coverage.populations import coarser, event_errors, normal, normal_truth, smoothed, softmax
 from papers.coverage.streams import FULL_STREAMS, Change, evidence_at_looks, samples_of_fixed_test
@@ -50,9 +52,9 @@ def test_resampled_measures_are_those_of_the_metrics(kind) -> None:
     scores = torch.from_numpy(rng.normal(size=shape))
     probs = scores.softmax(1) if kind == "multiclass" else scores.sigmoid()
     labels = torch.from_numpy(rng.integers(2, size=(50,) if kind == "multiclass" else shape))
-    resamples = Resamples(50, 3, seed=2)
-    found = resamples.measures(probs, Labelled(scores, labels, None))
-    for place, counts in enumerate(resamples.counts):
+    drawn = calibrators.draws(50, 3, seed=2)
+    found = calibrators.measures_of_draws(drawn, probs, Labelled(scores, labels, None))
+    for place, counts in enumerate(drawn):
         rows = torch.from_numpy(np.repeat(np.arange(50), counts))
         wanted = calibrators.measured(probs[rows], Labelled(scores[rows], labels[rows], None))
         for name, values in found.items():
@@ -63,7 +65,8 @@ def test_calibrators_on_a_folder(tmp_path, monkeypatch) -> None:
     """A file with zeros and one of confidences: what is done is not done again, and frames are made of it."""
     names = ["temperature", "focal-temperature", "vector", 'focal-temperature(objective="ece")']
     monkeypatch.setattr(calibrators, "calibrators_for", lambda _kind, _classes: names)
-    for name, value in {"DRAWS": 40, "RESAMPLES": 40, "REFITS": 5}.items():
+    small = {"DRAWS": 40, "RESAMPLES": 40, "REFITS": 5, "DIVISIONS": 2, "RIVALS": ("vector",)}
+    for name, value in small.items():
         monkeypatch.setattr(calibrators, name, value)
     given, labels = over_confident(), Labelled.of(over_confident()).labels
     probs = given.probs.numpy().copy()
@@ -122,7 +125,7 @@ def test_coverage_of_a_small_setting(tmp_path, monkeypatch) -> None:
     results = json.loads(studies.compact(results))
     frames = study.frames(results)
     assert study.tables(frames)["short"].index.tolist() == list(study.TITLES.values())
-    assert set(studies.rows_of("coverage", results).verdict) <= {"holds", "undecided", "does not hold"}
+    assert set(verdicts("coverage", frames).verdict) <= {"holds", "undecided", "does not hold"}
     (told,) = study.packaged(results).values()
     assert told["values"]["ece"]["sets"] == 24
 
@@ -130,16 +133,14 @@ def test_coverage_of_a_small_setting(tmp_path, monkeypatch) -> None:
 def test_intervals_are_counted_above_and_below_the_truth() -> None:
     """Of the largest gap the truth is another for each set, also for the bootstrap on the first one."""
     ends = {"value": [0.3, 0.2, 0.1], "low": [0.2, 0.0, 0.0], "high": [0.4, 0.3, 0.05]}
-    lists = {name: np.array(values) for name, values in ends.items()}
-    found = coverage.counted(lists, 0.1)
+    sets = pd.DataFrame({**ends, "truth": None, "set": range(3)})
+    found = coverage.counted(sets, 0.1)
     assert [found[name] for name in ("covered", "above", "below")] == pytest.approx([1 / 3] * 3)
-    batch = {
-        "errors": {"mce": {**ends, "truth": [0.3, 0.5, 0.04]}},
-        "centred": {"mce": {"value": [0.3], "low": [0.25], "high": [0.35]}},
-    }
-    own = coverage.counted({**lists, "truth": np.array([0.3, 0.5, 0.04])}, 0.9)
+    of_gap = sets.assign(truth=[0.3, 0.5, 0.04])
+    own = coverage.counted(of_gap, 0.9)
     assert [own[name] for name in ("covered", "above", "below")] == pytest.approx([2 / 3, 0, 1 / 3])
-    assert coverage.centred([batch], "mce", 0.9) == {
+    bootstrap = pd.DataFrame({"value": [0.3], "low": [0.25], "high": [0.35], "truth": [0.3]})
+    assert coverage.centred(of_gap, bootstrap, 0.9) == {
         "sets": 1,
         "covered": 1.0,
         "width": pytest.approx(0.1),

@@ -7,35 +7,24 @@ import pandas as pd
 import pytest
 
 from papers import studies
-from papers.analysis import CODE, HERE, SLOT, Frames, content, read_claims, strange_numbers, verdicts
+from papers.analysis import CODE, HERE, SLOT, filled, read_claims, strange_numbers, verdicts
 
 MOST_WORDS, MOST_SHOWN = 400, 800  # of prose; with tables, without folded text
 each_study = pytest.mark.parametrize("name", studies.names())
 
 
 @functools.cache
-def frames_of(name: str) -> Frames:
-    """The frames of a study, made once for all laws."""
-    return studies.study(name).frames(content(name))
-
-
-@functools.cache
-def rows_of(name: str) -> pd.DataFrame:
-    return verdicts(name, frames_of(name))
+def every_row() -> pd.DataFrame:
+    return studies.every_row()
 
 
 @each_study
 def test_page_is_that_of_its_results(name) -> None:
-    """``python -m papers NAME --page`` would change nothing."""
-    assert (HERE / name / "page.md").read_text(encoding="utf-8") == studies.page_text(name)
-
-
-@each_study
-def test_numbers_in_prose_are_those_of_the_tables(name) -> None:
-    """Every decimal number of the prose stands in a table of the study, or in its claims."""
-    page, frames = (HERE / name / "page.md").read_text(encoding="utf-8"), frames_of(name)
-    tables = studies.study(name).tables(frames)
-    assert strange_numbers(page, tables, studies.rows_among_all(name, frames)) == []
+    """``python -m papers NAME --page`` would change nothing; numbers of the prose are in tables."""
+    page, rows = (HERE / name / "page.md").read_text(encoding="utf-8"), every_row()
+    tables, rows = studies.study(name).tables(studies.kept_frames(name)), rows[rows.study.eq(name)]
+    assert page == filled(page, tables, rows)
+    assert strange_numbers(page, tables, rows) == []
 
 
 @each_study
@@ -66,20 +55,20 @@ def test_figures_are_there(name) -> None:
 @each_study
 def test_a_claim_turns_with_its_results(name) -> None:
     """Where every value has the other sign, what held below or above zero fails, and the reverse."""
-    frames = frames_of(name)
+    frames, rows = studies.kept_frames(name), studies.kept_rows(name)
     turned = {"holds": "does not hold", "does not hold": "holds", "undecided": "undecided"}
     for claim in read_claims(name):
         if claim.get("than", 0) == 0 and claim["expect"] != "within" and "all_of" not in claim:
             value, frame = claim.get("value", "value"), frames[claim["frame"]]
             other = {claim["frame"]: frame.assign(**{value: -frame[value]})}
-            before, after = (verdicts(name, of, [claim]).verdict for of in (frames, other))
+            before, after = rows[rows.claim.eq(claim["id"])].verdict, verdicts(name, other, [claim]).verdict
             assert after.tolist() == before.map(turned).tolist(), claim["id"]
 
 
 @each_study
 def test_decided_means_below_the_level(name) -> None:
     """A verdict that is decided has p below 0.05, and every p is one."""
-    rows = rows_of(name)
+    rows = studies.kept_rows(name)
     if len(rows):
         assert rows.p.dropna().between(0, 1).all()
         assert (rows.p[rows.verdict.ne("undecided")] < 0.05).all()

@@ -1,21 +1,15 @@
-"""Which loss is calibrated on texts?
-
-A convolutional network on 20 Newsgroups, with the losses of Mukhoti et al. (2020), and on a subset of AG
-News, with those of the paper on focal calibration loss.
-"""
+"""Which loss is calibrated on texts?"""
 
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
-from calibrant.calibrators import build
 from calibrant.calibrators.fitting.results import fitted_number
-from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, flat_runs, means_only, pivot, relative
-from papers.loss_rows import called, frames_of, gamma_3, printed, scheduled
+from papers.loss_rows import called, frames_of, gamma_3, printed, repaired, scheduled
 from papers.losses.run import BY_ADAPTIVE_ECE, BY_ECE, CALIBRATED, measured
 
 STAGES = {"by-ece": BY_ECE, "by-adaptive-ece": BY_ADAPTIVE_ECE, **{name: name for name in CALIBRATED}}
@@ -55,17 +49,13 @@ def keep(result: RunResult) -> dict[str, Any]:
 
 def judged(predictions: Predictions) -> dict[str, Any]:
     """The metrics of test samples, as trained and after all that held-out samples fit, and what these fit."""
-    held_out, test = Labelled.of(predictions.calibration), Labelled.of(predictions.test)
-    fitted = {stage: fit_quietly(build(text), held_out) for stage, text in STAGES.items()}
-    scores = test.scores.double()
+    fits, probs = repaired(predictions, STAGES)
 
     def number(stage: str, name: str = "temperature") -> float:
-        return fitted_number(fitted[stage].fit_result_, name)
+        return fitted_number(fits[stage].fit_result_, name)
 
-    probs = {"before": scores.softmax(dim=1)}
-    probs |= {stage: each.predict_proba(scores).double() for stage, each in fitted.items()}
     return {
-        "stages": {stage: measured(each, test.labels) for stage, each in probs.items()},
+        "stages": {stage: measured(each, predictions.test.labels) for stage, each in probs.items()},
         "parameters": {
             "temperature": number("temperature"),
             "ece_temperature": number("by-ece"),

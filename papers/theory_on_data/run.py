@@ -1,10 +1,4 @@
-"""Does the theory of focal loss hold on real predictions?
-
-Komisarenko and Kull (2024) say that the focal calibration map always raises the top probability (proposition
-5). They argue that focal loss needs a temperature of about 1, as its training temperature makes up for the
-step to new data (section 4.1). The map is applied to files of predictions. Temperatures are those of the
-study of losses, and those that Mukhoti et al. (2020) printed.
-"""
+"""Does the theory of focal loss hold on real predictions?"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,9 +32,10 @@ SPANS = {"about 1": (2.0, 2.5), "nearer to 1": (1.5, 3.0)}
 """Cross-entropy's temperatures from which section 4.1 argues, and with which section 2 compares."""
 
 
-def theory_on_files(folder: Path) -> list[dict[str, Any]]:
+def measure(_folder: Path) -> dict[str, Any]:
     """Every file of predictions that has all its probabilities."""
-    return [_of_file(name, given) for name, given in prediction_files(folder) if given.kind != "top_label"]
+    files = prediction_files(data_folder())
+    return {"files": [_of_file(name, given) for name, given in files if given.kind != "top_label"]}
 
 
 def _of_file(name: str, predictions: Predictions) -> dict[str, Any]:
@@ -102,11 +97,6 @@ def like_the_map(scores: Float[Tensor, "N C"] | Float[Tensor, " N"], gamma: floa
         return float((mean - target).mean()), float(spread.mean())
 
     return 1 / convex_minimum(slopes, 1e-3, 1e3)
-
-
-def measure(_folder: Path) -> dict[str, Any]:
-    """What the map does to the files in the folder that CALIBRANT_DATA names."""
-    return {"files": theory_on_files(data_folder())}
 
 
 def frames(results: Mapping[str, Any]) -> Frames:

@@ -5,20 +5,19 @@ A results file of a grid's study is ``{"common": …, "runs": […], "also": …
 ``also`` has the page's other data.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from calibrant._math.errors import InputError
 from calibrant._math.means import rounded
-
-if TYPE_CHECKING:
-    from calibrant_lab.sweep.tasks.task import RunResult, Task
+from calibrant_lab.sweep.grid import Grid
+from calibrant_lab.sweep.store.places import RUNS
+from calibrant_lab.sweep.store.store import Store
+from calibrant_lab.sweep.tasks.task import RunResult, Task, canonical, run_name
 
 Values: TypeAlias = Mapping[str, Any]
 _TABLES = ("settings", "made", "found")
@@ -107,8 +106,6 @@ def _alike(tables: Sequence[Values]) -> dict[str, Any]:
 
 def united(kept: Sequence[KeptRun], new: Sequence[KeptRun], task: Task) -> list[KeptRun]:
     """Merge runs; a new one replaces an old one with equal settings, unless it recorded less."""
-    from calibrant_lab.sweep.tasks.task import canonical
-
     found: dict[str, KeptRun] = {}
     fuller = set[str]()
     for run in itertools.chain(kept, new):
@@ -119,3 +116,17 @@ def united(kept: Sequence[KeptRun], new: Sequence[KeptRun], task: Task) -> list[
         if own != plain or plain not in fuller:
             found[plain] = run
     return [*found.values()]
+
+
+def kept_results(grid: Grid, out: Path) -> list[RunResult]:
+    """Return a grid's finished runs in order, or runs that recorded less; none without a store."""
+    if not (out / RUNS).is_dir():
+        return []
+    store, task = Store(out), grid.task
+    items = grid.items(store.fingerprints())
+    found = {each.run: each for each in store.results(task=task.name)}
+    results: list[RunResult] = []
+    for item in items:
+        plain = run_name(task, task.unrecorded(item.settings), item.inputs)
+        results += [found[name] for name in (item.run, plain) if name in found][:1]
+    return results

@@ -1,20 +1,15 @@
-"""Results files, stores and records: which run of several is shown, and what is not done again."""
+"""Results files and stores: which run of several is shown."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-import pytest
-
-from calibrant._math.errors import InputError
 from calibrant_lab.sweep.engines import Serial
 from calibrant_lab.sweep.grid import Grid
-from calibrant_lab.sweep.kept_runs import KeptRun, content_of, keep, runs_in, united
+from calibrant_lab.sweep.kept_runs import KeptRun, content_of, keep, kept_results, runs_in, united
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep
 from calibrant_lab.sweep.tasks.task import RESULT, Outcome, Settings, Task, Tell
-from papers.runs import Records, kept_results
 
 
 class Drawn(Task):
@@ -90,17 +85,3 @@ def test_a_gpu_is_kept(tmp_path) -> None:
     again = runs_in(content_of(runs, {}))
     assert again == runs
     assert [run.flat.get("device") for run in again] == ["NVIDIA H200", "NVIDIA H200", None]
-
-
-def test_records_resume(tmp_path) -> None:
-    """What is there is not computed again; a cut-off last line is dropped, another bad line is refused."""
-    path = tmp_path / "records.jsonl"
-    assert Records(path).get("a", lambda: {"value": 1})["value"] == 1
-    assert Records(path).get("a", lambda: {"value": 2})["value"] == 1
-    with path.open("a", encoding="utf-8") as file:
-        file.write('{"key": "b", "val')
-    assert Records(path).get("b", lambda: {"value": 3})["value"] == 3
-    assert [json.loads(line)["value"] for line in path.read_text(encoding="utf-8").splitlines()] == [1, 3]
-    path.write_text('nonsense\n{"key": "b"}\n', encoding="utf-8")
-    with pytest.raises(InputError, match="line 1, is not a record of a study"):
-        Records(path)
