@@ -141,7 +141,9 @@ def test_advice_on_focal_loss_is_so() -> None:
     """With a temperature by likelihood FLSD-53 has the lower ECE in no study."""
     advice = (ROOT / "docs" / "start" / "which-calibrator.md").read_text(encoding="utf-8")
     assert "FLSD-53 [never had a lower ECE]" in advice
-    asking = [path.parent.name for path in ROOT.glob("papers/*/claims.toml") if CLAIM in path.read_text("utf-8")]
+    asking = [
+        path.parent.name for path in ROOT.glob("papers/*/claims.toml") if CLAIM in path.read_text("utf-8")
+    ]
     assert len(asking) >= 5
     found = pd.concat(map(kept_rows, asking)).query("claim == 'by-likelihood'").verdict
     assert set(found) == {"does not hold", "undecided"}

@@ -88,11 +88,8 @@ def smooth_calibration_error(scores: Vector, outcomes: Vector, weights: Vector |
         return smooth_calibration_solution(scores, outcomes, weights)[2].value
     # Sorting values is several times faster than argsort.
     points, residuals = np.empty(len(scores)), np.empty(len(scores))
-    count = _merge_outcomes(
-        *(np.sort(each, kind=sort_kind(each)) for each in (scores[happened], scores[~happened])),
-        points,
-        residuals,
-    )
+    ones, zeros = (np.sort(each, kind=sort_kind(each)) for each in (scores[happened], scores[~happened]))
+    count = _merge_outcomes(ones, zeros, points, residuals)
     return float(lipschitz_values(points[:count].copy(), residuals[None, :count].copy())[0])
 
 
