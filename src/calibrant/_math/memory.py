@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from calibrant._math.errors import ShortOfMemoryError
-from calibrant._math.threads import MANY
 
 _GROUP = Path("/sys/fs/cgroup")
 _GIB = 1 << 30
@@ -21,6 +20,8 @@ def is_shortage(error: BaseException) -> bool:
 
 def give_back(num_samples: int) -> None:
     """After work on many samples, return the memory of freed arrays that glibc keeps between others."""
+    from calibrant._math.threads import MANY  # torch, which the command line loads late
+
     if sys.platform == "linux" and num_samples > MANY:
         import ctypes
 

@@ -107,9 +107,11 @@ def test_the_order_of_the_columns_changes_nothing(kind, most, monkeypatch) -> No
     assert first.verdict.recommended == second.verdict.recommended
     mine, theirs = (dict(facts(json.loads(each.to_json()))) for each in (first, second))
     numbers = {path for path, value in mine.items() if isinstance(value, float)}
-    assert {path: mine[path] for path in numbers} == pytest.approx(
-        {path: theirs.pop(path) for path in numbers}, rel=1e-9, abs=1e-12
-    )
+    ends = {path for path in numbers if path.endswith((".low", ".high"))}  # a search enlarges rounding
+    for paths, least in ((numbers - ends, 1e-12), (ends, 1e-7)):
+        assert {path: mine[path] for path in paths} == pytest.approx(
+            {path: theirs.pop(path) for path in paths}, rel=1e-9, abs=least
+        )
     assert {path: mine[path] for path in mine if path not in numbers} == theirs
 
 
