@@ -233,13 +233,15 @@ def test_the_band_holds_calibrated_shares(rng) -> None:
 
 
 def test_intervals_are_wilsons_with_the_effective_number(rng) -> None:
-    """Two copies at half the weight are as precise as one: the interval is that of the unweighted half."""
+    """Two copies at half the weight, or in a cluster of their own, are as precise as one."""
     confidences = np.full(40, 0.7)
     outcomes = (np.arange(40) < 25).astype(float)
     plain = curve_of(Events(confidences, outcomes))
     halves = curve_of(Events(confidences, outcomes, np.full(40, 0.5)))
     assert (plain.low[10], plain.high[10]) == wilson_interval(25 / 40, 40, 0.95)
     assert (halves.low[10], halves.high[10]) == pytest.approx((plain.low[10], plain.high[10]))
+    pairs = curve_of(Events(confidences.repeat(2), outcomes.repeat(2), clusters=np.arange(40).repeat(2)))
+    assert (pairs.low[10], pairs.high[10]) == pytest.approx((plain.low[10], plain.high[10]), abs=0.005)
 
 
 def rare_events(rng: np.random.Generator, num_samples: int, *, digits: int = 12) -> Events:

@@ -65,9 +65,10 @@ def reliability_curve(
     under calibration. With bins of equal mass, histogram bins have equal widths of the logarithm.
     """
     stated, index = events.confidences, width_bins(events.confidences, num_bins)
-    matrix = weights_by_place(index, num_bins, events.mass)
     if by_mass:
         matrix = bin_matrix(events, num_bins)[num_bins:]
+    else:
+        matrix = weights_by_place(index, num_bins, events.mass).tocsr()
     mass, confidence, outcome = (matrix @ np.stack([np.ones_like(stated), stated, events.outcomes], axis=1)).T
     squares = mass if events.weights is None else matrix.power(2).sum(axis=1)
     tails = [(1 - level) / 2, (1 + level) / 2]
