@@ -128,6 +128,13 @@ def test_a_miss_with_a_known_reason_does_not_fail(results) -> None:
     assert "(bar the fastest): it goes on to a gradient below 1e-8\n" in ended.stdout
 
 
+def test_every_known_miss_is_one(script) -> None:
+    """A reason whose bar is met, or whose work has another name, is taken off the list."""
+    check = script("check")
+    rows, _ = check.held(check.RESULTS)
+    assert {row.work for row in rows if not row.met} == set(check.KNOWN)
+
+
 def test_the_page_is_made_from_the_results(results, tmp_path) -> None:
     """Between its markers and nowhere else; ``--check`` knows when it is not up to date."""
     page = tmp_path / "benchmarks.md"

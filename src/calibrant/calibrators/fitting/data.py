@@ -275,7 +275,8 @@ def _collapse(samples: Samples, solution: Solution) -> tuple[str, ...]:
         bins = width_bin_index(judged_confidences(samples, temperature, gamma), NUM_BINS)
         return float(torch.bincount(bins, samples.shares, NUM_BINS).max())
 
-    after, before = fullest_bin(*solution.parameters.values()), fullest_bin(1.0)
+    found = solution.parameters
+    after, before = fullest_bin(found["temperature"], found.get("gamma", 0.0)), fullest_bin(1.0)
     if after < _COLLAPSED or 1 - after > (1 - before) / 2:
         return ()
     said = (
