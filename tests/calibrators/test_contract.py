@@ -167,7 +167,7 @@ def unfitted_is_refused(entry: Any, kind: str, calibrated: Make) -> None:
 
 
 def refit_is_a_fit(entry: Any, kind: str, calibrated: Make) -> None:
-    """A refit to other data is as good as a fit to them; the first fit stays, and a next one knows of none."""
+    """A refit to other data is as good as a fit to them; the first stays, and a next one knows of none."""
     usual_scores, usual_labels, first = usual(entry, kind, calibrated)
     scores, labels = usual_scores[60:], usual_labels[60:]
     before = first.predict_proba(scores)
