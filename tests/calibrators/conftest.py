@@ -12,13 +12,20 @@ from rosters_calibrators import CALIBRATORS
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One run of the test for every calibrator that searches in its own way, and every kind it is for."""
-    if "searching_entry" in metafunc.fixturenames:
-        entries = [entry for entry in CALIBRATORS if not entry.searched_as_another]
-        pairs = [
-            pytest.param(entry, kind, id=f"{entry.name}-{kind}") for entry in entries for kind in entry.kinds
-        ]
-        metafunc.parametrize(("searching_entry", "kind"), pairs)
+    """One run of the test for every calibrator that searches in its own way, and every kind it is for.
+
+    Of a ``class_entry`` only the first settings of each class: what comes before a search knows no others.
+    """
+    searching = [entry for entry in CALIBRATORS if not entry.searched_as_another]
+    of_classes = {type(entry.build()): entry for entry in reversed(searching)}
+    for name, entries in (("searching_entry", searching), ("class_entry", of_classes.values())):
+        if name in metafunc.fixturenames:
+            pairs = [
+                pytest.param(entry, kind, id=f"{entry.name}-{kind}")
+                for entry in entries
+                for kind in entry.kinds
+            ]
+            metafunc.parametrize((name, "kind"), pairs)
 
 
 @pytest.fixture(name="few_points")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from calibrant import InputError, NotFittedError
-from calibrant.calibrators import CalibratedModel, FocalTemperatureScaling, available, build
+from calibrant.calibrators import CalibratedModel, available, build
 from rosters_calibrators import EXPORTED_LIKE
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
@@ -123,13 +123,20 @@ def test_what_is_no_model_is_refused(inputs: Tensor) -> None:
     ],
 )
 def test_every_calibrator_is_exported(name: str, kind: str, calibrated: Callable[..., Any]) -> None:
-    """``torch.export`` gives the same for any number of samples, zeros of probability included."""
+    """``torch.export`` gives the same for any number of samples, zeros of probability included.
+
+    An exported graph cannot refuse NaN, but makes no number of it either; the eager forward still refuses.
+    """
     scores, labels = calibrated(kind, 60)  # searching bins is unrolled: more of them take longer
     calibrator = build(name).fit(3 * scores, labels)
     program = torch.export.export(calibrator, (scores[:7],), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
     new = torch.cat([3 * scores, 100 * scores[:20], 0 * scores[:3]])
     new[:5] = torch.where(new[:5] < new[:5].median(), -math.inf, new[:5])
     torch.testing.assert_close(program.module()(new), calibrator(new), rtol=1e-13, atol=1e-13)
+    unknown = torch.full_like(scores[:3], math.nan)
+    assert program.module()(unknown).isnan().all()
+    with pytest.raises(InputError, match="row 0"):
+        calibrator(unknown)
 
 
 @pytest.mark.parametrize(("name", "other"), EXPORTED_LIKE.items(), ids=EXPORTED_LIKE)
@@ -152,23 +159,6 @@ def test_whole_models_are_exported(inputs: Tensor) -> None:
         InputError, match=r"must have the shape \(N, 3\) that focal-temperature was fitted on"
     ):
         torch.export.export(CalibratedModel(Head(4), model.calibrator), (inputs[:4],))
-
-
-def test_nan_passes_through_an_export(calibrated: Callable[..., Any]) -> None:
-    """An exported graph cannot refuse NaN, but it does not make a number of it either."""
-    for name in ("temperature", "isotonic", "histogram"):
-        calibrator = build(name).fit(*calibrated("multiclass", 200))
-        program = torch.export.export(
-            calibrator, (torch.zeros(7, 4),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)
-        )
-        assert program.module()(torch.full((3, 4), math.nan)).isnan().all()
-
-
-def test_the_eager_forward_still_refuses_nan(calibrated: Callable[..., Any]) -> None:
-    calibrator = FocalTemperatureScaling().fit(*calibrated("multiclass", 200))
-    torch.export.export(calibrator, (torch.zeros(7, 4),))
-    with pytest.raises(InputError, match="row 1"):
-        calibrator(torch.tensor([[0.0] * 4, [math.nan] * 4]))
 
 
 @pytest.mark.parametrize("name", ["focal-temperature", "isotonic"])

@@ -166,15 +166,8 @@ def unfitted_is_refused(entry: Any, kind: str, calibrated: Make) -> None:
         entry.build().predict_proba(scores)
 
 
-def second_fit_forgets_the_first(entry: Any, kind: str, calibrated: Make) -> None:
-    scores, labels, once = usual(entry, kind, calibrated)
-    calibrator = entry.build().fit(*calibrated(kind, 80, scale=9.0, seed=3)).fit(scores, labels)
-    assert torch.equal(calibrator.predict_proba(scores), once.predict_proba(scores))
-    assert calibrator.fit_result_ == once.fit_result_
-
-
 def refit_is_a_fit(entry: Any, kind: str, calibrated: Make) -> None:
-    """A refit to other data is as good as a fit to them, and the first fit stays."""
+    """A refit to other data is as good as a fit to them; the first stays, and a next one knows of none."""
     usual_scores, usual_labels, first = usual(entry, kind, calibrated)
     scores, labels = usual_scores[60:], usual_labels[60:]
     before = first.predict_proba(scores)
@@ -182,6 +175,7 @@ def refit_is_a_fit(entry: Any, kind: str, calibrated: Make) -> None:
     assert math.isclose(again.fit_result_.after, fresh.fit_result_.after, rel_tol=1e-9, abs_tol=1e-12)
     assert again.fit_result_.data_sha256 == fresh.fit_result_.data_sha256
     assert again.fit(usual_scores, usual_labels).fit_result_ == first.fit_result_  # the start is forgotten
+    assert torch.equal(again.predict_proba(scores), before)
     assert torch.equal(first.predict_proba(scores), before)
 
 
@@ -338,7 +332,6 @@ LAWS: list[tuple[Callable[..., None], Callable[[Any], bool], Callable[[Any], tup
     (rows_may_come_in_any_order, lambda _: True, of_kinds),
     (file_predicts_the_same_bits, lambda entry: not entry.searched_as_another, of_kinds),
     (unfitted_is_refused, lambda _: True, of_kinds),
-    (second_fit_forgets_the_first, lambda entry: not entry.searched_as_another, of_one_label),
     (refit_is_a_fit, lambda entry: not entry.searched_as_another, of_kinds),
     (weights_count_copies, lambda entry: entry.replicates, of_kinds),
     (weights_are_no_copies, lambda entry: not entry.replicates, of_one_kind),
@@ -464,7 +457,7 @@ class Careless(TemperatureScaling):
         (fit_arrives, Restless),
         (rows_may_come_in_any_order, FirstRows),
         (unfitted_is_refused, Eager),
-        (second_fit_forgets_the_first, Remembering),
+        (refit_is_a_fit, Remembering),
         (refit_is_a_fit, Lazy),
         (weights_count_copies, Unweighted),
         (hard_data_is_survived, Overflowing),

@@ -89,21 +89,15 @@ def test_failed_write_leaves_the_old_file(saved: Path, monkeypatch: pytest.Monke
     assert list(saved.parent.iterdir()) == [saved]
 
 
-def test_foreign_files_are_refused(tmp_path: Path) -> None:
-    """A model's weights, and what is no safetensors file at all, are named as such."""
-    path = tmp_path / "model.safetensors"
-    save_file({"weight": torch.zeros(2)}, path)
+def test_foreign_and_cut_files_are_refused(saved: Path) -> None:
+    """A model's weights, and what is no whole safetensors file, are named as such."""
+    whole = saved.read_bytes()
+    for content in (b"PK\x03\x04 not what it says", *(whole[:keep] for keep in (0, 5, 100, -1))):
+        saved.write_bytes(content)
+        with pytest.raises(InputError, match="not a safetensors file, or is damaged"):
+            load_calibrator(saved)
+    save_file({"weight": torch.zeros(2)}, saved)
     with pytest.raises(InputError, match="not a calibrator that calibrant saved"):
-        load_calibrator(path)
-    path.write_bytes(b"PK\x03\x04 not what it says")
-    with pytest.raises(InputError, match="not a safetensors file, or is damaged"):
-        load_calibrator(path)
-
-
-@pytest.mark.parametrize("keep", [0, 5, 100, -1])
-def test_cut_files_are_refused(saved: Path, keep: int) -> None:
-    saved.write_bytes(saved.read_bytes()[:keep])
-    with pytest.raises(InputError, match="not a safetensors file, or is damaged"):
         load_calibrator(saved)
 
 

@@ -46,15 +46,16 @@ def lenient(data: Any) -> tuple[Tensor, Tensor]:
 
 
 @functools.cache
-def usual(entry: Any, kind: str, calibrated: Make) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores and labels of 400 samples, and the probabilities of a fit to them."""
+def usual(entry: Any, kind: str, calibrated: Make) -> tuple[Tensor, Tensor, Tensor, tuple[str, ...]]:
+    """Scores and labels of 400 samples, the probabilities of a fit to them, and what its result warns of."""
     scores, labels = lenient(calibrated(kind, 400))
-    return scores, labels, fitted(entry, scores, labels)[0].predict_proba(scores)
+    calibrator, _ = fitted(entry, scores, labels)
+    return scores, labels, calibrator.predict_proba(scores), calibrator.fit_result_.warnings
 
 
 def test_probabilities_do_not_depend_on_the_unit(searching_entry: Any, kind: str, calibrated: Make) -> None:
     """Each kind is tried at two of three scales."""
-    scores, labels, wanted = usual(searching_entry, kind, calibrated)
+    scores, labels, wanted, _ = usual(searching_entry, kind, calibrated)
     scales = {"binary": (1e-6, 1e8), "multiclass": (1e-6, 1e3), "multilabel": (1e3, 1e8)}
     for scale in scales[kind]:
         scaled, told = fitted(searching_entry, scale * scores, labels)
@@ -64,7 +65,7 @@ def test_probabilities_do_not_depend_on_the_unit(searching_entry: Any, kind: str
 
 def test_an_offset_says_nothing(searching_entry: Any, kind: str, calibrated: Make) -> None:
     """A number added to the logits of each sample, or to log-odds where there is an intercept."""
-    scores, labels, wanted = usual(searching_entry, kind, calibrated)
+    scores, labels, wanted, _ = usual(searching_entry, kind, calibrated)
     if kind != "multiclass" and not searching_entry.build().mends_frequencies:
         pytest.skip("temperatures hold log-odds of zero where they are")
     generator = torch.Generator().manual_seed(0)
@@ -95,7 +96,7 @@ def test_an_offset_that_no_temperature_undoes_is_said(name: str, scale: float, c
 
 def test_a_few_far_out_do_not_spoil_the_rest(searching_entry: Any, kind: str, calibrated: Make) -> None:
     """Two scores of 600 are larger by ten thousand times, and right."""
-    scores, labels, wanted = usual(searching_entry, kind, calibrated)
+    scores, labels, wanted, _ = usual(searching_entry, kind, calibrated)
     outlying = scores.clone()
     outlying[:2] *= torch.tensor([1e4, 1e5]).reshape(2, *[1] * (scores.ndim - 1))
     labels = labels.clone()
@@ -118,11 +119,11 @@ def test_dtype_does_not_matter(searching_entry: Any, kind: str, calibrated: Make
     assert_alike(searching_entry, found, wanted, labels)
 
 
-def test_digits_lost_to_an_offset_are_said(searching_entry: Any, kind: str, calibrated: Make) -> None:
+def test_digits_lost_to_an_offset_are_said(class_entry: Any, kind: str, calibrated: Make) -> None:
     """Half precision knows few numbers about 1000, so that scores of order one become alike."""
     scores, labels = lenient(calibrated(kind, 200))
     dtype = torch.bfloat16 if kind == "multiclass" else torch.float16
-    _, told = fitted(searching_entry, (scores + 1000).to(dtype), labels)
+    _, told = fitted(class_entry, (scores + 1000).to(dtype), labels)
     assert any("rounds them to" in text for text in told)
 
 
@@ -142,21 +143,15 @@ def test_no_fit_stops_early_in_silence(
 def test_calibrators_that_read_log_probabilities_say_when_they_are_none(calibrated: Make) -> None:
     """Beta, Dirichlet and free forms of several classes are maps of probabilities: the unit matters."""
     scores, labels = lenient(calibrated("multiclass", 300))
-    for name in (
-        "dirichlet",
-        "isotonic",
-        "histogram",
-        "venn-abers",
-        "bayesian-binning",
-        "ensemble-temperature",
-    ):
+    names = "dirichlet", "isotonic", "histogram", "venn-abers", "bayesian-binning", "ensemble-temperature"
+    for name in names:
         for scale, found in ((1e3, "above 50"), (1e-3, "below 0.02")):
             with pytest.warns(CalibrantWarning, match=f"the best temperature is {found}"):
                 build(name).fit(scale * scores, labels)
 
 
 def test_a_class_that_never_occurs_is_named_by_every_calibrator(
-    searching_entry: Any, kind: str, calibrated: Make
+    class_entry: Any, kind: str, calibrated: Make
 ) -> None:
     scores, labels = calibrated(kind, 300)
     absent = 2 if kind == "multiclass" else 1
@@ -164,7 +159,7 @@ def test_a_class_that_never_occurs_is_named_by_every_calibrator(
     labels = labels.clone()
     if kind == "multilabel":
         labels[:, 1] = 0
-    calibrator, _ = fitted(searching_entry, scores[there], labels[there])
+    calibrator, _ = fitted(class_entry, scores[there], labels[there])
     of_label = "label 1: " if kind == "multilabel" else ""
     sentence = (
         f"{of_label}class {absent} never occurs among the labels, so the fit can't know how probable it is"
@@ -185,17 +180,15 @@ def test_scores_that_rank_the_wrong_way_are_told_by_every_calibrator(
     calibrator, _ = fitted(searching_entry, -scores, labels)
     told = [text for text in calibrator.fit_result_.warnings if text.endswith(SILENT)]
     assert len(told) == (2 if kind == "multilabel" else 1)
-    calibrator, _ = fitted(searching_entry, scores, labels)
-    assert not any(text.endswith(SILENT) for text in calibrator.fit_result_.warnings)
+    *_, told = usual(searching_entry, kind, calibrated)
+    assert not any(text.endswith(SILENT) for text in told)
 
 
-def test_weights_that_sum_to_one_count_as_many_samples(
-    searching_entry: Any, kind: str, calibrated: Make
-) -> None:
+def test_weights_that_sum_to_one_count_as_many_samples(class_entry: Any, kind: str, calibrated: Make) -> None:
     """Shares of 1 / N are no counts: with them a fit is that without weights, and it says so."""
-    scores, labels, wanted = usual(searching_entry, kind, calibrated)
+    scores, labels, wanted, _ = usual(class_entry, kind, calibrated)
     with pytest.warns(CalibrantWarning, match="the `weights` sum to 1, so they were divided by"):
-        shared = searching_entry.build().fit(scores, labels, weights=torch.full((400,), 1 / 400))
+        shared = class_entry.build().fit(scores, labels, weights=torch.full((400,), 1 / 400))
     found = shared.predict_proba(scores)
-    assert_alike(searching_entry, found, wanted, labels)
+    assert_alike(class_entry, found, wanted, labels)
     assert (found - wanted).abs().mean() < _ABOUT

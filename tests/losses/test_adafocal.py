@@ -92,15 +92,6 @@ def test_equal_confidences() -> None:
     assert module(torch.randn(8, 3), torch.arange(8) % 3).isfinite()
 
 
-@pytest.mark.parametrize(
-    ("confidences", "correct"),
-    [(torch.rand(3), torch.ones(4)), (torch.rand(3, 1), torch.ones(3, 1)), (torch.rand(0), torch.ones(0))],
-)
-def test_update_refuses_wrong_shapes(confidences: torch.Tensor, correct: torch.Tensor) -> None:
-    with pytest.raises(ValueError, match="`confidences` and `correct` must have the same shape"):
-        losses.AdaFocalLoss().update(confidences, correct)
-
-
 def test_the_derivative_is_finite_where_the_power_of_the_other_side_overflows() -> None:
     """Exponents below zero do not see 1 - p: with targets too, a certain row has the derivative zero."""
     logits = torch.tensor([[800.0, 0.0]], dtype=torch.float64, requires_grad=True)
@@ -111,12 +102,3 @@ def test_the_derivative_is_finite_where_the_power_of_the_other_side_overflows() 
         edges=torch.tensor([0.0, 0.5, 1.0]),
     )
     assert torch.autograd.grad(loss, logits)[0].tolist() == [[0.0, 0.0]]
-
-
-def test_bins_must_fit() -> None:
-    with pytest.raises(ValueError, match="`edges` must be one more than `gammas`"):
-        losses.adafocal_loss(
-            torch.randn(2, 2), torch.tensor([0, 1]), gammas=torch.ones(3), edges=torch.ones(3)
-        )
-    with pytest.raises(ValueError, match="`num_bins` must be at least 1"):
-        losses.AdaFocalLoss(num_bins=0)

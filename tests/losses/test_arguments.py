@@ -89,6 +89,19 @@ BAD_VALUES: dict[str, Callable[[], Any]] = {
     r"`milestones` must ascend; got \(250, 100\)": lambda: losses.scheduled_gamma(0, milestones=(250, 100)),
     "`bandwidth` must be at least 0.02; got 0": lambda: losses.mmce_loss(LOGITS, LABELS, bandwidth=0),
     "`epoch` must not be negative": lambda: losses.scheduled_gamma(-1),
+    r"`confidences` and `correct` must have the same shape.*\(3,\).*\(4,\)": lambda: (
+        losses.AdaFocalLoss().update(torch.rand(3), torch.ones(4))
+    ),
+    r"`confidences` and `correct` must have the same shape.*\(3, 1\)": lambda: losses.AdaFocalLoss().update(
+        torch.rand(3, 1), torch.ones(3, 1)
+    ),
+    r"`confidences` and `correct` must have the same shape.*\(0,\)": lambda: losses.AdaFocalLoss().update(
+        torch.rand(0), torch.ones(0)
+    ),
+    "`edges` must be one more than `gammas`": lambda: losses.adafocal_loss(
+        LOGITS, LABELS, gammas=torch.ones(3), edges=torch.ones(3)
+    ),
+    "`num_bins` must be at least 1": lambda: losses.AdaFocalLoss(num_bins=0),
     "`initial_gamma` must be finite; got nan": lambda: losses.AdaFocalLoss(initial_gamma=float("nan")),
 }
 BAD_TYPES: dict[str, Callable[[], Any]] = {

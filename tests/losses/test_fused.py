@@ -98,7 +98,7 @@ class _Plain(types.ModuleType):
 def test_a_class_may_be_ignored(ignored, monkeypatch) -> None:
     """Values and gradients are those of torch whatever class is ignored, the first one too."""
     monkeypatch.setitem(sys.modules, "calibrant.losses._triton_kernels", _Plain(""))
-    monkeypatch.setattr("calibrant.losses.linear.check_fused", lambda *_: None)
+    monkeypatch.setattr("calibrant.losses.linear._check_fused", lambda *_: None)
     generator = torch.Generator().manual_seed(0)
     layer = [
         torch.randn(each, 2, generator=generator, dtype=torch.float64, requires_grad=True) for each in (4, 3)

@@ -80,19 +80,16 @@ def test_every_loss_states_whether_it_is_proper(name: str) -> None:
     assert isinstance(module.function.properness, str)
 
 
-def test_common_options_default_to_the_same(loss: Loss) -> None:
-    """Function and module of every loss weigh classes alike, leave out -100 and give the mean."""
+def test_function_and_module_have_the_same_defaults(loss: Loss) -> None:
+    """Every loss weighs classes alike, leaves out -100 and gives the mean; settings agree as well."""
     common = {"weight": None, "ignore_index": -100, "reduction": "mean"}
-    for thing in (loss.function, loss.module):
-        options = inspect.signature(thing).parameters
-        assert {name: options[name].default for name in common} == common
-
-
-def test_settings_default_to_the_same(loss: Loss) -> None:
-    """What function and module of a loss both take has the same default in both."""
-    one, other = (inspect.signature(thing).parameters for thing in (loss.function, loss.module))
+    one, other = (
+        {name: option.default for name, option in inspect.signature(thing).parameters.items()}
+        for thing in (loss.function, loss.module)
+    )
     shared = one.keys() & other.keys()
-    assert {name: one[name].default for name in shared} == {name: other[name].default for name in shared}
+    assert {name: one[name] for name in shared} == {name: other[name] for name in shared}
+    assert {name: one[name] for name in shared & common.keys()} == common
 
 
 def test_a_loss_is_a_function_and_a_thin_class() -> None:

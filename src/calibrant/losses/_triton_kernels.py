@@ -1,4 +1,4 @@
-"""The Triton kernels of :mod:`calibrant.losses._fused`, imported when used: Triton may not be installed."""
+"""The Triton kernels of :mod:`calibrant.losses.linear`, imported when used: Triton may not be installed."""
 # Triton also compiles the annotations, and accepts only its own.
 # pyright: reportInvalidTypeForm=false, reportUnknownParameterType=false, reportMissingParameterType=false
 
