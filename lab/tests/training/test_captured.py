@@ -1,5 +1,6 @@
 """Captured steps, on a CPU by a twin that calls the step where a GPU replays its graph; compiled networks."""
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -242,3 +243,15 @@ def test_a_training_checks_each_size_of_batch_once(recipe, tmp_path, monkeypatch
     assert sizes == [48, 8]
     other = train(recipe, tmp_path / "other", report=False)
     assert torch.equal(one.predictions.scores, other.predictions.scores)
+
+
+def test_a_run_prints_no_advice_of_libraries(small_images, tmp_path, monkeypatch) -> None:
+    """A sweep's progress would drown in it."""
+    logger, records = logging.getLogger("lightning_fabric"), list[logging.LogRecord]()
+    logger.setLevel(logging.INFO)
+    monkeypatch.setattr(logger, "callHandlers", records.append)
+    monkeypatch.setattr(
+        logging.getLogger("lightning_fabric.utilities.rank_zero"), "callHandlers", records.append
+    )
+    train(small_images.with_settings(["training.precision=bf16-mixed"]), tmp_path / "run", report=False)
+    assert [record.getMessage() for record in records] == []

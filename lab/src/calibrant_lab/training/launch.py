@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import logging
 import os
 import shlex
 from contextlib import nullcontext
@@ -157,6 +158,7 @@ def _fabric(recipe: Recipe) -> Fabric:
         raise InputError(
             "training needs lightning-fabric, which the extra `train` brings: pip install 'calibrant[train]'."
         ) from error
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # advice in each run of a sweep
 
     hardware, strategy = recipe.hardware, recipe.hardware.strategy
     if strategy == "auto" and hardware.devices * hardware.nodes > 1:
