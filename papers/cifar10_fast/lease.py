@@ -249,6 +249,9 @@ def measured(settings: Settings, *, steps: int, jobs: int) -> dict[str, Any]:
         images = pool.submit(elsewhere, recipe_of(settings))
         found = {"step": max(times), "apart": pool.submit(disagreement, settings).result()}
         images.result()
+        for name, capturing in (("captured_alone", True), ("plain_alone", False)):
+            one = pool.submit(seconds_of_a_step, settings, steps=steps, capturing=capturing)
+            found[name] = one.result()
     if not found["apart"] <= AGREE:
         raise InputError(f"captured steps differ from plain ones by {found['apart']:.3g}; nothing was run.")
     return found
@@ -274,10 +277,10 @@ class _Clock(Listener):
         self.ends.append(time.perf_counter())
 
 
-def seconds_of_a_step(settings: Settings, *, steps: int) -> float:
+def seconds_of_a_step(settings: Settings, *, steps: int, capturing: bool = True) -> float:
     """Of the last of three epochs of so many steps, with all that an epoch ends with."""
     clock = _Clock()
-    _rows(_short(settings, steps=steps, epochs=3), clock)
+    _rows(_short(settings, steps=steps, epochs=3), clock, capturing=capturing)
     return (clock.ends[-1] - clock.ends[-2]) / steps
 
 
@@ -288,12 +291,7 @@ def disagreement(settings: Settings, *, steps: int = 20, epochs: int = 5) -> flo
     the difference is 0.
     """
     recipe = _short(settings, steps=steps // epochs, epochs=epochs)
-    captured = _rows(recipe, Listener())
-    CapturedStep.capturing = False
-    try:
-        both = zip(captured, _rows(recipe, Listener()), strict=True)
-    finally:
-        CapturedStep.capturing = True
+    both = zip(_rows(recipe, Listener()), _rows(recipe, Listener(), capturing=False), strict=True)
     return max(abs(one[name] / other[name] - 1) for one, other in both for name in COMPARED)
 
 
@@ -309,9 +307,14 @@ def _short(settings: Settings, *, steps: int, epochs: int) -> Recipe:
     )
 
 
-def _rows(recipe: Recipe, listener: Listener) -> Sequence[Mapping[str, Any]]:
-    with tempfile.TemporaryDirectory() as folder:
-        return train(recipe, Path(folder) / "run", listener=listener, data=data_of(recipe), report=False).rows
+def _rows(recipe: Recipe, listener: Listener, *, capturing: bool = True) -> Sequence[Mapping[str, Any]]:
+    CapturedStep.capturing = capturing
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            settings: dict[str, Any] = {"data": data_of(recipe), "report": False}
+            return train(recipe, Path(folder) / "run", listener=listener, **settings).rows
+    finally:
+        CapturedStep.capturing = True
 
 
 def arguments() -> argparse.ArgumentParser:
