@@ -192,16 +192,17 @@ def chosen(choices: Sequence[int], *, step: float, steps: int, runs: int, jobs: 
     return min(choices)
 
 
-def continued(known: Mapping[str, Any], choices: Sequence[int]) -> dict[str, Any]:
+def continued(known: Mapping[str, Any]) -> dict[str, Any]:
     """What an earlier lease settled for the next: its epochs, doubled once where the gate was closed.
 
     Example:
-        >>> continued({"epochs": 45, "gate": {"open": False}}, (30, 45, 60))
-        {'epochs': 90, 'gate': None}
+        >>> continued({"epochs": 30, "gate": {"open": False}})
+        {'epochs': 60, 'gate': None, 'doubled': True}
     """
     closed = known.get("gate") is not None and not known["gate"]["open"]
-    again = closed and known["epochs"] in choices
-    return {**known, "epochs": 2 * known["epochs"], "gate": None} if again else dict(known)
+    again = closed and not known.get("doubled", False)
+    doubled = {"epochs": 2 * known["epochs"], "gate": None, "doubled": True} if again else {}
+    return {**known, **doubled}
 
 
 def carry_out(given: argparse.Namespace) -> None:
@@ -215,7 +216,7 @@ def carry_out(given: argparse.Namespace) -> None:
     small = rehearsal(given.out) if given.rehearsal else None
     choices, steps = ((2, 3, 4), 10) if given.rehearsal else (CHOICES, STEPS)
     grid_with = partial(grid_of, given.tier, small=small)
-    plan = continued(json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}, choices)
+    plan = continued(json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {})
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     if plan.get("device") != device:
         settings = grid_with(max(choices)).points[0].settings

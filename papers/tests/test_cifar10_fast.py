@@ -77,6 +77,16 @@ def test_the_gate(error, temperature, is_open) -> None:
     assert lease.gate([result])["open"] is is_open
 
 
+@pytest.mark.parametrize("epochs", [30, 45, 60])
+def test_a_closed_gate_doubles_the_epochs_once(epochs) -> None:
+    """Also if the doubled number is one of the choices, as for 30; an open gate changes nothing."""
+    closed, open_gate = {"gate": {"open": False}}, {"epochs": epochs, "gate": {"open": True}}
+    doubled = lease.continued({"epochs": epochs, **closed})
+    assert (doubled["epochs"], doubled["gate"]) == (2 * epochs, None)
+    assert lease.continued({**doubled, **closed})["epochs"] == 2 * epochs
+    assert lease.continued(open_gate) == open_gate
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> dict[str, Any]:
     """Of a run of the rehearsal, with fewer images."""
