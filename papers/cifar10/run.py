@@ -1,6 +1,6 @@
 """Is focal loss better calibrated than cross-entropy on CIFAR-10, summed or averaged over the batch?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import product
@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -172,12 +173,17 @@ def frames(results: Mapping[str, Any]) -> Frames:
     return {**tidy, **_derived(tidy)}
 
 
+def as_authors_chose(errors: pd.DataFrame) -> pd.DataFrame:
+    """Errors with the temperature that the judged error chose as ``with T``."""
+    adaptive = errors.metric == "AdaECE"
+    chosen_so = errors[adaptive & (errors.stage != "with T")].replace({"with T by AdaECE": "with T"})
+    return pd.concat([errors[~adaptive], chosen_so])
+
+
 def _derived(of: Frames) -> dict[str, pd.DataFrame]:
     errors, fits, grids = of["errors"], of["fits"], of["grids"]
     authors = errors[np.where(errors.loss == "Brier", errors.way == "mean", errors.way == "sum")]
-    adaptive = authors.metric == "AdaECE"
-    chosen_so = authors[adaptive & (authors.stage != "with T")].replace({"with T by AdaECE": "with T"})
-    authors = pd.concat([authors[~adaptive], chosen_so])
+    authors = as_authors_chose(authors)
     error = authors.query("metric == 'error' and stage == 'as trained'")
     chosen = grids.query("method == 'temperature'")
     wide = chosen.pivot_table("value", ["judged", "loss", "seed"], "chosen", observed=True).reset_index()
@@ -232,12 +238,18 @@ def figure(of: Frames) -> Figure:
     ece = of["errors"].query("metric == 'ECE' and loss != @NO_DECAY")
     names = list(ece.loss.cat.categories[:-1])[::-1]
     for ax, way in zip(axes, ("sum", "mean"), strict=True):
-        for stage, colour in (("as trained", VERMILLION), ("with T", BLUE)):
-            part = ece.query("way == @way and stage == @stage")
-            places = [names.index(loss) for loss in part.loss]
-            ax.plot(100 * part.value, places, "o", color=colour, alpha=0.5, markersize=4, label=stage)
-        ax.set(title=f"loss: {way} over the batch", xlabel="ECE in %", yticks=range(len(names)))
-        ax.grid(axis="y", alpha=0.3)
+        draw_ece(ax, ece[ece.way == way], names)
+        ax.set_title(f"loss: {way} over the batch")
     axes[0].set(yticklabels=names, xlim=(0, None))
     axes[1].legend(title="a dot for each seed")
     return whole
+
+
+def draw_ece(ax: Axes, ece: pd.DataFrame, names: Sequence[str]) -> None:
+    """Draw a dot for each seed, as trained and with T, in a row for each loss, from below."""
+    for stage, colour in (("as trained", VERMILLION), ("with T", BLUE)):
+        part = ece[ece.stage == stage]
+        places = [names.index(loss) for loss in part.loss]
+        ax.plot(100 * part.value, places, "o", color=colour, alpha=0.5, markersize=4, label=stage)
+    ax.set(xlabel="ECE in %", yticks=range(len(names)))
+    ax.grid(axis="y", alpha=0.3)

@@ -244,17 +244,19 @@ def carry_out(given: argparse.Namespace) -> None:
 
 
 def measured(settings: Settings, *, steps: int, jobs: int) -> dict[str, Any]:
-    """Seconds of a step in each of the processes, and how far captured steps are from plain ones."""
+    """Seconds of a step, side by side and alone, and how far captured steps are from plain ones."""
     with ProcessPoolExecutor(jobs + 1, mp_context=multiprocessing.get_context("spawn")) as pool:
         times = pool.map(partial(seconds_of_a_step, steps=steps), [settings] * jobs)
         images = pool.submit(elsewhere, recipe_of(settings))
         found = {"step": max(times), "apart": pool.submit(disagreement, settings).result()}
         images.result()
+        if not found["apart"] <= AGREE:
+            raise InputError(
+                f"captured steps differ from plain ones by {found['apart']:.3g}; nothing was run."
+            )
         for name, capturing in (("captured_alone", True), ("plain_alone", False)):
-            one = pool.submit(seconds_of_a_step, settings, steps=steps, capturing=capturing)
-            found[name] = one.result()
-    if not found["apart"] <= AGREE:
-        raise InputError(f"captured steps differ from plain ones by {found['apart']:.3g}; nothing was run.")
+            alone = pool.submit(seconds_of_a_step, settings, steps=steps, capturing=capturing)
+            found[name] = alone.result()
     return found
 
 
@@ -312,8 +314,8 @@ def _rows(recipe: Recipe, listener: Listener, *, capturing: bool = True) -> Sequ
     CapturedStep.capturing = capturing
     try:
         with tempfile.TemporaryDirectory() as folder:
-            settings: dict[str, Any] = {"data": data_of(recipe), "report": False}
-            return train(recipe, Path(folder) / "run", listener=listener, **settings).rows
+            run = train(recipe, Path(folder) / "run", listener=listener, data=data_of(recipe), report=False)
+            return run.rows
     finally:
         CapturedStep.capturing = True
 

@@ -1,7 +1,6 @@
 """Do the papers' claims hold for networks that a GPU trains in a minute?"""
 
 import json
-import tomllib
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -11,9 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from calibrant._math.errors import InputError
-from calibrant.metrics import high_confidence
 from calibrant.predictions import load_predictions
-from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.sweep.kept_runs import content_of, keep
 from calibrant_lab.sweep.store.store import Store
 from calibrant_lab.tables.build import adjusted
@@ -29,10 +26,10 @@ from papers.analysis import (
     relative,
     verdicts,
 )
-from papers.cifar10.run import METRICS, STAGES
+from papers.cifar10.run import METRICS, STAGES, as_authors_chose, draw_ece
+from papers.cifar10_fast.lease import REGISTERED
 from papers.gammas.run import OBJECTIVES, fits_of
-from papers.loss_rows import called, on_grid, repaired
-from papers.losses.run import BY_ECE
+from papers.loss_rows import called, on_grid
 from papers.studies import DIGITS
 from papers.texts.run import judged
 
@@ -42,29 +39,20 @@ LOSSES = {
     **called("Brier"),
     "mmce(penalty=2)": "MMCE",
 }
-SURE = {"right above 0.99": "accuracy_above_99"}
 
 
 def measure(folder: Path) -> dict[str, Any]:
     """The results of all runs in the folder that a lease wrote; the lease's plan says which epochs count."""
-    plans = sorted(folder.glob("lease-1.json"))
-    if not plans:
-        raise InputError(
-            f"{folder} holds no lease-1.json; name the folder of `papers.cifar10_fast.lease --out`."
-        )
-    plan, runs = json.loads(plans[0].read_text(encoding="utf-8")), []
+    file = folder / "lease-1.json"
+    if not file.is_file():
+        raise InputError(f"{file} is missing; --out is the folder that `papers.cifar10_fast.lease` wrote.")
+    plan, runs = json.loads(file.read_text(encoding="utf-8")), []
     for result in Store(folder / "store").results():
         rows, settings = result.rows, result.settings
         if settings["training.epochs"] == plan["epochs"]:
             found = {
                 **fits_of(result),
-                **judged(predictions := load_predictions(result.file("predictions.npz"))),
-            }
-            _, probs = repaired(predictions, {"by-ece": BY_ECE})
-            for stage, each in probs.items():
-                sure = high_confidence(each, predictions.test.labels, threshold=0.99)
-                found["stages"][stage]["accuracy_above_99"] = float(sure.accuracy)
-            found |= {
+                **judged(load_predictions(result.file("predictions.npz"))),
                 "train_accuracy": 1 - rows[-1]["dynamics"]["train"]["error"],
                 "clipped": sum(row["clipped"] for row in rows) / len(rows),
             }
@@ -79,8 +67,7 @@ def frames(results: Mapping[str, Any]) -> Frames:
     errors, fits, grids = [], [], []
     for run in flat_runs(results):
         key = {"loss": run["loss"], "seed": run["seed"]}
-        errors += by_stage(key, run["stages"], STAGES, METRICS)
-        errors += by_stage(key, run["stages"], dict(list(STAGES.items())[:2]), SURE)
+        errors += by_stage(key, run["stages"], STAGES, {**METRICS, "right above 0.99": "accuracy_above_99"})
         fitted = run["parameters"]
         kept = {name: run[name] for name in ("train_accuracy", "clipped")}
         fits.append({**key, "T": fitted["temperature"], "T by ECE": fitted["ece_temperature"], **kept})
@@ -91,45 +78,37 @@ def frames(results: Mapping[str, Any]) -> Frames:
     tidy = {name: ordered(pd.DataFrame(rows), "loss", LOSSES) for name, rows in found.items()}
     fitted, errors = tidy["fits"], tidy["errors"]
     fitted["T by ECE"] = fitted.groupby("loss", observed=True)["T by ECE"].transform(on_grid)
-    adaptive = errors.metric == "AdaECE"
-    chosen_so = errors[adaptive & (errors.stage != "with T")].replace({"with T by AdaECE": "with T"})
     error = errors.query("metric == 'error' and stage == 'as trained'")
     return {
         **tidy,
-        "authors": pd.concat([errors[~adaptive], chosen_so]),
+        "authors": as_authors_chose(errors),
         "relative": relative(error, ["stage", "seed"]),
     }
 
 
 def tables(of: Frames) -> Tables:
-    errors, fits = of["errors"], of["fits"]
-    kinds = (("error", "as trained"), ("ECE", "as trained"), ("ECE", "with T"), ("ECE", "with T by NLL"))
-    shown = [
-        errors[(errors.metric == metric) & (errors.stage == stage)].assign(what=f"{metric} {stage}")
-        for metric, stage in kinds
-    ]
-    names = {"T by ECE": "T by ECE", "T": "T by NLL", "train_accuracy": "right in training"}
-    scaled = pd.concat(fits.assign(what=title, value=fits[name]) for name, title in names.items())
-    percent = pivot(pd.concat(shown), ["loss"], ["what"], "value")
-    plain = pivot(scaled[scaled.what.str.startswith("T")], ["loss"], ["what"], "value", scale=1)
-    sure = pd.concat(
-        errors[(errors.metric == metric) & (errors.stage == stage)].assign(what=f"{metric} {stage}")
-        for metric, stage in product(("above 0.99", "right above 0.99"), ("as trained", "with T"))
-    )
-    fitted = scaled[scaled.what == "right in training"]
-    learnt = pd.concat([fitted, fits.assign(what="steps clipped", value=fits.clipped)])
+    def stages(*kinds: tuple[str, str]) -> pd.DataFrame:
+        rows = of["errors"].set_index(["metric", "stage"])
+        parts = pd.concat(rows.loc[[kind]].assign(what=" ".join(kind)) for kind in kinds)
+        return pivot(parts, ["loss"], ["what"], "value")
+
+    def fits(names: Mapping[str, str], **form: Any) -> pd.DataFrame:
+        rows = of["fits"].rename(columns=names).melt("loss", list(names.values()), "what")
+        return pivot(rows, ["loss"], ["what"], "value", **form)
+
+    ece = (("ECE", stage) for stage in ("as trained", "with T", "with T by NLL"))
+    temperatures = fits({"T by ECE": "T by ECE", "T": "T by NLL"}, scale=1)
     return {
         "registered": registered(of),
-        "short": means_only(percent.join(plain), "ECE as trained"),
-        "sure": pivot(sure, ["loss"], ["what"], "value"),
-        "learnt": pivot(learnt, ["loss"], ["what"], "value", digits=1),
+        "short": means_only(stages(("error", "as trained"), *ece).join(temperatures), "ECE as trained"),
+        "sure": stages(*product(("above 0.99", "right above 0.99"), ("as trained", "with T"))),
+        "learnt": fits({"train_accuracy": "right in training", "clipped": "steps clipped"}, digits=1),
     }
 
 
 def registered(of: Frames) -> pd.DataFrame:
     """The registered claims with their verdicts; q is over the claims of a paper, among these runs alone."""
-    claims = tomllib.loads(Path(__file__).with_name("registered.toml").read_text(encoding="utf-8"))["claim"]
-    rows = verdicts("cifar10_fast", of, [{"setting": "", **claim} for claim in claims])
+    rows = verdicts("cifar10_fast", of, [{"setting": "", **claim} for claim in REGISTERED["claim"]])
     q = rows.groupby("paper", group_keys=False).p.apply(adjusted, "benjamini-hochberg")
     rows["left"] = rows.verdict.mask(q.ge(1 - LEVEL), "undecided")
     found = []
@@ -150,11 +129,7 @@ def figure(of: Frames) -> Figure:
     whole = Figure(figsize=(7.0, 3.4), layout="constrained")
     ax, ece = whole.subplots(), of["errors"].query("metric == 'ECE'")
     names = list(ece.loss.cat.categories)[::-1]
-    for stage, colour in (("as trained", VERMILLION), ("with T", BLUE)):
-        part = ece[ece.stage == stage]
-        places = [names.index(loss) for loss in part.loss]
-        ax.plot(100 * part.value, places, "o", color=colour, alpha=0.5, markersize=4, label=stage)
-    ax.set(xlabel="ECE in %", yticks=range(len(names)), yticklabels=names, xlim=(0, None))
-    ax.grid(axis="y", alpha=0.3)
+    draw_ece(ax, ece, names)
+    ax.set(yticklabels=names, xlim=(0, None))
     ax.legend(title="a dot for each seed")
     return whole

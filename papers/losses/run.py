@@ -1,5 +1,6 @@
 """Which loss is best calibrated, as trained and after temperature scaling?"""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -79,6 +80,7 @@ def measured(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str
         >>> found["error"], round(found["ece"], 3), found["share_above_99"]
         (0.5, 0.35, 0.0)
     """
+    sure = metrics.high_confidence(probs, labels, threshold=0.99)
     return {
         "error": 1 - float(metrics.accuracy(probs, labels)),
         "nll": float(metrics.negative_log_likelihood(probs, labels)),
@@ -87,7 +89,8 @@ def measured(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str
         "classwise_ece": float(metrics.classwise_calibration_error(probs, labels)),
         "smce": float(metrics.smooth_calibration_error(probs, labels)),
         "mce": float(metrics.maximum_calibration_error(probs, labels)),
-        "share_above_99": float(metrics.high_confidence(probs, labels, threshold=0.99).share),
+        "share_above_99": float(sure.share),
+        "accuracy_above_99": math.nan if sure.accuracy is None else float(sure.accuracy),
     }
 
 

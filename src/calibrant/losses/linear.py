@@ -420,7 +420,7 @@ def _fused_values(
     r"""One value per row; with ``slope`` the gradient of their sum, by ``upstream``, replaces the logits.
 
     ``weight`` is per class; labels outside the classes stop the device, as torch's do. One pass over a
-    chunk's logits gives the loss and one its gradient, by Triton; not yet run on a GPU.
+    chunk's logits gives the loss and one its gradient, by Triton.
 
     A loss of :math:`p_t` alone is a function of two numbers of each row: :math:`z_t`, and
     :math:`m = \log \sum_{j \ne t} e^{z_j}` of the others. A kernel finds m; torch takes the loss of the

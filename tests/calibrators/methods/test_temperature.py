@@ -84,7 +84,7 @@ def test_likelihood_and_slopes_are_torchs(calibrated: Callable[..., Any], kind: 
 
 
 @pytest.mark.parametrize("objective", ["nll", "brier", "ece", "adaptive_ece", "smce"])
-@settings(max_examples=6)  # each against a hundred temperatures
+@settings(max_examples=10)  # each against a hundred temperatures
 @given(data=st.data())
 def test_continuous_search_is_at_least_as_good_as_the_grid(objective: Any, data: st.DataObject) -> None:
     seed = data.draw(st.integers(0, 10**6))
