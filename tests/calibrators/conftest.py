@@ -10,15 +10,16 @@ from torch import Tensor
 from few_points import few_points
 from rosters_calibrators import CALIBRATORS
 
+_SEARCHING = [entry for entry in CALIBRATORS if not entry.searched_as_another]
+_OF_CLASSES = {type(entry.build()): entry for entry in reversed(_SEARCHING)}
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One run of the test for every calibrator that searches in its own way, and every kind it is for.
 
     Of a ``class_entry`` only the first settings of each class: what comes before a search knows no others.
     """
-    searching = [entry for entry in CALIBRATORS if not entry.searched_as_another]
-    of_classes = {type(entry.build()): entry for entry in reversed(searching)}
-    for name, entries in (("searching_entry", searching), ("class_entry", of_classes.values())):
+    for name, entries in (("searching_entry", _SEARCHING), ("class_entry", _OF_CLASSES.values())):
         if name in metafunc.fixturenames:
             pairs = [
                 pytest.param(entry, kind, id=f"{entry.name}-{kind}")

@@ -18,7 +18,6 @@ from calibrant.integrations import onnx as ours
 from calibrant.integrations.onnx import export_onnx
 from rosters_calibrators import EXPORTED_LIKE
 
-pytest.importorskip("onnxscript")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
@@ -33,6 +32,7 @@ LATE = dict.fromkeys(("platt", "beta", "quadratic"), ("multilabel",))
 @pytest.fixture(scope="module", autouse=True)
 def one_registry() -> Iterator[None]:
     """Torch reads the sources of its operators for every export, half of its time; here it does so once."""
+    pytest.importorskip("onnxscript")  # not where tests are collected: it takes seconds to load
     registry = pytest.importorskip("torch.onnx._internal.exporter._registration").ONNXRegistry
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "from_torchlib", staticmethod(functools.cache(registry.from_torchlib)))

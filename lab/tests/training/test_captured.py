@@ -3,13 +3,13 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -106,13 +106,6 @@ class ReadsNothing(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-class Anywhere(Fabric):
-    """Leaves the network where it is: on the device that holds no numbers."""
-
-    def setup(self, *parts: Any, **_settings: Any) -> Any:
-        return super().setup(*parts, move_to_device=False)
-
-
 @pytest.fixture(scope="module")
 def small_images(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     """A recipe as the sweep on CIFAR-10 has it, for random images."""
@@ -151,7 +144,10 @@ def test_a_step_reads_no_number(small_images, tmp_path, loss, model) -> None:
     In float32, because autocast knows no such device.
     """
     mine = small_images.with_settings([f'loss="{loss}"', f'model="{model}"'])
-    fabric = Anywhere(accelerator="cpu", devices=1, precision="32-true")
+    from lightning_fabric import Fabric  # not where tests are collected: it takes seconds to load
+
+    fabric = Fabric(accelerator="cpu", devices=1, precision="32-true")
+    fabric.setup = partial(fabric.setup, move_to_device=False)  # it stays on the device that holds no numbers
     processes = Processes(fabric)
     processes.device = torch.device("meta")
     job = job_of(mine, tmp_path)

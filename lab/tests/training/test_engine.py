@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from lightning_fabric import Fabric
 from torch import nn
 
 from calibrant.losses import CrossEntropyLoss, MMCELoss
@@ -57,9 +56,11 @@ def test_augmentation_is_drawn_anew_for_every_batch(recipe, tmp_path, monkeypatc
 def test_lengths_of_gradients_are_recorded_where_they_are_clipped(recipe, tmp_path, monkeypatch) -> None:
     """Their mean before clipping, each batch by its samples, and the share that was longer; else neither."""
     lengths: list[float] = []
+    from lightning_fabric import Fabric  # not where tests are collected: it takes seconds to load
+
     clip = Fabric.clip_gradients
 
-    def noting(self: Fabric, module: Any, optimizer: Any, **settings: Any) -> Any:
+    def noting(self: Any, module: Any, optimizer: Any, **settings: Any) -> Any:
         length = clip(self, module, optimizer, **settings)
         assert settings["max_norm"] == 0.5
         lengths.append(float(length))
@@ -80,7 +81,7 @@ def test_lengths_of_gradients_are_recorded_where_they_are_clipped(recipe, tmp_pa
 
 def test_lengths_that_are_not_told_are_unknown(recipe, tmp_path, monkeypatch) -> None:
     """A strategy that does not say how long gradients were: neither length nor share, not a share of 0."""
-    monkeypatch.setattr(Fabric, "clip_gradients", lambda *_, **__: None)
+    monkeypatch.setattr("lightning_fabric.Fabric.clip_gradients", lambda *_, **__: None)
     (row,) = train(recipe.with_settings(["training.epochs=1"]), tmp_path / "run").rows
     assert (row["gradient_norm"], row["clipped"]) == (None, None)
 
