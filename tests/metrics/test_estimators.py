@@ -140,6 +140,23 @@ def test_sweep_is_the_error_with_the_most_bins(rng: np.random.Generator, binning
     assert len(several) > 3
 
 
+@pytest.mark.parametrize("binning", ["mass", "width"])
+def test_a_small_fall_is_no_rounding(binning: Any) -> None:
+    """Two equal means are no fall; two that differ by 5e-13 are one."""
+    probs, labels = [0.1, 0.2, 0.8, 0.9], [1, 0, 1, 0]
+    level = metrics.monotone_num_bins(probs, labels, binning=binning, weights=[0.5] * 4)
+    fallen = metrics.monotone_num_bins(probs, labels, binning=binning, weights=[0.5 + 1e-12, *[0.5] * 3])
+    assert level >= 2 > fallen == 1
+
+
+def test_separated_samples_take_no_quadratic_time() -> None:
+    """A million samples, sorted but for the middle two, bear bins of two: many trials, each short."""
+    labels = np.repeat([0, 1], 500_000)
+    labels[499_999], labels[500_000] = 1, 0
+    assert metrics.monotone_num_bins(np.linspace(0, 1, 1_000_000), labels) == 500_000
+    assert metrics.monotone_num_bins(np.linspace(0, 1, 1000), np.repeat([0, 1], 500)) == 1000
+
+
 # -------------------------------------------------------------------------------------------------- top k
 
 
