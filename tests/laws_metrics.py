@@ -42,9 +42,6 @@ def same(metric: Metric, ours: float, expected: float) -> bool:
     return ours == expected if metric.tolerance is None else close(metric, ours, expected)
 
 
-# ------------------------------------------------------------------------------------------- known values
-
-
 def law_perfect(metric: Metric) -> None:
     """A predictor that is certain and always right has the declared value."""
     labels, event = np.array([0, 1, 2, 0, 2, 1, 1]), np.array([0, 1, 1, 0, 1])
@@ -85,9 +82,6 @@ def law_bounds(metric: Metric, problem: Problem) -> None:
     found = value(metric, problem)
     assert metric.lower - CLOSED_FORM <= found <= upper + CLOSED_FORM
     assert found >= metric.lower or metric.tolerance is not None
-
-
-# -------------------------------------------------------------------------------------------- invariances
 
 
 def law_order_of_rows(metric: Metric, problem: Problem) -> None:
@@ -139,9 +133,6 @@ def law_ignored(metric: Metric) -> None:
         assert close(metric, float(image), plain)
 
 
-# ------------------------------------------------------------------------------------------------ weights
-
-
 def law_weights(metric: Metric, problem: Problem) -> None:
     """Weights of one are no weights; their scale does not matter; a row of weight zero does not exist."""
     plain = value(metric, problem)
@@ -174,9 +165,6 @@ def _never(problem: Problem) -> np.ndarray:
     if problem.task == "multiclass":
         return np.roll(np.eye(problem.probs.shape[1])[problem.labels[:1]], 1, axis=1)
     return 1.0 - problem.labels[:1]
-
-
-# ---------------------------------------------------------------------- what is denied is shown not to hold
 
 
 def law_weights_are_no_copies(metric: Metric) -> None:
@@ -220,9 +208,6 @@ def law_undefined(metric: Metric) -> None:
         else:
             with pytest.raises(InputError, match=metric.undefined):
                 value(metric, problem)
-
-
-# ---------------------------------------------------------------------------------------------- arguments
 
 
 def law_dtypes(metric: Metric, task: str) -> None:
