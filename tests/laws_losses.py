@@ -66,9 +66,6 @@ def class_weights(num_classes: int = 5) -> Tensor:
     return torch.linspace(0.5, 2.0, num_classes, dtype=torch.float64)
 
 
-# --------------------------------------------------------------------------------------------------- values
-
-
 @law()
 def has_its_hand_value(loss: Loss) -> None:
     probs, labels, expected = loss.hand
@@ -167,9 +164,6 @@ def asks_for_the_truth(loss: Loss) -> None:
     )
     assert found.verdict == "none found", str(found)
     assert found.largest_miss < 1e-6
-
-
-# ------------------------------------------------------------------------------ what does not count, weights
 
 
 @law()

@@ -3,14 +3,17 @@
 One entry here, and every law of ``tests/calibrators/test_contract.py`` is tested.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from calibrant import metrics
+from calibrant._math.errors import without_warnings
 from calibrant._math.focal_map_inverse import inverse_focal_map_log_odds, inverse_focal_map_logits
 from calibrant.calibrators import Calibrator, build
 
@@ -229,6 +232,32 @@ def _free_forms() -> list[Entry]:
 
 
 CALIBRATORS = _entries()
+FIRST_OF_CLASS = {type(entry.build()): entry for entry in reversed(CALIBRATORS)}
+
+
+def in_turns(entry: Entry, kinds: tuple[str, ...], turn: int) -> tuple[str, ...]:
+    """All kinds for the first settings of a class; one for its other settings, another one at each turn."""
+    if len(kinds) < 2 or entry in FIRST_OF_CLASS.values():
+        return kinds
+    return (kinds[(turn + CALIBRATORS.index(entry)) % len(kinds)],)
+
+
+class Usual(NamedTuple):
+    """Over-confident scores, labels, and a calibrator that was fitted to them, to be read only."""
+
+    scores: Tensor
+    labels: Tensor
+    fitted: Any
+
+
+@functools.cache
+def usual(entry: Any, kind: str, calibrated: Callable[..., Any]) -> Usual:
+    """The fit that all laws share that need only one; kept while the tests run."""
+    scores, labels = calibrated(kind, 400)
+    scores = 1.7 * scores
+    with without_warnings():
+        return Usual(scores, labels, entry.build().fit(scores, labels))
+
 
 EXPORTED_LIKE = {
     "scaling-binning": "histogram",

@@ -75,7 +75,7 @@ class Loss:
         return module
 
 
-# ---------------------------------------------------------------- the formulas: they share nothing with ours
+# The formulas, which share nothing with ours.
 
 
 def _true(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -249,8 +249,6 @@ def multilabel(
 
     return values
 
-
-# ---------------------------------------------------------------- the losses
 
 _LOG = float(-np.log(0.8))
 

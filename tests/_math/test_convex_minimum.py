@@ -7,8 +7,6 @@ import pytest
 from calibrant._math.convex_minimum import (
     MARGIN,
     Slopes,
-    _Knot,
-    _root_between,
     best_temperature,
     convex_minimum,
 )
@@ -43,19 +41,6 @@ def test_newton_finds_roots_that_plain_newton_overshoots() -> None:
     root = best_temperature(slopes)
     assert root.settled
     assert 1 / root.temperature == pytest.approx(30 + math.log(1e-3 / (1 - 1e-3)) / 50, rel=1e-9)
-
-
-def test_short_steps_use_the_last_derivatives_too() -> None:
-    """Where the place is a cubic in the derivative, one step from two places hits the zero."""
-
-    def place(value: float) -> float:
-        return 0.3 - 0.7 * value + 0.2 * value**2 - 0.05 * value**3
-
-    def knot(value: float) -> _Knot:
-        return _Knot(place(value), value, 1 / (-0.7 + 0.4 * value - 0.15 * value**2))
-
-    assert _root_between(knot(0.9), knot(-0.2)) == pytest.approx(0.3, rel=1e-14)
-    assert _root_between(knot(0.4), knot(0.4)) == pytest.approx(knot(0.4).place - 0.4 / knot(0.4).slope)
 
 
 def test_a_root_is_bracketed_where_the_other_sign_was_seen() -> None:

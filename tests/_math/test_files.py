@@ -3,8 +3,6 @@
 import errno
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -49,16 +47,6 @@ def test_a_failure_leaves_what_was_there(tmp_path) -> None:
         write_and_fail(path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_the_failure_test_bites(tmp_path, monkeypatch) -> None:
-    @contextmanager
-    def straight(path: Path) -> Iterator[Path]:
-        yield path
-
-    monkeypatch.setattr(files, "atomic_write", straight)
-    with pytest.raises(AssertionError, match="assert"):
-        test_a_failure_leaves_what_was_there(tmp_path)
 
 
 def test_permissions(tmp_path) -> None:

@@ -8,23 +8,23 @@ import torch
 from torch import Tensor
 
 from few_points import few_points
-from rosters_calibrators import CALIBRATORS
+from rosters_calibrators import CALIBRATORS, FIRST_OF_CLASS, in_turns
 
-_SEARCHING = [entry for entry in CALIBRATORS if not entry.searched_as_another]
-_OF_CLASSES = {type(entry.build()): entry for entry in reversed(_SEARCHING)}
+SEARCHING = [entry for entry in CALIBRATORS if not entry.searched_as_another]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One run of the test for every calibrator that searches in its own way, and every kind it is for.
+    """One run of the test for every calibrator that searches in its own way; its kinds are asked in turns.
 
     Of a ``class_entry`` only the first settings of each class: what comes before a search knows no others.
     """
-    for name, entries in (("searching_entry", _SEARCHING), ("class_entry", _OF_CLASSES.values())):
+    turn = [*vars(metafunc.module)].index(metafunc.function.__name__)
+    for name, entries in (("searching_entry", SEARCHING), ("class_entry", FIRST_OF_CLASS.values())):
         if name in metafunc.fixturenames:
             pairs = [
                 pytest.param(entry, kind, id=f"{entry.name}-{kind}")
                 for entry in entries
-                for kind in entry.kinds
+                for kind in in_turns(entry, entry.kinds, turn)
             ]
             metafunc.parametrize((name, "kind"), pairs)
 

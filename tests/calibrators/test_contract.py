@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import functools
 import math
 import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +18,7 @@ from torch import Tensor
 from calibrant import CalibrantWarning, InputError, NotFittedError, load_calibrator
 from calibrant.calibrators import Calibrator, PlattScaling, TemperatureScaling, available
 from calibrant.calibrators.fitting.samples import Samples
-from rosters_calibrators import CALIBRATORS, Entry
+from rosters_calibrators import CALIBRATORS, Entry, in_turns, usual
 
 pytestmark = [
     # Fits on little data have reason to warn; what they warn of is tested where it belongs.
@@ -40,22 +39,6 @@ class Planted:
     smooth: bool = True
     allowance: Callable[[int], float] = lambda _: 0.0
     learns_from_equal_scores: bool = False
-
-
-class Usual(NamedTuple):
-    """Over-confident scores, labels, and a calibrator that was fitted to them, to be read only."""
-
-    scores: Tensor
-    labels: Tensor
-    fitted: Any
-
-
-@functools.cache
-def usual(entry: Any, kind: str, calibrated: Make) -> Usual:
-    """The fit that all laws share that need only one; kept while the tests run."""
-    scores, labels = calibrated(kind, 300)
-    scores = 1.7 * scores
-    return Usual(scores, labels, entry.build().fit(scores, labels))
 
 
 def identity_is_recovered(entry: Any, kind: str, calibrated: Make) -> None:
@@ -349,9 +332,9 @@ LAWS: list[tuple[Callable[..., None], Callable[[Any], bool], Callable[[Any], tup
     ("law", "entry", "kind"),
     [
         pytest.param(law, entry, kind, id=f"{law.__name__}-{entry.name}-{kind}")
-        for law, wanted, kinds in LAWS
+        for turn, (law, wanted, kinds) in enumerate(LAWS)
         for entry in filter(wanted, CALIBRATORS)
-        for kind in kinds(entry)
+        for kind in in_turns(entry, kinds(entry), turn)
     ],
 )
 def test_law(law: Callable[..., None], entry: Any, kind: str, calibrated: Make) -> None:

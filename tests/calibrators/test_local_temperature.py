@@ -135,22 +135,6 @@ def test_a_covariate_that_is_constant_leaves_temperature_scaling() -> None:
     assert found.loss == found.loss_of_one == pytest.approx(one.fit_result_.after, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"covariates": np.zeros((4, 2, 10))}, r"`covariates` must have shape \(N, k, d1, d2\)"),
-        ({"covariates": np.full((4, 2, 10, 10), np.nan)}, "`covariates` must be finite"),
-        ({"covariates": np.zeros((4, 0, 10, 10))}, "`covariates` must have at least one column"),
-        ({"names": ["one"]}, "`names` must hold one name for each of 2 covariates"),
-        ({"labels": np.full((4, 10, 10), 255)}, "no position is left"),
-        ({"logits": np.zeros(4)}, r"`logits` must have shape \(N, C\)"),
-    ],
-)
-def test_what_is_wrong_is_said(changed, message) -> None:
-    with pytest.raises(InputError, match=message):
-        fit_local_temperature(**{**outputs(4), **changed}, ignore_index=255)
-
-
 def test_other_covariates_and_other_texts_are_refused() -> None:
     """As many columns as in the fit; a text that is none, or whose parts are of another type or length."""
     found = LocalTemperature(intercept=0.0, weights=(1.0,), loss=0.0, loss_of_one=0.0, num_classes=3)

@@ -1,6 +1,7 @@
 """Calibrators as modules: types, devices, gradients, copies, and what may be passed to them."""
 
 import copy
+import functools
 import pickle
 import re
 from collections.abc import Callable
@@ -19,8 +20,9 @@ from calibrant.calibrators.fitting.samples import LOG_ODDS_LIMIT, floor_zero_pro
 KINDS = ("binary", "multiclass", "multilabel")
 
 
+@functools.cache
 def fitted(name: str, kind: str, calibrated: Callable[..., Any]) -> tuple[Any, Tensor]:
-    """A calibrator fitted on over-confident predictions, and these."""
+    """A calibrator fitted on over-confident predictions, and these; both are read only."""
     scores, labels = calibrated(kind, 200)
     return build(name).fit(3 * scores, labels), 3 * scores
 
@@ -29,7 +31,6 @@ def fitted(name: str, kind: str, calibrated: Callable[..., Any]) -> tuple[Any, T
     params=[*product(("temperature", "focal-temperature"), KINDS), ("matrix", "multiclass")], ids=str
 )
 def case(request: pytest.FixtureRequest, calibrated: Callable[..., Any]) -> tuple[Any, Tensor]:
-    """A calibrator fitted on over-confident predictions, and these."""
     return fitted(*request.param, calibrated)
 
 
@@ -147,7 +148,7 @@ def test_parameters_stay_double(case: tuple[Any, Tensor]) -> None:
 
 def test_parameters_follow_the_device(calibrated: Callable[..., Any]) -> None:
     """``.to(device)`` moves them (the meta device stands for any other)."""
-    calibrator, _ = fitted("focal-temperature", "multilabel", calibrated)
+    calibrator = copy.deepcopy(fitted("focal-temperature", "multilabel", calibrated)[0])
     calibrator.to("meta")
     assert {value.device.type for value in calibrator.buffers()} == {"meta"}
 

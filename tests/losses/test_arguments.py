@@ -40,11 +40,6 @@ BAD_VALUES: dict[str, Callable[[], Any]] = {
     "`reduction` must be 'mean', 'sum' or 'none'; got 'avg'": lambda: losses.focal_loss(
         LOGITS, LABELS, reduction="avg"
     ),
-    "`gamma` must be finite and greater than -1": lambda: losses.focal_loss(LOGITS, LABELS, gamma=-1),
-    "`gamma` must be finite": lambda: losses.focal_loss(LOGITS, LABELS, gamma=float("nan")),
-    "`gamma` must be finite and not negative; got -0.5": lambda: losses.dual_focal_loss(
-        LOGITS, LABELS, gamma=-0.5
-    ),
     "`calibration_weight` must be finite and not negative": lambda: losses.focal_calibration_loss(
         LOGITS, LABELS, calibration_weight=float("inf")
     ),
@@ -109,7 +104,6 @@ BAD_TYPES: dict[str, Callable[[], Any]] = {
     "`labels` must be a torch.Tensor; got list": lambda: losses.focal_loss(LOGITS, LABELS.tolist()),
     "`logits` must be a torch.Tensor; got ndarray": lambda: losses.brier_loss(np.zeros((4, 3)), LABELS),
     "`logits` must be floating-point; got torch.int64": lambda: losses.focal_loss(LOGITS.long(), LABELS),
-    "`gamma` must be a number; got '2'": lambda: losses.focal_loss(LOGITS, LABELS, gamma="2"),
     "`targets` must be floating-point.*`labels`": lambda: losses.focal_loss(LOGITS, targets=LABELS),
 }
 
@@ -122,8 +116,6 @@ def test_mistakes_are_named(message: str) -> None:
 
 
 def test_modules_refuse_when_built() -> None:
-    with pytest.raises(InputError, match="`gamma` must be finite"):
-        losses.FocalLoss(gamma=-2)
     with pytest.raises(InputError, match="`thresholds` must ascend"):
         losses.SampleFocalLoss(thresholds=(0.2, 0.5))
     with pytest.raises(InputError, match="`milestones` must ascend"):

@@ -45,19 +45,6 @@ def test_mistakes_name_the_nearest(text: str, message: str) -> None:
         losses.build("focal", gamma=2)  # pyright: ignore[reportCallIssue]
 
 
-def test_public_names_resolve() -> None:
-    """Everything in ``__all__`` exists, and every loss of logits has its function and its module."""
-    for name in losses.__all__:
-        assert getattr(losses, name) is not None
-    functions = {
-        name.removesuffix("_loss").replace("_", "") for name in losses.__all__ if name.endswith("_loss")
-    }
-    modules = {name.removesuffix("Loss").lower() for name in losses.__all__ if name.endswith("Loss")}
-    of_last_layers = {"linear", "linearfocal"}
-    # The schedule is focal loss itself.
-    assert functions - of_last_layers | {"scheduledfocal"} == modules
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [

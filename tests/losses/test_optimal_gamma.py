@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import lambertw
 
 from calibrant import losses
 
@@ -26,25 +25,6 @@ def test_the_factor_is_one(p0: float) -> None:
     assert gradient_factor(p0, 1.1 * gamma + 0.1) < 1
     if gamma > 0.01:
         assert gradient_factor(p0, 0.9 * gamma) > 1
-
-
-@given(st.floats(0.01, 0.45))
-def test_the_formula_of_the_reference(p0: float) -> None:
-    """It is Proposition 2's gamma = a / b + W(-a^(1 - a / b) log(a) / b) / log(a) on the branch -1."""
-    a, b = 1 - p0, p0 * math.log(p0)
-    argument = -(a ** (1 - a / b)) / b * math.log(a)
-    expected = (a / b + lambertw(argument, -1) / math.log(a)).real
-    assert losses.optimal_gamma(p0) == pytest.approx(expected, rel=1e-9)
-    principal = (a / b + lambertw(argument, 0) / math.log(a)).real
-    assert principal == pytest.approx(0, abs=1e-9)  # the other branch has the trivial root
-
-
-@pytest.mark.parametrize(
-    ("gamma", "p0"),
-    [(1, math.exp(-1)), (2, 0.2976366), (3, 0.2525840), (5, 0.1968027), (7, 0.1629025)],
-)
-def test_the_thresholds_of_round_exponents(gamma: float, p0: float) -> None:
-    assert losses.optimal_gamma(p0) == pytest.approx(gamma, abs=1e-5)  # p0 is given to seven digits
 
 
 @pytest.mark.parametrize("p0", [0.49, 0.499, 0.4994, 0.4995, 0.4997, 0.4999])

@@ -10,6 +10,8 @@ import calibrant
 from calibrant import InputError, evaluation, plots
 from calibrant import metrics as m
 
+PROBS = [[0.5, 0.5], [0.2, 0.8]]
+
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (
         lambda: m.classwise_calibration_error([[0.5, 0.2]], [[0, 0]], average="weighted"),
@@ -110,6 +112,57 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         lambda: m.canonical_calibration_error([0.2, 0.3], [0, 1], weights=[1.0, 0.0]),
         "no sample has a neighbour",
     ),
+    (lambda: m.CalibrationError(task="multi"), "`task` must be one of"),
+    (lambda: m.CalibrationError(binning="mukhoti"), "`binning` must be one of"),
+    (lambda: m.CalibrationError(norm="max"), "`norm` must be one of"),
+    (lambda: m.CalibrationError(num_bins=0), "`num_bins` must be at least 1; got 0"),
+    (lambda: m.CalibrationError(task="multilabel"), "`num_classes` must be given to CalibrationError"),
+    (lambda: m.ClasswiseCalibrationError(), "`num_classes` must be given to ClasswiseCalibrationError"),
+    (lambda: m.AUROC(), "`num_classes` must be given to AUROC"),
+    (lambda: m.BrierScore(num_classes=1), "`num_classes` must be at least 2; got 1"),
+    (lambda: m.BrierScore(task="binary", num_classes=2), "`num_classes` must be None"),
+    (lambda: m.HighConfidenceShare(threshold=1.5), "`threshold` must be between 0 and 1"),
+    (lambda: m.PredictiveEntropy(among="some"), "`among` must be one of"),
+    *(
+        (
+            lambda measure=measure, width=width: measure(PROBS, [0, 1], bandwidth=width),
+            "`bandwidth` must be positive",
+        )
+        for measure in (m.smooth_ece, m.smooth_reliability_curve)
+        for width in (0.0, -1.0, math.nan, math.inf)
+    ),
+    (
+        lambda: m.smooth_reliability_curve(PROBS, [0, 1], num_points=1),
+        "`num_points` must be at least 2; got 1",
+    ),
+    (lambda: m.smooth_reliability_curve(PROBS, [[0, 1], [1, 1]]), "pass one column"),
+    (lambda: m.smooth_ece(PROBS, [0, 1], average="none"), "`average` must be"),
+    *(
+        (lambda test=test, more=more: test([0.5], [1], **more), sentence)
+        for test in (m.kolmogorov_smirnov_test, m.kuiper_test)
+        for more, sentence in (
+            ({"p_value": "exact"}, "`p_value` must be one of"),
+            ({"num_draws": 0}, "`num_draws` must be at least 1; got 0"),
+        )
+    ),
+    (lambda: m.top_k_calibration_error([0.5], [1], k=1), "with one class"),
+    (lambda: m.top_k_calibration_error([[0.5, 0.5]], [[1, 1]], k=1), "with one class"),
+    (lambda: m.thresholded_calibration_error(PROBS, [0, 1], threshold=2), "between 0 and 1; got 2"),
+    (
+        lambda: m.thresholded_calibration_error(PROBS, [0, 1], threshold=math.nan),
+        "`threshold` must be .*; got nan",
+    ),
+    (lambda: m.variational_calibration_error([0.5], [0.5], [1], p=0.5), r"`p` must be at least 1; got 0\.5"),
+    (
+        lambda: m.variational_calibration_error([[0.5, 0.5]], [[0.5, 0.25, 0.25]], [1]),
+        "`recalibrated` must have the shape of `probs`",
+    ),
+    (lambda: m.selective_risk_curve([], []), "at least one sample"),
+    (lambda: m.selective_risk_curve([[0.1]], [0.0]), r"`confidences` must have shape \(N,\)"),
+    (lambda: m.selective_risk_curve([0.1, math.nan], [0, 0]), "row 1 holds nan"),
+    (lambda: m.selective_risk_curve([0.1, 0.2], [0.0]), r"the shape of `confidences`, \(2,\); got \(1,\)"),
+    (lambda: m.selective_risk_curve([0.1, 0.2], [0.0, 1.5]), "row 1 holds 1.5"),
+    (lambda: m.risk_coverage_curve([[0.1, 0.2]], [[0, 1]]), "pass one column"),
     (lambda: m.CalibrationError(n_bins=9), "has no setting 'n_bins'; did you mean 'num_bins'"),  # pyright: ignore[reportCallIssue]
     (lambda: m.risk_at_coverage([0.9, 0.6], [1, 0], coverage=80), "`coverage` must"),
 ]

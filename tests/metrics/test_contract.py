@@ -2,15 +2,14 @@
 
 import inspect
 import math
-from typing import Any
+from collections.abc import Callable
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import laws_metrics as laws
 from calibrant import metrics
-from closed_forms import Problem
 from rosters import CLOSED_FORM, METRICS, Metric
 from rosters_streaming import STREAMING
 
@@ -30,26 +29,6 @@ NO_NUMBERS = {
     "smooth_calibration_witness": "the function that attains smooth_calibration_error",
     "smooth_reliability_curve": "a curve",
 }
-# Examples of each law and each of some forty metrics; metrics of a family go through the same lines.
-FEW = settings(max_examples=5)
-
-
-@st.composite
-def problems(draw: st.DrawFn, tasks: tuple[str, ...]) -> Problem:
-    """Problems of some tasks and of many sizes."""
-    return laws.draw_problem(
-        draw(st.sampled_from(tasks)),
-        draw(st.integers(1, 30)),
-        draw(st.integers(2, 5)),
-        draw(st.integers(0, 2**32 - 1)),
-        dyadic=draw(st.booleans()),
-    )
-
-
-def some_problem(metric: Metric, data: st.DataObject) -> Problem:
-    problem = data.draw(problems(metric.tasks))
-    assume(metric.defined(problem))
-    return problem
 
 
 def unlisted(public: set[str], roster: set[str], exempt: set[str]) -> str:
@@ -81,93 +60,31 @@ def test_no_streaming_class_escapes() -> None:
     assert public == {entry.cls for entry in STREAMING}, "add to STREAMING in tests/rosters_streaming.py"
 
 
-def test_perfect_predictor(metric: Metric) -> None:
-    laws.law_perfect(metric)
-
-
-def test_ignored_labels(metric: Metric) -> None:
-    laws.law_ignored(metric)
-
-
-def test_worst_predictor(metric: Metric) -> None:
-    laws.law_worst(metric)
-
-
-def test_constant_predictor(metric: Metric) -> None:
-    """The same probabilities for all: the closed form, also with a class that no label names."""
-    laws.law_constant(metric)
-
-
-@FEW
-@given(data=st.data())
-def test_bounds_and_order_of_rows(metric: Metric, data: st.DataObject) -> None:
-    problem = some_problem(metric, data)
-    laws.law_bounds(metric, problem)
-    laws.law_order_of_rows(metric, problem)
-
-
-@FEW
-@given(seed=st.integers(0, 2**32 - 1), num_classes=st.integers(2, 6))
-def test_names_of_classes(metric: Metric, seed: int, num_classes: int) -> None:
-    problem = laws.draw_problem("multiclass", 25, num_classes, seed, dyadic=False)
-    assume(metric.defined(problem))
-    laws.law_names_of_classes(metric, problem)
-
-
-@FEW
-@given(data=st.data())
-def test_weights(weighted_metric: Metric, data: st.DataObject) -> None:
-    laws.law_weights(weighted_metric, some_problem(weighted_metric, data))
-
-
-def test_weights_are_refused(unweighted_metric: Metric) -> None:
-    laws.law_weights_are_refused(unweighted_metric)
-
-
-@FEW
-@given(data=st.data())
-def test_weights_are_copies(replicating_metric: Metric, data: st.DataObject) -> None:
-    laws.law_weights_are_copies(replicating_metric, some_problem(replicating_metric, data))
-
-
-def test_weights_are_no_copies(unreplicating_metric: Metric) -> None:
-    laws.law_weights_are_no_copies(unreplicating_metric)
-
-
-@FEW
-@given(seed=st.integers(0, 2**32 - 1), dyadic=st.booleans())
-def test_several_labels(metric_of_labels: Metric, seed: int, dyadic: bool) -> None:
-    """Several labels per sample: the mean over the columns, and each of them with ``average="none"``."""
-    problem = laws.draw_problem("multilabel", 20, 3, seed, dyadic=dyadic)
-    assume(metric_of_labels.defined(problem))
-    laws.law_several_labels(metric_of_labels, problem)
-
-
-def test_labels_are_judged_together(metric_of_joint_labels: Metric) -> None:
-    laws.law_labels_are_joint(metric_of_joint_labels)
-
-
-def test_no_value_per_label(metric_without_labels: Metric) -> None:
-    laws.law_no_value_per_label(metric_without_labels)
-
-
-def test_other_tasks_are_refused(metric: Metric) -> None:
-    laws.law_tasks_are_refused(metric)
-
-
 @pytest.mark.parametrize(
-    "law",
-    [laws.law_dtypes, laws.law_containers, laws.law_arguments_are_left_alone],
-    ids=lambda law: law.__name__,
+    ("law", "entry"),
+    [
+        pytest.param(law, entry, id=f"{law.__name__}-{entry.name}")
+        for law, asked in laws.OF_METRICS.items()
+        for entry in filter(asked, METRICS)
+    ],
 )
-def test_forms_of_arguments(metric: Metric, law: Any) -> None:
+def test_law(law: Callable[[Metric], None], entry: Metric) -> None:
+    law(entry)
+
+
+@pytest.mark.parametrize("dyadic", [False, True])
+def test_laws_of_problems(metric: Metric, dyadic: bool) -> None:
+    for task in metric.tasks:
+        problem = laws.draw_problem(task, 9 if dyadic else 25, 3 if dyadic else 4, 7, dyadic=dyadic)
+        for law, asked in laws.OF_PROBLEMS.items():
+            if metric.defined(problem) and asked(metric, problem):
+                law(metric, problem)
+
+
+@pytest.mark.parametrize("law", laws.OF_TASKS, ids=lambda law: law.__name__)
+def test_forms_of_arguments(metric: Metric, law: Callable[[Metric, str], None]) -> None:
     for task in metric.tasks:
         law(metric, task)
-
-
-def test_undefined(metric: Metric) -> None:
-    """One sample, or one class, has a value, unless declared otherwise: then an error says so."""
-    laws.law_undefined(metric)
 
 
 def test_bad_arguments(metric: Metric) -> None:

@@ -85,18 +85,3 @@ def test_a_few_points_lie_on_the_same_curve() -> None:
     few = smooth_reliability_curve(probs, labels, bandwidth=0.02, num_points=11)
     many = smooth_reliability_curve(probs, labels, bandwidth=0.02, num_points=1001)
     assert few.density == pytest.approx(many.density[::100], abs=1e-8)
-
-
-def test_refusals() -> None:
-    probs, labels = table()
-    for bandwidth in (0.0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="`bandwidth` must be positive"):
-            smooth_ece(probs, labels, bandwidth=bandwidth)
-        with pytest.raises(ValueError, match="`bandwidth` must be positive"):
-            smooth_reliability_curve(probs, labels, bandwidth=bandwidth)
-    with pytest.raises(ValueError, match="`num_points` must be at least 2; got 1"):
-        smooth_reliability_curve(probs, labels, num_points=1)
-    with pytest.raises(ValueError, match="`average` must be"):
-        smooth_ece(probs, labels, average="none")
-    with pytest.raises(ValueError, match="pass one column"):
-        smooth_reliability_curve(probs, torch.ones_like(probs))

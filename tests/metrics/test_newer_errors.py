@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from calibrant import InputError
 from calibrant.calibrators import out_of_fold_probs
 from calibrant.metrics import (
     averaged_two_bin_error,
@@ -153,10 +152,3 @@ def test_right_probabilities_have_no_variational_error() -> None:
         scores.append(found.value.item() / found.standard_error.item())
     assert np.mean(np.array(scores) > 1.645) <= 0.15
     assert abs(np.mean(scores)) < 1
-
-
-def test_bad_arguments_of_the_variational_error() -> None:
-    with pytest.raises(InputError, match=r"`p` must be at least 1; got 0\.5"):
-        variational_calibration_error([0.5], [0.5], [1], p=0.5)
-    with pytest.raises(InputError, match=r"`recalibrated` must have the shape of `probs`"):
-        variational_calibration_error([[0.5, 0.5]], [[0.5, 0.25, 0.25]], [1])

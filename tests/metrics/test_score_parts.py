@@ -145,9 +145,6 @@ def test_a_wrong_part_is_seen(rng: np.random.Generator) -> None:
     assert as_list(metrics.score_decomposition(p, y)) != pytest.approx(expected, abs=OTHER_IMPLEMENTATION)
 
 
-# --------------------------------------------------------------------------------------------- the curve
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_curve_holds_the_decomposition(rng: np.random.Generator, weighted: bool) -> None:
     p, y, w = draw(rng)
@@ -171,9 +168,6 @@ def test_curve_of_the_top_label_and_of_one() -> None:
     curve = metrics.corp_reliability_curve(probs, labels)
     assert curve == metrics.corp_reliability_curve([0.7, 0.6], [1, 0])
     assert metrics.corp_reliability_curve([0.3], [1]).values == (1.0,)
-
-
-# ------------------------------------------------------------------------------------ refine and calibrate
 
 
 @pytest.mark.parametrize("score", SCORES)

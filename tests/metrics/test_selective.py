@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from calibrant import metrics
-from calibrant._math.errors import InputError
 
 
 def area_by_hand(confidences: list[float], losses: list[float], weights: list[float]) -> float:
@@ -67,20 +66,3 @@ def test_probabilities_give_the_curve_of_the_error() -> None:
 def test_one_sample_is_enough() -> None:
     curve = metrics.risk_coverage_curve(torch.tensor([[0.3, 0.7]]), torch.tensor([0]))
     assert (curve.coverage, curve.risk, curve.area, curve.excess_area) == ((1.0,), (1.0,), 1.0, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("confidences", "losses", "words"),
-    [
-        ([], [], "at least one sample"),
-        ([[0.1]], [0.0], r"`confidences` must have shape \(N,\)"),
-        ([0.1, math.nan], [0, 0], "row 1 holds nan"),
-        ([0.1, 0.2], [0.0], r"the shape of `confidences`, \(2,\); got \(1,\)"),
-        ([0.1, 0.2], [0.0, 1.5], "row 1 holds 1.5"),
-    ],
-)
-def test_bad_input_is_refused(confidences: list[float], losses: list[float], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        metrics.selective_risk_curve(confidences, losses)
-    with pytest.raises(InputError, match="pass one column"):
-        metrics.risk_coverage_curve([[0.1, 0.2]], [[0, 1]])

@@ -1,6 +1,5 @@
 """Streaming classes: whatever the batches, instances and processes, they have the value of the function."""
 
-import importlib.util
 import json
 import pickle
 import subprocess
@@ -10,7 +9,6 @@ from collections.abc import Callable
 from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +17,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import two_processes
 from calibrant import CalibrantWarning, InputError, metrics
 from calibrant._math.binning import mass_bin_sums
 from calibrant._math.mass_sketch import sketch_bins, sketch_error_bound, sketch_sums
@@ -26,7 +25,6 @@ from rosters_streaming import STREAMING, Streaming
 
 CLOSED_FORM = 1e-12
 TASKS = ("multiclass", "binary", "multilabel")
-HERE = Path(__file__).parent
 
 
 class Stream(NamedTuple):
@@ -161,33 +159,11 @@ def law_images(streaming: Any, stream: Stream, change: Change = lambda metric: m
 
 @given(stream=streams())
 @settings(max_examples=6)
-def test_any_split_is_the_whole(streaming: Any, stream: Stream) -> None:
+def test_laws(streaming: Any, stream: Stream) -> None:
     """Batches of any size, empty ones too, with weights or without: the function's value to rounding."""
     assume(defined(streaming, stream))
-    law_any_split(streaming, stream)
-
-
-@given(stream=streams())
-@settings(max_examples=5)
-def test_merged_parts_are_the_whole(streaming: Any, stream: Stream) -> None:
-    assume(defined(streaming, stream))
-    law_merge(streaming, stream)
-
-
-@given(stream=streams())
-@settings(max_examples=5)
-def test_ignored_labels_do_not_count(streaming: Any, stream: Stream) -> None:
-    """``ignore_index`` takes the subset, whatever stands in the rows left out."""
-    assume(defined(streaming, stream))
-    law_ignored(streaming, stream)
-
-
-@given(stream=streams())
-@settings(max_examples=4)
-def test_segmentation_shaped_input(streaming: Any, stream: Stream) -> None:
-    """``(N, C, d1, ...)`` is ``(N d1 ..., C)``."""
-    assume(defined(streaming, stream))
-    law_images(streaming, stream)
+    for law in (law_any_split, law_merge, law_ignored, law_images):
+        law(streaming, stream)
 
 
 def in_float32(metric: Any) -> Any:
@@ -393,32 +369,29 @@ def test_moving_to_another_device(streaming: Any) -> None:
     assert metric.device.type == "meta"
 
 
-def test_pickle_clone_and_reset(streaming: Any) -> None:
+def by_state_dict(streaming: Any, metric: Any) -> Any:
+    """A new instance with the state of another."""
+    other = streaming.build("multiclass", 3)
+    metric.persistent(True)
+    other.load_state_dict(metric.state_dict())
+    return other
+
+
+def test_copies_and_reset(streaming: Any) -> None:
     """Copies carry the stream and go their own way; a metric that was reset has forgotten it."""
     stream = draw_stream("multiclass", 80, seed=6, cuts=(40,))
     first, second = stream.batches()
     metric = streaming.build("multiclass", 3)
     metric.update(*first)
     before = float(metric.compute())
-    for copy in (pickle.loads(pickle.dumps(metric)), metric.clone(), deepcopy(metric)):
+    copies = pickle.loads(pickle.dumps(metric)), metric.clone(), deepcopy(metric)
+    for copy in (*copies, by_state_dict(streaming, metric)):
         copy.update(*second)
         assert close(streaming, copy, whole(streaming, stream))
         assert float(metric.compute()) == before
     metric.reset()
     metric.update(*first)
     assert float(metric.compute()) == before
-
-
-def test_state_dict_brings_the_stream_back(streaming: Any) -> None:
-    stream = draw_stream("binary", 50, seed=6, cuts=(20,))
-    first, second = stream.batches()
-    metric = streaming.build("binary", 2)
-    metric.persistent(True)
-    metric.update(*first)
-    other = streaming.build("binary", 2)
-    other.load_state_dict(metric.state_dict())
-    other.update(*second)
-    assert close(streaming, other, whole(streaming, stream))
 
 
 def test_a_bad_batch_adds_nothing(streaming: Any) -> None:
@@ -688,27 +661,6 @@ def test_only_the_sketch_has_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("CalibrationError", {"task": "multi"}, "`task` must be one of"),
-        ("CalibrationError", {"binning": "mukhoti"}, "`binning` must be one of"),
-        ("CalibrationError", {"norm": "max"}, "`norm` must be one of"),
-        ("CalibrationError", {"num_bins": 0}, "`num_bins` must be at least 1; got 0"),
-        ("CalibrationError", {"task": "multilabel"}, "`num_classes` must be given to CalibrationError"),
-        ("ClasswiseCalibrationError", {}, "`num_classes` must be given to ClasswiseCalibrationError"),
-        ("AUROC", {}, "`num_classes` must be given to AUROC"),
-        ("BrierScore", {"num_classes": 1}, "`num_classes` must be at least 2; got 1"),
-        ("BrierScore", {"task": "binary", "num_classes": 2}, "`num_classes` must be None"),
-        ("HighConfidenceShare", {"threshold": 1.5}, r"`threshold` must be between 0 and 1"),
-        ("PredictiveEntropy", {"among": "some"}, "`among` must be one of"),
-    ],
-)
-def test_settings_that_do_not_exist(name: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        getattr(metrics, name)(**options)
-
-
-@pytest.mark.parametrize(
     ("options", "probs", "labels", "weights", "message"),
     [
         ({}, (4,), (4,), None, r"`probs` must have shape \(N, C\)"),
@@ -750,32 +702,22 @@ def test_weights_per_sample_reach_every_position() -> None:
     assert float(metric.compute()) == pytest.approx(float(expected), abs=CLOSED_FORM)
 
 
-def load_worker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("calibrant_two_processes", HERE / "two_processes.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.slow
 def test_several_processes_are_one(tmp_path: Path) -> None:
     """Each process has the value over all, also one that saw nothing; sums take a single collective."""
     world = 3
-    script = HERE / "two_processes.py"
+    script = two_processes.__file__
     processes = [
         subprocess.Popen(
-            [sys.executable, str(script), str(rank), str(world), str(tmp_path / "meet")],
+            [sys.executable, script, str(rank), str(world), str(tmp_path / "meet")],
             stdout=subprocess.PIPE,
             text=True,
         )
         for rank in range(world)
     ]
     answers = [json.loads(process.communicate(timeout=300)[0]) for process in processes]
-    worker = load_worker()
     for task in TASKS:
-        parts = [worker.stream(task, rank) for rank in range(world)]
+        parts = [two_processes.stream(task, rank) for rank in range(world)]
         probs, labels, weights = (torch.cat(column) for column in zip(*parts, strict=True))
         for entry in STREAMING:
             expected = float(entry.whole(probs, labels, weights=weights))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -61,8 +62,33 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: t.temperature_bounds(1, max_log_odds=0), "`max_log_odds` must be above 0; got 0"),
     (lambda: t.temperature_bounds(1, num_classes=3, max_log_odds=2), "`max_log_odds` must be left out"),
+    (lambda: t.confidence_threshold(-1), "`gamma` must be finite and greater than -1"),
+    (lambda: t.confidence_threshold(math.nan), "`gamma` must be finite and greater than -1"),
     (lambda: t.closest_temperature(1, 3, max_logit=-1), "`max_logit` must be above 0 and finite; got -1"),
 ]
+MAPS = [t.focal_calibration_map, t.inverse_focal_calibration_map]
+LOGIT_MAPS = [t.focal_calibration_map_logits, t.inverse_focal_calibration_map_logits]
+OF_MAPS = [
+    *(
+        (MAPS + LOGIT_MAPS, [[0.5, 0.5]], g, r"`gamma` must be finite and greater than -1.*got")
+        for g in (-1, -2.5)
+    ),
+    *((MAPS + LOGIT_MAPS, [[0.5, 0.5]], g, r"finite and greater than -1.*got") for g in (math.nan, math.inf)),
+    (MAPS, [[0.5, 0.4]], 1.0, r"row 0 sums to 0\.9"),
+    (MAPS, [[0.5, 0.5], [-0.1, 1.1]], 1.0, r"row 1 holds"),
+    (MAPS, [0.5, math.nan], 1.0, r"`probs` must be between 0 and 1"),
+    (MAPS, [[0.7]], 1.0, r"at least two columns"),
+    (MAPS, 0.7, 1.0, r"shape \(N,\) or \(N, C\)"),
+    (LOGIT_MAPS, [[0.0, 1.0], [0.0, math.nan]], 1.0, r"`logits` must be finite or -inf; row 1 holds"),
+    (LOGIT_MAPS, [[0.0, 1.0], [0.0, math.inf]], 1.0, r"`logits` must be finite or -inf; row 1 holds"),
+]
+
+
+@pytest.mark.parametrize(("maps", "scores", "gamma", "sentence"), OF_MAPS)
+def test_bad_arguments_of_maps_are_refused(maps: Any, scores: Any, gamma: float, sentence: str) -> None:
+    for function in maps:
+        with pytest.raises(InputError, match=sentence):
+            function(scores, gamma=gamma)
 
 
 @pytest.mark.parametrize(("call", "sentence"), REFUSED)

@@ -114,9 +114,3 @@ def test_shares_of_real_files(data_folder: Path, name: str, gamma: float, share:
     predictions = load_predictions(path)
     found = theory.confidence_change(predictions.scores, gamma=gamma)
     assert found.lowered == pytest.approx(share, abs=5e-4)
-
-
-@pytest.mark.parametrize("gamma", [-1, float("nan")])
-def test_refused_exponents(gamma: float) -> None:
-    with pytest.raises(ValueError, match="`gamma` must be finite and greater than -1"):
-        theory.confidence_threshold(gamma)

@@ -76,33 +76,3 @@ def test_corners_and_rounded_rows(function: Callable[..., torch.Tensor]) -> None
 def test_impossible_classes(function: Callable[..., torch.Tensor]) -> None:
     assert function([[0.0, -math.inf]], gamma=2.0).tolist() == [[0.0, -math.inf]]
     assert function([-math.inf, math.inf], gamma=2.0).tolist() == [-math.inf, math.inf]
-
-
-@pytest.mark.parametrize("gamma", [-1, -2.5, math.nan, math.inf])
-@pytest.mark.parametrize("function", [*MAPS, *LOGIT_MAPS])
-def test_refused_exponents(function: Callable[..., torch.Tensor], gamma: float) -> None:
-    with pytest.raises(ValueError, match=r"`gamma` must be finite and greater than -1.*got"):
-        function([[0.5, 0.5]], gamma=gamma)
-
-
-@pytest.mark.parametrize("function", MAPS)
-@pytest.mark.parametrize(
-    ("probs", "message"),
-    [
-        ([[0.5, 0.4]], r"row 0 sums to 0\.9"),
-        ([[0.5, 0.5], [-0.1, 1.1]], r"row 1 holds"),
-        ([0.5, math.nan], r"`probs` must be between 0 and 1"),
-        ([[0.7]], r"at least two columns"),
-        (0.7, r"shape \(N,\) or \(N, C\)"),
-    ],
-)
-def test_refused_probabilities(function: Callable[..., torch.Tensor], probs: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        function(probs, gamma=1.0)
-
-
-@pytest.mark.parametrize("function", LOGIT_MAPS)
-def test_refused_logits(function: Callable[..., torch.Tensor]) -> None:
-    for bad in (math.nan, math.inf):
-        with pytest.raises(ValueError, match=r"`logits` must be finite or -inf; row 1 holds"):
-            function([[0.0, 1.0], [0.0, bad]], gamma=1.0)

@@ -78,21 +78,6 @@ def test_types_and_shapes() -> None:
     assert theory.gradient_factor(np.zeros((2, 3), dtype=np.int64), gamma=1).dtype == torch.float64
 
 
-@pytest.mark.parametrize(
-    ("gamma", "p0"),
-    [
-        (1, 0.36787944117144233),
-        (2, 0.2976365549817047),
-        (3, 0.2525839887160048),
-        (5, 0.196802738936988),
-        (7, 0.16290247047300568),
-    ],
-)
-def test_printed_thresholds(gamma: float, p0: float) -> None:
-    """The roots of g = 1; of exponent 1 it is 1/e."""
-    assert theory.gradient_threshold(gamma=gamma) == pytest.approx(p0, abs=2e-14)
-
-
 @pytest.mark.parametrize("gamma", [gamma for gamma in GAMMAS if gamma != 0])
 def test_one_crossing(gamma: float) -> None:
     """Before the threshold g is on one side of 1, behind it on the other; it turns where it is extreme."""

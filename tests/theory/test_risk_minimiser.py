@@ -66,16 +66,6 @@ def test_negative_exponents(gamma: float) -> None:
     assert found.risk <= min(risks) + 1e-12
 
 
-def test_a_hundred_classes() -> None:
-    """Top 0.2, the others equal: focal loss with gamma 1 elicits 0.2131, over-confident."""
-    posterior = torch.full((100,), 0.8 / 99, dtype=torch.float64)
-    posterior[0] = 0.2
-    found = theory.risk_minimiser(focal(1.0), posterior, num_starts=2)
-    assert found.probs[0].item() == pytest.approx(0.2131, abs=5e-5)
-    entropy = [-(p * p.log()).sum().item() for p in (found.probs, posterior)]
-    assert entropy[0] < entropy[1]
-
-
 def test_focal_calibration_is_not_proper(golden: Golden) -> None:
     """The minimisers of FCL are the reference's, over gamma, weight and posterior, and none is the truth."""
     cases = [case for case in golden("theory.json")["fcl_argmin"] if "p" in case][::6]

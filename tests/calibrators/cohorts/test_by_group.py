@@ -1,7 +1,6 @@
 """A calibrator for each group: shrinkage, application by group, files."""
 
 import json
-import math
 import warnings
 from pathlib import Path
 from typing import Any
@@ -167,35 +166,6 @@ def test_small_groups_are_warned_of() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", CalibrantWarning)
         fit_groups("temperature", logits[1:], labels[1:], groups=groups[1:], borrowed=50)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"groups": ["a"] * 5}, "`groups` must hold 6 names, one per sample; got 5"),
-        ({"groups": ["a", "b", "", "a", "b", "a"]}, "row 2 holds ''"),
-        ({"groups": [1.5, 2, 1, 2, 1, 2]}, r"row 0 holds 1\.5"),
-        ({"groups": [None] * 6}, "row 0 holds None"),
-        ({"borrowed": -1.0}, r"`borrowed` must be finite and not negative; got -1\.0"),
-        ({"borrowed": math.nan}, "`borrowed` must be finite"),
-        ({"unknown": "ignore"}, "`unknown` must be one of"),
-        ({"calibrator": "temprature"}, "did you mean 'temperature'"),
-        ({"logits": torch.full((6, 4), math.nan)}, "row 0"),
-        ({"calibrator": "platt"}, "all groups: platt needs log-odds"),
-    ],
-)
-def test_refusals(change: dict[str, Any], message: str) -> None:
-    logits, labels, _ = drawn(6)
-    given: dict[str, Any] = {
-        "calibrator": "temperature",
-        "logits": logits,
-        "labels": labels,
-        "groups": list("ababab"),
-    }
-    given |= change
-    arguments = [given.pop(name) for name in ("calibrator", "logits", "labels")]
-    with pytest.raises(InputError, match=message):
-        fit_groups(*arguments, **given)
 
 
 def test_settings_of_a_calibrator_are_kept() -> None:

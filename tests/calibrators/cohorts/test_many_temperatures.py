@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibrant import CalibrantWarning, InputError
+from calibrant import CalibrantWarning
 from calibrant.calibrators import FitResult, TemperatureScaling, fit_temperatures
 
 
@@ -97,24 +97,3 @@ def test_zero_probabilities_are_floored() -> None:
     (alone,) = one_by_one(logits[None], labels[None])
     assert fits.temperatures.item() == pytest.approx(alone.parameters["temperature"], rel=1e-7)
     assert math.isfinite(fits.before.item())
-
-
-@pytest.mark.parametrize(
-    ("logits", "labels", "weights", "message"),
-    [
-        (torch.zeros(5), torch.zeros(5), None, r"`logits` must have shape \(M, N, C\) or \(M, N\)"),
-        (
-            torch.zeros(2, 5, 3),
-            torch.zeros(4),
-            None,
-            r"`labels` must have shape \(5,\) or \(2, 5\)",
-        ),
-        (torch.zeros(2, 5, 3), torch.full((5,), 3), None, r"model 0: `labels` must be in 0\.\.2"),
-        (torch.full((2, 5), math.nan), torch.zeros(5), None, "model 0: `logits` must be finite"),
-        (torch.zeros(2, 5), torch.zeros(5), torch.ones(3, 5), "`weights` must have 2 rows"),
-        (torch.zeros(2, 5), torch.zeros(5), torch.zeros(5), "model 0: `weights` must not all be zero"),
-    ],
-)
-def test_bad_input_is_refused(logits: Any, labels: Any, weights: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        fit_temperatures(logits, labels, weights=weights)

@@ -1,10 +1,8 @@
 """Multicalibration: within every group, overlapping or not, levels are as frequent as they say."""
 
 import numpy as np
-import pytest
 import torch
 
-from calibrant._math.errors import InputError
 from calibrant.calibrators import multicalibrate
 
 
@@ -79,16 +77,3 @@ def test_copies_are_weights_and_classes_are_events() -> None:
     assert float(probs[labels == 0, 0].mean()) > 0.8
     several = multicalibrate(logits, np.eye(3, dtype=int)[labels], groups=masks)
     assert several.predict_proba(logits, groups=masks).shape == (900, 3)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"groups": {"a": [True]}}, r"masks of shape \(3,\); 'a' has \(1,\)"),
-        ({"groups": ["a"]}, "must hold 3 texts, one per sample; got 1"),
-        ({"groups": ["a"] * 3, "threshold": 0.0}, "`threshold` must be positive"),
-    ],
-)
-def test_bad_arguments_are_one_sentence(options, words) -> None:
-    with pytest.raises(InputError, match=words):
-        multicalibrate([0.0, 1.0, 2.0], [0, 1, 1], **options)

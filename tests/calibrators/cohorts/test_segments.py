@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant import InputError
 from calibrant.calibrators import fit_segments
 from calibrant.metrics import negative_log_likelihood
 
@@ -65,15 +64,3 @@ def test_weights_of_zero_and_unseen_texts() -> None:
     assert fitted.gain > 2 * fitted.standard_error
     probs = fitted.predict_proba([0.0], {"site": ["west"], "age": [70.0], "noise": [0.0]})
     assert probs.shape == (1,)
-
-
-def test_what_cannot_be_fitted_is_refused() -> None:
-    log_odds, _, labels, columns = samples(0, 40, off=0.0)
-    with pytest.raises(InputError, match=r"must hold each outcome at least 5 times"):
-        fit_segments(log_odds, np.zeros(40, dtype=int), columns)
-    with pytest.raises(InputError, match=r"must name at least one"):
-        fit_segments(log_odds, labels, {})
-    with pytest.raises(InputError, match=r"'age' of shape \(40,\); got \(39,\)"):
-        fit_segments(log_odds, labels, {"age": columns["age"][1:]})
-    with pytest.raises(InputError, match=r"pass one event"):
-        fit_segments(np.zeros((40, 3)), labels, columns)

@@ -115,22 +115,6 @@ def test_bcts_is_the_likeliest_temperature_with_shifts() -> None:
         BiasCorrectedTemperatureScaling().fit(logits[:, 0], labels > 0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"source_prior": [0.5, 0.5]}, "`source_prior` must have 3 entries"),
-        ({"source_prior": [0.5, 0.5, 0.5]}, r"must sum to one; got \[0.5, 0.5, 0.5\], which sum to 1.5"),
-        ({"source_prior": [0.5, 0.6, -0.1]}, "finite and not negative"),
-        ({"source_prior": [0.5, 0.5, 0.0]}, "that of class 2 is 0"),
-    ],
-)
-def test_bad_priors_are_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        estimate_prior([[0.2, 0.3, 0.5]], **arguments)
-    with pytest.raises(InputError, match=message):
-        adjust_to_prior([[0.2, 0.3, 0.5]], prior=[0.2, 0.3, 0.5], **arguments)
-
-
 def test_multilabel_calibrators_have_no_class_prior() -> None:
     generator = torch.Generator().manual_seed(0)
     log_odds = torch.randn(300, 2, generator=generator)

@@ -95,8 +95,10 @@ def test_files_of_older_versions_are_read(tmp_path: Path) -> None:
         shift_of(loaded, scores)
 
 
-@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
-@pytest.mark.parametrize(("num_before", "num_after"), [(100, 100), (1000, 200), (200, 2000)])
+@pytest.mark.parametrize(
+    ("kind", "num_before", "num_after"),
+    [("binary", 100, 100), ("multiclass", 1000, 200), ("multilabel", 200, 2000)],
+)
 def test_chance_alone_raises_no_alarm(kind: str, num_before: int, num_after: int) -> None:
     """Of 60 pairs of samples of one origin none counts as shifted, and few exceed the noise."""
     beyond = [0, 0]

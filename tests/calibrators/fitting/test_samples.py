@@ -10,11 +10,6 @@ from calibrant.calibrators.fitting.objectives import objective_value, smooth_obj
 from calibrant.calibrators.fitting.samples import Samples
 
 
-def test_few_samples_stay_as_they_are() -> None:
-    samples = Samples(torch.arange(6.0), torch.tensor([0, 1, 0, 1, 1, 0]), None)
-    assert samples.thinned(6) is samples
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_events_keep_their_weight_and_mean(weighted: bool) -> None:
     generator = torch.Generator().manual_seed(0)
@@ -41,14 +36,6 @@ def test_gathered_events_have_nearly_the_loss_of_all() -> None:
         whole = smooth_objective(samples, "nll", temperature, gamma).value
         small = smooth_objective(samples.thinned(512), "nll", temperature, gamma).value
         assert small == pytest.approx(whole, abs=1e-4)
-
-
-@pytest.mark.parametrize("label", [0, 1])
-def test_events_of_one_outcome(label: int) -> None:
-    samples = Samples(torch.linspace(-2, 2, 100), torch.full((100,), label), None)
-    small = samples.thinned(20)
-    assert small.labels.tolist() == [label] * 10
-    assert small.shares.sum().item() == pytest.approx(1, abs=1e-14)
 
 
 def test_rows_in_a_rhythm() -> None:

@@ -7,11 +7,12 @@ that took.
 import json
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import distributed
+
+from rosters_streaming import STREAMING
 
 TASKS = ("multiclass", "binary", "multilabel")
 
@@ -32,9 +33,6 @@ def stream(task: str, rank: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tens
 
 def main(rank: int, world: int, meeting_point: str) -> None:
     """See the own part of the streams, then ask for the values over all."""
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-    from rosters_streaming import STREAMING
-
     distributed.init_process_group("gloo", init_method=f"file://{meeting_point}", rank=rank, world_size=world)
     warnings.simplefilter("ignore")  # torchmetrics warns of the process that saw nothing
     calls: list[str] = []
