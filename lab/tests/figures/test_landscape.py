@@ -45,7 +45,7 @@ def needing_the_exponent() -> Landscape:
     return objective_landscape(*drawn(3000, gamma=4.0), num_resamples=30)
 
 
-@pytest.mark.parametrize("objective", ["nll", "brier", "ece", "adaptive_ece", "smce", "classwise"])
+@pytest.mark.parametrize("objective", ["nll", "ece", "smce", "classwise"])
 def test_points_are_those_of_the_calibrators(objective) -> None:
     """The chosen point, exponent 0 and the best of the line are what the calibrators find."""
     logits, labels = drawn(200, gamma=1.0)
@@ -63,9 +63,8 @@ def test_points_are_those_of_the_calibrators(objective) -> None:
     ("objective", "relative", "absolute"),
     [
         ("nll", 2e-3, 0),
-        ("brier", 2e-3, 0),
         ("classwise", 1e-12, 0),
-        *((jumping, 1e-7, 2 * 2 / 200) for jumping in ("ece", "adaptive_ece", "smce")),
+        *((jumping, 1e-7, 2 * 2 / 200) for jumping in ("ece", "smce")),
     ],
 )
 def test_table_is_the_objective(objective, relative, absolute) -> None:
@@ -164,8 +163,8 @@ def test_binary_log_odds() -> None:
     generator = torch.Generator().manual_seed(1)
     scores = 3 * torch.randn(200, generator=generator, dtype=torch.float64)
     labels = torch.bernoulli(torch.sigmoid(scores / 2), generator=generator).long()
-    assert objective_landscape(scores, labels, objective="classwise", num_resamples=2).objective == "ece"
-    found = objective_landscape(scores, labels, num_resamples=5)
+    found = objective_landscape(scores, labels, objective="classwise", num_resamples=2)
+    assert found.objective == "ece"
     assert found.chosen.value <= found.plain.value
     assert np.isfinite(found.values).all()
 
@@ -175,7 +174,7 @@ def test_binary_log_odds() -> None:
 @pytest.mark.parametrize(
     ("objective", "case"),
     [("nll", case) for case in ("all right", "all wrong", "constant", "one class", "five samples")]
-    + [("ece", case) for case in ("constant", "five samples")],
+    + [("ece", "five samples")],
 )
 def test_hard_data(case, objective) -> None:
     logits, labels = drawn(40)
