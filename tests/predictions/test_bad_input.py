@@ -1,5 +1,6 @@
 """A bad file or array gets one sentence: which row, and what to do."""
 
+import functools
 import os
 import pickle
 import re
@@ -18,9 +19,17 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from safetensors.torch import save_file
 
-from calibrant._math.errors import InputError
-from calibrant.predictions import ColumnNames, Predictions, load_predictions, open_predictions
+from calibrant import InputError, evaluate, metrics
+from calibrant.predictions import (
+    ColumnNames,
+    Predictions,
+    bands_of,
+    load_predictions,
+    open_predictions,
+    predictions_of_positions,
+)
 from calibrant.predictions.formats.roster import FORMATS, WRITERS
+from calibrant.predictions.top_k import predicted_classes
 
 ENDINGS = tuple({write: ending for ending, write in reversed(WRITERS.items())}.values())  # one each
 LOGITS = np.array([[2.0, 0.0], [0.0, 3.0], [1.0, 0.0]])
@@ -326,7 +335,89 @@ def test_failed_writing_leaves_nothing(ending, tmp_path, monkeypatch) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-ARGUMENTS = {
+def of(**given: Any) -> Callable[[], Predictions]:
+    """Predictions of three events, with other arguments."""
+    return functools.partial(Predictions, **{"probs": [0.5, 0.25, 0.75], "labels": [0, 1, 1], **given})
+
+
+def three(**given: Any) -> Predictions:
+    return Predictions(logits=np.eye(4)[:, :3], labels=[0, 1, 2, 0], **given)
+
+
+WELL_OR_ILL = {"logits": LOGITS, "class_names": ["well", "ill"]}
+TOP = Predictions(confidence=[0.75, 0.5, 1.0], correct=[1, 0, 1])
+UNKNOWN = "of all classes are not known: these predictions hold top-label"
+OF_TWO = "%s; leave it out"
+FROM_ONE = r"if they start at 1, subtract one(\.|, or give)"
+PIXELS, MARKS = np.full((3, 4, 4, 5), 0.25), np.zeros((3, 4, 5), int)
+CALLS: list[tuple[Callable[[], object], str]] = [
+    (of(labels=[0, 10**25, 1]), r"less than 2\*\*63 in size; row 1 holds 10{25}\."),
+    (of(labels=[0, 10**25, 1.0]), r"row 1 holds 10{25}\."),
+    (of(labels=[[0, 10**25], [1, 1], [0, 1]]), r"row 0 holds \[0, 10{25}\]\."),
+    (of(labels=[[0, 10**400], [1, 1], [0, 1]]), r"row 0 holds \[0, 10{15}…"),
+    (of(labels=[0, 2**63, 1]), r"less than 2\*\*63 in size; row 1 holds 9223372036854775808\."),
+    (of(labels=np.array([0, 2**64 - 1, 1], np.uint64)), "row 1 holds 18446744073709551615"),
+    (of(labels=[0, 2.0**63, 1]), r"row 1 holds 9.223372036854776e\+18"),
+    (of(labels=[0, None, 1]), "row 1 holds 'None'; leave out rows where it is not known"),
+    (of(labels=[0, "x", 1]), "row 1 holds 'x'"),
+    (of(labels=["x", "y", None]), "missing in 1 of 3 rows; row 2 holds 'nan'; drop such rows"),
+    (of(labels=[0.0, np.nan, 1.0]), "row 1 holds nan; leave out rows where it is not known"),
+    (of(weights=[1, None, 1]), "`weights` must hold numbers; row 1 holds 'None'; leave out"),
+    (of(labels=[1, 2, 1]), FROM_ONE),
+    (of(labels=[1, 2, 3], probs=[[0.5, 0.25, 0.25]] * 3), FROM_ONE),
+    (lambda: three().rows([0, 4]), "`index` must name one of 4 rows; got 4."),
+    (lambda: three().rows([-5, 0]), "`index` must name one of 4 rows; got -5."),
+    (lambda: three().rows([True, False]), "must be a slice, row numbers, or a mask of shape"),
+    (lambda: three().rows([0.5, 1.0]), "`index` must hold whole numbers; row 0 holds 0.5."),
+    (lambda: three().rows([[0, 1]]), "must be a slice, row numbers, or a mask of shape"),
+    (lambda: three().rows([]), "the chosen rows must hold at least two samples; got 0."),
+    (lambda: three().test, r"there is no test split; give `split` \(0 for calibration"),
+    (lambda: three(split=[1] * 4).calibration, "calibration split must hold at least two samples; got 0"),
+    (lambda: three(split=[0, 0, 1, 1], weights=[1, 1, 0, 0]).test, "must not have weight zero throughout"),
+    (lambda: three().with_split([0, 1]), r"`split` must have shape \(4,\)"),
+    (
+        lambda: three().replace_scores(np.zeros((4, 2))),
+        r"the same shape \(4, 3\) as the old; got \(4, 2\)",
+    ),
+    (lambda: three().replace_scores(np.full((4, 3), np.nan)), "row 0 holds nan"),
+    (lambda: three().replace_probs(np.zeros((4, 3))), "`probs` must have rows summing to 1"),
+    (lambda: Predictions(logits=LOGITS).correct, "`labels` must be given"),
+    (lambda: Predictions(confidence=[0.75, 0.5]).correct, "`correct` must be given"),
+    (lambda: TOP.replace_probs([0.5, 2.0, 0.5]), "must be between 0 and 1; row 1 holds 2"),
+    (lambda: TOP.probs, UNKNOWN),
+    (lambda: TOP.scores, UNKNOWN),
+    (lambda: TOP.replace_scores([0.0] * 3), UNKNOWN),
+    (lambda: predicted_classes(TOP), "which class is predicted must be known"),
+    (lambda: TOP.as_binary(1), OF_TWO % "top-label confidences"),
+    (lambda: three().as_binary(1), OF_TWO % "3 classes"),
+    (lambda: Predictions(logits=np.eye(2), labels=np.eye(2, dtype=int)).as_binary(1), OF_TWO % "2 labels"),
+    (lambda: Predictions(**WELL_OR_ILL).as_binary("sick"), "must be 0, 1, well or ill; got 'sick'"),
+    (lambda: Predictions(logits=LOGITS).as_binary(2), "must be 0 or 1; got '2'"),
+    (
+        lambda: evaluate(TOP, labels=[0, 1, 1]),
+        "`labels` can't be combined with a `Predictions` object;",
+    ),
+    (evaluate, "give exactly one of `logits`, `probs` and `confidence`; got none"),
+    (
+        lambda: bands_of(["1", "end"], name="place"),
+        "`place` must hold a number in .* row 1 holds 'end'",
+    ),
+    (lambda: metrics.accuracy(PIXELS, MARKS[:, :2]), r"must have shape \(3, 4, 5\), one class per position"),
+    (
+        lambda: predictions_of_positions(probs=PIXELS, labels=MARKS, weights=[1.0, 1.0]),
+        r"`weights` must have shape \(3,\) or \(3, 4, 5\); got \(2,\)",
+    ),
+    (
+        lambda: predictions_of_positions(probs=PIXELS[:, :, 0, 0].repeat(3, 0), labels=MARKS[0, 0]),
+        r"must have shape \(N, C, d1, ...\); got \(9, 4\)",
+    ),
+    (
+        lambda: predictions_of_positions(probs=PIXELS, labels=MARKS + 255, ignore_index=255),
+        "must not all be 255; no position is left",
+    ),
+    (lambda: predictions_of_positions(labels=MARKS), "give exactly one of `logits` and `probs`"),
+]
+ARGUMENTS: dict[str, dict[str, Any]] = {
     "nothing": {},
     "two spaces": {"logits": LOGITS, "probs": PROBS},
     "names beside confidence": {"confidence": [0.5, 0.5], "class_names": ["a", "b"]},
@@ -339,19 +430,13 @@ ARGUMENTS = {
     "NUL": {"logits": LOGITS, "class_names": ["a", "b\0"]},
     "half a letter": {"logits": LOGITS, "groups": ["a", "b", "\ud800"]},
 }
-OF_ANOTHER_TYPE = {"a text", "names in one text", "no group"}
+CALLS += [
+    (functools.partial(Predictions, **given), exactly(SAID["arguments"][name]))
+    for name, given in ARGUMENTS.items()
+]
 
 
-@pytest.mark.parametrize("name", ARGUMENTS)
-def test_bad_arguments(name) -> None:
-    error = TypeError if name in OF_ANOTHER_TYPE else InputError
-    with pytest.raises(error, match=exactly(SAID["arguments"][name])):
-        Predictions(**ARGUMENTS[name])
-
-
-@pytest.mark.parametrize(("labels", "prob"), [([1, 2, 1], [0.5] * 3), ([1, 2, 3], [[0.5, 0.25, 0.25]] * 3)])
-def test_labels_that_start_at_one_are_recognised(labels, prob) -> None:
-    """None is 0 and the largest is the number of classes: one subtracted makes them good."""
-    with pytest.raises(InputError, match=r"if they start at 1, subtract one(\.|, or give)"):
-        Predictions(probs=prob, labels=labels)
-    Predictions(probs=prob, labels=[label - 1 for label in labels])
+@pytest.mark.parametrize(("use", "said"), CALLS)
+def test_calls_that_are_refused(use, said) -> None:
+    with pytest.raises((InputError, TypeError), match=said):
+        use()

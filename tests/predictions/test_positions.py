@@ -86,20 +86,6 @@ def test_metrics_take_the_same_shapes(rng) -> None:
     assert streamed.compute().item() == pytest.approx(by_hand.item(), abs=1e-12)
 
 
-def test_wrong_shapes_are_refused(rng) -> None:
-    probs, labels = pictures(rng)
-    with pytest.raises(InputError, match=r"`labels` must have shape \(3, 4, 5\), one class per position"):
-        metrics.accuracy(probs, labels[:, :2])
-    with pytest.raises(InputError, match=r"`weights` must have shape \(3,\) or \(3, 4, 5\); got \(2,\)"):
-        predictions_of_positions(probs=probs, labels=labels, weights=[1.0, 1.0])
-    with pytest.raises(InputError, match=r"must have shape \(N, C, d1, ...\); got \(9, 4\)"):
-        predictions_of_positions(probs=probs[:, :, 0, 0].repeat(3, 0), labels=labels[0, 0])
-    with pytest.raises(InputError, match=r"must not all be 255; no position is left"):
-        predictions_of_positions(probs=probs, labels=np.full_like(labels, 255), ignore_index=255)
-    with pytest.raises(InputError, match=r"give exactly one of `logits` and `probs`"):
-        predictions_of_positions(labels=labels)
-
-
 @pytest.mark.parametrize(
     ("labels", "weights", "said"),
     [

@@ -376,28 +376,6 @@ def test_numbers_are_names_where_names_are_numbers(tmp_path, ending, labels) -> 
     assert places.labels.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"labels": [0, 10**25, 1]}, r"less than 2\*\*63 in size; row 1 holds 10{25}\."),
-        ({"labels": [0, 10**25, 1.0]}, r"row 1 holds 10{25}\."),
-        ({"labels": [[0, 10**25], [1, 1], [0, 1]]}, r"row 0 holds \[0, 10{25}\]\."),
-        ({"labels": [[0, 10**400], [1, 1], [0, 1]]}, r"row 0 holds \[0, 10{15}…"),
-        ({"labels": [0, 2**63, 1]}, r"less than 2\*\*63 in size; row 1 holds 9223372036854775808\."),
-        ({"labels": np.array([0, 2**64 - 1, 1], np.uint64)}, "row 1 holds 18446744073709551615"),
-        ({"labels": [0, 2.0**63, 1]}, r"row 1 holds 9.223372036854776e\+18"),
-        ({"labels": [0, None, 1]}, "row 1 holds 'None'; leave out rows where it is not known"),
-        ({"labels": [0, "x", 1]}, "row 1 holds 'x'"),
-        ({"labels": ["x", "y", None]}, "missing in 1 of 3 rows; row 2 holds 'nan'; drop such rows"),
-        ({"labels": [0.0, np.nan, 1.0]}, "row 1 holds nan; leave out rows where it is not known"),
-        ({"weights": [1, None, 1]}, "`weights` must hold numbers; row 1 holds 'None'; leave out"),
-    ],
-)
-def test_what_is_no_number_is_told_with_its_row(given, said) -> None:
-    with pytest.raises((InputError, TypeError), match=said):
-        Predictions(**{"probs": [0.5, 0.25, 0.75], "labels": [0, 1, 1], **given})
-
-
 def pipelines(names: list[str], truth: list[Any]) -> str:
     """Lines as pipelines write them: the class of each row is the likeliest, whatever it is called."""
     half = 0.5 / (len(names) - 1)
