@@ -95,22 +95,15 @@ def test_top_label_only(arrays, tmp_path) -> None:
     assert found.confidence.tolist() == [0.75, 0.5]
 
 
-def test_foreign_byte_order_and_column_order(tmp_path) -> None:
-    np.savez(tmp_path / "p.npz", logits=np.asfortranarray(LOGITS.astype(">f8")), labels=LABELS.astype(">i4"))
-    found = load_predictions(tmp_path / "p.npz")
+def test_foreign_orders_and_python_objects_do_no_harm(tmp_path) -> None:
+    """Another byte order, columns first, an ending in capitals, and objects that nobody asks for."""
+    history = np.array([{"epoch": 1}], dtype=object)
+    arrays = {"logits": np.asfortranarray(LOGITS.astype(">f8")), "labels": LABELS.astype(">i4")}
+    np.savez(tmp_path / "p.npz", history=history, **arrays)
+    found = load_predictions((tmp_path / "p.npz").rename(tmp_path / "P.NPZ"))
     assert np.array_equal(found.values, LOGITS)
     assert found.labels.tolist() == [0, 1, 2, 0]
-
-
-def test_endings_in_capitals(tmp_path) -> None:
-    np.savez(tmp_path / "p.npz", logits=LOGITS)
-    (tmp_path / "p.npz").rename(tmp_path / "P.NPZ")
-    assert load_predictions(tmp_path / "P.NPZ").source.format == "npz"
-
-
-def test_unused_python_objects_do_no_harm(tmp_path) -> None:
-    np.savez(tmp_path / "p.npz", logits=LOGITS, history=np.array([{"epoch": 1}], dtype=object))
-    assert load_predictions(tmp_path / "p.npz").notes == ("Not used: `history`.",)
+    assert (found.source.format, found.notes) == ("npz", ("Not used: `history`.",))
 
 
 def test_safetensors(tmp_path) -> None:
@@ -158,17 +151,6 @@ def test_a_packed_table(tmp_path) -> None:
     found = load_predictions(tmp_path / "p.csv.gz")
     assert found.values.tolist() == original.values.tolist()
     assert found.source.format == "csv.gz"
-
-
-@pytest.mark.parametrize("ending", [".npz", ".csv", ".safetensors", ".pt"])
-def test_true_classes_beside_confidences(ending, tmp_path) -> None:
-    """They are kept and written, so that two files can be seen to hold the same samples."""
-    numbers = Predictions(confidence=[0.5, 0.7, 0.9], correct=[1, 0, 1], labels=[7, 2, 7])
-    numbers.save(tmp_path / f"p{ending}")
-    found = load_predictions(tmp_path / f"p{ending}")
-    assert (found.labels.tolist(), found.kind, found.notes) == ([7, 2, 7], "top_label", ())
-    named = Predictions(confidence=[0.5, 0.7, 0.9], correct=[1, 0, 1], labels=["dog", "cat", "dog"])
-    assert named.labels.tolist() == [1, 0, 1]
 
 
 def test_parquet(tmp_path) -> None:

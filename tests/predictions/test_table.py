@@ -5,11 +5,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation import result
-from calibrant.predictions import Predictions, Source, table
+from calibrant.predictions import Predictions, Source
 
 
 def three_classes(**more: object) -> Predictions:
@@ -51,6 +49,7 @@ def test_given_probabilities_stay_as_they_are() -> None:
     assert found.probs.tolist() == probs.tolist()
     assert found.scores[0].tolist() == [np.log(0.2), np.log(0.8), -np.inf]
     assert found.notes == ()
+    assert Predictions(probs=np.float16([[0.5, 0.5], [0.25, 0.75]])).values.dtype == torch.float16
 
 
 def test_scores_of_events_are_log_odds() -> None:
@@ -93,15 +92,6 @@ def test_confidence_of_events() -> None:
     assert several.correct.tolist() == [[True, True], [False, True]]
 
 
-def test_two_columns_and_one_agree() -> None:
-    """A binary table says the same of confidence and correctness as its two-class form, ties included."""
-    p = np.array([0.1, 0.5, 0.8, 0.0, 1.0])
-    labels = [0, 1, 1, 1, 1]
-    one, two = Predictions(probs=p, labels=labels), Predictions(probs=np.c_[1 - p, p], labels=labels)
-    assert torch.equal(one.confidence, two.confidence)
-    assert torch.equal(one.correct, two.correct)
-
-
 def test_confidence_and_correct_work_in_pieces(monkeypatch) -> None:
     """No (N, C) table of float64 is made: no piece is larger than 2**17, and they join to the whole."""
     logits = np.random.default_rng(0).normal(size=(3000, 200)).astype(np.float32)
@@ -134,9 +124,9 @@ def test_top_label_knows_confidence_only() -> None:
     assert found.labels is None
 
 
-@pytest.mark.parametrize(
-    "split",
-    [
+def test_every_way_to_say_the_split() -> None:
+    """Numbers, truth values and words, in any spelling."""
+    for split in (
         [0, 1, 1, 0],
         np.array([False, True, True, False]),
         ["calibration", "test", "test", "val"],
@@ -144,14 +134,10 @@ def test_top_label_knows_confidence_only() -> None:
         np.array([b"val", b"test", b"test", b"val"]),
         ["0", "1", "1", "0"],
         torch.tensor([0.0, 1.0, 1.0, 0.0]),
-    ],
-    ids=["ints", "bools", "words", "capitals", "bytes", "digits", "floats"],
-)
-def test_every_way_to_say_the_split(split) -> None:
-    found = three_classes(split=split)
-    assert found.split.tolist() == [0, 1, 1, 0]
-    assert found.split.dtype == torch.uint8
-    assert found.has_calibration
+    ):
+        found = three_classes(split=split)
+        assert (found.split.tolist(), found.split.dtype) == ([0, 1, 1, 0], torch.uint8)
+        assert found.has_calibration
 
 
 def test_calibration_and_test() -> None:
@@ -268,11 +254,6 @@ def test_rows_are_repaired_only_beyond_rounding(dtype) -> None:
     assert probs[2, 1] == dtype(0.75 + 2**-11)  # the caller's array is not touched
 
 
-def test_half_precision_is_kept_where_nothing_is_repaired() -> None:
-    """A float16 table whose rows sum to one stays float16."""
-    assert Predictions(probs=np.float16([[0.5, 0.5], [0.25, 0.75]])).values.dtype == torch.float16
-
-
 def test_a_probability_just_above_one_is_repaired() -> None:
     """Round-off above one goes: by the row's sum where there is a row, else to one."""
     rows = Predictions(probs=np.array([[1 + 1e-7, 0.0], [0.5, 0.5]]))
@@ -317,6 +298,8 @@ def test_labels_may_be_names() -> None:
     ):
         found = Predictions(logits=logits, labels=labels, class_names=names)
         assert found.labels.tolist() == [0, 1, 0]
+    top = Predictions(confidence=[0.5, 0.7, 0.9], correct=[1, 0, 1], labels=["dog", "cat", "dog"])
+    assert top.labels.tolist() == [1, 0, 1]
     shifted = Predictions(logits=logits, labels=["2", "1", "2"], class_names=["1", "2"])
     assert shifted.labels.tolist() == [1, 0, 1]
 
@@ -349,11 +332,3 @@ def test_repr_says_it_in_one_line() -> None:
     assert (
         repr(binary) == "Predictions(binary, 2 samples, probs float64, no labels, named classes, from a.npz)"
     )
-
-
-def test_source_goes_through_json() -> None:
-    assert result.Source is Source is table.Source
-    adapter = TypeAdapter(Source)
-    source = Source(name="a.npz", sha256="ab", format="npz")
-    assert adapter.validate_json(adapter.dump_json(source)) == source
-    assert result.Evaluation.json_schema()["$defs"]["Source"]["required"] == ["name", "sha256", "format"]

@@ -65,10 +65,7 @@ def twin(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_captured_training_has_the_bits_of_a_plain_one(
     recipe, tmp_path, same_numbers, monkeypatch, twin, loss
 ) -> None:
-    """Warm-ups leave no trace; a new learning rate or exponent is captured anew, for each size of batch.
-
-    AdaFocal's exponents are tensors that the step reads.
-    """
+    """Warm-ups leave no trace; a new rate or exponent is captured anew; AdaFocal's exponents are tensors."""
     mine = recipe.with_settings(["data.augment=[]", f'loss="{loss}"'])
     train(mine, tmp_path / "captured", report=False)
     assert twin == [48, 8] * (4 if loss == SCHEDULED else 2)
@@ -149,10 +146,7 @@ def job_of(recipe: Recipe, folder: Path) -> Job:
     ],
 )
 def test_a_step_reads_no_number(small_images, tmp_path, model, loss) -> None:
-    """Two steps on a device without numbers: whatever a graph cannot hold would fail there or be refused.
-
-    In float32, because autocast knows no such device.
-    """
+    """Two float32 steps on a device without numbers: what a graph cannot hold fails there or is refused."""
     mine = small_images.with_settings([f'loss="{loss}"', f'model="{model}"'])
     fabric = Anywhere(accelerator="cpu", devices=1, precision="32-true")
     processes = Processes(fabric)

@@ -99,10 +99,7 @@ def test_two_processes_judge_as_one(plain, tmp_path) -> None:
 
 
 def test_two_processes_train_and_clip_as_one(shared, launched, tmp_path) -> None:
-    """Shared batches give the gradients, their lengths, and so the numbers, of whole batches.
-
-    The sum is asked of with a penalty on curvature.
-    """
+    """Shared batches give the gradients, their lengths, and so the numbers, of whole batches."""
     assert_alike(alone(shared, tmp_path / "plain"), launched["plain"])
     one = alone(shared.with_settings(CLIPPED), tmp_path / "one")
     assert_alike(one, launched["clipped"])

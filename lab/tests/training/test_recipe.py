@@ -99,15 +99,6 @@ def test_settings_of_the_command_line_are_checked(settings, words) -> None:
     refused(words, Recipe().with_settings, settings)
 
 
-def test_settings_are_toml_values_or_plain_text() -> None:
-    recipe = Recipe().with_settings(
-        ["schedule.name=steps", "schedule.milestones=[3, 5]", "record.dynamics=true", "loss=focal(gamma=3)"]
-    )
-    assert recipe.schedule.milestones == (3, 5)
-    assert recipe.record.dynamics
-    assert recipe.loss == "focal(gamma=3)"
-
-
 def test_the_learning_rate_follows_the_optimiser_unless_it_is_given() -> None:
     """Adam does not get SGD's rate, whichever way it is asked for; a rate that is given stays."""
     assert Recipe().optimiser.learning_rate == 0.1

@@ -32,15 +32,15 @@ def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(
     assert (whole / "metrics.jsonl").read_text() != (other / "metrics.jsonl").read_text()
 
 
-@pytest.mark.parametrize("step", [2, STEPS, 2 * STEPS + 3])
+@pytest.mark.parametrize("step", [2, STEPS])
 def test_a_killed_process_loses_at_most_the_epoch(recipe, whole, same_numbers, cut, step) -> None:
-    """Killed in the first epoch, between two, and in the third: the same final numbers."""
+    """Killed in the first epoch and between two: the same final numbers."""
     folder = cut(recipe, step, killed=True)
     assert len(load_run(folder.path).rows) == step // STEPS
     same_numbers(whole, train(recipe, folder.path).folder.path)
 
 
-@pytest.mark.parametrize("step", [0, 2, STEPS - 1, 2 * STEPS + 3])
+@pytest.mark.parametrize("step", [0, STEPS - 1, 2 * STEPS + 3])
 def test_ctrl_c_saves_even_the_batch(recipe, whole, same_numbers, cut, step) -> None:
     """Ctrl-C stops after the batch, says how to go on, and that gives the same final numbers."""
     folder = cut(recipe, step)
