@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 from safetensors.torch import save_file
@@ -213,7 +213,6 @@ def test_truncated_and_damaged_files(ending, tmp_path_factory) -> None:
         message(path)
 
     @given(st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(0, 255)), min_size=1, max_size=10))
-    @settings(max_examples=100)
     def change(places: list[tuple[int, int]]) -> None:
         damaged = bytearray(whole)
         for place, byte in places:

@@ -17,21 +17,12 @@ def pictures(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return probs, labels
 
 
-def one_by_one(probs: np.ndarray, labels: np.ndarray) -> tuple[list[np.ndarray], list[int], list[int]]:
-    """The same by loops: rows, labels and pictures of the pixels that count."""
-    rows, truth, picture = [], [], []
-    for n, i, j in np.ndindex(labels.shape):
-        if labels[n, i, j] != 255:
-            rows.append(probs[n, :, i, j])
-            truth.append(int(labels[n, i, j]))
-            picture.append(n)
-    return rows, truth, picture
-
-
 def test_each_labelled_pixel_is_a_sample(rng) -> None:
     """Scores, labels, weights, groups and split follow their pixel; the rest is left out and said."""
     probs, labels = pictures(rng)
-    rows, truth, picture = one_by_one(probs, labels)
+    counted = [place for place in np.ndindex(labels.shape) if labels[place] != 255]
+    rows, truth = [probs[n, :, i, j] for n, i, j in counted], [labels[place] for place in counted]
+    picture = [n for n, _, _ in counted]
     found = predictions_of_positions(
         probs=probs,
         labels=labels,

@@ -94,7 +94,7 @@ def test_round_trip_is_exact(kind, ending, assert_same) -> None:
     """Every value, dtype, label, split, weight, name and group survives; text gives the values in float64."""
 
     @given(predictions(kind))
-    @settings(max_examples=20)
+    @settings(max_examples=12)
     def check(expected: Predictions) -> None:
         found, dtype = there_and_back(expected, ending)
         assert_same(found, expected, dtype=dtype)

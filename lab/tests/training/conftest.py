@@ -12,7 +12,7 @@ from PIL import Image
 from calibrant_lab.training import Recipe, TrainingInterrupted, train
 from calibrant_lab.training.learner import Learner
 from calibrant_lab.training.run import RunFolder
-from undrawn import drawing_little, drawing_nothing
+from undrawn import drawing_no_diagrams, drawing_nothing
 
 STOPPED = r"stopped after (1 complete epoch|\d complete epochs); .*`calibrant train .*cut` resumes from there"
 
@@ -23,8 +23,8 @@ class Killed(BaseException):
 
 @pytest.fixture
 def short_trainings() -> Iterator[None]:
-    """The reports of runs are whole but for the pictures of the training."""
-    with drawing_little():
+    """The reports of runs are whole but for pictures."""
+    with drawing_no_diagrams():
         yield
 
 
