@@ -28,6 +28,7 @@ EVENTS = ("binary", "multilabel")
 KINDS = ("binary", "multiclass", "multilabel")
 NUM_SAMPLES = 24  # searching bins is unrolled: the more there are, the longer an export takes
 LATE = dict.fromkeys(("platt", "beta", "quadratic"), ("multilabel",))
+LATE |= dict.fromkeys(("vector", "bias-corrected-temperature"), KINDS)  # whose forward pass is that of matrix
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -38,7 +38,6 @@ SAID = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text(encodi
 
 
 def exactly(text: str) -> str:
-    """A pattern that matches this text and no other."""
     return rf"\A{re.escape(text)}\Z"
 
 
@@ -229,7 +228,6 @@ def test_truncated_and_damaged_files(ending, tmp_path_factory) -> None:
 
 
 def test_a_damaged_packed_table(tmp_path) -> None:
-    """A .csv.gz that is cut off, or is not packed at all, is one sentence."""
     path = tmp_path / "p.csv.gz"
     example().save(path)
     whole = path.read_bytes()
@@ -288,7 +286,6 @@ def test_unknown_endings(name, ending, tmp_path) -> None:
 
 
 def test_files_that_cannot_be_opened(tmp_path, monkeypatch) -> None:
-    """A missing file, a folder and a forbidden file are OSErrors in one sentence with the path."""
     absent, folder = tmp_path / "absent.npz", tmp_path / "folder.npz"
     with pytest.raises(FileNotFoundError, match=exactly(f"{absent}: no such file.")):
         load_predictions(absent)

@@ -128,7 +128,6 @@ def test_new_detections_are_repaired_as_they_are(tmp_path, count: int) -> None:
 
 
 def test_wrong_files_are_named(files, tmp_path) -> None:
-    """Swapped files, images and classes that are not annotated, wrong scores and boxes, a missing entry."""
     results, truth = files
     with pytest.raises(InputError, match="must be a list of detections"):
         load_detections(truth, results)

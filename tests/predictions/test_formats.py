@@ -22,47 +22,16 @@ PROBS = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5], [0.125,
 LABELS = np.array([0, 1, 2, 0], dtype=np.uint8)
 
 
-def read_csv(folder, text: str, **how: str):
-    """Predictions from the text of a CSV file."""
-    path = folder / "p.csv"
-    path.write_bytes(text.encode(how.get("encoding", "utf-8")))
-    return load_predictions(path)
-
-
 def read_parquet(folder, columns):
-    """Predictions from the columns of a Parquet file."""
     parquet.write_table(pyarrow.table(columns), folder / "p.parquet")
     return load_predictions(folder / "p.parquet")
 
 
-@pytest.mark.parametrize("space", ["logits", "probs"])
-def test_npz_with_everything(space, tmp_path) -> None:
-    values = LOGITS if space == "logits" else PROBS
+def test_paired_form(tmp_path) -> None:
     np.savez(
         tmp_path / "p.npz",
-        **{space: values},
-        labels=LABELS,
-        split=["val", "test", "test", "val"],
-        class_names=["a", "b", "c"],
-        weights=[1, 2, 3, 4],
-        groups=[7, 7, 8, 8],
-    )
-    found = load_predictions(str(tmp_path / "p.npz"))
-    assert (found.kind, found.space, found.class_names) == ("multiclass", space, ("a", "b", "c"))
-    assert found.values.numpy().tobytes() == values.tobytes()
-    assert found.labels.tolist() == [0, 1, 2, 0]
-    assert found.split.tolist() == [0, 1, 1, 0]
-    assert found.weights.tolist() == [1, 2, 3, 4]
-    assert found.groups == ("7", "7", "8", "8")
-    assert found.notes == ()
-
-
-@pytest.mark.parametrize("space", ["logits", "probs"])
-def test_paired_form(space, tmp_path) -> None:
-    values = LOGITS if space == "logits" else PROBS
-    np.savez(
-        tmp_path / "p.npz",
-        **{f"{space}_val": values[:1], f"{space}_test": values[1:]},
+        probs_val=PROBS[:1],
+        probs_test=PROBS[1:],
         labels_val=LABELS[:1],
         labels_test=LABELS[1:].astype(np.int64),
         groups_val=["x"],
@@ -72,7 +41,7 @@ def test_paired_form(space, tmp_path) -> None:
     )
     found = load_predictions(tmp_path / "p.npz")
     assert found.split.tolist() == [0, 1, 1, 1]
-    assert np.array_equal(found.values, values)
+    assert np.array_equal(found.values, PROBS)
     assert found.labels.tolist() == [0, 1, 2, 0]
     assert found.groups == ("x", "y", "yy", "z")
     assert found.notes == ("Not used: `noisy_labels_val`, `split`.",)
@@ -133,12 +102,6 @@ def test_pt(tmp_path) -> None:
     assert found.split.tolist() == [0, 0, 1, 1]
     assert found.class_names == ("a", "b", "c")
     assert found.notes == ("Not used: `epoch`.",)
-
-
-def test_classes_numbered_from_one(tmp_path) -> None:
-    """Columns 1, 2, 3 are classes of these names, and the labels name them."""
-    columns = {"label": [1, 3], "prob_1": [1, 0], "prob_2": [0, 0], "prob_3": [0, 1]}
-    assert read_parquet(tmp_path, columns).labels.tolist() == [0, 2]
 
 
 def test_a_packed_table(tmp_path) -> None:

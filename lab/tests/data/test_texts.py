@@ -23,7 +23,6 @@ TREES = {
 
 @pytest.fixture
 def treebank(tmp_path) -> Path:
-    """A few trees in the form of the treebank."""
     for split, trees in TREES.items():
         write_lines(tmp_path / "sst_trees" / f"{split}.jsonl.gz", [{"tree": tree} for tree in trees])
     return tmp_path

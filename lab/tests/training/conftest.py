@@ -76,7 +76,6 @@ def cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., RunFol
 
 @pytest.fixture
 def same_numbers() -> Callable[[Path, Path], None]:
-    """Check that two runs ended in the same bits."""
 
     def check(first: Path, second: Path) -> None:
         assert (first / "metrics.jsonl").read_text() == (second / "metrics.jsonl").read_text()
@@ -105,7 +104,6 @@ def _die() -> None:
 
 @pytest.fixture(scope="session")
 def quick() -> Recipe:
-    """One epoch on the CPU, with a short report."""
     report = {"bootstrap": 10, "calibrators": ["temperature"]}
     cpu, short = {"accelerator": "cpu", "threads": 1}, {"epochs": 1, "batch_size": 16}
     return Recipe.read({"training": short, "hardware": cpu, "evaluation": report})

@@ -34,7 +34,6 @@ def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(
 
 @pytest.mark.parametrize("step", [2, STEPS])
 def test_a_killed_process_loses_at_most_the_epoch(recipe, whole, same_numbers, cut, step) -> None:
-    """Killed in the first epoch and between two: the same final numbers."""
     folder = cut(recipe, step, killed=True, report=False)
     assert len(load_run(folder.path).rows) == step // STEPS
     same_numbers(whole, train(recipe, folder.path, report=False).folder.path)
@@ -53,7 +52,6 @@ def test_ctrl_c_saves_even_the_batch(recipe, whole, same_numbers, cut, step) -> 
 def test_being_killed_while_writing_does_no_harm(
     recipe, tmp_path, whole, same_numbers, monkeypatch, moment
 ) -> None:
-    """Whatever file is being written, what was there before stays whole and resuming mends the rest."""
 
     def half_a_row(folder: RunFolder, _row: dict[str, object]) -> None:
         folder.metrics.write_text(folder.metrics.read_text() + '{"epoch": 2, "lear')
