@@ -42,7 +42,7 @@ def test_guide_runs(name: str, tmp_path, monkeypatch) -> None:
     """Its blocks run in an empty folder; ``test_output_blocks`` compares what they print."""
     if name == "scikit-learn.md":  # fits some sixty models
         make = sklearn.datasets.make_classification
-        few = {"n_samples": 400}
+        few = {"n_samples": 250}
         monkeypatch.setattr(sklearn.datasets, "make_classification", lambda **given: make(**given | few))
     if name == "ship-a-calibrator.md":  # test_onnx exports such a model, in seconds
         made = SimpleNamespace(inputs=("logits",), output="probs", largest_difference=0.0)
