@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import re
 import shlex
@@ -42,10 +41,14 @@ def run_blocks(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setenv("MPLBACKEND", "agg")
-    quick = functools.partial(calibrant.evaluate, bootstrap=10, null_draws=20)
-    monkeypatch.setattr(calibrant, "evaluate", quick)
-    for name, draws in (("calibrant.evaluation", 20), ("calibrant_lab.training.run_report", 2)):
-        monkeypatch.setattr(f"{name}.evaluate", functools.partial(quick, null_draws=draws))
+    evaluate = calibrant.evaluate
+    for name, draws in (
+        ("calibrant", 20),
+        ("calibrant.evaluation", 20),
+        ("calibrant_lab.training.run_report", 2),
+    ):
+        few = {"bootstrap": 10, "null_draws": draws}
+        monkeypatch.setattr(f"{name}.evaluate", lambda *given, few=few, **how: evaluate(*given, **how | few))
     known, defined = set(sys.modules), {"__name__": "page"}
     with drawing_no_diagrams():
         for found in BLOCKS.BLOCK.finditer(text):

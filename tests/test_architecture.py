@@ -43,7 +43,7 @@ FLOOR_OF = {room: floor for floor, members in enumerate(FLOORS) for room in memb
 @pytest.fixture(scope="module")
 def graph() -> dict[str, set[str]]:
     """What each file of the package imports."""
-    return package_graph()
+    return package_graph("calibrant")
 
 
 def arrows_up(graph: dict[str, set[str]]) -> dict[str, set[str]]:

@@ -1,12 +1,14 @@
 """What holds the benchmarks' numbers against their bars; nothing is timed."""
 
 import importlib
+import io
 import json
 import re
 import subprocess
 import sys
 import types
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +56,17 @@ def write(folder: Path, name: str, content: dict[str, Any]) -> None:
 
 
 def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(FOLDER / script), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    """What a script of the benchmarks does with arguments, in this process."""
+    output, errors, code = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(output), redirect_stderr(errors):
+        patch.syspath_prepend(FOLDER)
+        patch.setattr(sys, "argv", [script, *arguments])
+        try:
+            importlib.import_module(script).main()
+        except SystemExit as end:
+            code = int(bool(end.code))
+            errors.write(str(end.code))
+    return subprocess.CompletedProcess([script, *arguments], code, output.getvalue(), errors.getvalue())
 
 
 @pytest.fixture
@@ -66,7 +77,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
 
 def test_bars_that_are_met(results) -> None:
     """Every bar has a line, at one thread and at two; what was not run is said."""
-    ended = run("check.py", "--results", str(results))
+    ended = run("check", "--results", str(results))
     assert ended.returncode == 0, ended.stderr
     assert (
         "ok     metrics: ECE, N = 1,000, C = 10, 2 threads: 40.0 ms, 2.5 × faster than other" in ended.stdout
@@ -95,7 +106,7 @@ def test_a_bar_that_is_missed(results, where, value, missed) -> None:
         place = place[key]
     place[where[-1]] = value
     write(results, "metrics", content)
-    ended = run("check.py", "--results", str(results))
+    ended = run("check", "--results", str(results))
     assert ended.returncode == 1
     assert [line for line in ended.stdout.splitlines() if line.startswith("MISSED") and missed in line]
 
@@ -107,7 +118,7 @@ def test_a_slope_above_the_known_and_a_slower_fit_are_missed(results) -> None:
     peers = json.loads((results / "calibrator_peers.json").read_text(encoding="utf-8"))
     peers["tables"]["500 x 10"]["vector"]["other"]["cpu_milliseconds"] = 3.9
     write(results, "calibrator_peers", peers)
-    ended = run("check.py", "--results", str(results))
+    ended = run("check", "--results", str(results))
     assert ended.returncode == 1
     told = ended.stdout
     said = "4.0 ms, 0.200; other 3.9 ms, 0.300; broken does not run (bar the fastest)"
@@ -123,7 +134,7 @@ def test_a_miss_with_a_known_reason_does_not_fail(results) -> None:
     }
     tables = {"tables": {"5000 x 100": {"beta": fits}}}
     write(results, "calibrator_peers", {"environment": ENVIRONMENT} | tables)
-    ended = run("check.py", "--results", str(results))
+    ended = run("check", "--results", str(results))
     assert ended.returncode == 0
     assert "(bar the fastest): it goes on to a gradient below 1e-8\n" in ended.stdout
 
@@ -141,16 +152,16 @@ def test_the_page_is_made_from_the_results(results, tmp_path) -> None:
     start, end = "<!-- benchmarks: made by benchmarks/page_table.py -->", "<!-- end of benchmarks -->"
     page.write_text(f"before\n{start}\n{end}\nafter\n", encoding="utf-8")
     arguments = ("--page", str(page), "--results", str(results))
-    assert run("page_table.py", "--check", *arguments).returncode == 1
-    assert run("page_table.py", *arguments).returncode == 0
+    assert run("page_table", "--check", *arguments).returncode == 1
+    assert run("page_table", *arguments).returncode == 0
     text = page.read_text(encoding="utf-8")
     assert text.startswith(f"before\n{start}\n| work | measured | bar |")
     assert text.endswith(
         f"Measured on a chip, 2 cores, Python 3.12 (calibrator_peers, growth, metrics).\n{end}\nafter\n"
     )
-    assert run("page_table.py", "--check", *arguments).returncode == 0
+    assert run("page_table", "--check", *arguments).returncode == 0
     page.write_text("nothing", encoding="utf-8")
-    assert "must hold the markers" in run("page_table.py", *arguments).stderr
+    assert "must hold the markers" in run("page_table", *arguments).stderr
 
 
 def test_a_gpu_has_tables_of_its_own(results, tmp_path) -> None:
@@ -178,7 +189,7 @@ def test_a_gpu_has_tables_of_its_own(results, tmp_path) -> None:
         "metrics": {"ECE": {"microseconds": 1234.0, "from_cpu": 1e-17}},
     }
     write(results, "on_gpu", content)
-    assert run("page_table.py", "--page", str(page), "--results", str(results)).returncode == 0
+    assert run("page_table", "--page", str(page), "--results", str(results)).returncode == 0
     text = page.read_text(encoding="utf-8")
     assert "On one one GPU (PyTorch 1.0, Python 3.12, another chip;" in text
     assert "| focal | 150 | 3.00 |" in text
@@ -201,12 +212,12 @@ def test_bars_of_curvature(tmp_path) -> None:
     trace = found | {"bar": {"products": 60, "no_less_exact_than_peers": True}}
     content = {"environment": ENVIRONMENT, "tasks": {"top eigenvalue": eigenvalue, "trace": trace}}
     write(tmp_path, "curvature", content)
-    ended = run("check.py", "--results", str(tmp_path))
+    ended = run("check", "--results", str(tmp_path))
     assert ended.returncode == 0, ended.stderr
     assert "3 of 3 bars are met" in ended.stdout
     ours |= {"cpu_milliseconds": 30.0, "error": 0.01}
     write(tmp_path, "curvature", content)
-    ended = run("check.py", "--results", str(tmp_path))
+    ended = run("check", "--results", str(tmp_path))
     assert ended.returncode == 1
     assert ended.stdout.count("MISSED") == 3
 

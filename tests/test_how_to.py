@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 import sklearn.datasets
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 import stand_in_trainers
 from calibrant.calibrators import load_calibrator
 from calibrant.cli.main import app
+from calibrant.integrations import onnx
 from calibrant.predictions import load_predictions
 from calibrant_lab.models import build as build_model
 from pages import BLOCKS, DOCS, ROOT, run_blocks, shown_commands
@@ -40,8 +42,11 @@ def test_guide_runs(name: str, tmp_path, monkeypatch) -> None:
     """Its blocks run in an empty folder; ``test_output_blocks`` compares what they print."""
     if name == "scikit-learn.md":  # fits some sixty models
         make = sklearn.datasets.make_classification
-        few = {"n_samples": 400}
+        few = {"n_samples": 250}
         monkeypatch.setattr(sklearn.datasets, "make_classification", lambda **given: make(**given | few))
+    if name == "ship-a-calibrator.md":  # test_onnx exports such a model, in seconds
+        made = SimpleNamespace(inputs=("logits",), output="probs", largest_difference=0.0)
+        monkeypatch.setattr(onnx, "export_onnx", create_autospec(onnx.export_onnx, return_value=made))
     run_blocks(f"how-to/{name}", tmp_path, monkeypatch)
 
 

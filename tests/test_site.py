@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
 import importlib
 import json
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -18,6 +18,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import calibrant
+from chromium import CHROMIUM, Browser
 from pages import DOCS, run_blocks, tool
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +31,6 @@ PAGES = sorted(
     for name in (path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
     if not name.startswith(OFF_THE_SITE)
 )
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 @pytest.mark.parametrize("page", [name for name in PAGES if not name.startswith(LONG)])
@@ -207,22 +207,11 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
         """No word of requests."""
 
 
-# Shows a page in frames as wide as a phone and as a desktop, and writes down what it measures.
-MEASURE = """<!DOCTYPE html><body>FRAMES<script>addEventListener("load", () => setTimeout(() => {
-const found = [...document.querySelectorAll("iframe")].map((frame) => {
-  const page = frame.contentDocument, root = page.documentElement;
-  const shown = page.querySelector("h1").getBoundingClientRect();
-  return {width: frame.clientWidth, scroll: root.scrollWidth, left: shown.left, right: shown.right,
-    foreign: frame.contentWindow.performance.getEntriesByType("resource").map((each) => each.name)
-      .filter((address) => new URL(address).host !== location.host),
-    broken: [...page.images].filter((image) => image.complete && !image.naturalWidth)
-      .map((image) => image.src)};
-});
-const output = document.createElement("pre");
-output.id = "measured";
-output.textContent = JSON.stringify(found);
-document.body.append(output);
-}, 1500));</script></body>"""
+MEASURE = """(() => {
+const shown = document.querySelector("h1").getBoundingClientRect();
+return {scroll: document.documentElement.scrollWidth, left: shown.left, right: shown.right,
+  broken: [...document.images].filter((one) => one.complete && !one.naturalWidth).map((one) => one.src)};
+})()"""
 
 
 @pytest.mark.slow
@@ -244,32 +233,11 @@ def test_the_site_has_every_page(site: tuple[Path, str]) -> None:
 )
 def test_pages_in_a_browser(page: str, site: tuple[Path, str], tmp_path) -> None:
     """Narrow and wide: nothing is cut off, no picture is missing, and nothing comes from elsewhere."""
-    assert CHROMIUM is not None
-    folder, address = site
-    frames = "".join(
-        f'<iframe style="border:0;width:{width}px;height:900px" src="/{page}"></iframe>'
-        for width in (360, 1280)
-    )
-    (folder / "frames.html").write_text(MEASURE.replace("FRAMES", frames), encoding="utf-8")
-    command = [
-        CHROMIUM,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--user-data-dir={tmp_path}",
-        "--window-size=1400,1000",
-        "--virtual-time-budget=6000",
-        "--dump-dom",
-        f"{address}frames.html",
-    ]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    measured = re.search(r'<pre id="measured">(.*?)</pre>', shown, flags=re.DOTALL)
-    assert measured is not None, shown[-500:]
-    found = json.loads(measured[1])
-    assert [each["width"] for each in found] == [360, 1280]
-    for each in found:
-        assert each["scroll"] <= each["width"]
-        assert each["left"] >= 0
-        assert each["right"] <= each["width"]
-        assert each["foreign"] == []
-        assert each["broken"] == []
+    with contextlib.closing(Browser(tmp_path)) as browser:
+        for width in (360, 1280):
+            browser.show(f"{site[1]}{page}", width=width)
+            found = browser.run(MEASURE)
+            assert found["scroll"] <= width
+            assert 0 <= found["left"] <= found["right"] <= width
+            assert found["broken"] == []
+        assert {each for each in browser.addresses() if not each.startswith((site[1], "data:"))} == set()

@@ -22,13 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from calibrant import CalibrantWarning, InputError, load_calibrator
-from calibrant.calibrators import (
-    CalibratedModel,
-    PlattScaling,
-    TemperatureScaling,
-    available,
-    build,
-)
+from calibrant.calibrators import PlattScaling, TemperatureScaling, available, build
 from calibrant.integrations.sklearn import CalibratedClassifier
 
 # Fits on little data have reason to warn; what they warn of is tested where it belongs.
@@ -120,6 +114,7 @@ def test_prefit_is_left_as_it_is(events: Any) -> None:
     by_hand = PlattScaling().fit(fitted.decision_function(X[700:]), y[700:])
     expected = by_hand.predict_proba(fitted.decision_function(new)).numpy()
     np.testing.assert_allclose(model.predict_proba(new)[:, 1], expected, atol=1e-12)
+    assert (model.predict_proba(X[:0]).shape, model.predict(X[:0]).shape) == ((0, 2), (0,))
 
 
 def test_frozen_estimators_are_prefit(events: Any) -> None:
@@ -209,7 +204,6 @@ def test_the_calibrator_can_be_taken_out(digits: Any, tmp_path: Path) -> None:
     assert load_calibrator(tmp_path / "c.safetensors").class_names_ == tuple("0123456789")
     other = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(other.predict_proba(new), model.predict_proba(new))
-    assert not isinstance(model.calibrator_, CalibratedModel)
 
 
 @pytest.mark.parametrize(
@@ -237,20 +231,18 @@ class _NeverFitted(GaussianNB):
         raise AssertionError
 
 
-def test_platt_is_not_for_ten_classes(digits: Any) -> None:
+def test_what_does_not_go_with_the_classes_is_said(digits: Any, events: Any) -> None:
     X, y, _, _ = digits
-    for method in ("platt", "beta", "quadratic"):
-        with pytest.raises(InputError, match=f"Only binary .* `method` {method}, and there are 10 classes"):
-            CalibratedClassifier(_NeverFitted(), method=method, cv=3).fit(X, y)
-    with pytest.raises(InputError, match="there is no calibrator 'None'; choose 'temperature'"):
-        CalibratedClassifier(_NeverFitted(), method=None).fit(X, y)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(
-        InputError, match="must be a fitted classifier, with `classes_`; got LinearRegression"
+    for settings, said in (
+        *(({"method": name}, f"Only binary .* `method` {name}, and there are 10") for name in OF_TWO[:3]),
+        ({"method": None}, "there is no calibrator 'None'; choose 'temperature'"),
+        ({"estimator": LinearRegression()}, "a fitted classifier, with `classes_`; got LinearRegression"),
     ):
-        CalibratedClassifier(LinearRegression(), cv=3).fit(X, y)
-
-
-def test_prefit_must_know_the_classes(events: Any) -> None:
+        with pytest.raises(InputError, match=said):
+            CalibratedClassifier(**{"estimator": _NeverFitted(), "cv": 3, **settings}).fit(X, y)
+    by_pairs = make_pipeline(StandardScaler(), SVC(decision_function_shape="ovo"))
+    with pytest.raises(InputError, match="Pipeline has one per pair of classes"):
+        CalibratedClassifier(by_pairs, cv=3).fit(X[:300], y[:300])
     X, y, _, _ = events
     fitted = GaussianNB().fit(X, y)
     with pytest.raises(InputError, match=r"class that the estimator wasn't fitted on, '2'"):
@@ -283,10 +275,7 @@ MODELS: dict[str, Any] = {
 @pytest.mark.parametrize("num_classes", [2, 4])
 @pytest.mark.parametrize("model", MODELS)
 def test_every_classifier_with_every_method(model: str, num_classes: int) -> None:
-    """Nothing raises at fit or predict, far rows included; scores by pairs of several classes are refused.
-
-    A tree's certain votes and the margins of a pipeline meet every method, other models every third.
-    """
+    """Far rows included; a tree's votes and a pipeline's margins meet every method, others every third."""
     X, y = make_classification(240, 8, n_informative=6, n_classes=num_classes, random_state=0)
     new = np.vstack([X[200:], X[:2] * 1e6])
     methods = SEVERAL if num_classes > 2 else available()
@@ -300,20 +289,6 @@ def test_every_classifier_with_every_method(model: str, num_classes: int) -> Non
         assert np.isfinite(probs).all(), method
         np.testing.assert_allclose(probs.sum(axis=1), 1, atol=1e-9)
         assert set(classifier.predict(new)) <= set(classifier.classes_)
-
-
-def test_scores_by_pairs_of_three_classes_are_refused() -> None:
-    X, y = make_classification(120, 8, n_informative=6, n_classes=3, random_state=0)
-    by_pairs = make_pipeline(StandardScaler(), SVC(decision_function_shape="ovo"))
-    with pytest.raises(InputError, match="Pipeline has one per pair of classes"):
-        CalibratedClassifier(by_pairs, cv=3).fit(X, y)
-
-
-def test_no_rows_are_no_probabilities(events: Any) -> None:
-    X, y, *_ = events
-    model = CalibratedClassifier(GaussianNB()).fit(X, y)
-    assert model.predict_proba(X[:0]).shape == (0, 2)
-    assert model.predict(X[:0]).shape == (0,)
 
 
 def test_votes_of_none_are_half_a_vote(events: Any) -> None:

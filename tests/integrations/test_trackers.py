@@ -38,7 +38,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-QUICK = pytest.mark.usefixtures("quick")
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 class Kept:
@@ -54,7 +54,6 @@ class Kept:
         return lambda *given, **named: self.calls[name].append((given, named))
 
 
-@QUICK
 def test_numbers_have_names_and_intervals(found: Evaluation, calibrator: TemperatureScaling) -> None:
     """A mapping takes numbers, the verdict and the bytes of files; what is not a number is left out."""
     run: dict[str, Any] = {}
@@ -82,7 +81,6 @@ class Fields(dict[str, Any]):
         return self.setdefault(name, Kept("append", "upload"))
 
 
-@QUICK
 def test_neptune(found: Evaluation) -> None:
     """Without a step numbers are assigned, with one they become a series; files are there until uploaded."""
     run = Fields()
@@ -96,7 +94,6 @@ def test_neptune(found: Evaluation) -> None:
     assert run["calibration/before/ece"] == value
 
 
-@QUICK
 def test_mlflow_as_a_module(found: Evaluation) -> None:
     module = Kept("log_metrics", "set_tag", "log_artifacts")
     log_evaluation(found, module, step=2)
@@ -107,7 +104,6 @@ def test_mlflow_as_a_module(found: Evaluation) -> None:
     assert module.calls["log_artifacts"][0][1] == {"artifact_path": "calibration"}
 
 
-@QUICK
 def test_wandb_run(
     found: Evaluation, calibrator: TemperatureScaling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,7 +137,6 @@ def test_what_cannot_be_logged_to_is_told(found: Evaluation, monkeypatch: pytest
 REAL = pytest.mark.filterwarnings("ignore")  # of the libraries
 
 
-@QUICK
 @REAL
 def test_real_tensorboard(
     found: Evaluation, calibrator: TemperatureScaling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -162,7 +157,6 @@ def test_real_tensorboard(
     assert {path.name for path in (folder / "calibration").iterdir()} == FILES
 
 
-@QUICK
 @REAL
 def test_real_mlflow(found: Evaluation, calibrator: TemperatureScaling, tmp_path: Path) -> None:
     mlflow: Any = pytest.importorskip("mlflow")
@@ -178,7 +172,6 @@ def test_real_mlflow(found: Evaluation, calibrator: TemperatureScaling, tmp_path
     assert {path.name for path in folder.iterdir()} == FILES
 
 
-@QUICK
 @REAL
 def test_real_wandb(found: Evaluation, calibrator: TemperatureScaling, tmp_path: Path) -> None:
     wandb: Any = pytest.importorskip("wandb")

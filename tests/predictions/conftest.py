@@ -13,20 +13,13 @@ def assert_same() -> Callable[..., None]:
     """Compare two tables of predictions, value by value and without tolerance."""
 
     def check(found: Predictions, expected: Predictions, *, dtype: torch.dtype | None = None) -> None:
-        assert found.kind == expected.kind
-        assert found.space == expected.space
+        for name in ("kind", "space", "class_names", "groups", "clusters"):
+            assert getattr(found, name) == getattr(expected, name), name
         assert found.values.dtype == (dtype or expected.values.dtype)
         assert torch.equal(found.values.double(), expected.values.double())
-        for name in ("labels", "split", "weights"):
+        for name in ("labels", "split", "weights", *(["correct"] if expected.kind == "top_label" else [])):
             one, other = getattr(found, name), getattr(expected, name)
             assert (one is None) == (other is None), name
-            if one is not None:
-                assert one.dtype == other.dtype
-                assert torch.equal(one, other), name
-        if expected.kind == "top_label":
-            assert torch.equal(found.correct, expected.correct)
-        assert found.class_names == expected.class_names
-        assert found.groups == expected.groups
-        assert found.clusters == expected.clusters
+            assert one is None or (one.dtype == other.dtype and torch.equal(one, other)), name
 
     return check

@@ -51,15 +51,10 @@ def test_detections_are_matched_surest_first(files) -> None:
     assert found.num_left_out == 1
     np.testing.assert_allclose(found.boxes[2], [0.49, 0.1, 0.1, 0.2])
     assert load_detections(*files, iou=0.4).correct.tolist() == [False, True, True, False, True]
+    table = load_detections(*files).predictions()
+    assert (table.kind, table.groups, table.clusters) == ("top_label", found.classes, found.images)
+    assert table.notes == ("1 detection of crowds is left out.",)
     assert found.covariates(["height", "x"])[2].tolist() == pytest.approx([0.2, 0.49])
-
-
-def test_they_are_predictions_in_clusters(files) -> None:
-    found = load_detections(*files).predictions()
-    assert (found.kind, found.groups, found.clusters) == (
-        "top_label", ("car", "car", "car", "dog", "dog"), ("7", "7", "7", "7", "8")
-    )  # fmt: skip
-    assert found.notes == ("1 detection of crowds is left out.",)
 
 
 def test_groups_may_be_bands_of_the_boxes(files) -> None:
@@ -133,7 +128,6 @@ def test_new_detections_are_repaired_as_they_are(tmp_path, count: int) -> None:
 
 
 def test_wrong_files_are_named(files, tmp_path) -> None:
-    """Swapped files, images and classes that are not annotated, wrong scores and boxes, a missing entry."""
     results, truth = files
     with pytest.raises(InputError, match="must be a list of detections"):
         load_detections(truth, results)
@@ -151,12 +145,11 @@ def test_wrong_files_are_named(files, tmp_path) -> None:
         (tmp_path / "wrong.json").write_text(json.dumps(found))
         with pytest.raises(InputError, match=message):
             load_detections(tmp_path / "wrong.json", truth)
-    (tmp_path / "wrong.json").write_text('[{"image_id": 7, "score": 0.5}]')
-    with pytest.raises(InputError, match="an entry lacks 'category_id'"):
-        load_detections(tmp_path / "wrong.json", truth)
-    (tmp_path / "wrong.json").write_text("[]")
-    with pytest.raises(InputError, match="must be a list of detections"):
-        load_detections(tmp_path / "wrong.json", truth)
+    lacking = '[{"image_id": 7, "score": 0.5}]'
+    for text, message in ((lacking, "an entry lacks 'category_id'"), ("[]", "must be a list of detections")):
+        (tmp_path / "wrong.json").write_text(text)
+        with pytest.raises(InputError, match=message):
+            load_detections(tmp_path / "wrong.json", truth)
     (tmp_path / "wrong.json").write_text('{"annotations": []}')
     with pytest.raises(InputError, match="with `images`, `annotations` and `categories`"):
         load_detections(results, tmp_path / "wrong.json")

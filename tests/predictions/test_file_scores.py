@@ -87,7 +87,6 @@ def test_progress_is_told(both) -> None:
 
 
 def write(folder: Path, **arrays: Any) -> Path:
-    """``.npy`` files in a folder."""
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
     return folder
@@ -178,7 +177,6 @@ class Counted:
 
 
 def test_anything_that_reads_rows_will_do(rng, assert_same) -> None:
-    """Whatever has a shape, a dtype and ``read`` gives the predictions of the same array."""
     logits, labels = rng.normal(size=(9, 3)), rng.integers(0, 3, 9)
     found = Predictions(logits=Counted(logits), labels=labels, class_names=["a", "b", "c"])
     assert found.streamed

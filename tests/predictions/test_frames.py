@@ -59,12 +59,6 @@ def test_cells_may_hold_the_scores_of_all_classes(kind: Any) -> None:
     assert predictions_from_frame(array).probs.tolist() == rows
 
 
-def test_the_positive_class_is_the_word_of_a_single_score() -> None:
-    frame = pandas.DataFrame({"label": ["spam", "eggs"], "prob": [0.75, 0.5]})
-    found = predictions_from_frame(frame, positive_class="spam")
-    assert (found.class_names, found.labels.tolist()) == (("eggs", "spam"), [1, 0])
-
-
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_gaps_among_scores_are_refused(library: Any) -> None:
     frame = library.DataFrame({"label": [0, 1], "prob": [0.5, None]})

@@ -113,13 +113,6 @@ def test_several_labels_are_matched_by_column() -> None:
     assert np.array_equal(found.labels, np.eye(3)[PLACES])
 
 
-def test_words_without_names_have_one_sentence() -> None:
-    with pytest.raises(
-        InputError, match=r"^[^.]*name the columns in their order, as in `class_names=clf\.cl"
-    ):
-        Predictions(probs=PROBS, labels=WORDS)
-
-
 def test_of_two_words_one_is_positive() -> None:
     """Its score is the one that is given; of two columns, it is the event."""
     words = np.array(["ham", "spam"])[PLACES % 2]
@@ -166,6 +159,7 @@ def test_another_index_says_nothing() -> None:
         ({"labels": pd.Series([np.nan, *WORDS[1:]]), "class_names": NAMES}, "missing in 1 of 40 rows; row 0"),
         ({"labels": np.char.upper(WORDS), "class_names": NAMES}, r"holds '[A-Z]*'; did you mean '[a-z]*'\?"),
         ({"probs": pd.DataFrame(PROBS), "labels": WORDS}, r"as in `class_names=clf\.classes_`"),
+        ({"labels": WORDS}, r"^[^.]*name the columns in their order, as in `class_names=clf\.cl"),
         ({"probs": PROBS[:, 0], "labels": WORDS == "ant", "groups": [np.nan] * 40}, "or call it 'unknown'"),
         (
             {"probs": PROBS[:, 0], "labels": np.where(PLACES, "spam", "ham"), "positive_class": "spm"},
@@ -225,13 +219,6 @@ def test_evaluate_takes_arrays() -> None:
         logits=PROBS[:, 0], labels=np.where(PLACES == 1, "up", "down"), positive_class="up", **FAST
     )
     assert event.class_names == ("down", "up")
-
-
-def test_evaluate_takes_predictions_or_arrays() -> None:
-    with pytest.raises(InputError, match="`labels` can't be combined with a `Predictions` object; leave"):
-        evaluate(Predictions(probs=PROBS, labels=PLACES), labels=PLACES)
-    with pytest.raises(InputError, match="give exactly one of `logits`, `probs` and `confidence`; got none"):
-        evaluate()
 
 
 X = RNG.normal(size=(300, 4))

@@ -90,8 +90,5 @@ def test_yes_and_no(words, names) -> None:
     assert found.class_names == names
     assert [names[label] for label in found.labels] == words
     assert found.notes[0] == f"Labels are words: {names[1]} counts as class 1, {names[0]} as class 0."
-
-
-def test_yes_and_no_of_top_labels() -> None:
-    found = Predictions(confidence=[0.5, 0.25, 0.75], correct=["Yes", "no", "yes"])
-    assert found.correct.tolist() == [True, False, True]
+    top = Predictions(confidence=[0.5, 0.25, 0.75], correct=["Yes", "no", "yes"])
+    assert top.correct.tolist() == [True, False, True]

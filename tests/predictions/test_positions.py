@@ -17,21 +17,12 @@ def pictures(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return probs, labels
 
 
-def one_by_one(probs: np.ndarray, labels: np.ndarray) -> tuple[list[np.ndarray], list[int], list[int]]:
-    """The same by loops: rows, labels and pictures of the pixels that count."""
-    rows, truth, picture = [], [], []
-    for n, i, j in np.ndindex(labels.shape):
-        if labels[n, i, j] != 255:
-            rows.append(probs[n, :, i, j])
-            truth.append(int(labels[n, i, j]))
-            picture.append(n)
-    return rows, truth, picture
-
-
 def test_each_labelled_pixel_is_a_sample(rng) -> None:
     """Scores, labels, weights, groups and split follow their pixel; the rest is left out and said."""
     probs, labels = pictures(rng)
-    rows, truth, picture = one_by_one(probs, labels)
+    counted = [place for place in np.ndindex(labels.shape) if labels[place] != 255]
+    rows, truth = [probs[n, :, i, j] for n, i, j in counted], [labels[place] for place in counted]
+    picture = [n for n, _, _ in counted]
     found = predictions_of_positions(
         probs=probs,
         labels=labels,
@@ -84,20 +75,6 @@ def test_metrics_take_the_same_shapes(rng) -> None:
     streamed.update(torch.from_numpy(probs), torch.from_numpy(labels))
     by_hand = metrics.expected_calibration_error(np.moveaxis(probs, 1, -1)[chosen], labels[chosen])
     assert streamed.compute().item() == pytest.approx(by_hand.item(), abs=1e-12)
-
-
-def test_wrong_shapes_are_refused(rng) -> None:
-    probs, labels = pictures(rng)
-    with pytest.raises(InputError, match=r"`labels` must have shape \(3, 4, 5\), one class per position"):
-        metrics.accuracy(probs, labels[:, :2])
-    with pytest.raises(InputError, match=r"`weights` must have shape \(3,\) or \(3, 4, 5\); got \(2,\)"):
-        predictions_of_positions(probs=probs, labels=labels, weights=[1.0, 1.0])
-    with pytest.raises(InputError, match=r"must have shape \(N, C, d1, ...\); got \(9, 4\)"):
-        predictions_of_positions(probs=probs[:, :, 0, 0].repeat(3, 0), labels=labels[0, 0])
-    with pytest.raises(InputError, match=r"must not all be 255; no position is left"):
-        predictions_of_positions(probs=probs, labels=np.full_like(labels, 255), ignore_index=255)
-    with pytest.raises(InputError, match=r"give exactly one of `logits` and `probs`"):
-        predictions_of_positions(labels=labels)
 
 
 @pytest.mark.parametrize(

@@ -13,18 +13,13 @@ CLASSES = [
     ("logits_cifar10_vgg16_probs/cifar10_vgg16", 10000, 10, 0.9359, 0.9756),
     ("logits_eurosat_rgb/eurosat_rgb", 7589, 10, 0.9369, 0.9427),
     ("logits_netcal_cifar/lenet-5-cifar-10", 10000, 10, 0.5308, 0.6387),
-    ("logits_netcal_cifar/wideresnet-16-4-cifar-100", 10000, 100, 0.7543, 0.8022),
     ("probs_crossval_cleanlab/20news_test", 7532, 20, 0.9234, 0.7223),
     ("probs_pycalib_small/kitti_1layer_NN", 9090, 2, 0.9617, 0.9603),
-    ("probs_pycalib_small/kitti_XGBoost", 9090, 2, 0.9673, 0.9289),
 ]
 TOP_LABELS = [
     ("ImageNet_torchvision__densenet161", 50000, 0.7714, 0.8278),
-    ("ImageNet_torchvision__resnext101_32x8d", 50000, 0.7931, 0.8737),
     ("ImageNet_pytorch_image_models__efficientnet_b3a", 50000, 0.8187, 0.6950),
-    ("ImageNet_pytorch_image_models__tf_inception_v3", 50000, 0.7786, 0.7665),
     ("markus93__probs_densenet40_c10_logits", 10000, 0.9242, 0.9791),
-    ("markus93__probs_resnet110_c100_logits", 10000, 0.7148, 0.8996),
     ("other__snacks", 952, 0.8634, 0.8665),
 ]
 HALF_A_DIGIT = 5.1e-5  # the READMEs give four decimals

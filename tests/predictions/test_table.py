@@ -5,11 +5,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation import result
-from calibrant.predictions import Predictions, Source, table
+from calibrant.predictions import Predictions, Source
 
 
 def three_classes(**more: object) -> Predictions:
@@ -51,6 +49,7 @@ def test_given_probabilities_stay_as_they_are() -> None:
     assert found.probs.tolist() == probs.tolist()
     assert found.scores[0].tolist() == [np.log(0.2), np.log(0.8), -np.inf]
     assert found.notes == ()
+    assert Predictions(probs=np.float16([[0.5, 0.5], [0.25, 0.75]])).values.dtype == torch.float16
 
 
 def test_scores_of_events_are_log_odds() -> None:
@@ -93,15 +92,6 @@ def test_confidence_of_events() -> None:
     assert several.correct.tolist() == [[True, True], [False, True]]
 
 
-def test_two_columns_and_one_agree() -> None:
-    """A binary table says the same of confidence and correctness as its two-class form, ties included."""
-    p = np.array([0.1, 0.5, 0.8, 0.0, 1.0])
-    labels = [0, 1, 1, 1, 1]
-    one, two = Predictions(probs=p, labels=labels), Predictions(probs=np.c_[1 - p, p], labels=labels)
-    assert torch.equal(one.confidence, two.confidence)
-    assert torch.equal(one.correct, two.correct)
-
-
 def test_confidence_and_correct_work_in_pieces(monkeypatch) -> None:
     """No (N, C) table of float64 is made: no piece is larger than 2**17, and they join to the whole."""
     logits = np.random.default_rng(0).normal(size=(3000, 200)).astype(np.float32)
@@ -127,44 +117,16 @@ def test_top_label_knows_confidence_only() -> None:
     assert found.confidence.tolist() == [0.75, 0.5, 1.0]
     assert found.correct.tolist() == [True, False, True]
     assert found.labels is None
-    for ask in (
-        lambda: found.probs,
-        lambda: found.scores,
-        lambda: found.replace_scores([0.0] * 3),
-    ):
-        with pytest.raises(
-            InputError, match="of all classes are not known: these predictions hold top-label"
-        ):
-            ask()
-
-
-def test_confidences_may_be_replaced() -> None:
-    """By others of the same shape; what was right stays, and a value that is no probability is refused."""
+    assert Predictions(confidence=[0.75, 0.5]).as_binary().labels is None  # it can be repaired
     found = Predictions(confidence=[0.75, 0.5], correct=[1, 0], groups=["a", "b"]).replace_probs([0.5, 0.25])
     assert (found.kind, found.space, found.confidence.tolist()) == ("top_label", "confidence", [0.5, 0.25])
     assert (found.correct.tolist(), found.groups) == ([True, False], ("a", "b"))
-    with pytest.raises(InputError, match=r"must be between 0 and 1; row 1 holds 2"):
-        found.replace_probs([0.5, 2.0])
+    assert found.labels is None
 
 
-def test_confidences_need_no_outcome_until_it_is_asked_for() -> None:
-    """Without ``correct`` they can be repaired; whether they are right cannot be told."""
-    found = Predictions(confidence=[0.75, 0.5])
-    assert found.as_binary().labels is None
-    with pytest.raises(InputError, match="`correct` must be given"):
-        _ = found.correct
-
-
-def test_correct_needs_labels() -> None:
-    found = Predictions(logits=[[0.0, 1.0], [3.0, 0.0]])
-    assert found.confidence.shape == (2,)
-    with pytest.raises(InputError, match="`labels` must be given"):
-        _ = found.correct
-
-
-@pytest.mark.parametrize(
-    "split",
-    [
+def test_every_way_to_say_the_split() -> None:
+    """Numbers, truth values and words, in any spelling."""
+    for split in (
         [0, 1, 1, 0],
         np.array([False, True, True, False]),
         ["calibration", "test", "test", "val"],
@@ -172,14 +134,10 @@ def test_correct_needs_labels() -> None:
         np.array([b"val", b"test", b"test", b"val"]),
         ["0", "1", "1", "0"],
         torch.tensor([0.0, 1.0, 1.0, 0.0]),
-    ],
-    ids=["ints", "bools", "words", "capitals", "bytes", "digits", "floats"],
-)
-def test_every_way_to_say_the_split(split) -> None:
-    found = three_classes(split=split)
-    assert found.split.tolist() == [0, 1, 1, 0]
-    assert found.split.dtype == torch.uint8
-    assert found.has_calibration
+    ):
+        found = three_classes(split=split)
+        assert (found.split.tolist(), found.split.dtype) == ([0, 1, 1, 0], torch.uint8)
+        assert found.has_calibration
 
 
 def test_calibration_and_test() -> None:
@@ -194,15 +152,9 @@ def test_calibration_and_test() -> None:
     assert second.values.data_ptr() == found.values[1:].data_ptr()  # rows that lie together are not copied
 
 
-def test_missing_splits_are_said() -> None:
-    with pytest.raises(InputError, match=r"there is no test split; give `split` \(0 for calibration"):
-        _ = three_classes().test
-    with pytest.raises(InputError, match="the calibration split must hold at least two samples; got 0"):
-        _ = three_classes(split=[1] * 4).calibration
+def test_a_split_may_be_missing() -> None:
     assert not three_classes(split=[1] * 4).has_calibration
     assert three_classes(split=[1] * 4).test.num_samples == 4
-    with pytest.raises(InputError, match="the test split must not have weight zero throughout"):
-        _ = three_classes(split=[0, 0, 1, 1], weights=[1, 1, 0, 0]).test
 
 
 def test_with_split() -> None:
@@ -210,8 +162,6 @@ def test_with_split() -> None:
     other = found.with_split([0, 0, 1, 1])
     assert (found.split, other.with_split(None).split) == (None, None)
     assert other.calibration.num_samples == 2
-    with pytest.raises(InputError, match=r"`split` must have shape \(4,\)"):
-        found.with_split([0, 1])
 
 
 @given(st.data())
@@ -236,22 +186,6 @@ def test_rows_choose_like_numpy(data) -> None:
     assert chosen.groups == tuple(str(row) for row in expected)
     assert chosen.values.tolist() == np.linspace(0, 1, n)[index].tolist()
     assert chosen.labels.tolist() == chosen.split.tolist() == (expected % 2).tolist()
-
-
-@pytest.mark.parametrize(
-    ("index", "words"),
-    [
-        ([0, 4], "`index` must name one of 4 rows; got 4."),
-        ([-5, 0], "`index` must name one of 4 rows; got -5."),
-        ([True, False], "must be a slice, row numbers, or a mask of shape"),
-        ([0.5, 1.0], "`index` must hold whole numbers; row 0 holds 0.5."),
-        ([[0, 1]], "must be a slice, row numbers, or a mask of shape"),
-        ([], "the chosen rows must hold at least two samples; got 0."),
-    ],
-)
-def test_rows_that_do_not_exist(index, words) -> None:
-    with pytest.raises(InputError, match=words):
-        three_classes().rows(index)
 
 
 def test_replace_scores_keeps_everything_else() -> None:
@@ -292,18 +226,6 @@ def test_scores_of_probability_zero_become_probabilities(old, scores, probs, tmp
     new.save(tmp_path / "p.csv")
 
 
-def test_replace_refuses_other_shapes_and_nan() -> None:
-    found = three_classes()
-    with pytest.raises(
-        InputError, match=r"the new values must have the same shape \(4, 3\) as the old; got \(4, 2\)"
-    ):
-        found.replace_scores(np.zeros((4, 2)))
-    with pytest.raises(InputError, match="row 0 holds nan"):
-        found.replace_scores(np.full((4, 3), np.nan))
-    with pytest.raises(InputError, match="`probs` must have rows summing to 1"):
-        found.replace_probs(np.zeros((4, 3)))
-
-
 def test_replace_probs() -> None:
     found = three_classes()
     probs = found.probs
@@ -330,11 +252,6 @@ def test_rows_are_repaired_only_beyond_rounding(dtype) -> None:
         "1 of 3 rows of `probs` missed one, by up to 0.00049, and was divided by its sum.",
     )
     assert probs[2, 1] == dtype(0.75 + 2**-11)  # the caller's array is not touched
-
-
-def test_half_precision_is_kept_where_nothing_is_repaired() -> None:
-    """A float16 table whose rows sum to one stays float16."""
-    assert Predictions(probs=np.float16([[0.5, 0.5], [0.25, 0.75]])).values.dtype == torch.float16
 
 
 def test_a_probability_just_above_one_is_repaired() -> None:
@@ -381,6 +298,8 @@ def test_labels_may_be_names() -> None:
     ):
         found = Predictions(logits=logits, labels=labels, class_names=names)
         assert found.labels.tolist() == [0, 1, 0]
+    top = Predictions(confidence=[0.5, 0.7, 0.9], correct=[1, 0, 1], labels=["dog", "cat", "dog"])
+    assert top.labels.tolist() == [1, 0, 1]
     shifted = Predictions(logits=logits, labels=["2", "1", "2"], class_names=["1", "2"])
     assert shifted.labels.tolist() == [1, 0, 1]
 
@@ -413,11 +332,3 @@ def test_repr_says_it_in_one_line() -> None:
     assert (
         repr(binary) == "Predictions(binary, 2 samples, probs float64, no labels, named classes, from a.npz)"
     )
-
-
-def test_source_goes_through_json() -> None:
-    assert result.Source is Source is table.Source
-    adapter = TypeAdapter(Source)
-    source = Source(name="a.npz", sha256="ab", format="npz")
-    assert adapter.validate_json(adapter.dump_json(source)) == source
-    assert result.Evaluation.json_schema()["$defs"]["Source"]["required"] == ["name", "sha256", "format"]

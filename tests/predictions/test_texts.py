@@ -10,23 +10,6 @@ import pytest
 from calibrant.predictions import ColumnNames, load_predictions
 
 TEXTS = tomllib.loads(Path(__file__).with_name("texts.toml").read_text(encoding="utf-8"))
-STATED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
-    "one of two labels": (
-        "y_true,target,prob\n1,0,0.5\n0,1,0.5\n",
-        {"columns": ColumnNames(label="target")},
-        {"labels": [0, 1]},
-    ),
-    "percentages below 1": (
-        "label,prob\n1,0.7\n0,0.5\n",
-        {"percent": True},
-        {"probs": [pytest.approx(0.007), 0.005]},
-    ),
-    "another order": (
-        "label_a,label_b,prob_a,prob_b\n1,0,0.9,0.8\n1,1,0.5,0.5\n",
-        {"columns": ColumnNames(probs=("prob_b", "prob_a"))},
-        {"class_names": ["b", "a"], "labels": [[0, 1], [1, 1]]},
-    ),
-}
 
 
 def read(text: str, path: Path, names: Iterable[str], **options: Any) -> dict[str, Any]:
@@ -46,10 +29,7 @@ def _plain(value: Any) -> Any:
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_text_is_read(name, tmp_path) -> None:
     wanted = {**TEXTS[name]}
-    assert read(wanted.pop("text"), tmp_path / "p.csv", wanted) == wanted
-
-
-@pytest.mark.parametrize("name", STATED)
-def test_a_text_is_read_as_stated(name, tmp_path) -> None:
-    text, options, wanted = STATED[name]
-    assert read(text, tmp_path / "p.csv", wanted, **options) == wanted
+    options = wanted.pop("options", {})
+    if "columns" in options:
+        options = options | {"columns": ColumnNames(**options["columns"])}
+    assert read(wanted.pop("text"), tmp_path / "p.csv", wanted, **options) == wanted

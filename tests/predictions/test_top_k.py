@@ -119,7 +119,10 @@ def test_rows_of_different_length() -> None:
         fields_of_top_k(list(given), given.__getitem__)
 
 
-def test_a_label_to_be_ignored_is_refused() -> None:
+def test_other_lengths_and_ignored_labels_are_refused() -> None:
+    given = {"top_logprobs": [[-0.1, -3.0], [-0.2]], "top_ids": [[1, 2], [1, 2]]}
+    with pytest.raises(InputError, match="row 0 holds 2, row 1 1"):
+        fields_of_top_k(list(given), given.__getitem__)
     with pytest.raises(InputError, match="row 1 holds -100"):
         predictions_of_top_k(top_k_of(TOP[:2], INDICES[:2]), [4, -100])
 
@@ -192,14 +195,6 @@ def test_bands_and_clusters_of_tokens(tmp_path) -> None:
         assert found.clusters == tuple(map(str, DOCUMENTS))
 
 
-def test_rows_of_another_length_are_named() -> None:
-    given = {"top_logprobs": [[-0.1, -3.0], [-0.2]], "top_ids": [[1, 2], [1, 2]]}
-    with pytest.raises(InputError, match="row 0 holds 2, row 1 1"):
-        fields_of_top_k(list(given), given.__getitem__)
-
-
 def test_which_class_is_predicted() -> None:
     top = predictions_of_top_k(top_k_of(TOP, INDICES), LABELS)
     assert torch.equal(predicted_classes(top), predicted_classes(WHOLE))
-    with pytest.raises(InputError, match="which class is predicted must be known"):
-        predicted_classes(Predictions(confidence=[0.5, 0.9], correct=[0, 1]))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant import InputError
 from calibrant.predictions import Predictions
 from calibrant.predictions.to_event import repaired, to_repair
 
@@ -67,26 +66,6 @@ def test_one_number_per_sample_stays() -> None:
     """A binary form, with class 1 positive, is what it was; nothing is copied."""
     given = Predictions(logits=LOGITS[:, 1])
     assert given.as_binary().values.data_ptr() == given.values.data_ptr()
-
-
-@pytest.mark.parametrize(
-    ("given", "got"),
-    [
-        (Predictions(logits=np.eye(3)), "3 classes"),
-        (Predictions(logits=np.eye(2), labels=np.eye(2, dtype=int)), "2 labels"),
-        (Predictions(confidence=[0.5, 0.5], correct=[0, 1]), "top-label confidences"),
-    ],
-)
-def test_only_of_two_classes_can_one_be_positive(given: Predictions, got: str) -> None:
-    with pytest.raises(InputError, match=f"{got}; leave it out"):
-        given.as_binary(1)
-
-
-def test_a_class_that_is_not_there_is_refused() -> None:
-    with pytest.raises(InputError, match="must be 0, 1, well or ill; got 'sick'"):
-        Predictions(logits=LOGITS, class_names=["well", "ill"]).as_binary("sick")
-    with pytest.raises(InputError, match="must be 0 or 1; got '2'"):
-        Predictions(logits=LOGITS).as_binary(2)
 
 
 def test_the_way_to_a_calibrator_and_back() -> None:

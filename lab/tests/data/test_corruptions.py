@@ -158,7 +158,6 @@ def test_what_cannot_be_corrupted_is_named() -> None:
 
 
 def test_lazy_images_are_corrupted_as_decoded_ones(images) -> None:
-    """Floats in [0, 1], lazy images and bytes give the same."""
     whole = corrupt(images, "snow", severity=3)
     assert torch.equal(corrupt(images / 255, "snow", severity=3), whole)
     lazy = data.lazy.StoredImages(images)

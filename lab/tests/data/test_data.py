@@ -95,7 +95,6 @@ def test_folders_of_images_are_read(tmp_path, rng) -> None:
 
 
 def test_downsampling_averages_squares() -> None:
-    """A digit at half the size is the mean over 2 × 2 pixels."""
     raw = data.load("digits")
     whole, half = data.split(raw), data.split(raw, downsample=2)
     assert half.input_shape == (1, 4, 4)

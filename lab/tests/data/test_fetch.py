@@ -68,7 +68,6 @@ def server() -> Generator[Server]:
 
 
 def held(folder: Path) -> set[str]:
-    """The names of the files in a folder, which need not be there."""
     return {path.name for path in folder.glob("*")}
 
 
@@ -88,7 +87,6 @@ def test_an_interrupted_download_leaves_nothing(server, tmp_path) -> None:
 
 
 def test_other_content_than_published_is_not_kept(server, tmp_path) -> None:
-    """A wrong checksum is one sentence, and nothing is left behind; nor after an answer of 404."""
     server.content = b"something else"
     words = r"does not hold what was published .* nothing of it was kept"
     refused(words, fetch.download, server.remote(), tmp_path / "set")

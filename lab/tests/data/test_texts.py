@@ -23,7 +23,6 @@ TREES = {
 
 @pytest.fixture
 def treebank(tmp_path) -> Path:
-    """A few trees in the form of the treebank."""
     for split, trees in TREES.items():
         write_lines(tmp_path / "sst_trees" / f"{split}.jsonl.gz", [{"tree": tree} for tree in trees])
     return tmp_path
@@ -44,10 +43,7 @@ def test_the_vocabulary_goes_by_frequency_then_by_first_use() -> None:
 
 
 def test_newsgroups_are_cut_by_the_authors_shuffle(tmp_path, monkeypatch) -> None:
-    """Posts in the order of group and file name, numpy's seed 1: the last fifth tests, those before validate.
-
-    Folders of posts and lines of JSON give the same, whatever split the lines came in.
-    """
+    """By group and file name, numpy's seed 1; lines of JSON give the same, whatever split they came in."""
     monkeypatch.setattr(sets, "_VALIDATION", 3)
     groups = published()["newsgroups20"]["classes"]
     posts = [(number % 20, str(9000 + 7 * number), f"word{number} ends") for number in range(40)]

@@ -45,7 +45,7 @@ def needing_the_exponent() -> Landscape:
     return objective_landscape(*drawn(3000, gamma=4.0), num_resamples=30)
 
 
-@pytest.mark.parametrize("objective", ["nll", "brier", "ece", "adaptive_ece", "smce", "classwise"])
+@pytest.mark.parametrize("objective", ["nll", "ece", "smce", "classwise"])
 def test_points_are_those_of_the_calibrators(objective) -> None:
     """The chosen point, exponent 0 and the best of the line are what the calibrators find."""
     logits, labels = drawn(200, gamma=1.0)
@@ -63,16 +63,12 @@ def test_points_are_those_of_the_calibrators(objective) -> None:
     ("objective", "relative", "absolute"),
     [
         ("nll", 2e-3, 0),
-        ("brier", 2e-3, 0),
         ("classwise", 1e-12, 0),
-        *((jumping, 1e-7, 2 * 2 / 200) for jumping in ("ece", "adaptive_ece", "smce")),
+        *((jumping, 1e-7, 2 * 2 / 200) for jumping in ("ece", "smce")),
     ],
 )
 def test_table_is_the_objective(objective, relative, absolute) -> None:
-    """Interpolation of what has derivatives is invisible; the classwise error is not interpolated.
-
-    Interpolated log-odds put at most a sample or two of what jumps into another bin.
-    """
+    """Interpolation is invisible, or puts a sample or two of what jumps into another bin."""
     found = shared(objective)
     samples = Samples(*drawn(200, gamma=1.0), None)
     rows, columns = np.arange(0, len(found.gammas), 13), np.arange(0, len(found.temperatures), 17)
@@ -164,8 +160,8 @@ def test_binary_log_odds() -> None:
     generator = torch.Generator().manual_seed(1)
     scores = 3 * torch.randn(200, generator=generator, dtype=torch.float64)
     labels = torch.bernoulli(torch.sigmoid(scores / 2), generator=generator).long()
-    assert objective_landscape(scores, labels, objective="classwise", num_resamples=2).objective == "ece"
-    found = objective_landscape(scores, labels, num_resamples=5)
+    found = objective_landscape(scores, labels, objective="classwise", num_resamples=2)
+    assert found.objective == "ece"
     assert found.chosen.value <= found.plain.value
     assert np.isfinite(found.values).all()
 
@@ -174,8 +170,8 @@ def test_binary_log_odds() -> None:
 # take on these two every turn that they take on the others.
 @pytest.mark.parametrize(
     ("objective", "case"),
-    [("nll", case) for case in ("all right", "all wrong", "constant", "one class", "five samples")]
-    + [("ece", case) for case in ("constant", "five samples")],
+    [("nll", case) for case in ("all wrong", "constant", "one class", "five samples")]
+    + [("ece", "five samples")],
 )
 def test_hard_data(case, objective) -> None:
     logits, labels = drawn(40)
@@ -184,13 +180,15 @@ def test_hard_data(case, objective) -> None:
     elif case == "constant":
         logits = torch.zeros_like(logits)
     else:
-        best = {"all right": logits.argmax(dim=1), "all wrong": logits.argmin(dim=1)}
-        labels = best.get(case, torch.zeros_like(labels))
+        labels = logits.argmin(dim=1) if case == "all wrong" else torch.zeros_like(labels)
     found = objective_landscape(logits, labels, objective=objective, num_resamples=2)
+    assert_finite(found)
+    assert found.notes or case != "constant"
+
+
+def assert_finite(found: Landscape) -> None:
     for values in (found.values, found.cloud, found.ridge.temperatures, found.ridge.values):
         assert np.isfinite(values).all()
-    if case in {"all right", "constant"}:
-        assert found.notes
 
 
 def test_doubts() -> None:
@@ -219,10 +217,13 @@ def test_doubts() -> None:
 
 
 def test_nothing_is_warned_of_beside_the_notes() -> None:
+    """Every sample is right, at every temperature."""
     logits, _ = drawn(20)
     with warnings.catch_warnings():
         warnings.simplefilter("error", CalibrantWarning)
-        assert objective_landscape(logits, logits.argmax(dim=1), num_resamples=2).notes
+        found = objective_landscape(logits, logits.argmax(dim=1), num_resamples=2)
+    assert found.notes
+    assert_finite(found)
 
 
 def test_refusals() -> None:

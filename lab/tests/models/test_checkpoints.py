@@ -253,10 +253,5 @@ def test_files_that_do_not_fit_are_named_and_change_nothing(model, change, words
 
 def test_two_names_for_one_parameter_are_refused(model, tmp_path) -> None:
     torch.save(model.state_dict(), tmp_path / "w.pt")
-    refused(
-        "there twice",
-        models.load_weights,
-        model,
-        tmp_path / "w.pt",
-        rename={r"layers\.3\.bias": "layers.1.bias"},
-    )
+    twice = {r"layers\.3\.bias": "layers.1.bias"}
+    refused("there twice", models.load_weights, model, tmp_path / "w.pt", rename=twice)

@@ -127,7 +127,6 @@ def node_by_node(model: TreeLSTM, tree: Tensor, row: int = 0) -> tuple[Tensor, T
 
 @pytest.fixture
 def network(generator) -> TreeLSTM:
-    """Without dropout, in float64."""
     with torch.random.fork_rng():
         torch.manual_seed(3)
         model = TreeLSTM((11, 5), 2, vectors=torch.randn(6, 7, generator=generator), memory=4, dropout=0.0)
@@ -217,8 +216,6 @@ def test_what_does_not_fit_is_refused(text, shape, vectors, words) -> None:
 
 
 class Bag(nn.Module):
-    """A network of one's own that takes vectors."""
-
     def __init__(self, num_classes: int, vectors: Tensor) -> None:
         super().__init__()
         self.words = nn.Embedding.from_pretrained(vectors)

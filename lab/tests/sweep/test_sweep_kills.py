@@ -66,7 +66,6 @@ def starts(folder: Path) -> Counter[str]:
 
 
 def test_many_kills(tmp_path) -> None:
-    """At random moments: what was finished stays and is not begun again, and all numbers are right."""
     rng, store, first, before = random.Random(0), Store(tmp_path / "store"), 0, Counter[str]()
     process = start(tmp_path)
     for _ in range(MOMENTS):

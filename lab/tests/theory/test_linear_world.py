@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -219,6 +220,10 @@ def fit(loss: theory.generalisation.SampleLoss = cross_entropy, **changes: float
     return theory.asymptotic_fit(loss, **({"load": 0.1, "signal": 2.0} | changes))
 
 
+def linear(outcomes: torch.Tensor, **settings: float) -> theory.generalisation.LinearFit:
+    return theory.fit_linear(torch.ones(2, 1), outcomes, cross_entropy, **settings)
+
+
 def bound(**changes: float) -> theory.PacBayesBound:
     good = {"risk": 0.1, "distance": 1.0, "prior_scale": 1.0, "num_samples": 10}
     return theory.pac_bayes_bound([changes.pop("curvature", 1.0)], **(good | changes))
@@ -244,24 +249,12 @@ def bound(**changes: float) -> theory.PacBayesBound:
         (lambda: bound(num_samples=0), "`num_samples` must be at least 1; got 0"),
         (lambda: bound(confidence=1.0), r"`confidence` must be inside \(0, 1\)"),
         (lambda: bound(curvature=-5.0), "`curvatures` must exceed"),
-        (
-            lambda: theory.LogisticWorld(num_features=0, signal=1.0),
-            "`num_features` must be at least 1; got 0",
-        ),
-        (
-            lambda: theory.LogisticWorld(num_features=1, signal=0.0),
-            "`signal` must be finite and positive; got 0",
-        ),
+        (lambda: replace(WORLD, num_features=0), "`num_features` must be at least 1; got 0"),
+        (lambda: replace(WORLD, signal=0.0), "`signal` must be finite and positive; got 0"),
         (lambda: WORLD.performance(torch.ones(3)), r"`weights` must have shape \(2,\); got \(3,\)"),
         (lambda: WORLD.performance(torch.zeros(2)), "`weights` must be finite and not all zero"),
-        (
-            lambda: theory.fit_linear(torch.ones(2, 1), torch.ones(2), cross_entropy, penalty=-1),
-            "`penalty` must be finite and not negative; got -1",
-        ),
-        (
-            lambda: theory.fit_linear(torch.ones(2, 1), torch.ones(3), cross_entropy),
-            "`outcomes` must have one entry per row",
-        ),
+        (lambda: linear(torch.ones(2), penalty=-1), "`penalty` must be finite and not negative; got -1"),
+        (lambda: linear(torch.ones(3)), "`outcomes` must have one entry per row"),
     ],
 )
 def test_refusals(call, message) -> None:

@@ -12,7 +12,7 @@ from PIL import Image
 from calibrant_lab.training import Recipe, TrainingInterrupted, train
 from calibrant_lab.training.learner import Learner
 from calibrant_lab.training.run import RunFolder
-from undrawn import drawing_little, drawing_nothing
+from undrawn import drawing_no_diagrams, drawing_nothing
 
 STOPPED = r"stopped after (1 complete epoch|\d complete epochs); .*`calibrant train .*cut` resumes from there"
 
@@ -23,8 +23,8 @@ class Killed(BaseException):
 
 @pytest.fixture
 def short_trainings() -> Iterator[None]:
-    """The reports of runs are whole but for the pictures of the training."""
-    with drawing_little():
+    """The reports of runs are whole but for pictures."""
+    with drawing_no_diagrams():
         yield
 
 
@@ -76,7 +76,6 @@ def cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., RunFol
 
 @pytest.fixture
 def same_numbers() -> Callable[[Path, Path], None]:
-    """Check that two runs ended in the same bits."""
 
     def check(first: Path, second: Path) -> None:
         assert (first / "metrics.jsonl").read_text() == (second / "metrics.jsonl").read_text()
@@ -105,7 +104,6 @@ def _die() -> None:
 
 @pytest.fixture(scope="session")
 def quick() -> Recipe:
-    """One epoch on the CPU, with a short report."""
     report = {"bootstrap": 10, "calibrators": ["temperature"]}
     cpu, short = {"accelerator": "cpu", "threads": 1}, {"epochs": 1, "batch_size": 16}
     return Recipe.read({"training": short, "hardware": cpu, "evaluation": report})

@@ -176,6 +176,7 @@ def noise(folder: Path, side: int) -> str:
     return f"foreign.name={folder / 'noise.npz'}"
 
 
+@pytest.mark.usefixtures("short_trainings")
 def test_the_report_says_how_it_was_trained_and_shows_images(recipe, tmp_path) -> None:
     run = train(recipe, tmp_path / "run")
     page = (tmp_path / "run" / "report.html").read_text()
@@ -212,6 +213,7 @@ def test_images_are_drawn_from_what_all_get_right_and_most_get_wrong() -> None:
     assert len(chosen(torch.zeros(1, 3, dtype=torch.bool), seed=0)) == 3
 
 
+@pytest.mark.usefixtures("short_trainings")
 def test_features_have_no_panel(recipe, tmp_path, rng) -> None:
     path = tmp_path / "features.npz"
     np.savez(path, x_train=rng.normal(size=(300, 4)), y_train=np.arange(300) % 3)
@@ -220,6 +222,7 @@ def test_features_have_no_panel(recipe, tmp_path, rng) -> None:
     assert "The same images" not in (tmp_path / "run" / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("short_trainings")
 def test_foreign_samples_are_scored_as_scikit_learn_scores_them(recipe, tmp_path) -> None:
     """The logits are kept, and AUROC, AUPR and FPR of both scores are those of independent code."""
     run = train(recipe.with_settings([noise(tmp_path, 8)]), tmp_path / "run")

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.usefixtures("short_reports")
 
 @pytest.fixture
 def learned(monkeypatch) -> list[tuple[int, list[int]]]:
-    """The epoch and the samples of each batch that is learned."""
     seen: list[tuple[int, list[int]]] = []
     learn = Learner.learn
 

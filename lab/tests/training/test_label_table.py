@@ -48,14 +48,10 @@ def test_values_are_those_of_the_metrics_with_weights(told, rng) -> None:
     expected = metrics.expected_calibration_error(probs[:, 0], labels, num_bins=7, weights=weights)
     assert error == pytest.approx(float(expected), rel=1e-12)
     assert gap == pytest.approx(np.average(probs[:, 0] - labels, weights=weights), rel=1e-12)
-
-
-def test_edges_of_bins_are_those_of_the_metric() -> None:
-    """.28 is the edge of a bin of 25, though 25 times .28 exceeds 7 by rounding."""
-    probs, outcomes = np.array([0.27, 0.28]), np.array([True, False])
-    _, error, _ = label_values(probs, outcomes, np.ones(2), 25)
-    expected = metrics.expected_calibration_error(probs, outcomes.astype(int), num_bins=25)
-    assert error == pytest.approx(float(expected), rel=1e-12)
+    # .28 is the edge of a bin of 25, though 25 times .28 exceeds 7 by rounding.
+    edge, came = np.array([0.27, 0.28]), np.array([True, False])
+    expected = metrics.expected_calibration_error(edge, came.astype(int), num_bins=25)
+    assert label_values(edge, came, np.ones(2), 25)[1] == pytest.approx(float(expected), rel=1e-12)
 
 
 def test_copies_of_a_sample_in_its_group_tell_nothing_new(told) -> None:

@@ -65,7 +65,6 @@ def test_metrics_of_an_epoch_are_means_over_the_labels(rng) -> None:
 
 
 def test_right_answers_are_shares_where_there_are_several() -> None:
-    """Two of four labels are one half; with one label it is all or nothing."""
     logits = torch.tensor([[1.0, -1.0, 2.0, -2.0]])
     assert right_answers(logits, torch.tensor([[1, 0, 0, 1]])).tolist() == [0.5]
     assert right_answers(logits, torch.tensor([2])).tolist() == [1.0]

@@ -64,7 +64,6 @@ def launched(
 
 
 def free_ports(count: int) -> list[str]:
-    """Ports that nothing listens at, all different."""
     with ExitStack() as opened:
         sockets = [opened.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -99,10 +98,6 @@ def test_two_processes_judge_as_one(plain, tmp_path) -> None:
 
 
 def test_two_processes_train_and_clip_as_one(shared, launched, tmp_path) -> None:
-    """Shared batches give the gradients, their lengths, and so the numbers, of whole batches.
-
-    The sum is asked of with a penalty on curvature.
-    """
     assert_alike(alone(shared, tmp_path / "plain"), launched["plain"])
     one = alone(shared.with_settings(CLIPPED), tmp_path / "one")
     assert_alike(one, launched["clipped"])
@@ -135,7 +130,6 @@ def test_batch_statistics_are_shared(launched) -> None:
 
 
 def test_two_processes_decode_their_own_share(lazy, launched, tmp_path) -> None:
-    """Two processes, each of which decodes its part of every batch, give the numbers of one."""
     one, two = alone(lazy, tmp_path / "one"), launched["lazy"]
     torch.testing.assert_close(one.predictions.scores, two.predictions.scores, rtol=1e-3, atol=1e-4)
     assert one.data_sha256 == two.data_sha256

@@ -99,15 +99,6 @@ def test_settings_of_the_command_line_are_checked(settings, words) -> None:
     refused(words, Recipe().with_settings, settings)
 
 
-def test_settings_are_toml_values_or_plain_text() -> None:
-    recipe = Recipe().with_settings(
-        ["schedule.name=steps", "schedule.milestones=[3, 5]", "record.dynamics=true", "loss=focal(gamma=3)"]
-    )
-    assert recipe.schedule.milestones == (3, 5)
-    assert recipe.record.dynamics
-    assert recipe.loss == "focal(gamma=3)"
-
-
 def test_the_learning_rate_follows_the_optimiser_unless_it_is_given() -> None:
     """Adam does not get SGD's rate, whichever way it is asked for; a rate that is given stays."""
     assert Recipe().optimiser.learning_rate == 0.1
@@ -118,7 +109,6 @@ def test_the_learning_rate_follows_the_optimiser_unless_it_is_given() -> None:
 
 
 def test_recipes_have_names(tmp_path, monkeypatch) -> None:
-    """A bare name is a recipe of the package unless there is such a file; a wrong one is answered."""
     monkeypatch.chdir(tmp_path)
     assert load_recipe("digits") == load_recipe(shelf() / "digits.toml")
     refused("digit is neither a file nor the name of a recipe; did you mean 'digits'", load_recipe, "digit")
@@ -127,7 +117,6 @@ def test_recipes_have_names(tmp_path, monkeypatch) -> None:
 
 
 def write(folder: Path, **texts: str) -> None:
-    """Recipes by the names of their files."""
     for name, text in texts.items():
         (folder / f"{name}.toml").write_text(text)
 
@@ -186,7 +175,6 @@ def test_a_small_budget_replaces_what_the_recipe_says_and_tells_it() -> None:
 
 
 def test_a_full_budget_changes_nothing() -> None:
-    """Nothing is said of it either; the table stands by for later, and makes no other run."""
     recipe = Recipe.read(SMALL)
     assert at_budget(recipe, "full") is recipe
     assert budget_note(recipe) is None
@@ -194,7 +182,6 @@ def test_a_full_budget_changes_nothing() -> None:
 
 
 def test_a_recipe_without_the_table_has_no_small_budget() -> None:
-    """The message says what to add; an empty table says that the recipe is small already."""
     refused(r"a table \[small\] with settings such as", at_budget, Recipe(), "small")
     small = at_budget(Recipe.read({"small": {}}), "small")
     assert (small.settings(), budget_note(small)) == (Recipe().settings(), None)

@@ -15,7 +15,6 @@ from calibrant_lab.training.loss import build_regularizer
 
 ADDITIONS = [
     ["curvature.weight=0.01"],
-    ["curvature.weight=0.01", "curvature.estimator=gauss-newton", "curvature.num_probes=2"],
     ["curvature.weight=0.01", "curvature.estimator=last-layer", "curvature.every=3"],
     ["sam.rho=0.05"],
 ]

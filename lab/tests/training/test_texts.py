@@ -19,6 +19,8 @@ from calibrant_lab.training.schedule import JointOptimiser, build_optimiser
 from refusals import refused
 from set_files import write_lines
 
+pytestmark = pytest.mark.usefixtures("there", "short_reports")
+
 RECIPES = Path(__file__).parents[2] / "recipes"
 OF_TEXTS = [path.stem for path in sorted(RECIPES.glob("*.toml")) if load_recipe(path).data.vectors]
 TREES = ("(4 (3 good) (2 .))", "(0 (1 bad) (2 .))", "(3 (2 (2 so) (3 good)) (2 .))", "(1 (2 not) (3 good))")
@@ -57,7 +59,6 @@ def there(sets, monkeypatch) -> None:
     monkeypatch.setenv("CALIBRANT_DATA", str(sets))
 
 
-@pytest.mark.usefixtures("there", "short_reports")
 @pytest.mark.parametrize("name", OF_TEXTS)
 def test_recipes_for_texts_start(name, tmp_path) -> None:
     settings = [*QUICK, "data.train=8"] if name == "20ng-gpcnn" else QUICK
@@ -77,14 +78,12 @@ def tree_recipe() -> Recipe:
     return load_recipe(RECIPES / "sst-tree-lstm.toml").with_settings(settings)
 
 
-@pytest.mark.usefixtures("there", "short_reports")
 def test_resumed_trees_give_the_same_bits(tree_recipe, tmp_path, same_numbers, cut) -> None:
     """Killed in the second epoch of two batches: words, optimisers and the best weights are restored."""
     whole = train(tree_recipe, tmp_path / "whole").folder.path
     same_numbers(whole, train(tree_recipe, cut(tree_recipe, 3, killed=True).path).folder.path)
 
 
-@pytest.mark.usefixtures("there")
 @pytest.mark.parametrize(
     ("reduction", "share"),
     [("per-sample", 1 / 4), ("sum", 1.0), ("mean", 1 / 14)],
@@ -122,7 +121,6 @@ def test_the_loss_over_nodes_is_reduced_as_the_recipe_says(
         torch.testing.assert_close(found["model"][name], begun[0][name] - rate * slope, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.usefixtures("there", "short_reports")
 def test_struck_predictions_are_confidences_and_both_conventions_are_told(tree_recipe, tmp_path) -> None:
     folders = {}
     for convention in ("renormalised", "struck"):
@@ -185,7 +183,6 @@ def test_temperatures_of_both_conventions_are_the_best_there_are(rng) -> None:
 OF_DIGITS = ['data.name="digits"', 'data.vectors=""', 'model="mlp"', "optimiser.plain=[]"]
 
 
-@pytest.mark.usefixtures("there")
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

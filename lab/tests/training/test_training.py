@@ -33,8 +33,6 @@ CAREFUL = ["optimiser.learning_rate=0.003", "data.train=600"]
 
 
 class Following(nn.Module):
-    """A loss that writes down what it is told."""
-
     def __init__(self) -> None:
         super().__init__()
         self.epochs, self.seen = [], []
@@ -127,7 +125,6 @@ def test_patience_stops_and_the_first_best_epoch_is_judged(recipe, tmp_path, by,
 
 
 def test_balanced_class_weights_reach_the_loss(recipe) -> None:
-    """Weights are inverse to the frequency."""
     imbalanced = recipe.with_settings(["data.imbalance=10", "data.train=0"])
     mine = imbalanced.with_settings(["training.class_weights=balanced"])
     dataset = read_data(mine.data)
@@ -201,7 +198,6 @@ def test_large_exponents_are_warned_of(recipe, tmp_path) -> None:
 
 
 def test_top_level_names_are_the_trainers() -> None:
-    """``calibrant_lab.train``, ``load_run`` and ``load_recipe`` are those of calibrant_lab.training."""
     assert calibrant_lab.train is train
     assert calibrant_lab.load_run is load_run
     assert calibrant_lab.load_recipe is load_recipe
@@ -246,7 +242,6 @@ def test_folders_without_a_run_or_of_another_process_are_refused(recipe, tmp_pat
 
 
 def test_a_collapsed_training_is_called_one(recipe, tmp_path) -> None:
-    """Its network gives every image the same class; the run says so, and recommends nothing."""
     steep = ["optimiser.learning_rate=100.0", "optimiser.clip_norm=0.0", "data.augment=[]"]
     run = train(recipe.with_settings([*steep, "training.epochs=2"]), tmp_path / "run")
     assert run.evaluation.notes[0].startswith("The training diverged or collapsed: the network is no better")

@@ -284,14 +284,14 @@ def test_classes_are_matched_by_name(tmp_path) -> None:
 
 
 def test_what_does_not_fit_is_said_before_the_server_listens(tmp_path) -> None:
-    with pytest.raises(InputError, match="the network takes no images of this size"):
-        load_classifier(saved(tmp_path, channels=1))
-    with pytest.raises(InputError, match="--class-names must say"):
-        load_classifier(saved(tmp_path, predictions=None))
-    with pytest.raises(InputError, match="--ten-crop needs --crop"):
-        load_classifier(saved(tmp_path, ten_crop=True))
-    with pytest.raises(InputError, match="no function 'Colour'"):
-        load_classifier(saved(tmp_path, model=f"{__name__}:Colour"))
+    for changes, said in (
+        ({"channels": 1}, "the network takes no images of this size"),
+        ({"predictions": None}, "--class-names must say"),
+        ({"ten_crop": True}, "--ten-crop needs --crop"),
+        ({"model": f"{__name__}:Colour"}, "no function 'Colour'"),
+    ):
+        with pytest.raises(InputError, match=said):
+            load_classifier(saved(tmp_path, **changes))
 
 
 def test_ten_crops_are_averaged(tmp_path) -> None:

@@ -127,7 +127,6 @@ def test_sources_of_confidence(score, columns, confidence, right) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_of_a_log_are_one(tmp_path, form) -> None:
-    """Zstandard and deflated archives, samples in pieces, one JSON file, and a folder with a retry."""
     path = form(quiz(), tmp_path / "log")
     columns = ColumnNames(group="subject")
     for options in ({}, {"lm_score": "stated"}, {"columns": columns}):
@@ -283,13 +282,11 @@ PLAIN = log_with(sample(0, "yes", match="C"), sample(1, "no", match="I"))
     ],
 )
 def test_what_is_wrong_with_a_log_is_one_sentence(tmp_path, log, options, words) -> None:
-    """Another version, no samples, scores or confidences, marks between right and wrong; with the remedy."""
     with pytest.raises(InputError, match=words):
         load_predictions(as_json(log, tmp_path / "log"), **options)
 
 
 def test_damage_is_one_sentence(tmp_path) -> None:
-    """An archive that was cut off, one with other bytes, and one of another program."""
     content = bytearray(QUIZ.read_bytes())
     content[1500] ^= 1
     for name, text, words in (

@@ -19,31 +19,20 @@ def read(tmp_path_factory):
 
 
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
-def test_every_name_of_true_classes(read, ending) -> None:
+def test_every_name_of_labels_scores_and_weights(read, ending) -> None:
+    """Decisions are told from scores by their values."""
     for name in ("label", "labels", "Y_True", *aliases.LABELS):
         found = read(ending, {name: LABELLED, "prob": PROBS})
         assert (name, found.kind, found.labels.tolist()) == (name, "binary", LABELLED)
         assert found.probs.tolist() == PROBS
-
-
-@pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
-def test_every_name_of_a_single_score(read, ending) -> None:
     for name in ("prob", "logit", *aliases.SINGLE, *aliases.DECISIONS):
         found = read(ending, {"y": LABELLED, name: PROBS})
         assert (name, found.kind, found.labels.tolist()) == (name, "binary", LABELLED)
         assert found.values.tolist() == PROBS
         assert found.space == ("logits" if name == "logit" else "probs")
-
-
-@pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
-def test_decisions_are_told_by_their_values(read, ending) -> None:
     for name in aliases.DECISIONS:
         with pytest.raises(InputError, match=rf"it holds decisions \(`{name}`\), and no probabilities"):
             read(ending, {"y": LABELLED, name: [1, 0, 0]})
-
-
-@pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
-def test_every_name_of_weights(read, ending) -> None:
     for name in ("weight", "weights", "Sample_Weight", *aliases.WEIGHTS):
         found = read(ending, {"y": LABELLED, "prob": PROBS, name: WEIGHTS_GIVEN})
         assert (name, found.weights.tolist()) == (name, WEIGHTS_GIVEN)
@@ -94,15 +83,14 @@ def test_every_name_of_scores_by_class(read, ending) -> None:
 
 @pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
 def test_every_name_of_confidences(read, ending) -> None:
-    for confidence in ("confidence", *aliases.CONFIDENCES):
-        for outcome in ("correct", *aliases.OUTCOMES):
-            found = read(ending, {confidence: PROBS, outcome: LABELLED})
-            assert (confidence, outcome, found.kind) == (confidence, outcome, "top_label")
-            assert (found.confidence.tolist(), found.correct.tolist()) == (PROBS, [True, False, True])
-        for predicted in aliases.PREDICTED:
-            found = read(ending, {confidence: PROBS, "y_true": [1, 0, 2], predicted: [1, 1, 2]})
-            assert (confidence, predicted, found.kind) == (confidence, predicted, "top_label")
-            assert found.correct.tolist() == [True, False, True]
+    names = ("confidence", *aliases.CONFIDENCES)
+    outcomes = [{name: LABELLED} for name in ("correct", *aliases.OUTCOMES)]
+    outcomes += [{"y_true": [1, 0, 2], name: [1, 1, 2]} for name in aliases.PREDICTED]
+    pairs = [*((name, outcomes[-1]) for name in names), *((names[-1], each) for each in outcomes)]
+    for confidence, outcome in pairs:
+        found = read(ending, {confidence: PROBS, **outcome})
+        assert (confidence, outcome, found.kind) == (confidence, outcome, "top_label")
+        assert (found.confidence.tolist(), found.correct.tolist()) == (PROBS, [True, False, True])
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "json", "json of arrays", "parquet", "feather"])

@@ -58,7 +58,6 @@ def test_a_folder_is_an_archive_unpacked(tmp_path, rng, assert_same) -> None:
 
 
 def test_a_change_of_any_file_changes_the_digest(tmp_path, rng) -> None:
-    """The source's SHA-256 covers the labels too."""
     np.save(tmp_path / "logits.npy", rng.normal(size=(9, 3)))
     np.save(tmp_path / "labels.npy", np.arange(9) % 3)
     before = load_predictions(tmp_path / "logits.npy").source

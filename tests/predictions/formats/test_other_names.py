@@ -148,6 +148,10 @@ def test_answers_to_choose_from_are_classes(tmp_path) -> None:
     assert "softmax of the answers' log-likelihoods (lm-evaluation-harness)" in found.notes[0]
     found = read(tmp_path, "samples_task.jsonl", lines(*samples), lm_score="acc_norm")
     np.testing.assert_allclose(found.scores[1], [-3.0, -2.0, -1.0])  # (1, 2 and 4 characters)
+    named = [choice(0, [-1.0, -2.0], "a", acc=1.0), choice(1, [-1.0, -2.0], "bb", acc=0.0)]
+    assert read(tmp_path, "s.jsonl", lines(*named)).labels.tolist() == [0, 1]
+    with pytest.raises(InputError, match="row 0 holds the log-likelihood of one answer; choices are"):
+        read(tmp_path, "s.jsonl", lines(choice(0, [-1.5], "0", acc=1.0)))
 
 
 def test_blanks_of_an_answer_are_counted_as_the_harness_does(tmp_path) -> None:
@@ -159,12 +163,6 @@ def test_blanks_of_an_answer_are_counted_as_the_harness_does(tmp_path) -> None:
     # -1.5 and -2.2: without the blank behind it b would be chosen
     found = read(tmp_path, "s.jsonl", lines(*samples), lm_score="acc_norm")
     assert (found.kind, found.labels.tolist()) == ("multiclass", [0, 0])
-
-
-def test_targets_may_be_the_answers_themselves(tmp_path) -> None:
-    """A target that is a number is an answer's place, unless the logged score says it is its text."""
-    samples = [choice(0, [-1.0, -2.0], "a", acc=1.0), choice(1, [-1.0, -2.0], "bb", acc=0.0)]
-    assert read(tmp_path, "s.jsonl", lines(*samples)).labels.tolist() == [0, 1]
 
 
 def test_questions_with_unequal_numbers_of_answers_are_judged_by_the_chosen_one(tmp_path) -> None:
@@ -217,11 +215,6 @@ def test_stated_confidences_of_generated_answers(tmp_path) -> None:
         assert (again.confidence.tolist(), again.correct.tolist()) == ([0.8, 0.3], [True, False])
     with pytest.raises(InputError, match="End with 'Confidence: N%'"):
         read(tmp_path, "s.jsonl", lines(answer(0, "4", 1.0), answer(1, "5", 0.0)))
-
-
-def test_one_answer_a_row_is_said_to_be_no_choice(tmp_path) -> None:
-    with pytest.raises(InputError, match="row 0 holds the log-likelihood of one answer; choices are"):
-        read(tmp_path, "s.jsonl", lines(choice(0, [-1.5], "0", acc=1.0)))
 
 
 def test_fields_within_the_question_name_groups(tmp_path) -> None:
@@ -376,28 +369,6 @@ def test_numbers_are_names_where_names_are_numbers(tmp_path, ending, labels) -> 
     assert places.labels.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"labels": [0, 10**25, 1]}, r"less than 2\*\*63 in size; row 1 holds 10{25}\."),
-        ({"labels": [0, 10**25, 1.0]}, r"row 1 holds 10{25}\."),
-        ({"labels": [[0, 10**25], [1, 1], [0, 1]]}, r"row 0 holds \[0, 10{25}\]\."),
-        ({"labels": [[0, 10**400], [1, 1], [0, 1]]}, r"row 0 holds \[0, 10{15}…"),
-        ({"labels": [0, 2**63, 1]}, r"less than 2\*\*63 in size; row 1 holds 9223372036854775808\."),
-        ({"labels": np.array([0, 2**64 - 1, 1], np.uint64)}, "row 1 holds 18446744073709551615"),
-        ({"labels": [0, 2.0**63, 1]}, r"row 1 holds 9.223372036854776e\+18"),
-        ({"labels": [0, None, 1]}, "row 1 holds 'None'; leave out rows where it is not known"),
-        ({"labels": [0, "x", 1]}, "row 1 holds 'x'"),
-        ({"labels": ["x", "y", None]}, "missing in 1 of 3 rows; row 2 holds 'nan'; drop such rows"),
-        ({"labels": [0.0, np.nan, 1.0]}, "row 1 holds nan; leave out rows where it is not known"),
-        ({"weights": [1, None, 1]}, "`weights` must hold numbers; row 1 holds 'None'; leave out"),
-    ],
-)
-def test_what_is_no_number_is_told_with_its_row(given, said) -> None:
-    with pytest.raises((InputError, TypeError), match=said):
-        Predictions(**{"probs": [0.5, 0.25, 0.75], "labels": [0, 1, 1], **given})
-
-
 def pipelines(names: list[str], truth: list[Any]) -> str:
     """Lines as pipelines write them: the class of each row is the likeliest, whatever it is called."""
     half = 0.5 / (len(names) - 1)
@@ -468,17 +439,14 @@ def test_classes_are_called_as_the_labels_are(tmp_path, ending) -> None:
         assert (names, labels, found.labels.tolist()) == (names, labels, expected)
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "npz"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "npz", "pandas"])
 def test_the_positive_class_names_the_word_of_a_single_score(tmp_path, ending) -> None:
-    """``--positive-class spam``: the score is that of spam; without it the option is told.
-
-    Of numbers it is that of 1, whichever is the event.
-    """
+    """The score is that of spam; without it the option is told. Of numbers it is that of 1."""
     rows = [{"label": "spam", "prob": 0.75}, {"label": "eggs", "prob": 0.5}]
     found = given_as(tmp_path, ending, rows, positive_class="spam")
     assert (found.class_names, found.labels.tolist()) == (("eggs", "spam"), [1, 0])
-    with pytest.raises(InputError, match=r"word for class 1 as `positive_class` \(--positive-class\)"):
-        load_predictions(tmp_path / f"p.{ending}")
+    with pytest.raises(InputError, match=r"word for class 1 as `positive_class`"):
+        given_as(tmp_path, ending, rows)
     numbered = [{"label": 1, "prob": 0.75}, {"label": 0, "prob": 0.5}]
     event = given_as(tmp_path, ending, numbered, positive_class="0").as_binary("0")
     assert (event.labels.tolist(), event.probs.tolist()) == ([0, 1], [0.25, 0.5])
