@@ -60,30 +60,19 @@ def mmce_loss(
     divided, the weighted error falls in proportion to the batch's size (it is 56 times smaller on a batch of
     64), so that a penalty means something else at every batch size. ``as_published=False`` follows the
     definition; choose its penalty anew, for 2 is far too strong: on Fashion-MNIST the error rate was 20 to
-    21% instead of 13% (five seeds each, ``papers/losses``).
+    21% instead of 13% (five seeds each, ``papers/losses``). Other arguments, result and errors are those of
+    :func:`cross_entropy_loss`. ``reduction`` is ``"mean"`` only.
 
     Args:
-        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
-        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         penalty: Weight of the calibration error, not negative; 0 is cross-entropy.
         weighted: Average right and wrong predictions separately.
         as_published: Compute the published code's value instead of the definition.
         bandwidth: Width of the kernel, at least 0.02; confidences are within 1 of each other.
         weight: Weight of each class in the cross-entropy, shape ``(C,)``.
-        ignore_index: Label of samples that do not count.
-        reduction: ``"mean"`` only: the error is one of the batch.
-
-    Returns:
-        Scalar, not negative; type as in :func:`focal_loss`.
-
-    Raises:
-        InputError: If shapes disagree or an option is out of range.
-        TypeError: If ``labels`` are not integers.
 
     Note:
         Not continuous where the prediction changes, with kinks where two confidences are equal (they do not
-        move each other); elsewhere differentiable any number of times. Exact in O(N C + N log N) time and
-        O(N C) memory.
+        move each other). Exact in O(N C + N log N) time.
 
     References:
         Kumar, Sarawagi and Jain, "Trainable Calibration Measures for Neural Networks from Kernel Mean

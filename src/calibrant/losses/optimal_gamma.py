@@ -19,11 +19,10 @@ def optimal_gamma(p0: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]: ...
 def optimal_gamma(p0: float | Float[Tensor, "*N"]) -> float | Float[Tensor, "*N"]:
     r"""Exponent :math:`\gamma^*(p_0)` at which focal loss starts to push less than cross-entropy.
 
-    Focal loss's gradient is cross-entropy's times
-    :math:`g(p, \gamma) = (1-p)^\gamma (1 + \gamma R)`, :math:`R = -p \log p / (1-p)`. With
-    :math:`\gamma = \gamma^*(p_0)` it is larger below :math:`p_0`, equal at :math:`p_0`, and smaller above.
-    With :math:`x = \gamma R` and :math:`\kappa = -\log(1-p_0) / R` the condition :math:`g = 1` reads
-    :math:`\log(1 + x) = \kappa x`, and so
+    Focal loss's gradient is cross-entropy's times :math:`g(p, \gamma) = (1-p)^\gamma (1 + \gamma R)`,
+    :math:`R = -p \log p / (1-p)`. With :math:`\gamma = \gamma^*(p_0)` it is larger below :math:`p_0`, equal
+    at :math:`p_0`, and smaller above. With :math:`x = \gamma R` and :math:`\kappa = -\log(1-p_0) / R` the
+    condition :math:`g = 1` reads :math:`\log(1 + x) = \kappa x`, and so
 
     .. math:: \gamma^*(p_0) = -\frac1R \Big( 1 + \frac1\kappa W_{-1}\big( -\kappa e^{-\kappa} \big) \Big),
 
