@@ -28,7 +28,6 @@ from calibrant.losses.proper_focal import *
 from calibrant.losses.multilabel_focal import *
 from calibrant.losses.multilabel_focal_calibration import *
 from calibrant.losses.linear import *
-from calibrant.losses.optimal_gamma import *
 
 _LOSSES = subclasses(globals(), nn.Module)
 

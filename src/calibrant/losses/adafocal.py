@@ -50,7 +50,6 @@ def adafocal_loss(
         Ghosh, Schaaf and Gormley, "AdaFocal: Calibration-aware Adaptive Focal Loss", NeurIPS 2022.
 
     Example:
-        >>> import torch
         >>> gammas, edges = torch.tensor([2.0, -1.0]), torch.tensor([0.0, 0.5, 1.0])
         >>> logits = torch.tensor([[0.2, 0.8], [0.8, 0.2]]).log()
         >>> values = adafocal_loss(logits, torch.tensor([0, 0]), gammas=gammas, edges=edges, reduction="none")
@@ -98,7 +97,6 @@ def updated_gammas(
         Ghosh, Schaaf and Gormley, "AdaFocal: Calibration-aware Adaptive Focal Loss", NeurIPS 2022.
 
     Example:
-        >>> import torch
         >>> updated_gammas(torch.tensor([1.0, 0.21, -0.21]), torch.tensor([0.0, -0.1, 0.1])).tolist()
         [1.0, -0.2..., 0.2...]
     """

@@ -55,7 +55,6 @@ def label_smoothing_loss(
         Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", CVPR 2016.
 
     Example:
-        >>> import torch
         >>> logits = torch.tensor([[0.8, 0.2]]).log()
         >>> loss = label_smoothing_loss(logits, torch.tensor([0]), smoothing=0.1)  # y = (0.95, 0.05)
         >>> round(loss.item(), 4)

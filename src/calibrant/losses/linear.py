@@ -79,7 +79,6 @@ def linear_focal_loss(
         chunk by chunk, for cross-entropy).
 
     Example:
-        >>> import torch
         >>> hidden, weight = torch.eye(2), torch.tensor([[0.8, 0.5], [0.2, 0.5]]).log()
         >>> round(linear_focal_loss(hidden[:1], weight, torch.tensor([0]), gamma=2).item(), 6)
         0.008926
@@ -148,7 +147,6 @@ def linear_loss(
         transforms of ``torch.func`` are not supported, and ``torch.compile`` leaves the loss as it is.
 
     Example:
-        >>> import torch
         >>> from calibrant.losses import cross_entropy_loss
         >>> hidden, weight = torch.randn(6, 4), torch.randn(50, 4)
         >>> labels = torch.randint(0, 50, (6,))

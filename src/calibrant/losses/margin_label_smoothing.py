@@ -51,7 +51,6 @@ def margin_label_smoothing_loss(
         2022.
 
     Example:
-        >>> import torch
         >>> from calibrant.losses import cross_entropy_loss
         >>> logits = torch.tensor([[4.0, 0.0]])
         >>> extra = margin_label_smoothing_loss(logits, torch.tensor([0]), margin=3.0) - cross_entropy_loss(

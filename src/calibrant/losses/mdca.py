@@ -52,7 +52,6 @@ def mdca_loss(
         for Improved Neural Network Calibration", CVPR 2022.
 
     Example:
-        >>> import torch
         >>> from calibrant.losses import focal_loss
         >>> logits = torch.tensor([[0.8, 0.2], [0.6, 0.4]]).log()
         >>> labels = torch.tensor([0, 1])  # mean confidences (0.7, 0.3), frequencies (0.5, 0.5)

@@ -79,7 +79,6 @@ def mmce_loss(
         Embeddings", ICML 2018.
 
     Example:
-        >>> import torch
         >>> from calibrant.losses import cross_entropy_loss
         >>> logits = torch.tensor([[0.8, 0.2], [0.4, 0.6]]).log()
         >>> labels = torch.tensor([0, 0])  # r = (0.8, 0.6), right and wrong: w = (0.2, -0.6)

@@ -44,7 +44,6 @@ def smooth_calibration_penalty(
         Blasiok, Gopalan, Hu and Nakkiran, "A Unifying Theory of Distance from Calibration", STOC 2023.
 
     Example:
-        >>> import torch
         >>> round(smooth_calibration_penalty(torch.tensor([0.75, 0.75]), torch.tensor([1.0, 0.0])).item(), 4)
         0.25
     """
@@ -171,7 +170,6 @@ def smooth_calibration_loss(
         O(N C + N log N) time.
 
     Example:
-        >>> import torch
         >>> from calibrant.losses import cross_entropy_loss
         >>> logits = torch.tensor([[0.75, 0.25], [0.75, 0.25]]).log()
         >>> labels = torch.tensor([0, 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -24,10 +25,12 @@ __all__ = [
     "RefinementDecomposition",
     "ScoreDecomposition",
     "TemperatureDecomposition",
+    "VariationalError",
     "corp_reliability_curve",
     "refinement_decomposition",
     "score_decomposition",
     "temperature_decomposition",
+    "variational_calibration_error",
 ]
 
 LOWEST, HIGHEST = 1e-4, 1e4  # of the temperature
@@ -69,21 +72,13 @@ def score_decomposition(
     isotonic regression of the outcomes on p, :math:`\hat p`, is the best that any order-preserving
     recalibration could do. The mean outcome is :math:`\bar y`. MCB is the possible gain from recalibration,
     DSC the value of the order of the probabilities, UNC the score of the base rate.
-
-    Classes ``(N, C)`` with labels ``(N,)``: the event is that the top label is right, p its probability (cut
-    at 1); with ``classwise=True`` each class against all others. An event ``(N,)``: itself. Several labels
-    per sample: every column.
+    Other arguments and errors are those of :mod:`calibrant.metrics`.
 
     Args:
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         score: ``"brier"`` or ``"nll"`` (nats).
-        classwise: Measure every class, not only the top label.
         average: With ``classwise`` or several labels per sample: ``"macro"`` for the means over the columns,
             ``"none"`` for one value per column. (C times the means of the classwise Brier parts are the parts
             of :func:`~calibrant.metrics.brier_score`.)
-        weights: Weights of the samples, shape ``(N,)``, not negative.
-        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``score``, ``miscalibration``, ``discrimination`` and ``uncertainty``, float64, each a scalar or, for
@@ -91,20 +86,16 @@ def score_decomposition(
         ``[0, inf]``, discrimination and uncertainty at most log 2, and where something happened that had
         probability zero score and miscalibration are infinite. They add up to the rounding of the sums.
 
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
-
     Note: No bins to choose, and the same :math:`\hat p` for every proper score. It is fitted to the sample it
         is judged on, so miscalibration and discrimination are biased upward for small ``N``. A calibrated
         model has MCB of order :math:`N^{-2/3}`. If all outcomes are equal, only MCB is left. Compare with the
-        same sample size. O(N log N) time per event; the first call compiles. Not differentiable.
+        same sample size. O(N log N) time per event; the first call compiles.
 
     References:
         Dimitriadis, Gneiting and Jordan, "Stable reliability diagrams for probabilistic classifiers", PNAS
         118, 2021.
 
     Example:
-        >>> import torch
         >>> parts = score_decomposition(torch.tensor([0.2, 0.4, 0.6, 0.9]), torch.tensor([0, 1, 0, 1]))
         >>> [round(x.item(), 4) for x in (parts.score, parts.miscalibration, parts.discrimination)]
         [0.1925, 0.0675, 0.125]
@@ -144,20 +135,11 @@ def corp_reliability_curve(
     Between ``lower`` and ``upper`` of a step the recalibrated probability is its value; between two steps the
     curve is straight. Its distances from the diagonal are what
     :func:`score_decomposition` calls miscalibration.
-
-    Args:
-        probs: Probabilities of the classes ``(N, C)`` (the top label counts) or of an event ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
-        ignore_index: Samples or positions with this label are left out.
+    Arguments and errors are those of :mod:`calibrant.metrics`; several labels per sample are refused.
 
     Returns:
         ``lower`` and ``upper`` (the lowest and the highest probability in each step), ``values`` (the mean
         outcome of the step, rising strictly from step to step) and ``counts`` (samples, or weight, in it).
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or samples have several labels
-            (pass one column of each: ``probs[:, k], labels[:, k]``).
 
     Note:
         Consistent without bins or a bandwidth to choose, of about :math:`N^{1/3}` steps. The first and the
@@ -168,7 +150,6 @@ def corp_reliability_curve(
         118, 2021.
 
     Example:
-        >>> import torch
         >>> curve = corp_reliability_curve([0.25, 0.5, 0.625, 0.875], [0, 1, 0, 1])
         >>> curve.lower, curve.upper, curve.values, curve.counts
         ((0.25, 0.5, 0.875), (0.25, 0.625, 0.875), (0.0, 0.5, 1.0), (1.0, 2.0, 1.0))
@@ -207,15 +188,12 @@ def refinement_decomposition(
     stop where the refinement is least, not the score: calibration can still be repaired afterwards.
 
     Unlike :func:`score_decomposition` this judges all classes at once.
+    Other arguments are those of :mod:`calibrant.metrics`.
 
     Args:
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         recalibrated: Probabilities after recalibration, of the same shape.
-        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         score: ``"nll"`` (:func:`~calibrant.metrics.negative_log_likelihood`) or ``"brier"``
             (:func:`~calibrant.metrics.brier_score`).
-        weights: Weights of the samples, shape ``(N,)``, not negative.
-        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``score``, ``calibration`` and ``refinement``, scalars, float64; with several labels per sample means
@@ -223,13 +201,11 @@ def refinement_decomposition(
         the score where something happened that had probability zero.
 
     Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or
-            ``recalibrated`` gave what happened probability zero (its NLL, the refinement, would be infinite).
+        InputError: Also if ``recalibrated`` gave what happened probability zero (an infinite refinement).
 
     Note:
         A g fitted to these very labels makes calibration too large and refinement too small, by little for a
-        temperature (one parameter), by much for flexible ones: fit it on other samples. O(N C) time. Not
-        differentiable.
+        temperature (one parameter), by much for flexible ones: fit it on other samples. O(N C) time.
 
     References:
         Berta, Holzmüller, Jordan and Bach, "Rethinking Early Stopping: Refine, Then Calibrate", 2025.
@@ -237,7 +213,6 @@ def refinement_decomposition(
         Royal Meteorological Society 135, 2009.
 
     Example:
-        >>> import torch
         >>> probs, labels = torch.tensor([0.9, 0.9, 0.9, 0.9]), torch.tensor([1, 1, 1, 0])
         >>> parts = refinement_decomposition(probs, torch.full((4,), 0.75), labels, score="brier")
         >>> round(parts.calibration.item(), 4), round(parts.refinement.item(), 4)
@@ -320,12 +295,8 @@ def temperature_decomposition(
 
     with the T in ``[1e-4, 1e4]`` of greatest likelihood on these very samples, for both scores. As
     :func:`~calibrant.metrics.refinement_decomposition`, with the recalibration found here; the other
-    arguments and errors are as there. For several labels per sample (and an event) :math:`p^{1/T}` is
-    weighed against :math:`(1 - p)^{1/T}`, one T for all.
-
-    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
-    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative; labels
-    ``ignore_index`` are left out.
+    arguments and errors are as there. For several labels per sample (and an event) :math:`p^{1/T}` is weighed
+    against :math:`(1 - p)^{1/T}`, one T for all.
 
     Returns:
         ``score``, ``calibration`` and ``refinement``, float64 scalars, and the temperature. The calibration
@@ -335,13 +306,12 @@ def temperature_decomposition(
         One number is fitted to the samples judged, which makes calibration too large by about 1 / (2 N) nats.
         Probabilities below 1e-12 are recalibrated as if they were 1e-12 (the score itself takes them as they
         are). Where every true class is the most probable one T ends at 0.01. O(N C) time per step of Newton's
-        method. Not differentiable.
+        method.
 
     References:
         Berta, Holzmüller, Jordan and Bach, "Rethinking Early Stopping: Refine, Then Calibrate", 2025.
 
     Example:
-        >>> import torch
         >>> parts = temperature_decomposition(torch.tensor([0.9, 0.9, 0.9, 0.9]), torch.tensor([1, 1, 1, 0]))
         >>> round(parts.temperature, 6), round(parts.refinement.item(), 6)  # log 9 / log 3, entropy of 3/4
         (2.0, 0.562335)
@@ -386,3 +356,92 @@ def _slopes(checked: Checked, beta: float) -> tuple[float, float]:
         second += float((share * variance).sum())
         total += float(share.sum())
     return first / total, second / total
+
+
+@dataclass(frozen=True)
+class VariationalError:
+    """A lower bound of a calibration error, with the standard error over samples."""
+
+    value: Float[Tensor, ""]
+    standard_error: Float[Tensor, ""]
+
+
+@suggesting()
+def variational_calibration_error(
+    probs: ArrayLike,
+    recalibrated: ArrayLike,
+    labels: ArrayLike,
+    *,
+    p: float = 1.0,
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+) -> VariationalError:
+    r"""Lower bound of the :math:`L_p` calibration error of whole rows, by a recalibration fitted elsewhere.
+
+    .. math::
+        \mathrm E \left\| \mathrm E[e_y \mid p] - p \right\|_p
+        \ge \mathrm E \left\langle d, e_y - p \right\rangle , \qquad
+        d_k = \operatorname{sign}(\delta_k) \left( |\delta_k| \, / \, \|\delta\|_p \right)^{p - 1} , \quad
+        \delta = g(p) - p
+
+    :math:`e_y` is the one-hot vector of a label, and g any recalibration that was fitted on other samples.
+    The better g is, the higher is the bound; with the true rates it is the error itself. Binning is not
+    possible for many classes, and finds errors where there are none. This bound has no such bias: if the
+    probabilities are right, its expectation is 0 for every g.
+    Other arguments are those of :mod:`calibrant.metrics`.
+
+    Args:
+        recalibrated: Probabilities of the same shape by fits that did not see these samples, such as
+            :func:`~calibrant.calibrators.out_of_fold_probs`.
+        p: Which norm, from 1 to infinity.
+
+    Returns:
+        ``value``, a scalar float64, for classes in ``[-2, 2]`` with ``p=1``, for events in ``[-1, 1]``; of
+        several labels the mean over the labels. Below zero the recalibration did harm. ``standard_error``
+        is that of the mean over samples with g as it is, so that a value above 1.645 of them is evidence of
+        miscalibration at the level of 5%.
+
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, or ``p`` is below 1.
+
+    Note:
+        Fitted on the same samples, g makes the value too large. A temperature alone sees errors of
+        temperature only; several calibrators may be tried, each with its own bound. O(N C) time.
+
+    References:
+        Berta, Braun, Holzmüller, Jordan and Bach, "A Variational Estimator for Lp Calibration Errors", 2026.
+
+    Example:
+        >>> probs, rates = torch.tensor([[0.9, 0.1]] * 4), torch.tensor([[0.75, 0.25]] * 4)
+        >>> found = variational_calibration_error(probs, rates, torch.tensor([0, 0, 0, 1]))
+        >>> round(found.value.item(), 6)  # |0.75 - 0.9| + |0.25 - 0.1|
+        0.3
+    """
+    checked, after = with_recalibrated(probs, recalibrated, labels, weights, ignore_index)
+    if not p >= 1:
+        raise InputError(f"`p` must be at least 1; got {p}.")
+    gains = torch.empty(checked.num_samples, dtype=torch.float64, device=checked.scores.device)
+    for rows in row_slices(checked.scores):
+        stated, better = (each.scores[rows].to(torch.float64) for each in (checked, after))
+        if checked.task == "multiclass":
+            truth = torch.nn.functional.one_hot(checked.target[rows], checked.num_classes)
+        else:
+            stated, better, truth = stated[..., None], better[..., None], checked.target[rows][..., None]
+        gain = (_steepest(better - stated, p) * (truth - stated)).sum(dim=-1)
+        gains[rows] = gain.mean(dim=1) if gain.ndim > 1 else gain
+    value = weighted_mean(gains, checked.weights)
+    total = checked.num_samples if checked.weights is None else float(checked.weights.sum())
+    variance = weighted_mean((gains - value).square(), checked.weights)
+    return VariationalError(value, (variance / total).sqrt())
+
+
+def _steepest(change: Float[Tensor, "*N C"], p: float) -> Float[Tensor, "*N C"]:
+    """Gradient of the norm: the direction of dual norm 1 whose product with the change is its norm."""
+    size = change.abs()
+    largest = size.amax(dim=-1, keepdim=True)
+    if p == math.inf:
+        first = torch.zeros_like(size).scatter_(-1, size.argmax(dim=-1, keepdim=True), 1.0)
+        return change.sign() * first
+    shares = size / largest.where(largest > 0, 1.0)
+    norm = torch.linalg.vector_norm(shares, ord=p, dim=-1, keepdim=True)
+    return change.sign() * (shares / norm.where(norm > 0, 1.0)) ** (p - 1)

@@ -1,4 +1,4 @@
-"""Errors without bins: by Lipschitz functions, by Lipschitz changes of the scores, and by a kernel."""
+"""Errors without bins: by Lipschitz functions or changes of scores, by a kernel, and over all boundaries."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from calibrant.metrics._common import Average, Vector, check_bandwidth, one_even
 __all__ = [
     "SmoothCalibrationWitness",
     "SmoothReliabilityCurve",
+    "averaged_two_bin_error",
     "post_processing_gap",
     "smooth_calibration_error",
     "smooth_calibration_witness",
@@ -48,32 +49,21 @@ def smooth_calibration_error(
         \qquad w : [0, 1] \to [-1, 1], \quad |w(s) - w(t)| \le |s - t|
 
     There are no bins and no jumps: the error changes by at most twice the mean change of the probabilities.
-    Classes ``(N, C)`` with labels ``(N,)``: p is the top probability and y whether the top label is right, or
-    with ``classwise=True`` each class against all others. An event ``(N,)``: p is its probability. Several
-    labels per sample ``(N, C)``: one event per column.
+    Other arguments and errors are those of :mod:`calibrant.metrics`.
 
     Args:
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         classwise: Measure every class, not only the top label; an event ``(N,)`` then counts as the
             two classes ``(1 - p, p)``.
-        average: With ``classwise`` or several labels per sample: ``"macro"`` for the mean over the columns,
-            ``"none"`` for one value per column.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
-        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         At least the size of the mean residual, at most the mean size of the residuals merged where
         probabilities are equal. A finite sample of a calibrated model has an error of order :math:`N^{-1/2}`.
         Exact to rounding (a linear programme solved by dynamic programming, whose dual bound agrees to about
         1e-15; see :func:`smooth_calibration_witness`). Time O(N log N) to sort and about as much to solve;
-        the first call compiles. Not differentiable by autograd.
+        the first call compiles.
 
     References:
         Foster and Hart, "Smooth calibration, leaky forecasts, finite recall, and Nash dynamics", Games and
@@ -81,7 +71,6 @@ def smooth_calibration_error(
         Calibration", STOC 2023.
 
     Example:
-        >>> import torch
         >>> smooth_calibration_error(torch.tensor([0.2, 0.4, 0.6, 0.9]), torch.tensor([0, 1, 0, 1])).item()
         0.0625...
     """
@@ -121,22 +110,13 @@ def smooth_calibration_witness(
     .. math:: \mathrm{smCE} = \min_h \sum_j |h_j - h_{j-1}| + \sum_j (p_{j+1} - p_j) |h_j - C_j| ,
 
     C being the cumulative residual over the sorted points, :math:`h_0 = 0` and :math:`h_n = C_n`.
-
-    Args:
-        probs: Probabilities of the classes ``(N, C)`` (the top label counts) or of an event ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
-        ignore_index: Samples or positions with this label are left out.
+    Arguments and errors are those of :mod:`calibrant.metrics`; several labels per sample are refused.
 
     Returns:
         ``value`` and ``upper_bound`` in ``[0, 1]``, equal up to rounding; on the CPU in float64, shape
         ``(n,)``: ``points`` (the distinct scores, ascending), ``residuals`` (at each point the weighted sum
         of outcome minus score, divided by the sum of all weights) and ``values`` of w. Called with scores, it
         gives w there.
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or samples have several labels
-            (pass one column of each: ``probs[:, k], labels[:, k]``).
 
     Note:
         An optimal w need not be unique; this is one of them.
@@ -145,7 +125,6 @@ def smooth_calibration_witness(
         Błasiok, Gopalan, Hu and Nakkiran, "A Unifying Theory of Distance from Calibration", STOC 2023.
 
     Example:
-        >>> import torch
         >>> probs, labels = torch.tensor([0.8, 0.8, 0.9, 0.9]), torch.tensor([0, 1, 0, 1])
         >>> witness = smooth_calibration_witness(probs, labels)
         >>> round(witness.value, 3), witness.values.tolist()
@@ -210,15 +189,13 @@ def post_processing_gap(
         :math:`N^{-2/3}` there. Exact to rounding (dynamic programming, certified to about 1e-15 by the dual).
         Time O(N log N) to sort and about as much to solve; the first call compiles. The gap of the log
         loss is found by an interior point method, in some dozen tridiagonal systems. It is certified to about
-        1e-9, at worst 1e-7. Probabilities closer to 0 or 1 than 1e-12 count as this close. Not differentiable
-        by autograd.
+        1e-9, at worst 1e-7. Probabilities closer to 0 or 1 than 1e-12 count as this close.
 
     References:
         Błasiok, Gopalan, Hu and Nakkiran, "When Does Optimizing a Proper Loss Yield Calibration?", NeurIPS
         2023.
 
     Example:
-        >>> import torch
         >>> post_processing_gap(torch.tensor([0.8, 0.8, 0.8, 0.8]), torch.tensor([0, 1, 0, 1])).item()
         0.09...
     """
@@ -257,24 +234,18 @@ def smooth_ece(
     count is as there, and so are errors and arguments but ``bandwidth``: a fixed σ, positive, for which the
     value is :math:`\mathrm{smECE}_\sigma`.
 
-    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
-    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative; labels
-    ``ignore_index`` are left out.
-
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
 
     Note:
         At least the size of the mean residual. Correct to 1e-6 without a mesh whose width would bias it: the
         smoothing is a cosine series, the integral is taken between the zeros of the integrand. A bandwidth
-        below 1e-6 is taken as 2^-20. Time O(N) and a few Fourier transforms of length 16/σ. Not
-        differentiable by autograd.
+        below 1e-6 is taken as 2^-20. Time O(N) and a few Fourier transforms of length 16/σ.
 
     References:
         Błasiok and Nakkiran, "Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing", ICLR 2024.
 
     Example:
-        >>> import torch
         >>> probs, labels = torch.tensor([0.2, 0.4, 0.6, 0.9]), torch.tensor([0, 1, 0, 1])
         >>> round(smooth_ece(probs, labels).item(), 6)
         0.13664
@@ -317,30 +288,22 @@ def smooth_reliability_curve(
         \hat y(t) = \frac{\sum_i y_i K_\sigma(t, p_i)}{\sum_i K_\sigma(t, p_i)}
 
     with the kernel of :func:`smooth_ece`. Drawn as :math:`\hat y` against :math:`\hat p`, its distance from
-    the diagonal, weighted by the density, is the error:
-    :math:`\int |\hat y - \hat p| \, \delta \, dt = \mathrm{smECE}_\sigma`.
+    the diagonal, weighted by the density, is the error: :math:`\int |\hat y - \hat p| \, \delta \, dt =
+    \mathrm{smECE}_\sigma`. Other arguments and errors are those of :mod:`calibrant.metrics`; several labels
+    per sample are refused.
 
     Args:
-        probs: Probabilities of the classes ``(N, C)`` (the top label counts) or of an event ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
         bandwidth: σ, positive; by default the smECE of the sample. Below 0.001 it is taken as 0.001.
         num_points: Number of positions, equally spaced from 0 to 1; at least 2.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
-        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``positions`` t, ``density`` δ (integrates to one), ``confidence`` and ``outcome`` in ``[0, 1]``
         (``None`` where the density is below 1e-6), each ``num_points`` numbers, and the ``bandwidth`` used.
 
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or samples have several labels
-            (pass one column of each: ``probs[:, k], labels[:, k]``).
-
     References:
         Błasiok and Nakkiran, "Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing", ICLR 2024.
 
     Example:
-        >>> import torch
         >>> probs, labels = torch.tensor([0.2, 0.4, 0.6, 0.9]), torch.tensor([0, 1, 0, 1])
         >>> curve = smooth_reliability_curve(probs, labels, bandwidth=0.1, num_points=3)
         >>> curve.positions, [round(outcome, 3) for outcome in curve.outcome]
@@ -376,3 +339,53 @@ def smooth_reliability_curve(
         outcome=mean(outcomes),
         bandwidth=bandwidth,
     )
+
+
+@suggesting()
+def averaged_two_bin_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    classwise: bool = False,
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""Averaged two-bin calibration error (ATB): a squared error that rewards no false probabilities.
+
+    .. math::
+        \mathrm{ATB} = \frac{1}{N^2} \int_0^1 \Big( \sum_{i :\, p_i < q} (p_i - y_i) \Big)^2
+        + \Big( \sum_{i :\, p_i \ge q} (p_i - y_i) \Big)^2 \, dq
+
+    It is truthful: if the outcomes of an event are independent, their true probabilities have the smallest
+    expected error, for every sample size: :math:`\frac{1}{N^2} \sum_i p_i (1 - p_i)`. The only others with it
+    are calibrated ones that are coarser. ECE is smaller in expectation for some false probabilities.
+
+    Which events count is as in :func:`~calibrant.metrics.smooth_calibration_error`, and so are errors and the
+    other arguments. With weights, the sums are weighted and N is the sum of the weights. Truthfulness holds
+    for probabilities of an event, and not for the top label, which the probabilities choose.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``, in squared probabilities; shape ``(C,)`` for ``average="none"``.
+
+    Note:
+        At least half the squared mean residual. Exact to rounding: between two neighbouring probabilities the
+        integrand is constant. Time O(N log N) to sort.
+
+    References:
+        Hartline, Hu and Wu, "A Perfectly Truthful Calibration Measure", COLT 2026.
+
+    Example:
+        >>> averaged_two_bin_error(torch.tensor([0.25, 0.75]), torch.tensor([1, 1])).item()
+        0.203125
+    """
+    return over_events(_averaged_two_bins, probs, labels, classwise, average, weights, ignore_index)
+
+
+def _averaged_two_bins(scores: Vector, outcomes: Vector, mass: Vector | None) -> float:
+    order = np.argsort(scores)
+    residuals = scores - outcomes if mass is None else mass * (scores - outcomes)
+    left = np.concatenate([[0.0], np.cumsum(residuals[order])])
+    widths = np.diff(np.clip(scores[order], 0.0, 1.0), prepend=0.0, append=1.0)
+    total = len(scores) if mass is None else mass.sum()
+    return float(widths @ (left**2 + (left[-1] - left) ** 2)) / total**2

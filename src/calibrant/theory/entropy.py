@@ -6,10 +6,9 @@ lies above its tangent at 0,
 
 .. math:: \mathrm{FL} \ge \mathrm{CE} - \gamma \sum_i p_i \log q_i \log (1 - q_i) ,
 
-and :math:`\log q \log(1-q) \le -q \log q - (1-q) \log(1-q) \le H`. (Divide the first by its
-left side: the logarithmic means of q and 1 and of 1 - q and 1 then add to at least one. They exceed the
-geometric means, and :math:`\sqrt q + \sqrt{1-q} \ge 1`.) For negative exponents the tangent's bound holds
-and the entropy's fails.
+and :math:`\log q \log(1-q) \le -q \log q - (1-q) \log(1-q) \le H`. (Divide the first by its left side: the
+logarithmic means of q and 1 and of 1 - q and 1 then add to at least one. They exceed the geometric means, and
+:math:`\sqrt q + \sqrt{1-q} \ge 1`.) For negative exponents the tangent's bound holds and the entropy's fails.
  **The minimiser's entropy.** The true probabilities are :math:`p_i \propto q_i / g(q_i)`. Where g falls from
 the least to the largest :math:`q_i`, p majorises q and q has the higher entropy, as the reference says of all
 cases. Where g rises over all of them (all :math:`q_i` below its turning point) q majorises p and has the
@@ -61,13 +60,9 @@ def entropy_bound(posterior: ArrayLike, probs: ArrayLike, *, gamma: float) -> En
     Args:
         posterior: True probabilities p of the classes, shape ``(N, C)``.
         probs: Predicted probabilities q, shape ``(N, C)``.
-        gamma: Focal loss's exponent, greater than -1.
 
     Returns:
         All three, their parts, in nats, float64 ``(N,)`` each.
-
-    Raises:
-        InputError: If ``gamma`` is not greater than -1, shapes disagree, or rows are not probabilities.
 
     Note:
         The last step needs :math:`\gamma \ge 0`: at even odds and :math:`\gamma = -1/2` focal loss is 0.980
@@ -76,8 +71,7 @@ def entropy_bound(posterior: ArrayLike, probs: ArrayLike, *, gamma: float) -> En
         module. The bound does not concern curvature.
 
     References:
-        Mukhoti et al., "The Intriguing Effects of Focal Loss on the Calibration of Deep Neural Networks",
-        2020, appendix H, for exponents of at least one.
+        Mukhoti et al. (2020), appendix H, for exponents of at least one.
 
     Example:
         >>> found = entropy_bound([[1.0, 0.0]], [[0.7, 0.3]], gamma=0.5)
@@ -110,13 +104,9 @@ def entropy_shift(posterior: ArrayLike, *, gamma: float) -> Float[Tensor, " N"]:
 
     Args:
         posterior: True probabilities of the classes, shape ``(N, C)``.
-        gamma: Focal loss's exponent, greater than -1.
 
     Returns:
         Float64 ``(N,)``, in nats. Positive where focal loss makes a network less certain than it should be.
-
-    Raises:
-        InputError: If ``gamma`` is not greater than -1, or rows are not probabilities.
 
     Note:
         The reference claims that it is always positive, which is true for two classes and positive exponents.
@@ -124,8 +114,7 @@ def entropy_shift(posterior: ArrayLike, *, gamma: float) -> Float[Tensor, " N"]:
         example, where the truth is 20% and ninety-nine classes share the rest.
 
     References:
-        Mukhoti et al., "The Intriguing Effects of Focal Loss on the Calibration of Deep Neural Networks",
-        2020, appendix H and figure 7.
+        Mukhoti et al. (2020), appendix H and figure 7.
 
     Example:
         >>> round(entropy_shift([[0.8, 0.2]], gamma=2).item(), 4)
@@ -157,9 +146,6 @@ def entropy_regularised_minimiser(posterior: ArrayLike, *, weight: float) -> Flo
 
     Returns:
         Probabilities, float64 ``(N, C)``. With a positive weight a class that cannot happen gets some too.
-
-    Raises:
-        InputError: If ``weight`` is negative, or rows are not probabilities.
 
     Note: A strictly convex problem. As :math:`\beta` grows q tends to the uniform distribution, as focal
         loss's minimiser does as :math:`\gamma` grows. But for one class of 0.8 among two it is at 0.627 for

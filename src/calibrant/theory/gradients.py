@@ -4,11 +4,10 @@ For a logit z the gradient of focal loss is :math:`g(p_t, \gamma)` times that of
 
 .. math:: g(p, \gamma) = (1-p)^\gamma (1 + \gamma R) , \qquad R(p) = \frac{-p \log p}{1 - p} \in [0, 1] .
 
-**One turn, one crossing.** :math:`g'` has the sign of :math:`\gamma k(p)` with
-:math:`k = 1 - 2 M(p) - \gamma p`, where :math:`M(p) = (1-p) / (-\log p)` is the logarithmic mean of p and 1.
-M is concave with slope 1/2 at p = 1, so k falls from 1 to :math:`-(1 + \gamma)` for every
-:math:`\gamma > -1`. Therefore g starts at 1, turns once, and crosses 1 once on its way to 0 (for negative
-exponents: to infinity).
+**One turn, one crossing.** :math:`g'` has the sign of :math:`\gamma k(p)` with :math:`k = 1 - 2 M(p) - \gamma
+p`, where :math:`M(p) = (1-p) / (-\log p)` is the logarithmic mean of p and 1. M is concave with slope 1/2 at
+p = 1, so k falls from 1 to :math:`-(1 + \gamma)` for every :math:`\gamma > -1`. Therefore g starts at 1,
+turns once, and crosses 1 once on its way to 0 (for negative exponents: to infinity).
 """
 
 from __future__ import annotations
@@ -70,14 +69,10 @@ def gradient_factor(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"
 
     Args:
         p: Probability of the true class, in [0, 1]; a number or an array of any shape.
-        gamma: Focal loss's exponent, greater than -1.
 
     Returns:
-        The factor, not negative, in the shape and dtype of ``p`` (integers and numbers: float64), without
-        gradients. At p = 1 it is 0 for positive exponents and infinite for negative ones.
-
-    Raises:
-        InputError: If ``gamma`` is not greater than -1, or a value is not a probability.
+        The factor, not negative, in the shape and dtype of ``p`` (integers and numbers: float64). At p = 1 it
+        is 0 for positive exponents and infinite for negative ones.
 
     Note:
         For positive exponents g rises from 1 to its turning point (:func:`gradient_turning_point`), is 1
@@ -85,8 +80,7 @@ def gradient_factor(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"
         :math:`\gamma \ge 7` little is left at even odds: g(0.5, 7) = 0.046.
 
     References:
-        Mukhoti et al., "The Intriguing Effects of Focal Loss on the Calibration of Deep Neural Networks",
-        2020, proposition 1.
+        Mukhoti et al. (2020), proposition 1.
 
     Example:
         >>> gradient_factor([0.0, 0.2, 0.5, 1.0], gamma=5)
@@ -109,9 +103,6 @@ def gradient_turning_point(*, gamma: float) -> TurningPoint:
     Returns:
         The probability and the factor there.
 
-    Raises:
-        InputError: If ``gamma`` is not greater than -1.
-
     Note:
         Up to here a class is pushed the harder the more probable it is; below it the focal calibration map
         lowers the top probability. The root of :math:`2 M(p) + \gamma p = 1`; for :math:`\gamma = 1` it is
@@ -133,15 +124,9 @@ def gradient_threshold(*, gamma: float) -> float:
     The inverse function of :math:`\gamma^*(p_0)`. For negative exponents it lies above 1/2, and focal loss
     pushes more from there on.
 
-    Args:
-        gamma: Focal loss's exponent, greater than -1.
-
     Returns:
         The root of :math:`g(\cdot, \gamma) = 1` inside (0, 1); falls as ``gamma`` rises. At 0, where g is 1
         throughout, the limit 1/2.
-
-    Raises:
-        InputError: If ``gamma`` is not greater than -1.
 
     Note:
         Accurate to rounding. There is one root: see the head of this module.
@@ -176,17 +161,13 @@ def lambert_branches(p0: float) -> LambertBranches:
     Returns:
         Both roots; at 1/2 the argument of W is :math:`-1/e`, the branches meet, and both are 0.
 
-    Raises:
-        InputError: If ``p0`` is not inside (0, 1).
-
     Note:
         The reference takes the principal branch for one that gives negative exponents below 1/2; it gives
         zero. The formula loses half its digits as :math:`p_0` nears 1/2; :func:`gradient_threshold`, its
         inverse, does not.
 
     References:
-        Mukhoti et al., "The Intriguing Effects of Focal Loss on the Calibration of Deep Neural Networks",
-        2020, proposition 2.
+        Mukhoti et al. (2020), proposition 2.
 
     Example:
         >>> roots = lambert_branches(0.25)
@@ -218,13 +199,9 @@ def logit_curvature(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"
 
     Args:
         p: Probability of the true class, in [0, 1]; a number or an array of any shape.
-        gamma: Focal loss's exponent, greater than -1.
 
     Returns:
-        The curvature in the shape and dtype of ``p`` (integers and numbers: float64), without gradients.
-
-    Raises:
-        InputError: If ``gamma`` is not greater than -1, or a value is not a probability.
+        The curvature in the shape and dtype of ``p`` (integers and numbers: float64).
 
     Note:
         At even odds it is larger than cross-entropy's for :math:`0 < \gamma < 4.26`: whether focal loss
@@ -247,15 +224,9 @@ def logit_curvature(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"
 def logit_convexity_threshold(*, gamma: float) -> float:
     r"""Probability of the true class below which focal loss is not convex in the logits.
 
-    Args:
-        gamma: Focal loss's exponent, greater than -1.
-
     Returns:
         The root of :math:`1 + 2 \gamma + \gamma \log p + \gamma^2 R = 0`; 0 for exponents that are not
         positive, for which there is none.
-
-    Raises:
-        InputError: If ``gamma`` is not greater than -1.
 
     Note:
         For :math:`\gamma = -a` between -1 and 0, :math:`R \ge 1 - L / 2` with :math:`L = -\log p` makes the
@@ -285,14 +256,10 @@ def implied_penalty(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"
 
     Args:
         p: Probability of the true class, in [0, 1]; a number or an array of any shape.
-        gamma: Focal loss's exponent, greater than -1.
 
     Returns:
         The penalty, for positive exponents not positive, in the shape and dtype of ``p`` (integers and
-        numbers: float64), without gradients.
-
-    Raises:
-        InputError: If ``gamma`` is not greater than -1, or a value is not a probability.
+        numbers: float64).
 
     Example:
         >>> from calibrant.theory import gradient_threshold
@@ -327,23 +294,17 @@ def implied_weight_decay(
     Args:
         logits: Scores ``(N, C)``, or log-odds of an event ``(N,)``, less the bias if there is one.
         labels: True classes ``(N,)``.
-        gamma: Focal loss's exponent, greater than -1.
         weight_norm: Euclidean (Frobenius) norm of the layer's weights.
 
     Returns:
         Scalar float64. Negative where focal loss makes the weights grow faster than cross-entropy does.
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite, ``gamma`` is not greater than -1, or
-            ``weight_norm`` is not positive.
 
     Note:
         Samples that are already right count positive once their probability exceeds :math:`p_0`; samples that
         are confidently wrong push the weights down, focal loss less so (g small) or more so (g above 1).
 
     References:
-        Mukhoti et al., "The Intriguing Effects of Focal Loss on the Calibration of Deep Neural Networks",
-        2020, section 4, which argues the effect without a number.
+        Mukhoti et al. (2020), section 4, which argues the effect without a number.
 
     Example:
         >>> logits = torch.tensor([[2.0, 0.0], [0.0, 3.0], [1.0, 0.0]])

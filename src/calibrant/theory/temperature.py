@@ -79,23 +79,18 @@ def temperature_bounds(
     :math:`-1 < \gamma < 0` all is reversed, with the maximum for the minimum.
 
     Args:
-        gamma: Focal loss's exponent, greater than -1.
         num_classes: Two, or more (all numbers from three on have the same bounds).
         max_log_odds: Range of the tight bounds, for two classes; all log-odds if ``None``.
 
     Returns:
         The bounds as temperatures T.
 
-    Raises:
-        InputError: If ``gamma`` is not greater than -1 or ``max_log_odds`` is not above 0.
-
     Note:
         The published experiment (:math:`\gamma = 4`: T from 0.206 to 0.218) is that of log-odds up to 10; up
         to 20, the range it names, the lower one is 0.203.
 
     References:
-        Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
-        Properness", 2024, proposition 3 (whose introduction prints T for 1/T).
+        Komisarenko and Kull (2024), proposition 3 (whose introduction prints T for 1/T).
 
     Example:
         >>> found = temperature_bounds(4, max_log_odds=10)
@@ -145,24 +140,19 @@ def closest_temperature(
     fixed seed.
 
     Args:
-        gamma: Focal loss's exponent, greater than -1.
         num_classes: K, at least 2.
         max_logit: Range of the logits; of the log-odds for two classes.
 
     Returns:
         The temperature and the largest error that remains.
 
-    Raises:
-        InputError: If ``gamma`` is not greater than -1, or another argument is out of range.
-
     Note:
         The largest error is a quasi-convex function of 1 / T, so the search finds its one minimum. Two
         classes: to 1e-6; three and four: to 1e-4; from five on to a few per cent, and the error from below.
 
     References:
-        Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
-        Properness", 2024, sections 3.2 and 3.3. In its captions, T = 0.36 belongs to three classes and
-        gamma = 3, and "gamma = 1, 3: T = 0.81, 0.46" to gamma = 0.5 and 2.
+        Komisarenko and Kull (2024), sections 3.2 and 3.3. In its captions, T = 0.36 belongs to three classes
+        and gamma = 3, and "gamma = 1, 3: T = 0.81, 0.46" to gamma = 0.5 and 2.
 
     Example:
         >>> found = closest_temperature(1)
