@@ -54,14 +54,12 @@ def mmce_loss(
     * Weighted: :math:`w_i = (1 - r_i) / m` if right, :math:`-r_i / n` if wrong; 0 if m or n is 0.
     * Unweighted: :math:`w_i = (c_i - r_i) / N`.
 
-    ``as_published=True``, the default, computes what the published code computes. Weighted: the three blocks
-    of the sum are means over pairs, divided by :math:`m^2`, :math:`n^2` and :math:`mn` a second time.
-    Unweighted: the square root is missing. Published results with ``penalty=2`` are those of this form. Twice
-    divided, the weighted error falls in proportion to the batch's size (it is 56 times smaller on a batch of
-    64), so that a penalty means something else at every batch size. ``as_published=False`` follows the
-    definition; choose its penalty anew, for 2 is far too strong: on Fashion-MNIST the error rate was 20 to
-    21% instead of 13% (five seeds each, ``papers/losses``). Other arguments, result and errors are those of
-    :func:`cross_entropy_loss`. ``reduction`` is ``"mean"`` only.
+    ``as_published=True``, the default, computes what the published code computes, and published results with
+    ``penalty=2`` are of this form. Weighted: the three blocks of the sum are divided by :math:`m^2`,
+    :math:`n^2` and :math:`mn` a second time, so the error falls as the batch grows (56 times smaller on a
+    batch of 64). Unweighted: the square root is missing. ``as_published=False`` follows the definition;
+    choose its penalty anew, for 2 is far too strong (``papers/losses``). Other arguments, result and errors
+    are those of :func:`cross_entropy_loss`. ``reduction`` is ``"mean"`` only.
 
     Args:
         penalty: Weight of the calibration error, not negative; 0 is cross-entropy.

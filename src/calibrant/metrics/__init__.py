@@ -1,15 +1,16 @@
 """Metrics of predicted probabilities, as functions of ``probs`` and ``labels``.
 
 NumPy arrays and torch tensors of any floating dtype are accepted. Values are float64 tensors on the device of
-``probs``; errors are fractions, not per cent. No gradient flows through them. Functions share these
-arguments:
+``probs``, in ``[0, 1]`` (a fraction, not per cent) unless a function says otherwise. No gradient flows
+through them. Functions share these arguments:
 
 * ``probs``: Probabilities in ``[0, 1]``: of the classes ``(N, C)`` (rows that miss one by up to 1e-3 are
   taken as they are), of an event ``(N,)``, or of several labels per sample ``(N, C)``. Elsewhere ``probs``
   and ``labels`` set the task by their shapes.
 * ``labels``: Classes in ``0..C-1``, shape ``(N,)``; or outcomes in {0, 1} of the shape of ``probs``.
 * ``classwise``: Judge each class against all others. By default the event of classes is that the top label
-  (the lowest among equals) is right, p is its probability; several labels per sample are an event per column.
+  (the lowest among equals) is right, with its probability p; several labels per sample are an event per
+  column.
 * ``average``: With several labels per sample or ``classwise``: ``"macro"`` for the mean over the columns,
   ``"none"`` for one value per column, shape ``(C,)``.
 * ``num_bins``, ``binning``, ``norm``: See :func:`expected_calibration_error`.
@@ -17,8 +18,8 @@ arguments:
 * ``ignore_index``: Samples or positions with this label are left out.
 
 All raise ``InputError`` if shapes disagree, a value is not finite or out of range, or an option does not
-exist. Curves and tables, of one event each, refuse several labels: pass one column, ``probs[:, k], labels[:,
-k]``.
+exist. Curves, tables and slopes, of one event each, refuse several labels: pass one column, ``probs[:, k],
+labels[:, k]``.
 
 In segmentation, ``probs (N, C, d1, ...)`` with ``labels (N, d1, ...)``, every position is a sample; drop
 ignored ones by ``probs.movedim(1, -1)[labels != 255], labels[labels != 255]``, or use the streaming classes.

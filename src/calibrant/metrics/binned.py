@@ -85,9 +85,6 @@ def expected_calibration_error(
         norm: ``"l1"`` for the weighted mean of the gaps, ``"l2"`` for their weighted root mean square.
         debias: Subtract the bias from noise; not for ``binning="mukhoti"``.
 
-    Returns:
-        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
-
     Note:
         Biased upward for small ``N``: a calibrated model does not score 0. ``debias=True`` removes most of
         that: all of it from the square in ``norm="l2"``; in ``norm="l1"`` a calibrated model keeps 59% of the
@@ -495,9 +492,6 @@ def classwise_calibration_error(
         debias: Subtract the bias of each class, as there; not for ``binning="mukhoti"``.
         average: ``"macro"`` for the mean over the classes, ``"weighted"`` for the mean by how often (with
             weights, by what weight) each occurs, ``"none"`` for one value per class.
-
-    Returns:
-        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
 
     Raises:
         InputError: Also if of several labels to be weighted none ever occurs.

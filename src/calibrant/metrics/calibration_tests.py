@@ -136,8 +136,7 @@ def kuiper_test(
         that end where the sums are highest and lowest. O(N log N) time.
 
     References:
-        Arrieta-Ibarra, Gujral, Tannen, Tygert and Xu, "Metrics of Calibration for Probabilistic Predictions",
-        Journal of Machine Learning Research 23, 2022.
+        Arrieta-Ibarra, Gujral, Tannen, Tygert and Xu (2022), cited there.
 
     Example:
         >>> probs, labels = [0.25, 0.25, 0.75, 0.75], [1, 1, 0, 0]  # errors that cancel

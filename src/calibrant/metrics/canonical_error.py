@@ -60,15 +60,14 @@ def canonical_calibration_error(
     if among the samples with the same vector p the classes have the frequencies p; top-label and classwise
     calibration are less. An event ``(N,)`` has a Beta kernel and counts one term, so the same model written
     as two columns ``(1 - p, p)`` has 2 (``"l1"``) or :math:`\sqrt 2` (``"l2"``) times as much. Several labels
-    per sample: every column is an event. Other arguments are those of :mod:`calibrant.metrics`.
+    per sample: every column is an event. Rows are scaled to sum to one. Other arguments are those of
+    :mod:`calibrant.metrics`.
 
     Args:
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``; rows are scaled to sum to one.
         norm: ``"l1"`` (q = 1) or ``"l2"`` (q = 2).
         bandwidth: h, positive. By default the value, out of 20 from 1e-5 to 1 (15 of them logarithmically up
             to 0.1), that maximises the likelihood of each probability vector given the others.
-        weights: Weights of the samples, shape ``(N,)``, not negative: of each sample as a neighbour, and in
-            the mean over j.
+        weights: Weight of each sample as a neighbour, and in the mean over j.
 
     Returns:
         Scalar float64: for classes in ``[0, 2]`` (``"l1"``) or :math:`[0, \sqrt 2]`, for events in ``[0,
@@ -81,9 +80,8 @@ def canonical_calibration_error(
         Consistent, not unbiased: the kernel smooths errors away and its noise adds some; a calibrated model
         does not score 0. It needs many samples for more than a few classes. A sample at which no other has a
         density (it has probability zero for a class that all others hold possible) is left out of the mean.
-        The value varies with h, so compare models at one h. O(N² C) time; the choice of h costs 20
-        exponentials for each pair, but at most 2000 samples (evenly spaced in the order of their largest
-        probability) are judged for it. Beyond O(N C), a few MiB of memory.
+        The value varies with h, so compare models at one h. O(N² C) time; at most 2000 samples (evenly spaced
+        in the order of their largest probability) are judged for the choice of h.
 
     References:
         Popordanoska, Sayer and Blaschko, "A Consistent and Differentiable Lp Canonical Calibration Error

@@ -14,7 +14,7 @@ from calibrant._math.checks import check_choice, check_num_bins, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant._math.text_form import suggesting
-from calibrant.metrics._common import calibration_sums
+from calibrant.metrics._common import calibration_sums, refuse_several
 
 __all__ = ["ReliabilityTable", "reliability_table", "top_k_calibration_error"]
 
@@ -77,10 +77,7 @@ def reliability_table(
           0.5000–1.0000          2      0.8500    0.5000
     """
     checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=True)
-    if checked.task == "multilabel":
-        raise InputError(
-            "`labels` must have shape (N,) for one table; pass one column: `probs[:, k], labels[:, k]`."
-        )
+    refuse_several(checked, "table")
     return table_of(calibration_sums(checked, num_bins, binning))
 
 
@@ -130,9 +127,6 @@ def top_k_calibration_error(
         k: Number of classes, from 1 to ``C``.
         judge: With ``"set"`` the sum of the k largest predicts that the label is among them (calibration of
             top-k accuracy), with ``"rank"`` the k-th largest that it is the label.
-
-    Returns:
-        Scalar float64 in ``[0, 1]``.
 
     Raises:
         InputError: Also if labels are not classes.

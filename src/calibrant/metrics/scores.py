@@ -138,9 +138,6 @@ def accuracy(
         average: If samples have several labels: ``"macro"`` for the mean over the labels (one minus the
             Hamming loss, not the share of samples with every label right), ``"none"`` for one value each.
 
-    Returns:
-        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
-
     Example:
         >>> accuracy(torch.tensor([[0.6, 0.4], [0.5, 0.5]]), torch.tensor([0, 1])).item()
         0.5
@@ -160,9 +157,6 @@ def error_rate(
     """Share of samples whose most probable class is not the true one: one minus :func:`accuracy`.
 
     Arguments and errors are as there.
-
-    Returns:
-        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
 
     Example:
         >>> error_rate(torch.tensor([0.9, 0.2, 0.7, 0.6]), torch.tensor([1, 0, 1, 0])).item()

@@ -16,7 +16,15 @@ from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label
 from calibrant._math.shapes import Float
 from calibrant._math.text_form import suggesting
-from calibrant.metrics._common import Average, Vector, averaged, check_average, columns, numbers
+from calibrant.metrics._common import (
+    Average,
+    Vector,
+    averaged,
+    check_average,
+    columns,
+    numbers,
+    refuse_several,
+)
 
 __all__ = [
     "RiskCoverageCurve",
@@ -126,10 +134,7 @@ def risk_coverage_curve(
         ([0.333, 0.667, 1.0], [0.0, 0.0, 0.333])
     """
     checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
-    if checked.task == "multilabel":
-        raise InputError(
-            "`labels` must have shape (N,) for one curve; pass one column: `probs[:, k], labels[:, k]`."
-        )
+    refuse_several(checked, "curve")
     mass = None if checked.weights is None else checked.weights.cpu().numpy()
     return _curve_of(checked.scores, checked.target, mass)
 
@@ -168,8 +173,7 @@ def risk_coverage_area(
         confidence for all samples has the error rate as its area. E-AURC is never negative. O(N log N).
 
     References:
-        Geifman, Uziel and El-Yaniv, "Bias-Reduced Uncertainty Estimation for Deep Neural Classifiers",
-        ICLR 2019, section 3.
+        Geifman, Uziel and El-Yaniv, ICLR 2019, section 3 (see :func:`selective_risk_curve`).
 
     Example:
         >>> probs, labels = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]]), torch.tensor([0, 1, 1])
@@ -198,9 +202,6 @@ def risk_at_coverage(
 
     Args:
         coverage: The least share of samples that are answered, in ``[0, 1]``.
-
-    Returns:
-        Scalar float64 in ``[0, 1]``.
 
     Note:
         Ties as in :func:`selective_risk_curve`: where the share ends within a tie, all of it is answered.

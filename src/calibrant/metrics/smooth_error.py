@@ -55,9 +55,6 @@ def smooth_calibration_error(
         classwise: Measure every class, not only the top label; an event ``(N,)`` then counts as the
             two classes ``(1 - p, p)``.
 
-    Returns:
-        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
-
     Note:
         At least the size of the mean residual, at most the mean size of the residuals merged where
         probabilities are equal. A finite sample of a calibrated model has an error of order :math:`N^{-1/2}`.
@@ -233,9 +230,6 @@ def smooth_ece(
     :func:`~calibrant.metrics.smooth_calibration_error`, which is at most 1.8 times as large. Which events
     count is as there, and so are errors and arguments but ``bandwidth``: a fixed σ, positive, for which the
     value is :math:`\mathrm{smECE}_\sigma`.
-
-    Returns:
-        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
 
     Note:
         At least the size of the mean residual. Correct to 1e-6 without a mesh whose width would bias it: the

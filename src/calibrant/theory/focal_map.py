@@ -194,20 +194,15 @@ def confidence_threshold(gamma: float) -> ConfidenceThreshold:
     that is, if the mean of :math:`1/g` is below its value at the top. For :math:`\gamma > 0` g starts at
     :math:`g(0) = 1`, rises to one maximum and falls to 0; with :math:`p_0` the root of :math:`g = 1`:
 
-    * :math:`t \ge p_0`: **raised** (unless t = 1). For no :math:`q \le t` is g below :math:`g(t) \le 1`: up
-      to :math:`p_0` it is at least 1, from there on it falls. So :math:`1/g` is largest at the top, and the
-      mean is lower because the others do not all reach it.
-    * :math:`t \le \arg\max g`: **not raised**. There g rises, so :math:`1/g` is smallest at the top and the
-      mean at least that; equal only for equal probabilities, the uniform distribution.
-    * In between it depends on the others: many small ones have :math:`g \approx 1 < g(t)` and the top falls;
-      others nearer to the maximum of g raise it. With enough classes some distribution is lowered at every
+    * :math:`t \ge p_0`: **raised** (unless t = 1), as :math:`1/g` is largest at the top.
+    * :math:`t \le \arg\max g`: **not raised**, as :math:`1/g` is smallest at the top.
+    * In between it depends on the others. With enough classes some distribution is lowered at every
       :math:`t < p_0`; :func:`calibrant_lab.theory.confidence_region` says where, for a number of classes.
 
-    So the published proposition (raised for every :math:`\gamma > 0`) holds for two classes, where
-    :math:`t \ge 1/2 > p_0`, and wherever :math:`t \ge p_0`, but not in general from four classes on. For
-    :math:`-1 < \gamma < 0` g falls first and then rises, and the same argument gives the same with *lowered*
-    for *raised*. The risk minimiser of focal loss is the inverse map: where the map lowers, the minimiser is
-    over-confident.
+    So the published proposition (raised for every :math:`\gamma > 0`) holds for two classes, where :math:`t
+    \ge 1/2 > p_0`, but not in general from four classes on. For :math:`-1 < \gamma < 0` the same holds with
+    *lowered* for *raised*. Focal loss's minimiser is the inverse map: where the map lowers, it is
+    overconfident.
 
     Args:
         gamma: Focal loss's exponent, greater than -1; at 0 the map changes nothing, and the limits of the two

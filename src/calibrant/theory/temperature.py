@@ -71,12 +71,9 @@ def temperature_bounds(
               \qquad m(\gamma) = \min_q \frac{d \log (q / g(q))}{d \log q} .
 
     Right side: with :math:`R = -q \log q / (1-q)`, :math:`\gamma \log q + \log g(q) = \gamma \log(q (1-q)) +
-    \log(1 + \gamma R(q))`. For :math:`q_i > q_j`, :math:`q_i (1-q_i) \ge q_j (1-q_j)` since
-    :math:`q_i + q_j \le 1`, and R rises; so that sum is at least as large at :math:`q_i`, which is the claim.
-    Left side: the mean value theorem. Both are sharp from three classes on: the right one as
-    :math:`q_i \to 1`, the left one as :math:`q_i, q_j` meet where the derivative is least, which is below
-    one half. That :math:`m(\gamma) < 1` is the map's drawing together of small probabilities. For
-    :math:`-1 < \gamma < 0` all is reversed, with the maximum for the minimum.
+    \log(1 + \gamma R(q))`, which is at least as large at the larger of two probabilities. Left side: the mean
+    value theorem. Both are sharp from three classes on. For :math:`-1 < \gamma < 0` all is reversed, with the
+    maximum for the minimum.
 
     Args:
         num_classes: Two, or more (all numbers from three on have the same bounds).
