@@ -61,19 +61,29 @@ def top_eigenvalues(
 
     Lanczos with full reorthogonalisation: after *m* products it knows the matrix on a Krylov space of
     dimension *m*, whose extreme Ritz values converge first, both ends at once. For a Ritz pair
-    :math:`(\theta, v)` an eigenvalue lies within :math:`r = \|Hv - \theta v\|`, and about within :math:`r^2 /
-    \text{gap}`. Other arguments and errors are those of :mod:`calibrant.curvature`.
+    :math:`(\theta, v)` an eigenvalue lies within :math:`r = \|Hv - \theta v\|`, and about within
+    :math:`r^2 / \text{gap}`.
 
     Args:
+        model: Any network; left as it is.
+        loss: Logits and labels to the mean loss of a batch.
+        data: Pairs of inputs and labels, iterable many times.
         k: Number of eigenvalues.
         which: "largest" (algebraically), "smallest" (the most negative first), or "magnitude".
         tolerance: Estimated error at which to stop, relative to the largest magnitude found.
         max_products: Products after which to stop in any case.
+        matrix: "hessian", or "gauss-newton".
+        parameters: Names of parameters or modules; default all that are not frozen.
+        mode: "eval" or "train", see :class:`HessianOperator`.
         seed: Seed of the starting vector, which lies near the gradient.
+        progress: Called with the products done and the most there will be.
 
     Returns:
         The eigenvalues with residuals, eigenvectors and the number of products. With ``converged`` False the
         residuals still hold.
+
+    Raises:
+        InputError: If an argument is out of its range.
 
     Note:
         float32 networks stop improving at a relative error of about 1e-6. Memory: one vector per product.
@@ -83,6 +93,9 @@ def top_eigenvalues(
         Eigenvalue Problem", 1998, chapter 13.
 
     Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from calibrant.curvature import top_eigenvalues
         >>> model = nn.Linear(1, 2, bias=False).double()
         >>> _ = nn.init.zeros_(model.weight)
         >>> data = [(torch.ones(4, 1).double(), torch.tensor([0, 1, 0, 1]))]
@@ -192,16 +205,26 @@ def spectral_density(
 
     From each random starting vector Lanczos gives nodes :math:`\theta` and weights :math:`\tau^2` of a Gauss
     quadrature, exact for moments up to twice the number of steps.
-    Other arguments and errors are those of :mod:`calibrant.curvature`.
 
     Args:
+        model: Any network; left as it is.
+        loss: Logits and labels to the mean loss of a batch.
+        data: Pairs of inputs and labels, iterable many times.
         num_steps: Lanczos steps for each probe; the spectrum's ends converge first.
         num_probes: Starting vectors; the spread between them is the standard error.
         num_points: Points of the grid, which spans the spectrum.
         width: Standard deviation of the smoothing; default a hundredth of the spectrum's range.
+        matrix: "hessian", or "gauss-newton".
+        parameters: Names of parameters or modules; default all that are not frozen.
+        mode: "eval" or "train", see :class:`HessianOperator`.
+        seed: Seed of the probes.
+        progress: Called with the products done and the most there will be.
 
     Returns:
         Nodes and weights, and the density on a grid with its standard error.
+
+    Raises:
+        InputError: If an argument is out of its range.
 
     Note:
         Spends ``num_steps * num_probes`` products at most. Memory: ``num_steps`` vectors for each probe that
@@ -213,6 +236,9 @@ def spectral_density(
         Hessian eigenvalue density", ICML 2019.
 
     Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from calibrant.curvature import spectral_density
         >>> model = nn.Linear(1, 2, bias=False).double()
         >>> _ = nn.init.zeros_(model.weight)
         >>> data = [(torch.ones(4, 1).double(), torch.tensor([0, 1, 0, 1]))]

@@ -65,18 +65,28 @@ def hessian_trace(
       networks at random parameters.
 
     With at least as many products as parameters, the trace is computed exactly.
-    Other arguments and errors are those of :mod:`calibrant.curvature`.
 
     Args:
+        model: Any network; left as it is.
+        loss: Logits and labels to the mean loss of a batch.
+        data: Pairs of inputs and labels, iterable many times.
         method: See above.
         num_matvecs: Products to spend; "xtrace" leaves one of an odd number unused.
         tolerance: If given, the number of products is doubled, and all independent estimates so far are
             averaged, until the standard error is below ``tolerance * abs(value)`` or ``max_products`` is
             reached.
         max_products: Most products to spend where ``tolerance`` is given.
+        matrix: "hessian", or "gauss-newton".
+        parameters: Names of parameters or modules; default all that are not frozen.
+        mode: "eval" or "train", see :class:`HessianOperator`.
+        seed: Seed of the probes.
+        progress: Called with the products done and the most there will be.
 
     Returns:
         Value, standard error and the number of products.
+
+    Raises:
+        InputError: If an argument is out of its range.
 
     Note:
         The standard error of "xtrace" is chosen not to be too small, and is up to 40% too large in trained
@@ -91,6 +101,9 @@ def hessian_trace(
         Annals of Statistics 9, 1981.
 
     Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from calibrant.curvature import hessian_trace
         >>> model = nn.Linear(1, 2, bias=False).double()
         >>> _ = nn.init.zeros_(model.weight)
         >>> data = [(torch.ones(4, 1).double(), torch.tensor([0, 1, 0, 1]))]
@@ -147,10 +160,17 @@ def curvature_sizes(
 
     For random signs *v*, :math:`\mathbb E\, v_l^\top (Hv)_l = \operatorname{Tr} H_{ll}` for every layer *l*
     at once, and :math:`\mathbb E \|Hv\|^2 = \|H\|_F^2`: one product serves every estimate.
-    Other arguments are those of :mod:`calibrant.curvature`.
 
     Args:
+        model: Any network; left as it is.
+        loss: Logits and labels to the mean loss of a batch.
+        data: Pairs of inputs and labels, iterable many times.
         num_matvecs: Products to spend.
+        matrix: "hessian", or "gauss-newton".
+        parameters: Names of parameters or modules; default all that are not frozen.
+        mode: "eval" or "train", see :class:`HessianOperator`.
+        seed: Seed of the probes.
+        progress: Called with the products done and the most there will be.
 
     Returns:
         Traces by layer, each with its standard error, and the norm with its own (by the delta method).
@@ -162,6 +182,9 @@ def curvature_sizes(
         Hutchinson, "A stochastic estimator of the trace of the influence matrix", 1990.
 
     Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from calibrant.curvature import curvature_sizes
         >>> model = nn.Linear(1, 2, bias=False).double()
         >>> _ = nn.init.zeros_(model.weight)
         >>> data = [(torch.ones(4, 1).double(), torch.tensor([0, 1, 0, 1]))]

@@ -37,19 +37,33 @@ def adafocal_loss(
 
     The true class's probability :math:`p_t` is in bin b if ``edges[b] <= p_t < edges[b + 1]``; the first and
     the last bin take what lies outside. Exponents carry no gradient.
-    Other arguments, result and errors are those of :func:`cross_entropy_loss`.
 
     Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         gammas: Exponent of each bin, of either sign, shape ``(B,)``.
         edges: Ends of the bins, ascending, shape ``(B + 1,)``.
+        targets: Distributions over the classes in place of ``labels``; the loss is then its expectation.
+        weight: Weight of each class, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: See :func:`focal_loss`.
+
+    Returns:
+        Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
+
+    Raises:
+        InputError: If shapes disagree.
+        TypeError: If ``labels`` are not integers.
 
     Note:
-        Not continuous at the edges. O(N B) time for the bins.
+        Not continuous at the edges; elsewhere differentiable any number of times. Costs as
+        :func:`focal_loss`, and O(N B) for the bins.
 
     References:
         Ghosh, Schaaf and Gormley, "AdaFocal: Calibration-aware Adaptive Focal Loss", NeurIPS 2022.
 
     Example:
+        >>> import torch
         >>> gammas, edges = torch.tensor([2.0, -1.0]), torch.tensor([0.0, 0.5, 1.0])
         >>> logits = torch.tensor([[0.2, 0.8], [0.8, 0.2]]).log()
         >>> values = adafocal_loss(logits, torch.tensor([0, 0]), gammas=gammas, edges=edges, reduction="none")
@@ -118,12 +132,18 @@ class AdaFocalLoss(_Bins, LossModule, function=adafocal_loss, check=_check):
     """:func:`adafocal_loss` as a module, with its bins; call :meth:`update` after each epoch.
 
     It starts as focal loss with ``initial_gamma`` everywhere, in bins of equal width. Exponents and edges are
-    buffers: they survive ``state_dict`` and move with the module. Other arguments are those of
-    :func:`adafocal_loss` and :func:`updated_gammas`.
+    buffers: they survive ``state_dict`` and move with the module.
 
     Args:
         num_bins: Number of bins.
         initial_gamma: Exponent of every bin before the first update, of either sign.
+        rate: Speed at which exponents follow the gaps; see :func:`updated_gammas`.
+        switch: Size below which an exponent changes sides.
+        lowest: Lower bound of the exponents.
+        highest: Upper bound of the exponents.
+        weight: Weight of each class, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: See :func:`adafocal_loss`.
     """
 
     num_bins: int = 15

@@ -26,11 +26,24 @@ def brier_loss(
 
     .. math:: \ell = \sum_k (p_k - 1[k = t])^2, \qquad p = \mathrm{softmax}(z)
 
-    Arguments, result (in ``[0, 2]``) and errors are those of :func:`cross_entropy_loss`, but with ``targets``
-    y the loss is :math:`\sum_k (p_k - y_k)^2`.
+    Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
+        targets: Distributions over the classes in place of ``labels``, of the shape of ``logits``; the loss
+            is then :math:`\sum_k (p_k - y_k)^2`.
+        weight: Weight of each class, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: See :func:`focal_loss`.
+
+    Returns:
+        Scalar in ``[0, 2]``, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
+
+    Raises:
+        InputError: If shapes disagree.
+        TypeError: If ``labels`` are not integers.
 
     Note:
-        Strictly proper; not convex in the logits.
+        Strictly proper; not convex in the logits. Differentiable any number of times. O(N C) time and memory.
 
     References:
         Brier, "Verification of Forecasts Expressed in Terms of Probability", Monthly Weather Review 78, 1950.

@@ -30,16 +30,29 @@ def dual_focal_loss(
 
     .. math:: \ell = -(1 - p_t + p_r)^\gamma \log p_t, \qquad p_r = \max \{ p_k : p_k < p_t \}
 
-    :math:`p_r`, 0 if there is none, is the runner-up if the prediction is right, and not the predicted class
-    if it is wrong. It carries a gradient.
-    Other arguments, result and errors are those of :func:`cross_entropy_loss`.
+    :math:`p_r` is the largest probability strictly below the true class's, 0 if there is none; so it is the
+    runner-up if the prediction is right, and not the predicted class if it is wrong. It carries a
+    gradient.
 
     Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         gamma: Exponent, not negative; 0 is cross-entropy.
+        weight: Weight of each class, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: See :func:`focal_loss`.
+
+    Returns:
+        Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
+
+    Raises:
+        InputError: If shapes disagree or ``gamma`` is negative.
+        TypeError: If ``labels`` are not integers.
 
     Note:
         Not continuous where a probability reaches :math:`p_t`, and with a kink where two compete for
-        :math:`p_r` (equal ones share the gradient).
+        :math:`p_r` (equal ones share the gradient); elsewhere differentiable any number of times. O(N C) time
+        and memory.
 
     References:
         Tao, Dong and Xu, "Dual Focal Loss for Calibration", ICML 2023.

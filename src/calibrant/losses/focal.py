@@ -29,16 +29,35 @@ def focal_loss(
 
     :math:`1 - p_t` is summed from the other classes, so that ``gamma`` below 1 has finite gradients, and
     ``gamma`` below 2 finite curvature, where :math:`p_t` rounds to one. ``gamma=0`` is cross-entropy, to the
-    last bit. Other arguments, result and errors are those of :func:`cross_entropy_loss`.
+    last bit.
 
     Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         gamma: Exponent, greater than -1; 0 is cross-entropy. With a negative one, samples that the network is
             sure of count more.
+        targets: Distributions over the classes in place of ``labels``, of the shape of ``logits``; the loss
+            is then its expectation, :math:`-\sum_k y_k (1 - p_k)^\gamma \log p_k`.
+        weight: Weight of each class, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: ``"mean"`` divides by the weights of the samples that count (by their number for
+            ``targets``), ``"sum"`` adds up, ``"none"`` gives one value per sample, 0 where it does not count.
+            The mean of no samples is NaN, as of torch's cross-entropy.
+
+    Returns:
+        Scalar, not negative, or the shape of ``labels`` for ``"none"``; the type of ``logits`` (float16 and
+        bfloat16 are computed in float32), float32 under autocast.
+
+    Raises:
+        InputError: If shapes disagree or ``gamma`` is not greater than -1; tensors are not read.
+        TypeError: If ``labels`` are not integers.
+        IndexError: If a label is that of no class. Torch finds it; on a CPU the message names the classes.
 
     Note:
         Proper for ``gamma=0`` only: for a binary event of probability 0.8 its minimum is at 0.627
-        (``gamma=2``); see :func:`proper_focal_loss`. Convex in :math:`p_t` for ``gamma`` from 0 on. One
-        softmax serves forward and backward: one tensor of the size of ``logits`` besides them.
+        (``gamma=2``); see :func:`proper_focal_loss`. Convex in :math:`p_t` for ``gamma`` from 0 on.
+        Differentiable any number of times. One softmax serves forward and backward: O(N C) time, one tensor
+        of the size of ``logits`` besides them.
 
     References:
         Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017.

@@ -36,19 +36,31 @@ def focal_calibration_loss(
 
     with :math:`\lambda` = ``calibration_weight``. The distance is summed over the classes. With ``norm="l1"``
     it is :math:`\sum_k |p_k - 1[k = t]| = 2 (1 - p_t)`, the ablation of the reference.
-    Other arguments, result and errors are those of :func:`cross_entropy_loss`.
 
     Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         gamma: Exponent, not negative.
         calibration_weight: Weight of the distance, not negative; 0 is focal loss.
         norm: The distance.
         targets: Distributions over the classes in place of ``labels``: the expectation of the focal term, and
             the distance to the targets.
+        weight: Weight of each class, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: See :func:`focal_loss`.
+
+    Returns:
+        Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
+
+    Raises:
+        InputError: If shapes disagree or an option is out of range.
+        TypeError: If ``labels`` are not integers.
 
     Note:
         Strictly proper for ``gamma=0`` with the squared distance only, not for every positive weight as the
         reference claims. For a binary event of probability 0.8 and ``gamma=2`` the minimum is at 0.627,
         0.674, 0.701 for weights 0, 0.5, 1. The distance ``"l1"`` alone is minimised by certainty.
+        Differentiable any number of times. O(N C) time and memory.
 
     References:
         "Towards Trustworthy Deep Neural Network through Euclidean Distance" (focal calibration loss), 2025,

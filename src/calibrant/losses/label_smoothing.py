@@ -36,25 +36,38 @@ def label_smoothing_loss(
 
     .. math:: \ell = -\sum_k y_k \log p_k
 
-    With ``spread="all"`` (Szegedy et al., torch) the part goes to all classes equally, :math:`y = (1 -
-    \alpha) 1[k = t] + \alpha / C`; with ``"others"`` to the wrong ones only, :math:`y_t = 1 - \alpha` and
-    :math:`\alpha / (C - 1)` elsewhere. Classes masked by a logit of -inf get no part of it, and C counts the
-    others. Other arguments, result and errors are those of :func:`cross_entropy_loss`.
+    With ``spread="all"`` (Szegedy et al., torch) the part goes to all classes equally,
+    :math:`y = (1 - \alpha) 1[k = t] + \alpha / C`; with ``"others"`` to the wrong ones only,
+    :math:`y_t = 1 - \alpha` and :math:`\alpha / (C - 1)` elsewhere. Classes masked by a logit of -inf get no
+    part of it, and C counts the others.
 
     Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         smoothing: The part given away, in ``[0, 1]`` (for ``"others"`` at most ``(C - 1) / C``); 0 is
             cross-entropy.
         spread: To which classes.
         targets: Distributions over the classes in place of ``labels``, smoothed equally.
         weight: Weight of each class, shape ``(C,)``; it applies to each class's part of the label.
+        ignore_index: Label of samples that do not count.
+        reduction: See :func:`focal_loss`.
+
+    Returns:
+        Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
+
+    Raises:
+        InputError: If shapes disagree or ``smoothing`` is out of range.
+        TypeError: If ``labels`` are not integers.
 
     Note:
-        Not proper: its minimum is at the smoothed distribution.
+        Not proper: its minimum is at the smoothed distribution. Differentiable any number of times. O(N C)
+        time and memory.
 
     References:
         Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", CVPR 2016.
 
     Example:
+        >>> import torch
         >>> logits = torch.tensor([[0.8, 0.2]]).log()
         >>> loss = label_smoothing_loss(logits, torch.tensor([0]), smoothing=0.1)  # y = (0.95, 0.05)
         >>> round(loss.item(), 4)

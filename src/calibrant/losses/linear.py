@@ -69,16 +69,36 @@ def linear_focal_loss(
     .. math:: \ell = -(1 - p_t)^\gamma \log p_t, \qquad p = \mathrm{softmax}(W h + b)
 
     Equals ``focal_loss(functional.linear(hidden, weight, bias), labels)`` to rounding, gradients too.
-    Other arguments, result, errors and costs are those of :func:`linear_loss`.
 
     Args:
+        hidden: Input of the last layer, shape ``(N, H)`` or ``(..., H)``.
+        weight: Weights of the last layer, shape ``(V, H)``, V the number of classes.
+        labels: True classes, integers of shape ``(N,)`` or ``(...)``.
         gamma: Exponent, greater than -1; 0 is cross-entropy.
+        bias: Bias of the last layer, shape ``(V,)``.
+        class_weight: Weight of each class in the loss, shape ``(V,)``.
+        ignore_index: Label of rows that do not count; on a CPU they cost nothing.
+        reduction: See :func:`focal_loss`.
+        chunk_rows: Rows at a time; by default as many as have 2^25 logits.
+        kernel: ``"torch"``, on any device; or ``"triton"``, on a GPU (see :func:`linear_loss`).
+
+    Returns:
+        Scalar, not negative, or the shape of ``labels`` for ``"none"``; types as in :func:`focal_loss`.
+
+    Raises:
+        InputError: If shapes, types or devices disagree, or ``gamma`` is not greater than -1.
+        TypeError: If an argument is not a tensor, or ``labels`` are not integers.
+        IndexError: If a label is that of no class.
+
+    Note:
+        See :func:`linear_loss` for time and memory.
 
     References:
         Hsu et al., "Liger Kernel: Efficient Triton Kernels for LLM Training", 2024 (gradients with the loss,
         chunk by chunk, for cross-entropy).
 
     Example:
+        >>> import torch
         >>> hidden, weight = torch.eye(2), torch.tensor([[0.8, 0.5], [0.2, 0.5]]).log()
         >>> round(linear_focal_loss(hidden[:1], weight, torch.tensor([0]), gamma=2).item(), 6)
         0.008926

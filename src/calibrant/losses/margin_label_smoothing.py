@@ -33,24 +33,35 @@ def margin_label_smoothing_loss(
 
     with m = ``margin`` and :math:`\alpha` = ``penalty``. The price is a mean over the classes, as in the
     authors' code; classes masked by a logit of -inf have none and are not counted.
-    Other arguments, result and errors are those of :func:`cross_entropy_loss`.
 
     Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         margin: Distance from the largest logit that is free, not negative.
         penalty: Weight of the price, not negative; 0 is cross-entropy.
         targets: Distributions over the classes in place of ``labels``, for the cross-entropy.
         weight: Weight of each class, shape ``(C,)``; it applies to both terms.
+        ignore_index: Label of samples that do not count.
+        reduction: See :func:`focal_loss`.
+
+    Returns:
+        Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
+
+    Raises:
+        InputError: If shapes disagree or an option is out of range.
+        TypeError: If ``labels`` are not integers.
 
     Note:
         Proper where no probability is below :math:`e^{-m}` times the largest. With kinks where a gap reaches
         the margin and where the largest logit is tied (ties share the gradient); the second derivative is
-        that of cross-entropy.
+        that of cross-entropy. O(N C) time and memory.
 
     References:
         Liu et al., "The Devil Is in the Margin: Margin-Based Label Smoothing for Network Calibration", CVPR
         2022.
 
     Example:
+        >>> import torch
         >>> from calibrant.losses import cross_entropy_loss
         >>> logits = torch.tensor([[4.0, 0.0]])
         >>> extra = margin_label_smoothing_loss(logits, torch.tensor([0]), margin=3.0) - cross_entropy_loss(

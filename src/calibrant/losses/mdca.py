@@ -35,23 +35,35 @@ def mdca_loss(
     .. math:: L = \frac1N \sum_i -(1 - p_{it})^\gamma \log p_{it} + \frac{\beta}{C} \sum_k
               \Big| \frac1N \sum_i p_{ik} - \frac1N \sum_i 1[t_i = k] \Big|
 
-    with :math:`\beta` = ``penalty``. The default ``gamma=0`` is cross-entropy. Other arguments, result and
-    errors are those of :func:`cross_entropy_loss`. ``reduction`` is ``"mean"`` only.
+    with :math:`\beta` = ``penalty``. ``gamma=0``, cross-entropy, is the default; the reference also combines
+    the penalty with focal loss.
 
     Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         penalty: Weight of the difference, not negative.
         gamma: Exponent of the first term, not negative.
         targets: Distributions over the classes in place of ``labels``; the frequencies are their means.
         weight: Weight of each class in the first term, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: ``"mean"`` only: the difference is one of the batch.
+
+    Returns:
+        Scalar, not negative; type as in :func:`focal_loss`.
+
+    Raises:
+        InputError: If shapes disagree or an option is out of range.
+        TypeError: If ``labels`` are not integers.
 
     Note:
-        With kinks where a class's mean confidence equals its frequency.
+        With kinks where a class's mean confidence equals its frequency. O(N C) time and memory.
 
     References:
         Hebbalaguppe, Prakash, Madan and Arora, "A Stitch in Time Saves Nine: A Train-Time Regularizing Loss
         for Improved Neural Network Calibration", CVPR 2022.
 
     Example:
+        >>> import torch
         >>> from calibrant.losses import focal_loss
         >>> logits = torch.tensor([[0.8, 0.2], [0.6, 0.4]]).log()
         >>> labels = torch.tensor([0, 1])  # mean confidences (0.7, 0.3), frequencies (0.5, 0.5)

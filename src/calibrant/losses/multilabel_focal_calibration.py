@@ -25,17 +25,32 @@ def multilabel_focal_calibration_loss(
 ) -> Float[Tensor, ""] | Float[Tensor, "*N"]:
     r"""Focal calibration loss of every label, through the sigmoid.
 
-    .. math:: \ell = \mathrm{FL}_\gamma(z, y) + \lambda (\sigma(z) - y)^2
+    .. math:: \ell = -y (1 - s)^\gamma \log s - (1 - y) s^\gamma \log(1 - s) + \lambda (s - y)^2,
+              \qquad s = \sigma(z)
 
-    with the loss FL of :func:`multilabel_focal_loss` and :math:`\lambda` = ``calibration_weight``.
-    Other arguments, result and errors are those of :func:`multilabel_focal_loss`.
+    with :math:`\lambda` = ``calibration_weight``.
 
     Args:
+        logits: Log-odds of each label, any shape; the second dimension is that of the labels: ``(N, C)``,
+            ``(N, C, d1, ...)``. ``(N,)`` is a single label.
+        labels: 0 or 1, of the shape of ``logits``; integers, booleans or floating-point (a fraction is taken
+            as the probability of 1).
         gamma: Exponent, not negative.
         calibration_weight: Weight of the squared distance, not negative; 0 is focal loss.
+        weight: Weight of each label, shape ``(C,)``.
+        ignore_index: Value of entries that do not count.
+        reduction: See :func:`multilabel_focal_loss`.
+
+    Returns:
+        Scalar, not negative, or the shape of ``logits`` for ``"none"``; type as in :func:`focal_loss`.
+
+    Raises:
+        InputError: If shapes disagree or an option is out of range; values of tensors are not read.
+        TypeError: If ``logits`` are not floating-point.
 
     Note:
-        Strictly proper for ``gamma=0`` only, as :func:`focal_calibration_loss`.
+        Strictly proper for ``gamma=0`` only, as :func:`focal_calibration_loss`. Differentiable any number of
+        times. O(N C) time and memory.
 
     References:
         "Towards Trustworthy Deep Neural Network through Euclidean Distance" (focal calibration loss for

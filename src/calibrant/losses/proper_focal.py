@@ -33,14 +33,26 @@ def proper_focal_loss(
 
     with the focal calibration map :math:`\rho_\gamma`. A network trained with focal loss asks for
     :math:`\rho_\gamma` after it; one trained with this loss gives its output at once.
-    Other arguments, result and errors are those of :func:`cross_entropy_loss`.
 
     Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         gamma: Exponent, not negative; 0 is cross-entropy.
+        targets: Distributions over the classes in place of ``labels``; the loss is then its expectation.
+        weight: Weight of each class, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: See :func:`focal_loss`.
+
+    Returns:
+        Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
+
+    Raises:
+        InputError: If shapes disagree or ``gamma`` is negative.
+        TypeError: If ``labels`` are not integers.
 
     Note:
-        Strictly proper. The inverse is solved by Newton's method, in a few passes over the logits, and
-        differentiated as an implicit function.
+        Strictly proper. The inverse has no closed form: it is solved by Newton's method, in a few passes
+        over the logits, and differentiated as an implicit function. O(N C) time and memory.
 
     References:
         Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and

@@ -46,21 +46,35 @@ def sample_focal_loss(
     * FLSD-53 as in the text of 2020: ``thresholds=(0.19, 1.0), closed="right"``.
     * FLSD-532: ``thresholds=(0.2, 0.5, 1.0), gammas=(5, 3, 2)``.
 
-    Other arguments, result and errors are those of :func:`cross_entropy_loss`.
-
     Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         thresholds: Upper ends of the ranges, ascending; the last one is 1.
         gammas: Exponents of the ranges, not negative.
         closed: At which end the ranges include their threshold.
+        targets: Distributions over the classes in place of ``labels``; the loss is then its expectation.
+        weight: Weight of each class, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: See :func:`focal_loss`.
+
+    Returns:
+        Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
+
+    Raises:
+        InputError: If shapes disagree, or thresholds and exponents do not fit together.
+        TypeError: If ``labels`` are not integers.
 
     Note:
-        Not continuous at the thresholds. :func:`optimal_gamma` relates a threshold to an exponent.
+        Not continuous at the thresholds; elsewhere differentiable any number of times. Costs as
+        :func:`focal_loss`. :func:`optimal_gamma` relates a threshold to an exponent.
 
     References:
-        Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020, section 5; and "The
-        Intriguing Effects of Focal Loss on the Calibration of Deep Neural Networks", 2020 (threshold 0.19).
+        Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020, section 5; and
+        "The Intriguing Effects of Focal Loss on the Calibration of Deep Neural Networks", 2020 (threshold
+        0.19).
 
     Example:
+        >>> import torch
         >>> logits = torch.tensor([[0.1, 0.9], [0.8, 0.2]]).log()
         >>> values = sample_focal_loss(logits, torch.tensor([0, 0]), reduction="none")
         >>> [round(value, 5) for value in values.tolist()]  # 0.9 ** 5 * -log 0.1, 0.2 ** 3 * -log 0.8

@@ -156,20 +156,31 @@ def smooth_calibration_loss(
     .. math:: L = \mathrm{CE} + \lambda\, \mathrm{smCE}\big(\max_k p_k,\ 1[\arg\max_k p_k = t]\big)
 
     with :math:`\lambda` = ``penalty``; see :func:`smooth_calibration_penalty`. Whether a prediction is right
-    carries no gradient. Other arguments, result and errors are those of :func:`cross_entropy_loss`.
-    ``reduction`` is ``"mean"`` only.
+    carries no gradient.
 
     Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         penalty: Weight of the calibration error, not negative; 0 is cross-entropy.
         targets: Distributions over the classes in place of ``labels``; a prediction is then right with the
             probability of its class.
         weight: Weight of each class in the cross-entropy, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: ``"mean"`` only: the error is one of the batch.
+
+    Returns:
+        Scalar, not negative; type as in :func:`focal_loss`.
+
+    Raises:
+        InputError: If shapes disagree or an option is out of range.
+        TypeError: If ``labels`` are not integers.
 
     Note:
         The one loss here that waits for the device: the error is solved on the CPU. Differentiable once.
         O(N C + N log N) time.
 
     Example:
+        >>> import torch
         >>> from calibrant.losses import cross_entropy_loss
         >>> logits = torch.tensor([[0.75, 0.25], [0.75, 0.25]]).log()
         >>> labels = torch.tensor([0, 1])

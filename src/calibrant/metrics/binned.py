@@ -61,8 +61,10 @@ def expected_calibration_error(
         \mathrm{ECE}_2 = \Big( \sum_b \frac{|S_b|}{N} \left( \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right)^2
         \Big)^{1/2}
 
-    For classes the confidence is the largest probability, and the outcome whether that class (the lowest
-    among equals) is the true one. Several labels per sample are an event per column.
+    The shapes set the task. Classes, ``probs (N, C)`` and ``labels (N,)``: the confidence is
+    the largest probability, the outcome whether that class (the lowest among equals) is the true one. An
+    event, both ``(N,)``: the confidence is the probability of label 1, the outcome the label. Several labels
+    per sample, both ``(N, C)``: every column is an event.
 
     * ``binning="width"``: bins :math:`[0, 1/B], (1/B, 2/B], \dots`, so 0 and 1 each fall in a real bin.
     * ``binning="mass"``: the sorted confidences are split after the first :math:`\lceil jN/B \rceil`, so the
@@ -78,18 +80,32 @@ def expected_calibration_error(
     sum, or of 0 where that is negative. With ``norm="l1"``, each gap g is replaced by
     :math:`2 |g| - E |g + s Z|`, Z standard normal and :math:`s^2` the variance of g by its residuals. If
     noise s makes as much of g as it made of the true gap, that is the true gap. The sum is at least 0.
-    Other arguments and errors are those of :mod:`calibrant.metrics`.
 
     Args:
+        probs: Probabilities in ``[0, 1]``: of the classes ``(N, C)`` (rows that miss one by up to 1e-3 are
+            taken as they are), of an event ``(N,)``, or of several events ``(N, C)``.
+        labels: Classes in ``0..C-1``, shape ``(N,)``; or outcomes in {0, 1} of the shape of ``probs``.
+        num_bins: Number of bins.
         binning: Rule for sorting confidences into bins.
         norm: ``"l1"`` for the weighted mean of the gaps, ``"l2"`` for their weighted root mean square.
         debias: Subtract the bias from noise; not for ``binning="mukhoti"``.
+        average: With several labels per sample: ``"macro"`` for the mean over the labels, ``"none"`` for one
+            value per label.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
+
+    Returns:
+        Scalar float64 in ``[0, 1]`` (a fraction, not per cent) on the device of ``probs``; shape ``(C,)`` for
+        ``average="none"``.
+
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Biased upward for small ``N``: a calibrated model does not score 0. ``debias=True`` removes most of
-        that: all of it from the square in ``norm="l2"``; in ``norm="l1"`` a calibrated model keeps 59% of the
-        bias before the sum is cut at 0. Bins without two samples then count as 0. O(N C) time, O(N) memory;
-        ``"mass"`` sorts. Sums are float64.
+        that: all of it from the square in ``norm="l2"``; in ``norm="l1"`` a calibrated model keeps 59% of
+        the bias before the sum is cut at 0. Bins without two samples then count as 0. Not differentiable;
+        gradients are cut. O(N C) time, O(N) memory; ``"mass"`` sorts. Sums are float64.
 
     References:
         Naeini et al., "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015, eq. (3).
@@ -100,6 +116,7 @@ def expected_calibration_error(
         Loss", NeurIPS 2020.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([[0.05, 0.95], [0.0, 1.0]]), torch.tensor([1, 0])
         >>> round(expected_calibration_error(probs, labels).item(), 3)
         0.475
@@ -485,16 +502,27 @@ def classwise_calibration_error(
     count, also classes that no label names. With ``average="weighted"`` the frequency of class ``k`` among
     the labels takes the place of :math:`1/C`: rare classes count little and absent ones not at all. For an
     event ``(N,)`` or several labels per sample, it is the same as :func:`expected_calibration_error`, where
-    the bins are described. Other arguments are those of :mod:`calibrant.metrics`.
+    the bins are described.
 
     Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        num_bins: Number of bins.
+        binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
         norm: ``"l1"`` or ``"l2"``, within each class.
-        debias: Subtract the bias of each class, as there; not for ``binning="mukhoti"``.
+        debias: Subtract the bias of each class, as in
+            :func:`~calibrant.metrics.expected_calibration_error`; not for ``binning="mukhoti"``.
         average: ``"macro"`` for the mean over the classes, ``"weighted"`` for the mean by how often (with
             weights, by what weight) each occurs, ``"none"`` for one value per class.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
 
     Raises:
-        InputError: Also if of several labels to be weighted none ever occurs.
+        InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or of
+            several labels to be weighted none ever occurs.
 
     Note:
         Shrinks with the number of classes, since most probabilities are then near zero: compare only at
@@ -505,6 +533,7 @@ def classwise_calibration_error(
         Dirichlet Calibration", NeurIPS 2019. Nixon et al., "Measuring Calibration in Deep Learning", 2019.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([[0.7, 0.2, 0.1], [0.7, 0.2, 0.1]]), torch.tensor([0, 1])
         >>> [round(value, 3) for value in classwise_calibration_error(probs, labels, average="none").tolist()]
         [0.2, 0.3, 0.1]

@@ -68,11 +68,19 @@ def kolmogorov_smirnov_test(
               \text{scaled: } D / \sigma , \quad \sigma^2 = \frac{1}{N^2} \sum_i p_i (1 - p_i)
 
     No bins and no bandwidth. If the probabilities are true, the cumulative sums over :math:`\sigma` tend to a
-    Brownian motion, and :math:`D / \sigma` to the supremum of its absolute value. Equal probabilities are one
-    step, so the order of the rows never matters. With weights, N is their sum and :math:`\sigma^2 = \sum_i
-    w_i^2 p_i (1 - p_i) / N^2`. Other arguments and errors are those of :mod:`calibrant.metrics`.
+    Brownian motion, and :math:`D / \sigma` to the supremum of its absolute value. Equal probabilities are
+    one step, so the order of the rows never matters. With weights, N is their sum and
+    :math:`\sigma^2 = \sum_i w_i^2 p_i (1 - p_i) / N^2`.
+
+    Classes ``(N, C)`` with labels ``(N,)``: the event is that the top label is right; with ``classwise=True``
+    each class against all others. An event ``(N,)``: itself. Several labels per sample: every column.
 
     Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        classwise: Test every class, not only the top label.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
         p_value: ``"asymptotic"`` for the limit law; ``"simulation"`` for ``num_draws`` draws of the outcomes
             from these very probabilities, exact for any size; ``"auto"``: the limit law from 1000 different
             probabilities on, draws below.
@@ -85,10 +93,13 @@ def kolmogorov_smirnov_test(
         number: the smallest of C p-values times C). Where all probabilities are 0 or 1, chance plays no
         part: ``scaled`` is 0 with p-value 1, or infinite where one was wrong.
 
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+
     Note:
         At most the calibration error of any binning into intervals, and half of the Kuiper statistic at
         least. The limit law is slightly conservative: a path of few steps strays less than a Brownian motion.
-        O(N log N) time.
+        O(N log N) time. Not differentiable.
 
     References:
         Gupta, Rahimi, Ajanthan, Mensink, Sminchisescu and Hartley, "Calibration of Neural Networks using
@@ -96,6 +107,7 @@ def kolmogorov_smirnov_test(
         Probabilistic Predictions", Journal of Machine Learning Research 23, 2022.
 
     Example:
+        >>> import torch
         >>> found = kolmogorov_smirnov_test(torch.full((100,), 0.75), torch.arange(100) % 2)
         >>> round(found.statistic.item(), 6), round(found.scaled.item(), 3)
         (0.25, 5.774)
@@ -275,22 +287,35 @@ def spiegelhalter_test(
                        {\sqrt{\sum_i w_i^2 (1 - 2 p_i)^2 p_i (1 - p_i)}}
 
     Standard normal if the probabilities are true. Above 0 the score is worse than they promise
-    (over-confident), below 0 better. Arguments and errors are those of :mod:`calibrant.metrics`.
+    (over-confident), below 0 better. Classes ``(N, C)``: the event is that the top label is right; with
+    ``classwise=True`` each class against all others. An event ``(N,)``: itself. Several labels per sample:
+    every column.
+
+    Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        classwise: Test every class, not only the top label.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``statistic`` and two-sided ``p_value``: float64 scalars, or of shape ``(C,)`` for several labels or
         ``classwise``. Where all probabilities are 0, 1/2 or 1 there is nothing to vary: 0 with p-value 1, or
         infinite with p-value 0 where a certainty was wrong.
 
+    Raises:
+        InputError: If shapes disagree, or a value is not finite or out of range.
+
     Note:
         One direction only: blind to probabilities that are too high as often as too low where 1 - 2 p has
-        the same sign, and to those near 1/2. O(N) time.
+        the same sign, and to those near 1/2. O(N) time. Not differentiable.
 
     References:
         Spiegelhalter, "Probabilistic Prediction in Patient Management and Clinical Trials", Statistics in
         Medicine 5, 1986.
 
     Example:
+        >>> import torch
         >>> found = spiegelhalter_test(torch.full((16,), 0.8), torch.tensor([0, 1] * 8))
         >>> round(found.statistic.item(), 6), round(found.p_value.item(), 4)
         (3.0, 0.0027)

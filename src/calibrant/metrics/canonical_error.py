@@ -60,34 +60,42 @@ def canonical_calibration_error(
     if among the samples with the same vector p the classes have the frequencies p; top-label and classwise
     calibration are less. An event ``(N,)`` has a Beta kernel and counts one term, so the same model written
     as two columns ``(1 - p, p)`` has 2 (``"l1"``) or :math:`\sqrt 2` (``"l2"``) times as much. Several labels
-    per sample: every column is an event. Rows are scaled to sum to one. Other arguments are those of
-    :mod:`calibrant.metrics`.
+    per sample: every column is an event.
 
     Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``; rows are scaled to sum to one.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         norm: ``"l1"`` (q = 1) or ``"l2"`` (q = 2).
         bandwidth: h, positive. By default the value, out of 20 from 1e-5 to 1 (15 of them logarithmically up
             to 0.1), that maximises the likelihood of each probability vector given the others.
-        weights: Weight of each sample as a neighbour, and in the mean over j.
+        average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one
+            value per label.
+        weights: Weights of the samples, shape ``(N,)``, not negative: of each sample as a neighbour, and in
+            the mean over j.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64: for classes in ``[0, 2]`` (``"l1"``) or :math:`[0, \sqrt 2]`, for events in ``[0,
         1]``; shape ``(C,)`` for ``average="none"``.
 
     Raises:
-        InputError: Also if no sample has a neighbour (one sample, or all certain and of different classes).
+        InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or no
+            sample has a neighbour (one sample, or all certain and of different classes).
 
     Note:
         Consistent, not unbiased: the kernel smooths errors away and its noise adds some; a calibrated model
         does not score 0. It needs many samples for more than a few classes. A sample at which no other has a
         density (it has probability zero for a class that all others hold possible) is left out of the mean.
-        The value varies with h, so compare models at one h. O(N² C) time; at most 2000 samples (evenly spaced
-        in the order of their largest probability) are judged for the choice of h.
+        The value varies with h, so compare models at one h. O(N² C) time; the choice of h costs 20
+        exponentials for each pair, but at most 2000 samples (evenly spaced in the order of their largest
+        probability) are judged for it. Beyond O(N C), a few MiB of memory. Gradients are cut.
 
     References:
         Popordanoska, Sayer and Blaschko, "A Consistent and Differentiable Lp Canonical Calibration Error
         Estimator", NeurIPS 2022.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([[0.8, 0.2]] * 5), torch.tensor([0, 0, 0, 0, 1])
         >>> round(canonical_calibration_error(probs, labels, bandwidth=0.1).item(), 6)
         0.16

@@ -160,14 +160,24 @@ def calibration_decision_loss(
     Two actions whose order changes at the threshold t lose :math:`R(t) / \max(t, 1 - t)` (a V-shaped score).
     Every decision is a mixture of these, and the best mixture within the bounds of pay is the smallest
     concave function :math:`\hat R \ge R`. It is at most twice what the worst of the two-action decisions
-    loses. Other arguments and errors are those of :mod:`calibrant.metrics`.
+    loses.
 
     Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         labels: Classes ``(N,)``, of which the top label being right is the event, or outcomes in {0, 1} of
             the shape of ``probs``.
+        num_bins: Number of bins.
+        binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
+        average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one
+            value per label.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, 1]``, as a share of the range of pay; shape ``(C,)`` for ``average="none"``.
+
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Between the square of the ECE with ``norm="l2"`` and twice the ECE, over the same bins. Biased upward
@@ -178,6 +188,7 @@ def calibration_decision_loss(
         ours, by their reduction to V-shaped scores.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.full((10,), 0.75), torch.tensor([1] * 5 + [0] * 5)
         >>> round(calibration_decision_loss(probs, labels).item(), 6)  # 0.25 / 0.75
         0.333333

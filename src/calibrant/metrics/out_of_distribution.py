@@ -375,16 +375,20 @@ def auroc(
 
     It is undefined for a class that no sample, or every sample, belongs to. Such a class is left out of the
     mean, and a :class:`~calibrant.CalibrantWarning` says so; with ``average="none"`` its place is ``None``.
-    Other arguments are those of :mod:`calibrant.metrics`.
 
     Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         average: ``"macro"`` for the unweighted mean over classes or labels, ``"none"`` for one value each.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, 1]``; for ``average="none"`` a tuple of ``C``, each such a scalar or ``None``.
 
     Raises:
-        InputError: Also if no class has both positive and negative samples.
+        InputError: If shapes disagree, a value is not finite or out of range, or no class has both positive
+            and negative samples.
 
     Note:
         Measures only the ranking, not calibration. O(C N log N).
@@ -394,6 +398,7 @@ def auroc(
         Curve", Radiology 143, 1982.
 
     Example:
+        >>> import torch
         >>> auroc(torch.tensor([0.1, 0.4, 0.4, 0.8]), torch.tensor([0, 0, 1, 1])).item()
         0.875
     """

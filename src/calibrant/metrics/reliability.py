@@ -54,11 +54,22 @@ def reliability_table(
     The bins are those of :func:`~calibrant.metrics.expected_calibration_error`, which is
     :math:`\sum_b n_b |\mathrm{acc}_b - \mathrm{conf}_b| / \sum_b n_b` over this table (for
     ``binning="mukhoti"``: divided by the number of all samples).
-    Arguments and errors are those of :mod:`calibrant.metrics`; several labels per sample are refused.
+
+    Args:
+        probs: Probabilities of the classes ``(N, C)`` or of an event ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
+        num_bins: Number of bins.
+        binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns: ``edges`` (``num_bins + 1`` numbers; with ``binning="mass"`` the minimum, then the largest
         confidence of each bin), ``counts`` (weights, where given), ``confidence`` and ``accuracy`` (for an
         event: its rate). Empty bins have ``None``.
+
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or
+            samples have several labels (pass one column of each: ``probs[:, k], labels[:, k]``).
 
     Note:
         With ``binning="mass"`` equal confidences share their mean outcome, also across the edge of a bin, so
@@ -68,6 +79,7 @@ def reliability_table(
         DeGroot and Fienberg, "The Comparison and Evaluation of Forecasters", The Statistician 32, 1983.
 
     Example:
+        >>> import torch
         >>> table = reliability_table(torch.tensor([0.2, 0.9, 0.8]), torch.tensor([0, 1, 0]), num_bins=2)
         >>> table.edges, table.counts, table.accuracy
         ((0.0, 0.5, 1.0), (1.0, 2.0), (0.0, 0.5))
@@ -119,7 +131,6 @@ def top_k_calibration_error(
     :math:`p_{i(1)} \ge p_{i(2)} \ge \dots` are the sorted probabilities of a row; of equally probable classes
     the lower comes first. Confidences and outcomes go into the bins of
     :func:`~calibrant.metrics.expected_calibration_error`, which both are for ``k=1``.
-    Other arguments are those of :mod:`calibrant.metrics`.
 
     Args:
         probs: Class probabilities, shape ``(N, C)``.
@@ -127,19 +138,30 @@ def top_k_calibration_error(
         k: Number of classes, from 1 to ``C``.
         judge: With ``"set"`` the sum of the k largest predicts that the label is among them (calibration of
             top-k accuracy), with ``"rank"`` the k-th largest that it is the label.
+        num_bins: Number of bins.
+        binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
+        norm: ``"l1"`` or ``"l2"``.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``.
 
     Raises:
-        InputError: Also if labels are not classes.
+        InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or
+            labels are not classes.
 
     Note:
         Biased upward for small ``N``, as every plug-in. With ``k = C`` the set is everything and the error 0
-        up to the rounding of the rows' sums. O(N C) time and O(N) memory besides the input.
+        up to the rounding of the rows' sums. O(N C) time and O(N) memory besides the input. Not
+        differentiable.
 
     References:
         Gupta et al., "Calibration of Neural Networks using Splines", ICLR 2021 (r-th and within-r
         calibration).
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([[0.5, 0.3, 0.2], [0.6, 0.3, 0.1]]), torch.tensor([0, 2])
         >>> round(top_k_calibration_error(probs, labels, k=2, num_bins=1).item(), 6)
         0.35

@@ -72,13 +72,21 @@ def score_decomposition(
     isotonic regression of the outcomes on p, :math:`\hat p`, is the best that any order-preserving
     recalibration could do. The mean outcome is :math:`\bar y`. MCB is the possible gain from recalibration,
     DSC the value of the order of the probabilities, UNC the score of the base rate.
-    Other arguments and errors are those of :mod:`calibrant.metrics`.
+
+    Classes ``(N, C)`` with labels ``(N,)``: the event is that the top label is right, p its probability (cut
+    at 1); with ``classwise=True`` each class against all others. An event ``(N,)``: itself. Several labels
+    per sample: every column.
 
     Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         score: ``"brier"`` or ``"nll"`` (nats).
+        classwise: Measure every class, not only the top label.
         average: With ``classwise`` or several labels per sample: ``"macro"`` for the means over the columns,
             ``"none"`` for one value per column. (C times the means of the classwise Brier parts are the parts
             of :func:`~calibrant.metrics.brier_score`.)
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``score``, ``miscalibration``, ``discrimination`` and ``uncertainty``, float64, each a scalar or, for
@@ -86,16 +94,20 @@ def score_decomposition(
         ``[0, inf]``, discrimination and uncertainty at most log 2, and where something happened that had
         probability zero score and miscalibration are infinite. They add up to the rounding of the sums.
 
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+
     Note: No bins to choose, and the same :math:`\hat p` for every proper score. It is fitted to the sample it
         is judged on, so miscalibration and discrimination are biased upward for small ``N``. A calibrated
         model has MCB of order :math:`N^{-2/3}`. If all outcomes are equal, only MCB is left. Compare with the
-        same sample size. O(N log N) time per event; the first call compiles.
+        same sample size. O(N log N) time per event; the first call compiles. Not differentiable.
 
     References:
         Dimitriadis, Gneiting and Jordan, "Stable reliability diagrams for probabilistic classifiers", PNAS
         118, 2021.
 
     Example:
+        >>> import torch
         >>> parts = score_decomposition(torch.tensor([0.2, 0.4, 0.6, 0.9]), torch.tensor([0, 1, 0, 1]))
         >>> [round(x.item(), 4) for x in (parts.score, parts.miscalibration, parts.discrimination)]
         [0.1925, 0.0675, 0.125]
@@ -135,11 +147,20 @@ def corp_reliability_curve(
     Between ``lower`` and ``upper`` of a step the recalibrated probability is its value; between two steps the
     curve is straight. Its distances from the diagonal are what
     :func:`score_decomposition` calls miscalibration.
-    Arguments and errors are those of :mod:`calibrant.metrics`; several labels per sample are refused.
+
+    Args:
+        probs: Probabilities of the classes ``(N, C)`` (the top label counts) or of an event ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``lower`` and ``upper`` (the lowest and the highest probability in each step), ``values`` (the mean
         outcome of the step, rising strictly from step to step) and ``counts`` (samples, or weight, in it).
+
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, or samples have several labels
+            (pass one column of each: ``probs[:, k], labels[:, k]``).
 
     Note:
         Consistent without bins or a bandwidth to choose, of about :math:`N^{1/3}` steps. The first and the
@@ -150,6 +171,7 @@ def corp_reliability_curve(
         118, 2021.
 
     Example:
+        >>> import torch
         >>> curve = corp_reliability_curve([0.25, 0.5, 0.625, 0.875], [0, 1, 0, 1])
         >>> curve.lower, curve.upper, curve.values, curve.counts
         ((0.25, 0.5, 0.875), (0.25, 0.625, 0.875), (0.0, 0.5, 1.0), (1.0, 2.0, 1.0))
@@ -188,12 +210,15 @@ def refinement_decomposition(
     stop where the refinement is least, not the score: calibration can still be repaired afterwards.
 
     Unlike :func:`score_decomposition` this judges all classes at once.
-    Other arguments are those of :mod:`calibrant.metrics`.
 
     Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         recalibrated: Probabilities after recalibration, of the same shape.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         score: ``"nll"`` (:func:`~calibrant.metrics.negative_log_likelihood`) or ``"brier"``
             (:func:`~calibrant.metrics.brier_score`).
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``score``, ``calibration`` and ``refinement``, scalars, float64; with several labels per sample means
@@ -201,11 +226,13 @@ def refinement_decomposition(
         the score where something happened that had probability zero.
 
     Raises:
-        InputError: Also if ``recalibrated`` gave what happened probability zero (an infinite refinement).
+        InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or
+            ``recalibrated`` gave what happened probability zero (its NLL, the refinement, would be infinite).
 
     Note:
         A g fitted to these very labels makes calibration too large and refinement too small, by little for a
-        temperature (one parameter), by much for flexible ones: fit it on other samples. O(N C) time.
+        temperature (one parameter), by much for flexible ones: fit it on other samples. O(N C) time. Not
+        differentiable.
 
     References:
         Berta, Holzmüller, Jordan and Bach, "Rethinking Early Stopping: Refine, Then Calibrate", 2025.
@@ -213,6 +240,7 @@ def refinement_decomposition(
         Royal Meteorological Society 135, 2009.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([0.9, 0.9, 0.9, 0.9]), torch.tensor([1, 1, 1, 0])
         >>> parts = refinement_decomposition(probs, torch.full((4,), 0.75), labels, score="brier")
         >>> round(parts.calibration.item(), 4), round(parts.refinement.item(), 4)
@@ -388,12 +416,15 @@ def variational_calibration_error(
     The better g is, the higher is the bound; with the true rates it is the error itself. Binning is not
     possible for many classes, and finds errors where there are none. This bound has no such bias: if the
     probabilities are right, its expectation is 0 for every g.
-    Other arguments are those of :mod:`calibrant.metrics`.
 
     Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         recalibrated: Probabilities of the same shape by fits that did not see these samples, such as
             :func:`~calibrant.calibrators.out_of_fold_probs`.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         p: Which norm, from 1 to infinity.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``value``, a scalar float64, for classes in ``[-2, 2]`` with ``p=1``, for events in ``[-1, 1]``; of
@@ -406,12 +437,14 @@ def variational_calibration_error(
 
     Note:
         Fitted on the same samples, g makes the value too large. A temperature alone sees errors of
-        temperature only; several calibrators may be tried, each with its own bound. O(N C) time.
+        temperature only; several calibrators may be tried, each with its own bound. O(N C) time. Not
+        differentiable.
 
     References:
         Berta, Braun, Holzmüller, Jordan and Bach, "A Variational Estimator for Lp Calibration Errors", 2026.
 
     Example:
+        >>> import torch
         >>> probs, rates = torch.tensor([[0.9, 0.1]] * 4), torch.tensor([[0.75, 0.25]] * 4)
         >>> found = variational_calibration_error(probs, rates, torch.tensor([0, 0, 0, 1]))
         >>> round(found.value.item(), 6)  # |0.75 - 0.9| + |0.25 - 0.1|

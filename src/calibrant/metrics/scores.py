@@ -50,11 +50,21 @@ def negative_log_likelihood(
 
     A probability of exactly 0 for what happened makes it infinite: nothing is clipped. An event ``(N,)``
     scores :math:`-\log p` where it happened and :math:`-\log(1 - p)` where not.
-    Arguments and errors are those of :mod:`calibrant.metrics`.
+
+    Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one
+            value per label.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, inf]``; shape ``(C,)`` for ``average="none"``. (Rows that sum to slightly more
         than one, see :func:`~calibrant.metrics.expected_calibration_error`, may give -1e-3.)
+
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Strictly proper: minimal in expectation at the true probabilities only.
@@ -63,6 +73,7 @@ def negative_log_likelihood(
         Good, "Rational Decisions", Journal of the Royal Statistical Society B 14, 1952.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([[0.5, 0.5], [0.0, 1.0]]), torch.tensor([0, 1])
         >>> round(negative_log_likelihood(probs, labels).item(), 4)
         0.3466
@@ -92,15 +103,21 @@ def brier_score(
 
     Summed over the classes, not averaged. An event ``(N,)`` counts one term, so the same model written as
     two columns ``(1 - p, p)`` scores exactly twice as much.
-    Other arguments and errors are those of :mod:`calibrant.metrics`.
 
     Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         average: ``"macro"`` for the mean over the labels where samples have several (each an event),
             ``"none"`` for one value per label.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, 2]`` for classes, in ``[0, 1]`` for events; shape ``(C,)`` for
         ``average="none"``.
+
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Strictly proper. Other packages divide by ``C`` (mean squared error) or halve.
@@ -109,6 +126,7 @@ def brier_score(
         Brier, "Verification of Forecasts Expressed in Terms of Probability", Monthly Weather Review 78, 1950.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([0.8, 0.3]), torch.tensor([1, 0])
         >>> round(brier_score(probs, labels).item(), 4)
         0.065
@@ -132,13 +150,24 @@ def accuracy(
     .. math:: \mathrm{acc} = \frac{1}{N} \sum_i \mathbf 1[\arg\max_k p_{ik} = y_i]
 
     Among equally probable classes the lowest is predicted. An event ``(N,)`` is predicted where its
-    probability exceeds one half. Other arguments and errors are those of :mod:`calibrant.metrics`.
+    probability exceeds one half.
 
     Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         average: If samples have several labels: ``"macro"`` for the mean over the labels (one minus the
             Hamming loss, not the share of samples with every label right), ``"none"`` for one value each.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
+
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Example:
+        >>> import torch
         >>> accuracy(torch.tensor([[0.6, 0.4], [0.5, 0.5]]), torch.tensor([0, 1])).item()
         0.5
     """
@@ -156,9 +185,15 @@ def error_rate(
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """Share of samples whose most probable class is not the true one: one minus :func:`accuracy`.
 
-    Arguments and errors are as there.
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative; labels
+    ``ignore_index`` are left out. ``average`` and the errors are as there.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
 
     Example:
+        >>> import torch
         >>> error_rate(torch.tensor([0.9, 0.2, 0.7, 0.6]), torch.tensor([1, 0, 1, 0])).item()
         0.25
     """
@@ -187,19 +222,27 @@ def high_confidence(
     .. math:: S = \{ i : \max_k p_{ik} \ge t \}, \qquad \frac{|S|}{N}, \qquad \mathrm{acc}(S)
 
     The confidence of an event ``(N,)`` is ``max(p, 1 - p)``. With several labels per sample, each decision
-    (sample and label) counts as one event. Other arguments and errors are those of :mod:`calibrant.metrics`.
+    (sample and label) counts as one event.
 
     Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         threshold: The least confidence that counts, in ``[0, 1]``.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``share``, a scalar float64 in ``[0, 1]``, and ``accuracy``, likewise, or ``None`` where no sample of
         positive weight is that confident.
 
+    Raises:
+        InputError: If shapes disagree, or a value is not finite or out of range.
+
     References:
         Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020 (S99).
 
     Example:
+        >>> import torch
         >>> found = high_confidence(torch.tensor([0.995, 0.5, 0.001, 0.7]), torch.tensor([1, 0, 1, 1]))
         >>> found.share.item(), found.accuracy.item()
         (0.5, 0.5)
@@ -235,19 +278,23 @@ def predictive_entropy(
     .. math:: \bar H = -\frac{1}{N} \sum_i \sum_k p_{ik} \log p_{ik}, \qquad 0 \log 0 = 0
 
     An event ``(N,)`` has the entropy of ``(1 - p, p)``. With several labels per sample, each decision (sample
-    and label) counts as one event. Other arguments are those of :mod:`calibrant.metrics`.
+    and label) counts as one event.
 
     Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``. Needed to tell correct from
             incorrect, and to tell several labels per sample from classes.
         among: Samples to average over: all, or those whose most probable class is the true one
             (``"correct"``) or is not (``"incorrect"``).
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, log C]`` (``[0, log 2]`` for events).
 
     Raises:
-        InputError: Also if no sample of positive weight is of the kind asked for.
+        InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or no
+            sample of positive weight is of the kind asked for.
 
     Note:
         Overconfident models have a low entropy among the incorrect.
@@ -256,6 +303,7 @@ def predictive_entropy(
         Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020, section 4.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([[0.5, 0.5], [1.0, 0.0]]), torch.tensor([1, 0])
         >>> round(predictive_entropy(probs).item(), 4)
         0.3466

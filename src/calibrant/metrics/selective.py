@@ -120,10 +120,19 @@ def risk_coverage_curve(
     The confidence is the top probability, of an event ``(N,)`` the larger of p and 1 − p; the loss is 1 where
     the prediction is wrong. See :func:`selective_risk_curve`, which takes any confidence and any loss (so
     also confidences with only right or wrong).
-    Arguments and errors are those of :mod:`calibrant.metrics`; several labels per sample are refused.
+
+    Args:
+        probs: Probabilities of the classes ``(N, C)`` or of an event ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``thresholds``, ``coverage`` and ``risk``, one entry per distinct confidence, and the two areas.
+
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, or samples have several labels
+            (pass one column of each: ``probs[:, k], labels[:, k]``).
 
     References:
         El-Yaniv and Wiener, "On the Foundations of Noise-free Selective Classification", JMLR 11, 2010.
@@ -159,13 +168,21 @@ def risk_coverage_area(
     confidences this is the mean risk over the coverages 1/N, 2/N, …, 1. The subtracted area is that of a
     confidence that ranks every right answer above every wrong one, in the limit of many samples; so E-AURC
     judges the order alone, AURC the accuracy as well.
-    Other arguments and errors are those of :mod:`calibrant.metrics`.
 
     Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         excess: Subtract the area of the best order.
+        average: With several labels per sample: ``"macro"`` for the mean over the labels, ``"none"`` for one
+            value per label.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, 1]``, lower is better; shape ``(C,)`` for ``average="none"``.
+
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Measures how well confidence separates right from wrong answers, not calibration: any
@@ -173,9 +190,11 @@ def risk_coverage_area(
         confidence for all samples has the error rate as its area. E-AURC is never negative. O(N log N).
 
     References:
-        Geifman, Uziel and El-Yaniv, ICLR 2019, section 3 (see :func:`selective_risk_curve`).
+        Geifman, Uziel and El-Yaniv, "Bias-Reduced Uncertainty Estimation for Deep Neural Classifiers",
+        ICLR 2019, section 3.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]]), torch.tensor([0, 1, 1])
         >>> round(risk_coverage_area(probs, labels).item(), 4)
         0.1111
@@ -198,10 +217,20 @@ def risk_at_coverage(
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """The error rate of the most confident samples, if a share ``coverage`` of all is answered.
 
-    Other arguments are those of :mod:`calibrant.metrics`.
-
     Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         coverage: The least share of samples that are answered, in ``[0, 1]``.
+        average: With several labels per sample: ``"macro"`` for the mean over the labels, ``"none"`` for one
+            value per label.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``.
+
+    Raises:
+        InputError: See :func:`risk_coverage_area`; also if ``coverage`` is no share.
 
     Note:
         Ties as in :func:`selective_risk_curve`: where the share ends within a tie, all of it is answered.
@@ -226,13 +255,20 @@ def coverage_at_risk(
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """The largest share of samples, the most confident first, whose error rate is at most ``risk``.
 
-    Other arguments are those of :mod:`calibrant.metrics`.
-
     Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         risk: The largest error rate, in ``[0, 1]``.
+        average: With several labels per sample: ``"macro"`` for the mean over the labels, ``"none"`` for one
+            value per label.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, 1]``; 0 if even the most confident samples are wrong more often.
+
+    Raises:
+        InputError: See :func:`risk_coverage_area`; also if ``risk`` is no share.
 
     Example:
         >>> coverage_at_risk([0.95, 0.9, 0.8, 0.7, 0.6], [1, 1, 1, 0, 0], risk=0.05).item()

@@ -71,7 +71,6 @@ def calibration_slope(
     1 says that probabilities are too extreme (overconfident), above 1 too timid. ``in_the_large`` is the
     intercept where the slope is held at 1: below 0 the probabilities are too high on the whole, above 0 too
     low. An event ``(N,)``: itself; classes ``(N, C)``: the top label being right, p its probability.
-    Other arguments are those of :mod:`calibrant.metrics`.
 
     Args:
         probs: Probabilities of an event ``(N,)`` or of classes ``(N, C)``.
@@ -81,6 +80,8 @@ def calibration_slope(
             larger of HC3 and what the fitted probabilities expect, with Student's quantile by their effective
             size (none below 10).
         level: Level of the intervals.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Three estimates; ``value`` is ``None``, with the ``reason``, if none exists: all outcomes equal (no
@@ -88,11 +89,12 @@ def calibration_slope(
         infinite slope). A bound of a profile interval may be infinite.
 
     Raises:
-        InputError: Also if profiles have weights.
+        InputError: If shapes disagree, a value is not finite or out of range, an option does not exist,
+            profiles have weights, or samples have several labels (pass one column).
 
     Note: Probabilities closer to 0 or 1 than 1e-12 count as this close, as log-odds would be infinite; a few
         wrong certainties lower the slope much. A slope of 1 and an intercept of 0 do not exclude errors that
-        no line corrects. O(N) time per step of Newton's method.
+        no line corrects. O(N) time per step of Newton's method. Not differentiable.
 
     References:
         Cox, "Two Further Applications of a Model for Binary Regression", Biometrika 45, 1958. Van Calster et

@@ -49,18 +49,32 @@ def smooth_calibration_error(
         \qquad w : [0, 1] \to [-1, 1], \quad |w(s) - w(t)| \le |s - t|
 
     There are no bins and no jumps: the error changes by at most twice the mean change of the probabilities.
-    Other arguments and errors are those of :mod:`calibrant.metrics`.
+    Classes ``(N, C)`` with labels ``(N,)``: p is the top probability and y whether the top label is right, or
+    with ``classwise=True`` each class against all others. An event ``(N,)``: p is its probability. Several
+    labels per sample ``(N, C)``: one event per column.
 
     Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         classwise: Measure every class, not only the top label; an event ``(N,)`` then counts as the
             two classes ``(1 - p, p)``.
+        average: With ``classwise`` or several labels per sample: ``"macro"`` for the mean over the columns,
+            ``"none"`` for one value per column.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
+
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         At least the size of the mean residual, at most the mean size of the residuals merged where
         probabilities are equal. A finite sample of a calibrated model has an error of order :math:`N^{-1/2}`.
         Exact to rounding (a linear programme solved by dynamic programming, whose dual bound agrees to about
         1e-15; see :func:`smooth_calibration_witness`). Time O(N log N) to sort and about as much to solve;
-        the first call compiles.
+        the first call compiles. Not differentiable by autograd.
 
     References:
         Foster and Hart, "Smooth calibration, leaky forecasts, finite recall, and Nash dynamics", Games and
@@ -68,6 +82,7 @@ def smooth_calibration_error(
         Calibration", STOC 2023.
 
     Example:
+        >>> import torch
         >>> smooth_calibration_error(torch.tensor([0.2, 0.4, 0.6, 0.9]), torch.tensor([0, 1, 0, 1])).item()
         0.0625...
     """
@@ -107,13 +122,22 @@ def smooth_calibration_witness(
     .. math:: \mathrm{smCE} = \min_h \sum_j |h_j - h_{j-1}| + \sum_j (p_{j+1} - p_j) |h_j - C_j| ,
 
     C being the cumulative residual over the sorted points, :math:`h_0 = 0` and :math:`h_n = C_n`.
-    Arguments and errors are those of :mod:`calibrant.metrics`; several labels per sample are refused.
+
+    Args:
+        probs: Probabilities of the classes ``(N, C)`` (the top label counts) or of an event ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``value`` and ``upper_bound`` in ``[0, 1]``, equal up to rounding; on the CPU in float64, shape
         ``(n,)``: ``points`` (the distinct scores, ascending), ``residuals`` (at each point the weighted sum
         of outcome minus score, divided by the sum of all weights) and ``values`` of w. Called with scores, it
         gives w there.
+
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, or samples have several labels
+            (pass one column of each: ``probs[:, k], labels[:, k]``).
 
     Note:
         An optimal w need not be unique; this is one of them.
@@ -122,6 +146,7 @@ def smooth_calibration_witness(
         Błasiok, Gopalan, Hu and Nakkiran, "A Unifying Theory of Distance from Calibration", STOC 2023.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([0.8, 0.8, 0.9, 0.9]), torch.tensor([0, 1, 0, 1])
         >>> witness = smooth_calibration_witness(probs, labels)
         >>> round(witness.value, 3), witness.values.tolist()
@@ -231,15 +256,24 @@ def smooth_ece(
     count is as there, and so are errors and arguments but ``bandwidth``: a fixed σ, positive, for which the
     value is :math:`\mathrm{smECE}_\sigma`.
 
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative; labels
+    ``ignore_index`` are left out.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
+
     Note:
         At least the size of the mean residual. Correct to 1e-6 without a mesh whose width would bias it: the
         smoothing is a cosine series, the integral is taken between the zeros of the integrand. A bandwidth
-        below 1e-6 is taken as 2^-20. Time O(N) and a few Fourier transforms of length 16/σ.
+        below 1e-6 is taken as 2^-20. Time O(N) and a few Fourier transforms of length 16/σ. Not
+        differentiable by autograd.
 
     References:
         Błasiok and Nakkiran, "Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing", ICLR 2024.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([0.2, 0.4, 0.6, 0.9]), torch.tensor([0, 1, 0, 1])
         >>> round(smooth_ece(probs, labels).item(), 6)
         0.13664
@@ -282,22 +316,30 @@ def smooth_reliability_curve(
         \hat y(t) = \frac{\sum_i y_i K_\sigma(t, p_i)}{\sum_i K_\sigma(t, p_i)}
 
     with the kernel of :func:`smooth_ece`. Drawn as :math:`\hat y` against :math:`\hat p`, its distance from
-    the diagonal, weighted by the density, is the error: :math:`\int |\hat y - \hat p| \, \delta \, dt =
-    \mathrm{smECE}_\sigma`. Other arguments and errors are those of :mod:`calibrant.metrics`; several labels
-    per sample are refused.
+    the diagonal, weighted by the density, is the error:
+    :math:`\int |\hat y - \hat p| \, \delta \, dt = \mathrm{smECE}_\sigma`.
 
     Args:
+        probs: Probabilities of the classes ``(N, C)`` (the top label counts) or of an event ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
         bandwidth: σ, positive; by default the smECE of the sample. Below 0.001 it is taken as 0.001.
         num_points: Number of positions, equally spaced from 0 to 1; at least 2.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``positions`` t, ``density`` δ (integrates to one), ``confidence`` and ``outcome`` in ``[0, 1]``
         (``None`` where the density is below 1e-6), each ``num_points`` numbers, and the ``bandwidth`` used.
 
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, or samples have several labels
+            (pass one column of each: ``probs[:, k], labels[:, k]``).
+
     References:
         Błasiok and Nakkiran, "Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing", ICLR 2024.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([0.2, 0.4, 0.6, 0.9]), torch.tensor([0, 1, 0, 1])
         >>> curve = smooth_reliability_curve(probs, labels, bandwidth=0.1, num_points=3)
         >>> curve.positions, [round(outcome, 3) for outcome in curve.outcome]

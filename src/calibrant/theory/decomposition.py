@@ -26,10 +26,14 @@ def focal_losses(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C"]:
 
     Args:
         probs: Probabilities of the classes, shape ``(N, C)``, or of an event, shape ``(N,)``.
+        gamma: Exponent, greater than -1.
 
     Returns:
         Shape ``(N, C)``, for an event ``(N, 2)``: losses of its absence and of its presence; float64; inf for
         a class of probability 0.
+
+    Raises:
+        InputError: If ``gamma`` is not greater than -1 or a row is not a distribution.
 
     Example:
         >>> focal_losses([0.8], gamma=2)
@@ -86,9 +90,13 @@ def proper_focal_weight(probs: ArrayLike, *, gamma: float) -> Float[Tensor, " N"
 
     Args:
         probs: Probabilities of an event inside (0, 1), shape ``(N,)``.
+        gamma: Exponent, greater than -1.
 
     Returns:
         Positive weights, shape ``(N,)``, float64.
+
+    Raises:
+        InputError: If ``gamma`` is not greater than -1 or a probability is not inside (0, 1).
 
     References:
         Buja, Stuetzle and Shen, "Loss Functions for Binary Class Probability Estimation and Classification",

@@ -60,9 +60,13 @@ def entropy_bound(posterior: ArrayLike, probs: ArrayLike, *, gamma: float) -> En
     Args:
         posterior: True probabilities p of the classes, shape ``(N, C)``.
         probs: Predicted probabilities q, shape ``(N, C)``.
+        gamma: Focal loss's exponent, greater than -1.
 
     Returns:
         All three, their parts, in nats, float64 ``(N,)`` each.
+
+    Raises:
+        InputError: If ``gamma`` is not greater than -1, shapes disagree, or rows are not probabilities.
 
     Note:
         The last step needs :math:`\gamma \ge 0`: at even odds and :math:`\gamma = -1/2` focal loss is 0.980
@@ -71,7 +75,8 @@ def entropy_bound(posterior: ArrayLike, probs: ArrayLike, *, gamma: float) -> En
         module. The bound does not concern curvature.
 
     References:
-        Mukhoti et al. (2020), appendix H, for exponents of at least one.
+        Mukhoti et al., "The Intriguing Effects of Focal Loss on the Calibration of Deep Neural Networks",
+        2020, appendix H, for exponents of at least one.
 
     Example:
         >>> found = entropy_bound([[1.0, 0.0]], [[0.7, 0.3]], gamma=0.5)
@@ -104,9 +109,13 @@ def entropy_shift(posterior: ArrayLike, *, gamma: float) -> Float[Tensor, " N"]:
 
     Args:
         posterior: True probabilities of the classes, shape ``(N, C)``.
+        gamma: Focal loss's exponent, greater than -1.
 
     Returns:
         Float64 ``(N,)``, in nats. Positive where focal loss makes a network less certain than it should be.
+
+    Raises:
+        InputError: If ``gamma`` is not greater than -1, or rows are not probabilities.
 
     Note:
         The reference claims that it is always positive, which is true for two classes and positive exponents.
@@ -114,7 +123,8 @@ def entropy_shift(posterior: ArrayLike, *, gamma: float) -> Float[Tensor, " N"]:
         example, where the truth is 20% and ninety-nine classes share the rest.
 
     References:
-        Mukhoti et al. (2020), appendix H and figure 7.
+        Mukhoti et al., "The Intriguing Effects of Focal Loss on the Calibration of Deep Neural Networks",
+        2020, appendix H and figure 7.
 
     Example:
         >>> round(entropy_shift([[0.8, 0.2]], gamma=2).item(), 4)
@@ -146,6 +156,9 @@ def entropy_regularised_minimiser(posterior: ArrayLike, *, weight: float) -> Flo
 
     Returns:
         Probabilities, float64 ``(N, C)``. With a positive weight a class that cannot happen gets some too.
+
+    Raises:
+        InputError: If ``weight`` is negative, or rows are not probabilities.
 
     Note: A strictly convex problem. As :math:`\beta` grows q tends to the uniform distribution, as focal
         loss's minimiser does as :math:`\gamma` grows. But for one class of 0.8 among two it is at 0.627 for

@@ -63,12 +63,16 @@ def focal_calibration_phi(
     Returns:
         Float64 of the shape of ``v``.
 
+    Raises:
+        InputError: If a value is not inside (0, 1) or an option is negative.
+
     Note:
         Falls strictly, from infinity at 0 to :math:`-2 \lambda` at 1 for :math:`\gamma > 0`; for
         :math:`\gamma = 0`, which the reference leaves out, to :math:`1 - 2 \lambda`.
 
     References:
-        "Towards Trustworthy Deep Neural Network" (2025), appendix A.6.
+        "Towards Trustworthy Deep Neural Network through Euclidean Distance" (focal calibration loss), 2025,
+        appendix A.6.
 
     Example:
         >>> focal_calibration_phi([0.25, 0.5, 0.75], gamma=2, calibration_weight=0.5)
@@ -125,7 +129,10 @@ def focal_calibration_loss_map(
         calibration_weight: The weight :math:`\lambda` of the squared distance, not negative.
 
     Returns:
-        Probabilities of the shape and dtype of ``probs`` (integers: float64).
+        Probabilities of the shape and dtype of ``probs`` (integers: float64), without gradients.
+
+    Raises:
+        InputError: If an option is negative, a value is not a probability, or a row does not sum to one.
 
     Note:
         Keeps the order of the classes, the uniform distribution, the vertices and zeros. O(N C).
@@ -156,9 +163,10 @@ def focal_calibration_minimiser(
             negative.
 
     Returns:
-        Probabilities of the shape and dtype of ``posterior`` (integers: float64).
+        Probabilities of the shape and dtype of ``posterior`` (integers: float64), without gradients.
 
     Raises:
+        InputError: If an option is negative, a value is not a probability, or a row does not sum to one.
         ConvergenceError: If the closed form of :func:`focal_calibration_loss_map` does not lead back to
             ``posterior`` within 1e-9.
 
@@ -166,7 +174,8 @@ def focal_calibration_minimiser(
         Newton's method with a line search; the result is checked by the closed form. O(N C) per step.
 
     References:
-        "Towards Trustworthy Deep Neural Network" (2025), eq. (10), with the distance summed over the classes.
+        "Towards Trustworthy Deep Neural Network through Euclidean Distance" (focal calibration loss), 2025,
+        eq. (10), with the distance summed over the classes.
 
     Example:
         >>> posterior = torch.tensor([[0.55, 0.30, 0.15]], dtype=torch.float64)
@@ -192,6 +201,9 @@ def focal_calibration_risk(
 
     Returns:
         Float64, shape ``(N,)``; infinite where a possible class has probability zero.
+
+    Raises:
+        InputError: If an option is negative.
 
     Example:
         >>> truth = torch.tensor([[0.8, 0.2]], dtype=torch.float64)

@@ -46,9 +46,14 @@ def focal_calibration_map(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N
     Args:
         probs: Probabilities of the classes, shape ``(N, C)``, or of an event, shape ``(N,)``; a single
             distribution is a table with one row. Rows that miss one by up to 1e-3 are renormalised.
+        gamma: Focal loss's exponent, greater than -1.
 
     Returns:
-        Probabilities of the shape and dtype of ``probs`` (integers: float64).
+        Probabilities of the shape and dtype of ``probs`` (integers: float64), without gradients.
+
+    Raises:
+        InputError: If ``gamma`` is not greater than -1, a value is not a probability, or a row of classes
+            does not sum to one.
 
     Note:
         An event, and classes whose top probability exceeds the root of :math:`g = 1` (0.368 for
@@ -57,9 +62,12 @@ def focal_calibration_map(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N
         where logits exist, :func:`focal_calibration_map_logits` is exact. O(N C).
 
     References:
-        Charoenphakdee et al. (2021). Komisarenko and Kull (2024), propositions 2 and 4.
+        Charoenphakdee et al., "On Focal Loss for Class-Posterior Probability Estimation: A Theoretical
+        Perspective", CVPR 2021. Komisarenko and Kull, "Improving Calibration by Relating Focal
+        Loss, Temperature Scaling, and Properness", 2024, arXiv:2408.11598, propositions 2 and 4.
 
     Example:
+        >>> import torch
         >>> focal_calibration_map(torch.tensor([[0.6, 0.3, 0.1]], dtype=torch.float64), gamma=2)
         tensor([[0.7945, 0.1617, 0.0438]], dtype=torch.float64)
         >>> focal_calibration_map(torch.tensor([0.5, 0.7]), gamma=1)
@@ -104,15 +112,21 @@ def focal_calibration_map_logits(
     Args:
         logits: Logits of the classes, shape ``(N, C)``, up to a constant per row (-inf for a class that is
             impossible), or log-odds of an event, shape ``(N,)``.
+        gamma: Focal loss's exponent, greater than -1.
 
     Returns:
-        Log-probabilities ``(N, C)``, or log-odds ``(N,)``, in the dtype of ``logits`` (integers: float64).
+        Log-probabilities ``(N, C)``, or log-odds ``(N,)``, in the dtype of ``logits`` (integers: float64),
+        without gradients.
+
+    Raises:
+        InputError: If ``gamma`` is not greater than -1, or a logit is NaN or infinite.
 
     Note:
         Relative precision of a few units in the last place at any gap between the logits, also of a
         log-probability next to zero. Half precision is computed in float32. O(N C).
 
     Example:
+        >>> import torch
         >>> focal_calibration_map_logits(torch.tensor([[4.0, 0.0, -4.0]]), gamma=1)
         tensor([[-6.4524e-04, -7.3653e+00, -1.1315e+01]])
     """
@@ -194,15 +208,20 @@ def confidence_threshold(gamma: float) -> ConfidenceThreshold:
     that is, if the mean of :math:`1/g` is below its value at the top. For :math:`\gamma > 0` g starts at
     :math:`g(0) = 1`, rises to one maximum and falls to 0; with :math:`p_0` the root of :math:`g = 1`:
 
-    * :math:`t \ge p_0`: **raised** (unless t = 1), as :math:`1/g` is largest at the top.
-    * :math:`t \le \arg\max g`: **not raised**, as :math:`1/g` is smallest at the top.
-    * In between it depends on the others. With enough classes some distribution is lowered at every
+    * :math:`t \ge p_0`: **raised** (unless t = 1). For no :math:`q \le t` is g below :math:`g(t) \le 1`: up
+      to :math:`p_0` it is at least 1, from there on it falls. So :math:`1/g` is largest at the top, and the
+      mean is lower because the others do not all reach it.
+    * :math:`t \le \arg\max g`: **not raised**. There g rises, so :math:`1/g` is smallest at the top and the
+      mean at least that; equal only for equal probabilities, the uniform distribution.
+    * In between it depends on the others: many small ones have :math:`g \approx 1 < g(t)` and the top falls;
+      others nearer to the maximum of g raise it. With enough classes some distribution is lowered at every
       :math:`t < p_0`; :func:`calibrant_lab.theory.confidence_region` says where, for a number of classes.
 
-    So the published proposition (raised for every :math:`\gamma > 0`) holds for two classes, where :math:`t
-    \ge 1/2 > p_0`, but not in general from four classes on. For :math:`-1 < \gamma < 0` the same holds with
-    *lowered* for *raised*. Focal loss's minimiser is the inverse map: where the map lowers, it is
-    overconfident.
+    So the published proposition (raised for every :math:`\gamma > 0`) holds for two classes, where
+    :math:`t \ge 1/2 > p_0`, and wherever :math:`t \ge p_0`, but not in general from four classes on. For
+    :math:`-1 < \gamma < 0` g falls first and then rises, and the same argument gives the same with *lowered*
+    for *raised*. The risk minimiser of focal loss is the inverse map: where the map lowers, the minimiser is
+    over-confident.
 
     Args:
         gamma: Focal loss's exponent, greater than -1; at 0 the map changes nothing, and the limits of the two
@@ -212,8 +231,12 @@ def confidence_threshold(gamma: float) -> ConfidenceThreshold:
         Both thresholds, to rounding. :math:`p_0` is where :func:`calibrant.losses.optimal_gamma` is
         ``gamma``; the maximum of g is the smallest root of :math:`-(1 - \gamma p) \log p = 2 (1 - p)`.
 
+    Raises:
+        InputError: If ``gamma`` is not greater than -1.
+
     References:
-        Komisarenko and Kull (2024), proposition 5.
+        Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
+        Properness", 2024, proposition 5.
 
     Example:
         >>> found = confidence_threshold(1)
@@ -235,9 +258,13 @@ def confidence_change(logits: ArrayLike, *, gamma: float) -> ConfidenceChange:
 
     Args:
         logits: Shape ``(N, C)``, or log-odds ``(N,)``.
+        gamma: Exponent, greater than -1.
 
     Returns:
         Shares of the samples, and changes of the probability.
+
+    Raises:
+        InputError: If a logit is not finite or ``gamma`` is not greater than -1.
 
     Note:
         Computed in float64 from log-probabilities; a change within rounding counts as none. O(N C).

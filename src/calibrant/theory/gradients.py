@@ -69,10 +69,14 @@ def gradient_factor(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"
 
     Args:
         p: Probability of the true class, in [0, 1]; a number or an array of any shape.
+        gamma: Focal loss's exponent, greater than -1.
 
     Returns:
-        The factor, not negative, in the shape and dtype of ``p`` (integers and numbers: float64). At p = 1 it
-        is 0 for positive exponents and infinite for negative ones.
+        The factor, not negative, in the shape and dtype of ``p`` (integers and numbers: float64), without
+        gradients. At p = 1 it is 0 for positive exponents and infinite for negative ones.
+
+    Raises:
+        InputError: If ``gamma`` is not greater than -1, or a value is not a probability.
 
     Note:
         For positive exponents g rises from 1 to its turning point (:func:`gradient_turning_point`), is 1
@@ -80,7 +84,8 @@ def gradient_factor(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"
         :math:`\gamma \ge 7` little is left at even odds: g(0.5, 7) = 0.046.
 
     References:
-        Mukhoti et al. (2020), proposition 1.
+        Mukhoti et al., "The Intriguing Effects of Focal Loss on the Calibration of Deep Neural Networks",
+        2020, proposition 1.
 
     Example:
         >>> gradient_factor([0.0, 0.2, 0.5, 1.0], gamma=5)
@@ -103,6 +108,9 @@ def gradient_turning_point(*, gamma: float) -> TurningPoint:
     Returns:
         The probability and the factor there.
 
+    Raises:
+        InputError: If ``gamma`` is not greater than -1.
+
     Note:
         Up to here a class is pushed the harder the more probable it is; below it the focal calibration map
         lowers the top probability. The root of :math:`2 M(p) + \gamma p = 1`; for :math:`\gamma = 1` it is
@@ -124,9 +132,15 @@ def gradient_threshold(*, gamma: float) -> float:
     The inverse function of :math:`\gamma^*(p_0)`. For negative exponents it lies above 1/2, and focal loss
     pushes more from there on.
 
+    Args:
+        gamma: Focal loss's exponent, greater than -1.
+
     Returns:
         The root of :math:`g(\cdot, \gamma) = 1` inside (0, 1); falls as ``gamma`` rises. At 0, where g is 1
         throughout, the limit 1/2.
+
+    Raises:
+        InputError: If ``gamma`` is not greater than -1.
 
     Note:
         Accurate to rounding. There is one root: see the head of this module.
@@ -161,13 +175,17 @@ def lambert_branches(p0: float) -> LambertBranches:
     Returns:
         Both roots; at 1/2 the argument of W is :math:`-1/e`, the branches meet, and both are 0.
 
+    Raises:
+        InputError: If ``p0`` is not inside (0, 1).
+
     Note:
         The reference takes the principal branch for one that gives negative exponents below 1/2; it gives
         zero. The formula loses half its digits as :math:`p_0` nears 1/2; :func:`gradient_threshold`, its
         inverse, does not.
 
     References:
-        Mukhoti et al. (2020), proposition 2.
+        Mukhoti et al., "The Intriguing Effects of Focal Loss on the Calibration of Deep Neural Networks",
+        2020, proposition 2.
 
     Example:
         >>> roots = lambert_branches(0.25)
@@ -199,9 +217,13 @@ def logit_curvature(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"
 
     Args:
         p: Probability of the true class, in [0, 1]; a number or an array of any shape.
+        gamma: Focal loss's exponent, greater than -1.
 
     Returns:
-        The curvature in the shape and dtype of ``p`` (integers and numbers: float64).
+        The curvature in the shape and dtype of ``p`` (integers and numbers: float64), without gradients.
+
+    Raises:
+        InputError: If ``gamma`` is not greater than -1, or a value is not a probability.
 
     Note:
         At even odds it is larger than cross-entropy's for :math:`0 < \gamma < 4.26`: whether focal loss
@@ -224,9 +246,15 @@ def logit_curvature(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"
 def logit_convexity_threshold(*, gamma: float) -> float:
     r"""Probability of the true class below which focal loss is not convex in the logits.
 
+    Args:
+        gamma: Focal loss's exponent, greater than -1.
+
     Returns:
         The root of :math:`1 + 2 \gamma + \gamma \log p + \gamma^2 R = 0`; 0 for exponents that are not
         positive, for which there is none.
+
+    Raises:
+        InputError: If ``gamma`` is not greater than -1.
 
     Note:
         For :math:`\gamma = -a` between -1 and 0, :math:`R \ge 1 - L / 2` with :math:`L = -\log p` makes the
@@ -256,10 +284,14 @@ def implied_penalty(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"
 
     Args:
         p: Probability of the true class, in [0, 1]; a number or an array of any shape.
+        gamma: Focal loss's exponent, greater than -1.
 
     Returns:
         The penalty, for positive exponents not positive, in the shape and dtype of ``p`` (integers and
-        numbers: float64).
+        numbers: float64), without gradients.
+
+    Raises:
+        InputError: If ``gamma`` is not greater than -1, or a value is not a probability.
 
     Example:
         >>> from calibrant.theory import gradient_threshold
@@ -294,17 +326,23 @@ def implied_weight_decay(
     Args:
         logits: Scores ``(N, C)``, or log-odds of an event ``(N,)``, less the bias if there is one.
         labels: True classes ``(N,)``.
+        gamma: Focal loss's exponent, greater than -1.
         weight_norm: Euclidean (Frobenius) norm of the layer's weights.
 
     Returns:
         Scalar float64. Negative where focal loss makes the weights grow faster than cross-entropy does.
+
+    Raises:
+        InputError: If shapes disagree, a value is not finite, ``gamma`` is not greater than -1, or
+            ``weight_norm`` is not positive.
 
     Note:
         Samples that are already right count positive once their probability exceeds :math:`p_0`; samples that
         are confidently wrong push the weights down, focal loss less so (g small) or more so (g above 1).
 
     References:
-        Mukhoti et al. (2020), section 4, which argues the effect without a number.
+        Mukhoti et al., "The Intriguing Effects of Focal Loss on the Calibration of Deep Neural Networks",
+        2020, section 4, which argues the effect without a number.
 
     Example:
         >>> logits = torch.tensor([[2.0, 0.0], [0.0, 3.0], [1.0, 0.0]])

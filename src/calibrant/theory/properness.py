@@ -257,10 +257,15 @@ def convexity(
     Returns:
         Whether every segment passed, and the worst if not.
 
+    Raises:
+        InputError: If ``space`` is another word, or as for :func:`risk_minimiser`.
+
     References:
-        Komisarenko and Kull (2024), proposition 1 (focal loss is convex in the probabilities).
+        Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
+        Properness", 2024, proposition 1 (focal loss is convex in the probabilities).
 
     Example:
+        >>> import torch
         >>> def focal(logits, labels):
         ...     log_p = logits.log_softmax(1).gather(1, labels[:, None])[:, 0]
         ...     return -(1 - log_p.exp()) ** 2 * log_p

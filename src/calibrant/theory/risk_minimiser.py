@@ -92,15 +92,21 @@ def risk_minimiser(
     Returns:
         The minimiser with its certificate: gradient, smallest curvature, estimated error.
 
+    Raises:
+        InputError: If ``posterior`` is not a distribution, or the loss gives values of another shape.
+
     Note:
-        Converges to 1e-10 in the probabilities where the loss is differentiable twice at the minimum. For
-        more than two classes a minimum at a kink or jump is found to about 1e-6, and ``converged`` is false;
-        for more than ten, as far as Newton's steps lead. For two classes a kink is bracketed to rounding.
+        Converges to 1e-10 in the probabilities where the loss is differentiable twice at the minimum.
+        For more than two classes a minimum at a kink or jump is found to about 1e-6, and ``converged`` is
+        false; for more than ten, as far as Newton's steps lead. For two classes a kink is bracketed to
+        rounding.
 
     References:
-        Charoenphakdee et al. (2021).
+        Charoenphakdee et al., "On Focal Loss for Class-Posterior Probability Estimation: A Theoretical
+        Perspective", CVPR 2021.
 
     Example:
+        >>> import torch
         >>> def brier(logits, labels):
         ...     onehot = torch.nn.functional.one_hot(labels, logits.shape[1])
         ...     return (logits.softmax(1) - onehot).square().sum(1)

@@ -71,23 +71,31 @@ def temperature_bounds(
               \qquad m(\gamma) = \min_q \frac{d \log (q / g(q))}{d \log q} .
 
     Right side: with :math:`R = -q \log q / (1-q)`, :math:`\gamma \log q + \log g(q) = \gamma \log(q (1-q)) +
-    \log(1 + \gamma R(q))`, which is at least as large at the larger of two probabilities. Left side: the mean
-    value theorem. Both are sharp from three classes on. For :math:`-1 < \gamma < 0` all is reversed, with the
-    maximum for the minimum.
+    \log(1 + \gamma R(q))`. For :math:`q_i > q_j`, :math:`q_i (1-q_i) \ge q_j (1-q_j)` since
+    :math:`q_i + q_j \le 1`, and R rises; so that sum is at least as large at :math:`q_i`, which is the claim.
+    Left side: the mean value theorem. Both are sharp from three classes on: the right one as
+    :math:`q_i \to 1`, the left one as :math:`q_i, q_j` meet where the derivative is least, which is below
+    one half. That :math:`m(\gamma) < 1` is the map's drawing together of small probabilities. For
+    :math:`-1 < \gamma < 0` all is reversed, with the maximum for the minimum.
 
     Args:
+        gamma: Focal loss's exponent, greater than -1.
         num_classes: Two, or more (all numbers from three on have the same bounds).
         max_log_odds: Range of the tight bounds, for two classes; all log-odds if ``None``.
 
     Returns:
         The bounds as temperatures T.
 
+    Raises:
+        InputError: If ``gamma`` is not greater than -1 or ``max_log_odds`` is not above 0.
+
     Note:
         The published experiment (:math:`\gamma = 4`: T from 0.206 to 0.218) is that of log-odds up to 10; up
         to 20, the range it names, the lower one is 0.203.
 
     References:
-        Komisarenko and Kull (2024), proposition 3 (whose introduction prints T for 1/T).
+        Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
+        Properness", 2024, proposition 3 (whose introduction prints T for 1/T).
 
     Example:
         >>> found = temperature_bounds(4, max_log_odds=10)
@@ -137,19 +145,24 @@ def closest_temperature(
     fixed seed.
 
     Args:
+        gamma: Focal loss's exponent, greater than -1.
         num_classes: K, at least 2.
         max_logit: Range of the logits; of the log-odds for two classes.
 
     Returns:
         The temperature and the largest error that remains.
 
+    Raises:
+        InputError: If ``gamma`` is not greater than -1, or another argument is out of range.
+
     Note:
         The largest error is a quasi-convex function of 1 / T, so the search finds its one minimum. Two
         classes: to 1e-6; three and four: to 1e-4; from five on to a few per cent, and the error from below.
 
     References:
-        Komisarenko and Kull (2024), sections 3.2 and 3.3. In its captions, T = 0.36 belongs to three classes
-        and gamma = 3, and "gamma = 1, 3: T = 0.81, 0.46" to gamma = 0.5 and 2.
+        Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
+        Properness", 2024, sections 3.2 and 3.3. In its captions, T = 0.36 belongs to three classes and
+        gamma = 3, and "gamma = 1, 3: T = 0.81, 0.46" to gamma = 0.5 and 2.
 
     Example:
         >>> found = closest_temperature(1)
