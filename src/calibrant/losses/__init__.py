@@ -1,7 +1,8 @@
 """Training losses: functions of ``logits`` and ``labels``, and modules like ``CrossEntropyLoss``.
 
-Every loss takes what cross-entropy takes (``weight``, ``ignore_index``, ``reduction``, logits of shape
-``(N, C, d1, ...)``, any floating-point type, autocast), and looks at shapes and types only, never at values.
+Every loss takes what :func:`cross_entropy_loss` takes, under autocast as well, and looks at shapes and types
+only, never at values. Unless its note says otherwise, it is differentiable any number of times, in O(N C)
+time and memory.
 """
 # ruff: noqa: I001 (recipes and messages list the losses in this order)
 
@@ -27,7 +28,6 @@ from calibrant.losses.proper_focal import *
 from calibrant.losses.multilabel_focal import *
 from calibrant.losses.multilabel_focal_calibration import *
 from calibrant.losses.linear import *
-from calibrant.losses.optimal_gamma import *
 
 _LOSSES = subclasses(globals(), nn.Module)
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -32,6 +32,10 @@ from calibrant._math.simplex import LOG_OF_ZERO
 from calibrant._math.threads import SMALL, in_threads
 from calibrant.losses._closed_form import FEW, Closed, Pull, scaled
 from calibrant.losses._rows import Rows
+
+Floats: TypeAlias = NDArray[np.floating]
+Doubles: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
 
 _NOTHING = np.empty(0)
 _BLOCK = 1 << 18  # numbers; smaller blocks make threads wait for the interpreter
@@ -75,9 +79,7 @@ def loss_and_pull(
 
 
 @njit
-def _exponentials(
-    scores: NDArray[np.floating], largest: NDArray[np.floating], odds: NDArray[np.floating]
-) -> None:
+def _exponentials(scores: Floats, largest: Floats, odds: Floats) -> None:
     for i in range(len(scores)):
         row, top = scores[i], scores[i, 0]
         for k in range(1, len(row)):
@@ -87,7 +89,7 @@ def _exponentials(
         largest[i] = top
 
 
-def weighed(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
+def weighed(rows: Rows) -> tuple[Integers, Doubles, float]:
     """Class of each row, -1 if ignored, and its share of the loss; the sum of the weights."""
     labels, weight = np.ascontiguousarray(rows.labels.numpy()), rows.weight
     per_class = _NOTHING if weight is None else weight.detach().double().contiguous().numpy()
@@ -99,13 +101,13 @@ def weighed(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
 
 @njit
 def _weigh(
-    labels: NDArray[np.int64],
-    weight: NDArray[np.float64],
+    labels: Integers,
+    weight: Doubles,
     num_classes: int,
     ignore_index: int,
     mean: bool,
-    classes: NDArray[np.int64],
-    shares: NDArray[np.float64],
+    classes: Integers,
+    shares: Doubles,
 ) -> float:
     total = 0.0
     for i in range(len(labels)):
@@ -123,7 +125,7 @@ def _weigh(
 
 
 @njit(inner=True, fastmath={"reassoc", "nsz"})
-def sums(numbers: NDArray[np.floating]) -> tuple[float, float]:
+def sums(numbers: Floats) -> tuple[float, float]:
     total, squares = 0.0, 0.0
     for k in range(len(numbers)):
         number = float(numbers[k])
@@ -133,7 +135,7 @@ def sums(numbers: NDArray[np.floating]) -> tuple[float, float]:
 
 
 @njit(inner=True, fastmath={"reassoc", "nsz", "nnan"})
-def _largest_below(row: NDArray[np.floating], limit: float) -> Any:
+def _largest_below(row: Floats, limit: float) -> Any:
     highest, nothing = row.dtype.type(limit), row.dtype.type(-np.inf)
     a = b = c = d = nothing  # four maxima that do not wait for each other: LLVM makes no vector of one
     fours = len(row) // 4 * 4
@@ -148,7 +150,7 @@ def _largest_below(row: NDArray[np.floating], limit: float) -> Any:
 
 
 @njit(inner=True, fastmath={"reassoc", "nsz"})
-def _below(row: NDArray[np.floating], limit: float, origin: float) -> tuple[float, float]:
+def _below(row: Floats, limit: float, origin: float) -> tuple[float, float]:
     """Number of unmasked logits below the limit, and their total distance below ``origin``."""
     count, distance, highest, lowest = 0, 0.0, row.dtype.type(limit), row.dtype.type(LOG_OF_ZERO)
     for k in range(len(row)):
@@ -159,7 +161,7 @@ def _below(row: NDArray[np.floating], limit: float, origin: float) -> tuple[floa
 
 
 @njit(inner=True)
-def _scale(odds: NDArray[np.floating], slope: float, curve: float) -> None:
+def _scale(odds: Floats, slope: float, curve: float) -> None:
     steep, flat = odds.dtype.type(curve), odds.dtype.type(slope)
     for k in range(len(odds)):
         odds[k] *= flat + steep * odds[k]
@@ -167,13 +169,7 @@ def _scale(odds: NDArray[np.floating], slope: float, curve: float) -> None:
 
 @njit(inner=True)
 def _scale_and_take(
-    row: NDArray[np.floating],
-    odds: NDArray[np.floating],
-    slope: float,
-    curve: float,
-    amount: float,
-    limit: float,
-    further: float,
+    row: Floats, odds: Floats, slope: float, curve: float, amount: float, limit: float, further: float
 ) -> None:
     """Scale, take the amount from every unmasked logit's slope, and ``further`` if below the limit."""
     kind = row.dtype.type
@@ -185,7 +181,7 @@ def _scale_and_take(
 
 
 @njit(inner=True)
-def _share_out(row: NDArray[np.floating], slopes: NDArray[np.floating], at: float, amount: float) -> None:
+def _share_out(row: Floats, slopes: Floats, at: float, amount: float) -> None:
     """Add the amount to the slope of the logit ``at``; equal logits share it."""
     count, same = 0, row.dtype.type(at)
     for k in range(len(row)):
@@ -201,14 +197,14 @@ def _share_out(row: NDArray[np.floating], slopes: NDArray[np.floating], at: floa
 
 @njit(error_model="numpy")
 def _row_losses(
-    scores: NDArray[np.floating],
-    largest: NDArray[np.floating],
-    gradient: NDArray[np.floating],
-    classes: NDArray[np.int64],
-    shares: NDArray[np.float64],
-    values: NDArray[np.float64],
-    gammas: NDArray[np.float64],
-    edges: NDArray[np.float64],
+    scores: Floats,
+    largest: Floats,
+    gradient: Floats,
+    classes: Integers,
+    shares: Doubles,
+    values: Doubles,
+    gammas: Doubles,
+    edges: Doubles,
     right: bool,
     focal: float,
     l1: float,
@@ -281,19 +277,14 @@ def softmax(logits: Tensor) -> Tensor:
 
 
 @njit
-def _normalise(odds: NDArray[np.floating]) -> None:
+def _normalise(odds: Floats) -> None:
     for i in range(len(odds)):
         _scale(odds[i], 1 / sums(odds[i])[0], 0.0)
 
 
 @njit
 def add_mean_difference(
-    probs: NDArray[np.floating],
-    labels: NDArray[np.int64],
-    ignore_index: int,
-    penalty: float,
-    gradient: NDArray[np.floating],
-    difference: NDArray[np.float64],
+    probs: Floats, labels: Integers, ignore_index: int, penalty: float, gradient: Floats, difference: Doubles
 ) -> float:
     """MDCA's penalty; adds its gradient, and overwrites ``difference`` ``(C,)``, initially zeros."""
     num_samples, num_classes = probs.shape
@@ -319,14 +310,14 @@ def add_mean_difference(
 
 
 @njit(inner=True, fastmath={"reassoc", "nsz"})
-def _dot(left: NDArray[np.floating], right: NDArray[np.float64]) -> float:
+def _dot(left: Floats, right: Doubles) -> float:
     total = 0.0
     for k in range(len(left)):
         total += left[k] * right[k]
     return total
 
 
-def entropy_and_softmax(rows: Rows, logits: Tensor) -> tuple[Tensor, NDArray[np.floating]]:
+def entropy_and_softmax(rows: Rows, logits: Tensor) -> tuple[Tensor, Floats]:
     """Cross-entropy, and the probabilities; zeros in ignored rows."""
     entropy, pull = loss_and_pull(rows, logits, _entropies, ())
     return entropy, pull(torch.ones(())).numpy()
@@ -334,12 +325,7 @@ def entropy_and_softmax(rows: Rows, logits: Tensor) -> tuple[Tensor, NDArray[np.
 
 @njit(error_model="numpy")
 def _entropies(
-    scores: NDArray[np.floating],
-    largest: NDArray[np.floating],
-    odds: NDArray[np.floating],
-    classes: NDArray[np.int64],
-    shares: NDArray[np.float64],
-    values: NDArray[np.float64],
+    scores: Floats, largest: Floats, odds: Floats, classes: Integers, shares: Doubles, values: Doubles
 ) -> None:
     for i in range(len(scores)):
         values[i] = 0.0
@@ -353,11 +339,11 @@ def _entropies(
 
 @njit
 def see_tops(
-    scores: NDArray[np.floating],
-    probs: NDArray[np.floating],
-    classes: NDArray[np.int64],
-    places: NDArray[np.int64],
-    confidences: NDArray[np.floating],
+    scores: Floats,
+    probs: Floats,
+    classes: Integers,
+    places: Integers,
+    confidences: Floats,
     right: NDArray[np.bool_],
 ) -> bool:
     """Fill in confidences (0 if ignored) and correctness of the top classes; return True if none are tied."""
@@ -373,11 +359,7 @@ def see_tops(
 
 @njit
 def set_slopes(
-    probs: NDArray[np.floating],
-    classes: NDArray[np.int64],
-    shares: NDArray[np.float64],
-    places: NDArray[np.int64],
-    by_log_confidence: NDArray[np.floating],
+    probs: Floats, classes: Integers, shares: Doubles, places: Integers, by_log_confidence: Floats
 ) -> None:
     """Overwrite probabilities with gradients; ignored rows may hold NaN, and get zeros."""
     for i in range(len(probs)):
@@ -402,12 +384,7 @@ def _log1p(y: float) -> float:
 
 @njit(fastmath={"contract"})
 def log_powers(
-    logits: NDArray[np.floating],
-    outcomes: NDArray[np.floating],
-    odds: NDArray[np.floating],
-    rests: NDArray[np.floating],
-    powers: NDArray[np.floating],
-    gamma: float,
+    logits: Floats, outcomes: Floats, odds: Floats, rests: Floats, powers: Floats, gamma: float
 ) -> None:
     r"""Fill in :math:`\log(1 + e^{-|z|})`, and :math:`\gamma \log u` of :func:`entry_losses`."""
     for i in range(len(logits)):
@@ -420,12 +397,12 @@ def log_powers(
 
 @njit(error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def entry_losses(
-    logits: NDArray[np.floating],
-    outcomes: NDArray[np.floating],
-    odds: NDArray[np.floating],
-    rests: NDArray[np.floating],
-    powers: NDArray[np.floating],
-    weight: NDArray[np.floating],
+    logits: Floats,
+    outcomes: Floats,
+    odds: Floats,
+    rests: Floats,
+    powers: Floats,
+    weight: Floats,
     ignored: float,
     gamma: float,
     distance: float,
@@ -463,9 +440,7 @@ def entry_losses(
 
 
 @njit
-def laplacian_sums(
-    points: NDArray[np.float64], weights: NDArray[np.float64], bandwidth: float, sums: NDArray[np.float64]
-) -> None:
+def laplacian_sums(points: Doubles, weights: Doubles, bandwidth: float, sums: Doubles) -> None:
     r"""Fill in :math:`\sum_j w_j e^{-|x_i - x_j| / h}` of ascending points in three parts ``(3, rows, N)``.
 
     These are the sums over points below, equal and above.

@@ -7,11 +7,10 @@ from functools import lru_cache
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
 from calibrant.losses._closed_form import Closed
-from calibrant.losses._compiled import loss_and_pull, sums
+from calibrant.losses._compiled import Doubles, Floats, Integers, loss_and_pull, sums
 from calibrant.losses._rows import Rows
 
 _LOWEST, _DEGREE = -45.0, 4  # of what is in the table, and of its polynomials
@@ -26,14 +25,14 @@ def proper_focal(rows: Rows, gamma: float) -> Closed:
 
 
 @lru_cache(maxsize=16)
-def _inverse_table(gamma: float, cells_per_unit: int) -> NDArray[np.float64]:
+def _inverse_table(gamma: float, cells_per_unit: int) -> Doubles:
     r"""Table of the focal map's inverse: q and dq/de by e, where :math:`\log q - \log g(q) = \log e`.
 
     Polynomials of :math:`\log e` for q / e and for dq / de, ``(cells, 2, 5)``, from -45 on: accurate to 1e-9
     with 8 cells, to 1e-14 with 64. Below -45, q is e.
     """
 
-    def value(log_prob: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def value(log_prob: Doubles) -> tuple[Doubles, Doubles]:
         prob = np.exp(log_prob)
         miss = 1 - prob
         ratio = -prob * log_prob / miss
@@ -53,12 +52,12 @@ def _inverse_table(gamma: float, cells_per_unit: int) -> NDArray[np.float64]:
 
 
 @njit(inner=True)
-def _polynomial(c: NDArray[np.float64], x: float) -> float:
+def _polynomial(c: Doubles, x: float) -> float:
     return (((c[4] * x + c[3]) * x + c[2]) * x + c[1]) * x + c[0]
 
 
 @njit(inner=True)
-def _cell(log_odds: float, table: NDArray[np.float64], cells_per_unit: float) -> tuple[int, float]:
+def _cell(log_odds: float, table: Doubles, cells_per_unit: float) -> tuple[int, float]:
     place = (log_odds - _LOWEST) * cells_per_unit
     place = place if place > 0 else 0.0
     cell = min(int(place), len(table) - 1)
@@ -66,18 +65,14 @@ def _cell(log_odds: float, table: NDArray[np.float64], cells_per_unit: float) ->
 
 
 @njit(inner=True)
-def _inverse(log_odds: float, table: NDArray[np.float64], cells_per_unit: float) -> tuple[float, float]:
+def _inverse(log_odds: float, table: Doubles, cells_per_unit: float) -> tuple[float, float]:
     cell, place = _cell(log_odds, table, cells_per_unit)
     return _polynomial(table[cell, 0], place), _polynomial(table[cell, 1], place)
 
 
 @njit(inner=True, fastmath={"reassoc", "nsz", "contract"})
 def _sums_of_inverse(
-    row: NDArray[np.floating],
-    odds: NDArray[np.floating],
-    shift: float,
-    table: NDArray[np.float64],
-    cells_per_unit: float,
+    row: Floats, odds: Floats, shift: float, table: Doubles, cells_per_unit: float
 ) -> tuple[float, float]:
     """Sums of q and of its derivative by log e, up to a factor."""
     total, by_place = 0.0, 0.0
@@ -91,12 +86,7 @@ def _sums_of_inverse(
 
 @njit(inner=True, fastmath={"reassoc", "nsz", "contract"})
 def _set_weights(
-    row: NDArray[np.floating],
-    odds: NDArray[np.floating],
-    shift: float,
-    table: NDArray[np.float64],
-    cells_per_unit: float,
-    scale: float,
+    row: Floats, odds: Floats, shift: float, table: Doubles, cells_per_unit: float, scale: float
 ) -> float:
     """Overwrite the odds with derivatives by log e; return their sum."""
     total = 0.0
@@ -119,7 +109,7 @@ def _see_top(y: float, gamma: float) -> tuple[float, float, float, float]:
 
 
 @njit(inner=True)
-def _see_largest(row: NDArray[np.floating], highest: float) -> tuple[int, float]:
+def _see_largest(row: Floats, highest: float) -> tuple[int, float]:
     """Index of the first largest logit, and the largest of the others minus it."""
     top, second = 0, -math.inf
     while row[top] < highest:
@@ -142,13 +132,13 @@ def _focal(log_odds: float, gamma: float) -> tuple[float, float]:
 
 @njit(error_model="numpy")
 def _proper_rows(
-    scores: NDArray[np.floating],
-    largest: NDArray[np.floating],
-    gradient: NDArray[np.floating],
-    classes: NDArray[np.int64],
-    shares: NDArray[np.float64],
-    values: NDArray[np.float64],
-    table: NDArray[np.float64],
+    scores: Floats,
+    largest: Floats,
+    gradient: Floats,
+    classes: Integers,
+    shares: Doubles,
+    values: Doubles,
+    table: Doubles,
     cells_per_unit: float,
     gamma: float,
 ) -> None:

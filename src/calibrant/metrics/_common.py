@@ -157,15 +157,19 @@ def over_events(
     return averaged(values, average)
 
 
+def refuse_several(checked: Checked, what: str) -> None:
+    if checked.task == "multilabel":
+        raise InputError(
+            f"`labels` must have shape (N,) for one {what}; pass one column: `probs[:, k], labels[:, k]`."
+        )
+
+
 def one_event(
     probs: ArrayLike, labels: ArrayLike, weights: ArrayLike | None, ignore_index: int | None = None
 ) -> tuple[Vector, Vector, Vector | None]:
     """Scores, outcomes and weights of the event (binary) or of the top label being right."""
     checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=True)
-    if checked.task == "multilabel":
-        raise InputError(
-            "`labels` must have shape (N,) for one event; pass one column: `probs[:, k], labels[:, k]`."
-        )
+    refuse_several(checked, "event")
     scores, outcomes = next(events(checked))
     return vector(scores), vector(outcomes), None if checked.weights is None else vector(checked.weights)
 

@@ -149,8 +149,7 @@ def adaptive_calibration_error(
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """Expected calibration error in bins of equal mass (adaptive ECE).
 
-    The same as :func:`expected_calibration_error` with ``binning="mass"``, and so are arguments, value and
-    errors.
+    The same as :func:`expected_calibration_error` with ``binning="mass"``.
 
     Note:
         Biased upward for small ``N``, as with bins of equal width. No bin is nearly empty, so no single
@@ -161,7 +160,6 @@ def adaptive_calibration_error(
         their code: ``binning="mukhoti"``).
 
     Example:
-        >>> import torch
         >>> probs, labels = torch.tensor([0.2, 0.4, 0.6, 0.8]), torch.tensor([0, 0, 1, 1])
         >>> round(adaptive_calibration_error(probs, labels, num_bins=2).item(), 6)
         0.3
@@ -194,8 +192,7 @@ def maximum_calibration_error(
 
     .. math:: \mathrm{MCE} = \max_b \left| \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right|
 
-    Empty bins count as 0. Task, bins, arguments and errors are those of
-    :func:`expected_calibration_error`; the value is in ``[0, 1]``.
+    Empty bins count as 0. All else is as in :func:`expected_calibration_error`.
 
     Note:
         A single sample in a bin of its own decides the value: read it beside the bin counts of
@@ -205,7 +202,6 @@ def maximum_calibration_error(
         Naeini et al., AAAI 2015, eq. (4).
 
     Example:
-        >>> import torch
         >>> probs, labels = torch.tensor([0.9, 0.9, 0.1]), torch.tensor([1, 0, 0])
         >>> round(maximum_calibration_error(probs, labels).item(), 6)
         0.4
@@ -229,10 +225,10 @@ def over_confidence_error(
 
     .. math:: \sum_b \frac{|S_b|}{N} \max\left( 0, \mathrm{conf}(S_b) - \mathrm{acc}(S_b) \right)
 
-    Added to :func:`under_confidence_error` it is :func:`expected_calibration_error`, where arguments, errors,
-    bins and what is judged are described; less that, it is the mean confidence minus the accuracy (with
-    ``binning="mukhoti"``: of the samples that are in bins). For an event, probabilities that are too high
-    count here, on whichever side of one half. The value is in ``[0, 1]``.
+    Added to :func:`under_confidence_error` it is :func:`expected_calibration_error`, where all else is
+    described; less that, it is the mean confidence minus the accuracy (with ``binning="mukhoti"``: of the
+    samples that are in bins). For an event, probabilities that are too high count here, on whichever side of
+    one half.
 
     Note:
         Each half is biased upward for small ``N``, by about half as much as the whole.
@@ -242,7 +238,6 @@ def over_confidence_error(
         et al., NeurIPS 2019, multiplies each term by the confidence once more.)
 
     Example:
-        >>> import torch
         >>> probs, labels = torch.tensor([0.9, 0.9, 0.3, 0.3]), torch.tensor([1, 0, 0, 1])
         >>> round(over_confidence_error(probs, labels).item(), 6)
         0.2
@@ -269,7 +264,6 @@ def under_confidence_error(
     The other half of :func:`over_confidence_error`, of the same arguments, by the same bins.
 
     Example:
-        >>> import torch
         >>> probs, labels = torch.tensor([0.9, 0.9, 0.3, 0.3]), torch.tensor([1, 0, 0, 1])
         >>> round(under_confidence_error(probs, labels).item(), 6)
         0.1
@@ -296,22 +290,19 @@ def sweep_calibration_error(
 
     A better model has outcomes that rise with its confidence; the number of bins is raised from one until
     noise makes them fall. Empty bins are passed over, and there are never more bins than samples (of positive
-    weight). Task, bins, arguments and errors are those of :func:`expected_calibration_error`; the
-    authors recommend ``binning="mass"``. Each of several labels has its own number of bins. A weight of two
-    is not the same as two copies: bins end at whole samples. The value is in
-    ``[0, 1]``.
+    weight). Each of several labels has its own number of bins. A weight of two is not the same as two copies:
+    bins end at whole samples. All else is as in :func:`expected_calibration_error`; the authors recommend
+    ``binning="mass"``.
 
     Note:
         Less biased than a fixed number of bins when N is small or large. A model whose outcomes fall with its
         confidence gets one bin, and with it only the size of its mean residual. The number of bins is
         :func:`monotone_num_bins`. Time O(N log N) to sort, then in practice less; the first call compiles.
-        Not differentiable.
 
     References:
         Roelofs, Cain, Shlens and Mozer, "Mitigating Bias in Calibration Error Estimation", AISTATS 2022.
 
     Example:
-        >>> import torch
         >>> probs, labels = torch.tensor([0.2, 0.4, 0.6, 0.8]), torch.tensor([0, 1, 0, 1])
         >>> round(sweep_calibration_error(probs, labels).item(), 6), monotone_num_bins(probs, labels)
         (0.2, 2)
@@ -339,14 +330,10 @@ def monotone_num_bins(
 ) -> int:
     """Number of bins that :func:`sweep_calibration_error` uses; ``probs`` hold classes or one event.
 
-    Arguments and errors are as there, but several labels per sample are refused (pass one column of each:
-    ``probs[:, k], labels[:, k]``).
-
     Returns:
         From 1 to the number of samples.
 
     Example:
-        >>> import torch
         >>> monotone_num_bins(torch.tensor([0.1, 0.2, 0.7, 0.9]), torch.tensor([0, 0, 1, 1]))
         4
     """
@@ -382,10 +369,8 @@ def thresholded_calibration_error(
     With many classes most probabilities are close to zero and would fill all bins but the last. Those below
     the threshold t are left out, and the rest of each class is sorted into bins of equal mass. A class with
     none left counts as 0. With ``threshold=0`` it is the adaptive calibration error (ACE), equal to
-    :func:`~calibrant.metrics.classwise_calibration_error` with ``binning="mass"``.
-
-    Other arguments and errors are those of :func:`expected_calibration_error`; ``average="none"`` gives one
-    value per class, each in ``[0, 1]``.
+    :func:`~calibrant.metrics.classwise_calibration_error` with ``binning="mass"``. Other arguments are those
+    of :func:`expected_calibration_error`; ``average="none"`` gives one value per class, each in ``[0, 1]``.
 
     Note:
         The value depends strongly on the threshold: name it. Nixon et al. weigh the bins of a class equally,
@@ -395,7 +380,6 @@ def thresholded_calibration_error(
         Nixon et al., "Measuring Calibration in Deep Learning", CVPR Workshops 2019.
 
     Example:
-        >>> import torch
         >>> probs, labels = torch.tensor([[0.695, 0.3, 0.005], [0.5, 0.5, 0.0]]), torch.tensor([0, 1])
         >>> [round(e, 4) for e in thresholded_calibration_error(probs, labels, average="none").tolist()]
         [0.4025, 0.4, 0.0]
@@ -435,11 +419,10 @@ def squared_calibration_error(
     .. math::
         \sum_b \frac{|S_b|}{N} \cdot \frac{1}{|S_b| (|S_b| - 1)} \sum_{i \ne j \in S_b} (c_i - y_i)(c_j - y_j)
 
-    c is the confidence, y the outcome; task, bins, arguments and errors are those of
-    :func:`~calibrant.metrics.expected_calibration_error`. The plug-in, its ``norm="l2"`` squared, contains
-    the products of each residual with itself, and is too large by the variance of the gaps. Here only
-    different samples meet, so the mean over many test sets is :math:`\sum_b P_b \left( E[c - y \mid b]
-    \right)^2`, be they as small as they may: 0 for a calibrated model.
+    c is the confidence, y the outcome; all else is as in :func:`expected_calibration_error`. The plug-in, its
+    ``norm="l2"`` squared, contains the products of each residual with itself, and is too large by the
+    variance of the gaps. Here only different samples meet, so the mean over many test sets is :math:`\sum_b
+    P_b \left( E[c - y \mid b] \right)^2`, be they as small as they may: 0 for a calibrated model.
 
     Where an edge of bins of equal mass parts equal confidences, each sample is in both bins by the part that
     fell there. Weights weigh independent samples: a weight of two is not the same as the sample twice, whose
@@ -452,10 +435,9 @@ def squared_calibration_error(
         Bins with fewer than two samples count as zero (of a single sample the value is 0), which biases
         towards zero by the error expected there. Equal-mass bins depend on the sample, and the estimate is
         unbiased for fixed bins only. It estimates the square, not its root: ``expected_calibration_error(...,
-        norm="l2", debias=True)`` is the root of its positive part. Kumar et al. subtract the variance of
-        the outcomes instead of the residuals', which is the same where the confidences in a bin are equal,
-        and else subtracts slightly too much. Bins hide the errors that cancel in them, so this is a lower
-        bound in the mean of the error without bins. O(N C) time, O(N) memory.
+        norm="l2", debias=True)`` is the root of its positive part. Kumar et al. subtract the variance of the
+        outcomes instead of the residuals', slightly too much where confidences in a bin differ. Bins hide the
+        errors that cancel in them, so the mean is a lower bound of the error without bins.
 
     References:
         Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019, section 5. Bröcker, "Estimating
@@ -464,7 +446,6 @@ def squared_calibration_error(
         Quarterly Journal of the Royal Meteorological Society 138, 2012.
 
     Example:
-        >>> import torch
         >>> probs, labels = torch.tensor([0.75, 0.75, 0.75, 0.75]), torch.tensor([1, 1, 0, 1])
         >>> squared_calibration_error(probs, labels).item()
         -0.0625

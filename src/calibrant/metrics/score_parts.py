@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -24,10 +25,12 @@ __all__ = [
     "RefinementDecomposition",
     "ScoreDecomposition",
     "TemperatureDecomposition",
+    "VariationalError",
     "corp_reliability_curve",
     "refinement_decomposition",
     "score_decomposition",
     "temperature_decomposition",
+    "variational_calibration_error",
 ]
 
 LOWEST, HIGHEST = 1e-4, 1e4  # of the temperature
@@ -320,12 +323,8 @@ def temperature_decomposition(
 
     with the T in ``[1e-4, 1e4]`` of greatest likelihood on these very samples, for both scores. As
     :func:`~calibrant.metrics.refinement_decomposition`, with the recalibration found here; the other
-    arguments and errors are as there. For several labels per sample (and an event) :math:`p^{1/T}` is
-    weighed against :math:`(1 - p)^{1/T}`, one T for all.
-
-    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
-    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative; labels
-    ``ignore_index`` are left out.
+    arguments and errors are as there. For several labels per sample (and an event) :math:`p^{1/T}` is weighed
+    against :math:`(1 - p)^{1/T}`, one T for all.
 
     Returns:
         ``score``, ``calibration`` and ``refinement``, float64 scalars, and the temperature. The calibration
@@ -335,13 +334,12 @@ def temperature_decomposition(
         One number is fitted to the samples judged, which makes calibration too large by about 1 / (2 N) nats.
         Probabilities below 1e-12 are recalibrated as if they were 1e-12 (the score itself takes them as they
         are). Where every true class is the most probable one T ends at 0.01. O(N C) time per step of Newton's
-        method. Not differentiable.
+        method.
 
     References:
         Berta, Holzmüller, Jordan and Bach, "Rethinking Early Stopping: Refine, Then Calibrate", 2025.
 
     Example:
-        >>> import torch
         >>> parts = temperature_decomposition(torch.tensor([0.9, 0.9, 0.9, 0.9]), torch.tensor([1, 1, 1, 0]))
         >>> round(parts.temperature, 6), round(parts.refinement.item(), 6)  # log 9 / log 3, entropy of 3/4
         (2.0, 0.562335)
@@ -386,3 +384,97 @@ def _slopes(checked: Checked, beta: float) -> tuple[float, float]:
         second += float((share * variance).sum())
         total += float(share.sum())
     return first / total, second / total
+
+
+@dataclass(frozen=True)
+class VariationalError:
+    """A lower bound of a calibration error, with the standard error over samples."""
+
+    value: Float[Tensor, ""]
+    standard_error: Float[Tensor, ""]
+
+
+@suggesting()
+def variational_calibration_error(
+    probs: ArrayLike,
+    recalibrated: ArrayLike,
+    labels: ArrayLike,
+    *,
+    p: float = 1.0,
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+) -> VariationalError:
+    r"""Lower bound of the :math:`L_p` calibration error of whole rows, by a recalibration fitted elsewhere.
+
+    .. math::
+        \mathrm E \left\| \mathrm E[e_y \mid p] - p \right\|_p
+        \ge \mathrm E \left\langle d, e_y - p \right\rangle , \qquad
+        d_k = \operatorname{sign}(\delta_k) \left( |\delta_k| \, / \, \|\delta\|_p \right)^{p - 1} , \quad
+        \delta = g(p) - p
+
+    :math:`e_y` is the one-hot vector of a label, and g any recalibration that was fitted on other samples.
+    The better g is, the higher is the bound; with the true rates it is the error itself. Binning is not
+    possible for many classes, and finds errors where there are none. This bound has no such bias: if the
+    probabilities are right, its expectation is 0 for every g.
+
+    Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        recalibrated: Probabilities of the same shape by fits that did not see these samples, such as
+            :func:`~calibrant.calibrators.out_of_fold_probs`.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        p: Which norm, from 1 to infinity.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
+
+    Returns:
+        ``value``, a scalar float64, for classes in ``[-2, 2]`` with ``p=1``, for events in ``[-1, 1]``; of
+        several labels the mean over the labels. Below zero the recalibration did harm. ``standard_error``
+        is that of the mean over samples with g as it is, so that a value above 1.645 of them is evidence of
+        miscalibration at the level of 5%.
+
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, or ``p`` is below 1.
+
+    Note:
+        Fitted on the same samples, g makes the value too large. A temperature alone sees errors of
+        temperature only; several calibrators may be tried, each with its own bound. O(N C) time. Not
+        differentiable.
+
+    References:
+        Berta, Braun, Holzmüller, Jordan and Bach, "A Variational Estimator for Lp Calibration Errors", 2026.
+
+    Example:
+        >>> import torch
+        >>> probs, rates = torch.tensor([[0.9, 0.1]] * 4), torch.tensor([[0.75, 0.25]] * 4)
+        >>> found = variational_calibration_error(probs, rates, torch.tensor([0, 0, 0, 1]))
+        >>> round(found.value.item(), 6)  # |0.75 - 0.9| + |0.25 - 0.1|
+        0.3
+    """
+    checked, after = with_recalibrated(probs, recalibrated, labels, weights, ignore_index)
+    if not p >= 1:
+        raise InputError(f"`p` must be at least 1; got {p}.")
+    gains = torch.empty(checked.num_samples, dtype=torch.float64, device=checked.scores.device)
+    for rows in row_slices(checked.scores):
+        stated, better = (each.scores[rows].to(torch.float64) for each in (checked, after))
+        if checked.task == "multiclass":
+            truth = torch.nn.functional.one_hot(checked.target[rows], checked.num_classes)
+        else:
+            stated, better, truth = stated[..., None], better[..., None], checked.target[rows][..., None]
+        gain = (_steepest(better - stated, p) * (truth - stated)).sum(dim=-1)
+        gains[rows] = gain.mean(dim=1) if gain.ndim > 1 else gain
+    value = weighted_mean(gains, checked.weights)
+    total = checked.num_samples if checked.weights is None else float(checked.weights.sum())
+    variance = weighted_mean((gains - value).square(), checked.weights)
+    return VariationalError(value, (variance / total).sqrt())
+
+
+def _steepest(change: Float[Tensor, "*N C"], p: float) -> Float[Tensor, "*N C"]:
+    """Gradient of the norm: the direction of dual norm 1 whose product with the change is its norm."""
+    size = change.abs()
+    largest = size.amax(dim=-1, keepdim=True)
+    if p == math.inf:
+        first = torch.zeros_like(size).scatter_(-1, size.argmax(dim=-1, keepdim=True), 1.0)
+        return change.sign() * first
+    shares = size / largest.where(largest > 0, 1.0)
+    norm = torch.linalg.vector_norm(shares, ord=p, dim=-1, keepdim=True)
+    return change.sign() * (shares / norm.where(norm > 0, 1.0)) ** (p - 1)

@@ -16,7 +16,15 @@ from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label
 from calibrant._math.shapes import Float
 from calibrant._math.text_form import suggesting
-from calibrant.metrics._common import Average, Vector, averaged, check_average, columns, numbers
+from calibrant.metrics._common import (
+    Average,
+    Vector,
+    averaged,
+    check_average,
+    columns,
+    numbers,
+    refuse_several,
+)
 
 __all__ = [
     "RiskCoverageCurve",
@@ -78,7 +86,7 @@ def selective_risk_curve(
 
     Note:
         No threshold can part a tie, so a tie counts as a whole and the order of the rows never matters.
-        O(N log N) time. Not differentiable.
+        O(N log N) time.
 
     References:
         Geifman, Uziel and El-Yaniv, "Bias-Reduced Uncertainty Estimation for Deep Neural Classifiers",
@@ -135,10 +143,7 @@ def risk_coverage_curve(
         ([0.333, 0.667, 1.0], [0.0, 0.0, 0.333])
     """
     checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
-    if checked.task == "multilabel":
-        raise InputError(
-            "`labels` must have shape (N,) for one curve; pass one column: `probs[:, k], labels[:, k]`."
-        )
+    refuse_several(checked, "curve")
     mass = None if checked.weights is None else checked.weights.cpu().numpy()
     return _curve_of(checked.scores, checked.target, mass)
 

@@ -1,4 +1,4 @@
-"""Errors without bins: by Lipschitz functions, by Lipschitz changes of the scores, and by a kernel."""
+"""Errors without bins: by Lipschitz functions or changes of scores, by a kernel, and over all boundaries."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from calibrant.metrics._common import Average, Vector, check_bandwidth, one_even
 __all__ = [
     "SmoothCalibrationWitness",
     "SmoothReliabilityCurve",
+    "averaged_two_bin_error",
     "post_processing_gap",
     "smooth_calibration_error",
     "smooth_calibration_witness",
@@ -210,15 +211,13 @@ def post_processing_gap(
         :math:`N^{-2/3}` there. Exact to rounding (dynamic programming, certified to about 1e-15 by the dual).
         Time O(N log N) to sort and about as much to solve; the first call compiles. The gap of the log
         loss is found by an interior point method, in some dozen tridiagonal systems. It is certified to about
-        1e-9, at worst 1e-7. Probabilities closer to 0 or 1 than 1e-12 count as this close. Not differentiable
-        by autograd.
+        1e-9, at worst 1e-7. Probabilities closer to 0 or 1 than 1e-12 count as this close.
 
     References:
         Błasiok, Gopalan, Hu and Nakkiran, "When Does Optimizing a Proper Loss Yield Calibration?", NeurIPS
         2023.
 
     Example:
-        >>> import torch
         >>> post_processing_gap(torch.tensor([0.8, 0.8, 0.8, 0.8]), torch.tensor([0, 1, 0, 1])).item()
         0.09...
     """
@@ -376,3 +375,53 @@ def smooth_reliability_curve(
         outcome=mean(outcomes),
         bandwidth=bandwidth,
     )
+
+
+@suggesting()
+def averaged_two_bin_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    classwise: bool = False,
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""Averaged two-bin calibration error (ATB): a squared error that rewards no false probabilities.
+
+    .. math::
+        \mathrm{ATB} = \frac{1}{N^2} \int_0^1 \Big( \sum_{i :\, p_i < q} (p_i - y_i) \Big)^2
+        + \Big( \sum_{i :\, p_i \ge q} (p_i - y_i) \Big)^2 \, dq
+
+    It is truthful: if the outcomes of an event are independent, their true probabilities have the smallest
+    expected error, for every sample size: :math:`\frac{1}{N^2} \sum_i p_i (1 - p_i)`. The only others with it
+    are calibrated ones that are coarser. ECE is smaller in expectation for some false probabilities.
+
+    Which events count is as in :func:`~calibrant.metrics.smooth_calibration_error`, and so are errors and the
+    other arguments. With weights, the sums are weighted and N is the sum of the weights. Truthfulness holds
+    for probabilities of an event, and not for the top label, which the probabilities choose.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``, in squared probabilities; shape ``(C,)`` for ``average="none"``.
+
+    Note:
+        At least half the squared mean residual. Exact to rounding: between two neighbouring probabilities the
+        integrand is constant. Time O(N log N) to sort.
+
+    References:
+        Hartline, Hu and Wu, "A Perfectly Truthful Calibration Measure", COLT 2026.
+
+    Example:
+        >>> averaged_two_bin_error(torch.tensor([0.25, 0.75]), torch.tensor([1, 1])).item()
+        0.203125
+    """
+    return over_events(_averaged_two_bins, probs, labels, classwise, average, weights, ignore_index)
+
+
+def _averaged_two_bins(scores: Vector, outcomes: Vector, mass: Vector | None) -> float:
+    order = np.argsort(scores)
+    residuals = scores - outcomes if mass is None else mass * (scores - outcomes)
+    left = np.concatenate([[0.0], np.cumsum(residuals[order])])
+    widths = np.diff(np.clip(scores[order], 0.0, 1.0), prepend=0.0, append=1.0)
+    total = len(scores) if mass is None else mass.sum()
+    return float(widths @ (left**2 + (left[-1] - left) ** 2)) / total**2

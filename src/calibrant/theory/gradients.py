@@ -4,11 +4,10 @@ For a logit z the gradient of focal loss is :math:`g(p_t, \gamma)` times that of
 
 .. math:: g(p, \gamma) = (1-p)^\gamma (1 + \gamma R) , \qquad R(p) = \frac{-p \log p}{1 - p} \in [0, 1] .
 
-**One turn, one crossing.** :math:`g'` has the sign of :math:`\gamma k(p)` with
-:math:`k = 1 - 2 M(p) - \gamma p`, where :math:`M(p) = (1-p) / (-\log p)` is the logarithmic mean of p and 1.
-M is concave with slope 1/2 at p = 1, so k falls from 1 to :math:`-(1 + \gamma)` for every
-:math:`\gamma > -1`. Therefore g starts at 1, turns once, and crosses 1 once on its way to 0 (for negative
-exponents: to infinity).
+**One turn, one crossing.** :math:`g'` has the sign of :math:`\gamma k(p)` with :math:`k = 1 - 2 M(p) - \gamma
+p`, where :math:`M(p) = (1-p) / (-\log p)` is the logarithmic mean of p and 1. M is concave with slope 1/2 at
+p = 1, so k falls from 1 to :math:`-(1 + \gamma)` for every :math:`\gamma > -1`. Therefore g starts at 1,
+turns once, and crosses 1 once on its way to 0 (for negative exponents: to infinity).
 """
 
 from __future__ import annotations

@@ -108,14 +108,10 @@ def properness(
     Returns:
         The verdict, with the first counter-example if there is one, and the extent of the search.
 
-    Raises:
-        InputError: See :func:`risk_minimiser`.
-
     References:
         Gneiting and Raftery, "Strictly Proper Scoring Rules, Prediction, and Estimation", JASA 102, 2007.
 
     Example:
-        >>> import torch
         >>> def focal(logits, labels):
         ...     log_p = logits.log_softmax(1).gather(1, labels[:, None])[:, 0]
         ...     return -(1 - log_p.exp()) ** 2 * log_p
@@ -196,7 +192,6 @@ def classification_calibration(
         Bartlett, Jordan and McAuliffe, "Convexity, Classification, and Risk Bounds", JASA 101, 2006.
 
     Example:
-        >>> import torch
         >>> smoothed = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
         >>> found = classification_calibration(smoothed, num_posteriors=2)
         >>> found.counter_example, found.confidence

@@ -47,7 +47,7 @@ class Risk:
         return (values_of(self._loss, rows, self._labels) * self._weights).sum()
 
     def many(self, logits: Float[Tensor, "G C"]) -> Float[Tensor, " G"]:
-        """Risks of several rows, without gradients."""
+        """Risks of several rows."""
         with torch.no_grad():
             if self._weights is None:
                 return torch.stack([self.at(row) for row in logits])

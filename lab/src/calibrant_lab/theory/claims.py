@@ -43,8 +43,8 @@ from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma
 from calibrant._math.shapes import Float
 from calibrant.theory.bracket import bracket
-from calibrant.theory.confidence import confidence_threshold
 from calibrant.theory.focal_calibration import focal_calibration_minimiser, focal_calibration_risk
+from calibrant.theory.focal_map import confidence_threshold
 from calibrant.theory.temperature import closest_temperature
 from calibrant_lab.theory.generalisation import check_inside, check_positive
 

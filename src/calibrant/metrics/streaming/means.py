@@ -1,4 +1,4 @@
-"""Metrics that are means over the samples."""
+"""Metrics that are means over the samples, and the area under the ROC curve."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from calibrant._math.scores import (
     weighted_sum,
 )
 from calibrant._math.shapes import Float
+from calibrant.metrics.out_of_distribution import areas
+from calibrant.metrics.streaming import rows
 from calibrant.metrics.streaming.base import StreamingMetric, SyncOptions
 
 
@@ -64,7 +66,6 @@ class NegativeLogLikelihood(_Mean):
         options: The options of ``torchmetrics.Metric``, such as ``process_group``.
 
     Example:
-        >>> import torch
         >>> metric = NegativeLogLikelihood()
         >>> metric.update(torch.tensor([[0.5, 0.5]]), torch.tensor([0]))
         >>> metric.update(torch.tensor([[0.0, 1.0]]), torch.tensor([1]))
@@ -80,7 +81,6 @@ class BrierScore(_Mean):
     """Streaming :func:`~calibrant.metrics.brier_score`; arguments as of :class:`NegativeLogLikelihood`.
 
     Example:
-        >>> import torch
         >>> round(BrierScore(task="binary")(torch.tensor([0.8, 0.3]), torch.tensor([1, 0])).item(), 4)
         0.065
     """
@@ -93,7 +93,6 @@ class Accuracy(_Mean):
     """Streaming :func:`~calibrant.metrics.accuracy`; arguments as of :class:`NegativeLogLikelihood`.
 
     Example:
-        >>> import torch
         >>> Accuracy()(torch.tensor([[0.6, 0.4], [0.5, 0.5]]), torch.tensor([0, 1])).item()
         0.5
     """
@@ -106,7 +105,6 @@ class ErrorRate(_Mean):
     """Streaming :func:`~calibrant.metrics.error_rate`; arguments as of :class:`NegativeLogLikelihood`.
 
     Example:
-        >>> import torch
         >>> ErrorRate(task="binary")(torch.tensor([0.9, 0.2, 0.7, 0.6]), torch.tensor([1, 0, 1, 0])).item()
         0.25
     """
@@ -122,7 +120,6 @@ class PredictiveEntropy(_Sums):
     ``average``.
 
     Example:
-        >>> import torch
         >>> metric = PredictiveEntropy(among="incorrect")
         >>> round(metric(torch.tensor([[0.5, 0.5], [1.0, 0.0]]), torch.tensor([1, 0])).item(), 4)
         0.6931
@@ -200,7 +197,6 @@ class HighConfidenceShare(_HighConfidence):
     ``average``.
 
     Example:
-        >>> import torch
         >>> probs, labels = torch.tensor([0.995, 0.5, 0.001, 0.7]), torch.tensor([1, 0, 1, 1])
         >>> HighConfidenceShare(task="binary")(probs, labels).item()
         0.5
@@ -217,7 +213,6 @@ class HighConfidenceAccuracy(_HighConfidence):
     Arguments as of :class:`HighConfidenceShare`, with which it shares its state in a ``MetricCollection``.
 
     Example:
-        >>> import torch
         >>> probs, labels = torch.tensor([0.995, 0.5, 0.001, 0.7]), torch.tensor([1, 0, 1, 1])
         >>> HighConfidenceAccuracy(task="binary")(probs, labels).item()
         0.5
@@ -232,3 +227,40 @@ def _weight(problem: Checked) -> Float[Tensor, ""]:
     if problem.weights is not None:
         return problem.weights.sum()
     return torch.tensor(float(problem.num_samples), dtype=torch.float64, device=problem.scores.device)
+
+
+class AUROC(StreamingMetric):
+    """Streaming :func:`~calibrant.metrics.auroc`, exact: it keeps every score, 8 bytes each.
+
+    Unlike the function it has no exception for a stream in which no class has both positive and negative
+    samples: the value is then NaN, and a warning says so, since a batch may well be like that.
+    Arguments as of :class:`NegativeLogLikelihood`; ``num_classes`` is needed unless ``task="binary"``, and
+    ``average="none"`` gives one value per class or label.
+
+    Example:
+        >>> metric = AUROC(task="binary")
+        >>> metric.update(torch.tensor([0.1, 0.4]), torch.tensor([0, 0]))
+        >>> metric.update(torch.tensor([0.4, 0.8]), torch.tensor([1, 1]))
+        >>> metric.compute().item()
+        0.875
+    """
+
+    higher_is_better = True
+
+    _per_class = True
+
+    def _start(self) -> None:
+        width = rows.row_width(self._num_columns, by_class=self._by_class)
+        self._hold("Rows", (width,), rows=True)
+
+    def _summary(self, problems: list[Checked | None]) -> Float[Tensor, "n width"]:
+        return rows.pack(problems, self._num_columns, by_class=self._by_class)
+
+    def _values(self) -> Float[Tensor, " columns"]:
+        events = rows.unpack(self._held, self._num_columns, by_class=self._by_class)
+        found = [None if each is None else areas(each)[0] for each in events]
+        return torch.tensor(
+            [torch.nan if area is None else float(area) for area in found],
+            dtype=torch.float64,
+            device=self.device,
+        )
