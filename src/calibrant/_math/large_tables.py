@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from calibrant._math.arrays import MAY_BE_SHARED
+from calibrant._math.machine import in_threads
 from calibrant._math.shapes import Bool, Float, Int
-from calibrant._math.threads import in_threads
 
 LARGE = 1 << 22  # entries of a table for which compiled loops pay, and
 LARGE_COLUMN = 1 << 19  # of a single column

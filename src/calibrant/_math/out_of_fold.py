@@ -7,8 +7,8 @@ from collections.abc import Callable
 from torch import Tensor
 
 from calibrant._math.errors import InputError
+from calibrant._math.machine import in_threads
 from calibrant._math.shapes import Bool, Int, Shaped
-from calibrant._math.threads import in_threads
 
 
 def out_of_fold(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant._math.memory import bounded_memory
+from calibrant._math.machine import bounded_memory
 from calibrant.cli.help import INPUT, SPACES
 from calibrant.evaluation.read_options import ReadOptions, told
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from calibrant._math.errors import InputError
-from calibrant._math.memory import give_back
+from calibrant._math.machine import give_back
 from calibrant._math.notes import of_kind
 from calibrant.calibrators import FitResult
 from calibrant.evaluation.alarms import alarms, other_notes

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from calibrant._math.threads import in_threads, threads_for
+from calibrant._math.machine import in_threads, threads_for
 from calibrant.evaluation.judging.class_table import null_of_events
 from calibrant.evaluation.judging.diagrams import is_uneven, reliability_curve
 from calibrant.evaluation.judging.noise import Noise, draw_noise
