@@ -20,8 +20,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from calibrant import CalibrantWarning, InputError, metrics
-from calibrant._math.binning import mass_bin_sums
-from calibrant._math.mass_sketch import sketch_bins, sketch_error_bound, sketch_sums
+from calibrant._math.binning import mass_bin_sums, sketch_bins, sketch_error_bound, sketch_sums
 from rosters_streaming import STREAMING, Streaming
 
 CLOSED_FORM = 1e-12

@@ -8,8 +8,8 @@ passes through. Half precision is computed in float32 and returned in the caller
 Losses that look at the true class's :math:`p_t` alone are functions of its log-odds :math:`s = \log p_t -
 \log(1 - p_t) = z_t - \log \sum_{j \ne t} e^{z_j}`, whose gradient :math:`\partial s / \partial z` (one at t,
 minus the softmax of the others elsewhere) stays bounded. Those of :math:`\log(1 - p_t)` and of powers of
-:math:`1 - p_t` are quotients of vanishing numbers when the network is sure. :math:`-\log p_t` is softplus(-s),
-:math:`-\log(1 - p_t)` is softplus(s).
+:math:`1 - p_t` are quotients of vanishing numbers when the network is sure. :math:`-\log p_t` is
+softplus(-s), :math:`-\log(1 - p_t)` is softplus(s).
 """
 
 from __future__ import annotations

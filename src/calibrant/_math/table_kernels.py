@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from calibrant._math.arrays import MAY_BE_SHARED, NEAR_EDGE
 from calibrant._math.jit import njit
 from calibrant._math.newton import Expansion
+
+Vector: TypeAlias = NDArray[np.float64]
 
 _LN2 = [math.log(2) ** k / math.factorial(k) for k in range(13)]  # of 2^x, exact for half a step of x
 _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12 = _LN2[1:]
@@ -244,6 +246,37 @@ def pool_adjacent(
         num_steps[row] = top + 1
         for step in range(top + 1):
             total[step] /= weight[step]
+
+
+@njit
+def walk_minorant(
+    x: NDArray[np.float64], y: NDArray[np.float64], corners: NDArray[np.int64], found: NDArray[np.float64]
+) -> None:
+    """Fill ``found``; ``corners`` of the minorant run from right to left and end where the edge begins."""
+    num = 0
+    for i in range(len(x) - 1, -1, -1):
+        while num > 1 and _is_above(x, y, corners[num - 1], i, corners[num - 2]):
+            num -= 1
+        corners[num] = i
+        num += 1
+    for j in range(len(found)):
+        first, second = corners[num - 1], corners[num - 2]
+        found[j] = (y[second] - y[first]) / (x[second] - x[first])
+        x[j + 1] = x[j] + x[j + 2] - x[j + 1]  # the two steps change places
+        y[j + 1] = y[j] + y[j + 2] - y[j + 1]
+        if _is_above(x, y, j + 1, first, second):
+            continue
+        num -= 1
+        while num > 1 and _is_above(x, y, corners[num - 1], j + 1, corners[num - 2]):
+            num -= 1
+        corners[num] = j + 1
+        num += 1
+
+
+@njit(inner=True)
+def _is_above(x: Vector, y: Vector, point: int, left: int, right: int) -> bool:
+    """Return True if a point is on or above the line between two others, one on each side."""
+    return (y[point] - y[left]) * (x[right] - x[left]) >= (y[right] - y[left]) * (x[point] - x[left])
 
 
 def logistic_expansion(

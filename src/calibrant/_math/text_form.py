@@ -1,4 +1,4 @@
-"""Text form of objects: ``focal-temperature(objective="ece")`` on the command line and in recipes."""
+"""Words and numbers: objects as ``focal-temperature(objective="ece")``, counts, notes, and what was meant."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import inspect
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from calibrant._math.errors import InputError
 
@@ -19,8 +19,8 @@ Result = TypeVar("Result")
 
 _CALL = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", flags=re.DOTALL)
 _LONGEST = 2000  # characters; longer texts could nest too deeply for Python's parser
-
 _MOST = 5  # names in a message
+TOO_WIDE = 1e7  # larger numbers get an exponent: all their digits would not fit a table
 
 
 def common_start(texts: Iterable[str]) -> str:
@@ -210,3 +210,57 @@ def _listed(names: list[str]) -> str:
 def _malformed(text: str) -> InputError:
     shown = text if len(text) <= 80 else f"{text[:77]}..."
     return InputError(f"expected name or name(setting=value, ...) with literal values; got {shown!r}.")
+
+
+def decimals(value: float, digits: int) -> str:
+    """A number with ``digits`` decimals, or with an exponent if it is very large.
+
+    Example:
+        >>> decimals(0.25, 4), decimals(-1234567.0, 1), decimals(1e300, 4)
+        ('0.2500', '-1234567.0', '1.000e+300')
+    """
+    return f"{value:.{digits}f}" if abs(value) < TOO_WIDE else f"{value:.3e}"
+
+
+def plural(value: int, noun: str, nouns: str | None = None) -> str:
+    """A count with its noun.
+
+    Example:
+        >>> plural(1, "sample"), plural(2341, "sample"), plural(1, "class", "classes")
+        ('1 sample', '2,341 samples', '1 class')
+    """
+    return f"{value:,} {noun if value == 1 else nouns or noun + 's'}"
+
+
+class Note(str):
+    """A sentence with its kind and what it is about; plain text for users and in JSON.
+
+    Example:
+        >>> import pickle
+        >>> pickle.loads(pickle.dumps(Note("From 1 to 5.", "scale", (1, 5)))).about
+        (1, 5)
+    """
+
+    __slots__ = ("about", "kind")
+    kind: str
+    about: Any
+
+    def __new__(cls, text: str, kind: str = "", about: Any = None) -> Self:
+        note = super().__new__(cls, text)
+        note.kind, note.about = kind, about
+        return note
+
+
+def of_kind(notes: Iterable[str], *kinds: str) -> list[Note]:
+    """The notes of some kinds.
+
+    Example:
+        >>> of_kind(["Measured in May.", Note("Not used: `id`.", "unused")], "unused", "empty")
+        ['Not used: `id`.']
+    """
+    return [note for note in notes if isinstance(note, Note) and note.kind in kinds]
+
+
+def reworded(note: str, text: str) -> str:
+    """Other words for a note, of the same kind."""
+    return Note(text, note.kind, note.about) if isinstance(note, Note) else text

@@ -18,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 
 from calibrant._math.checks import check_at_least
-from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, reason
+from calibrant._math.text_form import plural
 from calibrant.predictions.checks import as_split
 from calibrant.predictions.formats.mark import MARK, Source, notes_of_mark
 from calibrant.predictions.table import Predictions

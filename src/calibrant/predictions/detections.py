@@ -15,9 +15,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
+from calibrant._math.text_form import plural
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.formats.columns import groups_together
 from calibrant.predictions.formats.mark import MARK, Source, mark_in, notes_of_mark

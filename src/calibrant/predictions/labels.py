@@ -1,4 +1,4 @@
-"""True classes as numbers: from places, names, or plain words such as yes and no."""
+"""True classes as numbers, from places, names, or words such as yes and no; and the event of two classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from torch import Tensor
 from calibrant._math.arrays import NOT_KNOWN, ArrayLike, as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import meant
-from calibrant.predictions.checks import as_texts, is_missing, one_number_each, refuse_beyond_one, shown
+from calibrant.predictions.checks import (
+    Kind,
+    as_texts,
+    is_missing,
+    one_number_each,
+    refuse_beyond_one,
+    shown,
+)
 
 NAMES_OF_CLASSES = (
     "; name the columns in their order, as in `class_names=clf.classes_` (in a table: by headers such as "
@@ -31,6 +38,9 @@ _NEGATED = re.compile(r"(?:no|non|not)[ _-](.+)", re.IGNORECASE)
 _COUNTED = re.compile(r"(.*?)([0-9]+)")
 _CLASS_0 = re.compile(r"((?:class|label)[ _-]?)0", re.IGNORECASE)
 TRUTH = ("false", "true")
+POSITIVE_CLASS = "positive class"
+RIGHT_OR_WRONG = ("wrong", "right")
+"""The names of the classes of an event that is made of confidences."""
 MISSING = frozenset({"", "<na>", "nan", "null"})
 """Cells with missing values."""
 MISSING_AMONG_NUMBERS = MISSING | {"na", "n/a", "none", "?"}
@@ -295,3 +305,54 @@ def _indices(texts: list[str], class_names: tuple[str, ...]) -> list[int]:
         f"`labels` must name one of the classes ({classes}); row {row} holds {shown(texts[row])}"
         f"{meant(texts[row], class_names) or '.'}"
     )
+
+
+def positive_number(
+    kind: Kind, num_classes: int | None, names: tuple[str, ...] | None, positive_class: int | str | None
+) -> int:
+    """Return 0 or 1 for a class by number or name; refuse other than two classes, or unknown names."""
+    if kind in {"top_label", "multilabel"} or num_classes != 2:
+        held = {"top_label": "top-label confidences", "multilabel": f"{num_classes} labels"}
+        got = held.get(kind, f"{num_classes} classes")
+        raise InputError(
+            f"`positive_class` (--positive-class) needs two classes, and there are {got}; leave it out."
+        )
+    if positive_class is None:
+        return 1
+    if names is not None and names.count(str(positive_class)) == 1:
+        return names.index(str(positive_class))
+    if str(positive_class) in {"0", "1"}:
+        return int(positive_class)
+    there = "0 or 1" if names is None else f"0, 1, {names[0]} or {names[1]}"
+    end = meant(str(positive_class), names or ()) or "."
+    raise InputError(f"the positive class must be {there}; got {shown(str(positive_class))}{end}")
+
+
+def event_title(names: Sequence[str] | None) -> str:
+    """Return the name of class 1 in sentences: its own, unless that is a number or a word such as yes.
+
+    Example:
+        >>> event_title(["healthy", "sepsis"]), event_title(["no", "yes"]), event_title(None)
+        ('sepsis', 'positive class', 'positive class')
+    """
+    name = names[1] if names is not None and len(names) == 2 else ""
+    plain = not name or name.isdecimal() or name.lower() in OPPOSITE_NAMES
+    return POSITIVE_CLASS if plain else name
+
+
+def the_event(title: str) -> str:
+    return f"the {title}" if title == POSITIVE_CLASS else title
+
+
+def class_alone(values: Tensor, number: int, space: str) -> Tensor:
+    """Return log-odds or unchanged probabilities of class 0 or 1 ``(n,)``, from two columns or class 1's."""
+    wide = values.to(torch.float64)
+    if values.ndim == 1:
+        return values if number else -wide if space == "logits" else 1 - wide
+    if space == "logits":
+        return wide[:, number] - wide[:, 1 - number]
+    stated, other = values[:, number], values[:, 1 - number]
+    rounded = (stated == 1) & (other > 0)  # the other column knows how far it is from one
+    if not bool(rounded.any()):
+        return stated
+    return torch.where(rounded, 1 - wide[:, 1 - number], wide[:, number])

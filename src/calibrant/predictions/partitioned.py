@@ -42,11 +42,11 @@ from calibrant.predictions.formats.parquet_files import (
 from calibrant.predictions.formats.tables import layout_of_table, lists_of_scores, with_lists_spread
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k, layout_of_top_k
 from calibrant.predictions.kinds import classes_of
+from calibrant.predictions.labels import positive_number
 from calibrant.predictions.oddities import are_one_hot
 from calibrant.predictions.scale import holds_percentages
 from calibrant.predictions.stores import PIECE
 from calibrant.predictions.table import Predictions
-from calibrant.predictions.two_classes import positive_number
 
 MOST_LABELS = 200
 """Most labels of a sample; the sums of more would not fit into memory."""

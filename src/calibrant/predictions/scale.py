@@ -11,7 +11,7 @@ from torch import Tensor
 
 from calibrant._math.arrays import as_float_tensor, first_row
 from calibrant._math.errors import InputError
-from calibrant._math.notes import Note, of_kind
+from calibrant._math.text_form import Note, of_kind
 
 Scale: TypeAlias = tuple[float, float]
 """Values that mean 0 and 1."""

@@ -14,10 +14,9 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_logits
 from calibrant._math.errors import InputError
-from calibrant._math.notes import reworded
 from calibrant._math.scores import steady_sigmoid, top_label
 from calibrant._math.shapes import Bool, Float, Int, UInt8
-from calibrant._math.text_form import suggesting
+from calibrant._math.text_form import reworded, suggesting
 from calibrant._math.top_k import TopK
 from calibrant.predictions import checks, estimators, kinds
 from calibrant.predictions.checks import Kind
@@ -27,9 +26,9 @@ from calibrant.predictions.formats.mark import MARK, Source, mark_in
 from calibrant.predictions.formats.roster import write
 from calibrant.predictions.formats.top_k import arrays_of_top_k
 from calibrant.predictions.kinds import Space
+from calibrant.predictions.labels import RIGHT_OR_WRONG, class_alone, positive_number
 from calibrant.predictions.oddities import are_one_hot
 from calibrant.predictions.stores import HeldScores, ScoreFile, ScoreStore
-from calibrant.predictions.two_classes import RIGHT_OR_WRONG, class_alone, positive_number
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)

@@ -3,7 +3,7 @@
 Functions of NumPy arrays or torch tensors; values are tensors without gradients.
 """
 
-from calibrant._math.rosters import public_names
+from calibrant._math.lazy import public_names
 from calibrant.theory.confidence import *
 from calibrant.theory.decomposition import *
 from calibrant.theory.entropy import *

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from calibrant._math.checks import NO_NUMBER
 from calibrant._math.errors import InputError
-from calibrant._math.notes import Note
+from calibrant._math.text_form import Note
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.checks import as_texts, listing, shown
 from calibrant.predictions.formats.aliases import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._math.notes import Note, of_kind
+from calibrant._math.text_form import Note, of_kind
 
 MARK = "calibrated_by"
 """The array or column that holds the mark, the same in every row."""

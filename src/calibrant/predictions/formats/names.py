@@ -12,7 +12,7 @@ from torch import Tensor
 
 from calibrant._math.arrays import as_label_tensor
 from calibrant._math.errors import InputError
-from calibrant._math.notes import Note
+from calibrant._math.text_form import Note
 from calibrant.predictions.checks import KINDS, as_texts, listing
 from calibrant.predictions.formats.aliases import LABELS, OTHER
 from calibrant.predictions.formats.mark import MARK, notes_of_mark

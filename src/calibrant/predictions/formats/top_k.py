@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
-from calibrant._math.notes import Note
+from calibrant._math.text_form import Note
 from calibrant._math.top_k import TopK, top_k_of
 from calibrant.predictions.bands import named_bands
 from calibrant.predictions.checks import as_texts, listing
