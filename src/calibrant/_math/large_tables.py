@@ -128,20 +128,19 @@ def large_width_sums(
 
     Outcomes are those of each probability, or of a table the classes ``(N,)``.
     """
-    from calibrant._math.table_kernels import width_sums, width_sums_of_columns  # compiled
+    from calibrant._math.table_kernels import width_sums  # compiled
 
+    table, target = probs, (outcomes if outcomes.ndim == 2 else outcomes[:, None]).contiguous()
     if probs.ndim == 1:
-        kernel, table, target = width_sums, probs.to(torch.float64), outcomes.to(torch.float64)
-    else:
-        kernel, table = width_sums_of_columns, probs
-        target = (outcomes if outcomes.ndim == 2 else outcomes[:, None]).contiguous()
+        table, target = probs.to(torch.float64)[:, None], target.to(torch.float64)
     values, happened = table.numpy(), target.numpy()
     mass = np.ones(1) if weights is None else weights.numpy()
 
     def read(rows: slice) -> np.ndarray:
-        return kernel(values[rows], happened[rows], mass if len(mass) == 1 else mass[rows], num_bins)
+        return width_sums(values[rows], happened[rows], mass if len(mass) == 1 else mass[rows], num_bins)
 
-    return torch.from_numpy(sum(_in_slices(read, values)))
+    sums = torch.from_numpy(sum(_in_slices(read, values)))
+    return sums[:, 0] if probs.ndim == 1 else sums
 
 
 def _in_slices(read: Callable[[slice], Any], table: np.ndarray) -> list[Any]:

@@ -117,45 +117,24 @@ def width_bin(value: float, num_bins: int) -> int:
 
 @njit
 def width_sums(
-    confidences: NDArray[np.float64],
-    outcomes: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    num_bins: int,
-) -> NDArray[np.float64]:
-    """Weights, weighted confidences and weighted outcomes ``(3, B)`` of bins of equal width.
-
-    ``weights`` ``(N,)``, or of length one if all are equal.
-    """
-    sums = np.zeros((3, num_bins))
-    alike = len(weights) == 1
-    weight = weights[0]
-    for i in range(len(confidences)):
-        value = confidences[i]
-        if not alike:
-            weight = weights[i]
-        index = width_bin(value, num_bins)
-        sums[0, index] += weight
-        sums[1, index] += weight * value
-        sums[2, index] += weight * outcomes[i]
-    return sums
-
-
-@njit
-def width_sums_of_columns(
     probs: NDArray[np.floating],
-    labels: NDArray[np.int64],
+    labels: NDArray[Any],
     weights: NDArray[np.float64],
     num_bins: int,
 ) -> NDArray[np.float64]:
-    """:func:`width_sums` of every column ``(3, C, B)``; labels are classes ``(N, 1)``, or ``(N, C)``."""
-    num_samples, num_classes = probs.shape
-    sums = np.zeros((3, num_classes, num_bins))
-    alike, classes = len(weights) == 1, labels.shape[1] == 1
+    """Weights, weighted probabilities and weighted outcomes ``(3, C, B)`` of every column's bins.
+
+    Bins have equal width. ``labels`` are outcomes ``(N, C)``, or of several columns the classes ``(N, 1)``;
+    ``weights`` are ``(N,)``, or of length one if all are equal.
+    """
+    num_samples, num_columns = probs.shape
+    sums = np.zeros((3, num_columns, num_bins))
+    alike, classes = len(weights) == 1, labels.shape[1] != num_columns
     weight = weights[0]
     for i in range(num_samples):
         if not alike:
             weight = weights[i]
-        for k in range(num_classes):
+        for k in range(num_columns):
             value = float(probs[i, k])
             index = width_bin(value, num_bins)
             sums[0, k, index] += weight
@@ -163,7 +142,7 @@ def width_sums_of_columns(
             if not classes:
                 sums[2, k, index] += weight * labels[i, k]
         if classes:
-            true = labels[i, 0]
+            true = int(labels[i, 0])
             sums[2, true, width_bin(float(probs[i, true]), num_bins)] += weight
     return sums
 
