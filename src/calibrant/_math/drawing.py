@@ -52,12 +52,6 @@ def out_of_fold(
 
     ``judge`` takes the mask of a fold, fits to the other samples, and returns one row per sample inside.
     ``threads`` is the number of folds processed at once; None for the number of processors.
-
-    Example:
-        >>> import torch
-        >>> values = torch.tensor([1.0, 2.0, 3.0, 6.0])
-        >>> out_of_fold(torch.tensor([0, 0, 1, 1]), lambda inside: values[~inside].mean().expand(2))
-        tensor([4.5000, 4.5000, 1.5000, 1.5000])
     """
 
     def one(fold: int) -> tuple[Tensor, Tensor]:

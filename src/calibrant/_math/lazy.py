@@ -38,13 +38,7 @@ def declared_exports(
 
 
 def public_names(namespace: Mapping[str, Any]) -> list[str]:
-    """``__all__`` of a package: the functions and classes that one of its files holds.
-
-    Example:
-        >>> from concurrent.futures import thread
-        >>> public_names(vars(thread))
-        ['BrokenThreadPool', 'ThreadPoolExecutor']
-    """
+    """``__all__`` of a package: the functions and classes that one of its files holds."""
     package = namespace["__package__"]
     return sorted(
         name
@@ -54,13 +48,7 @@ def public_names(namespace: Mapping[str, Any]) -> list[str]:
 
 
 def subclasses(namespace: Mapping[str, Any], kind: type[Kind]) -> dict[str, type[Kind]]:
-    """Classes in a registry, in its order, keyed by file name with dashes.
-
-    Example:
-        >>> import json
-        >>> subclasses(vars(json), Exception)
-        {'decoder': <class 'json.decoder.JSONDecodeError'>}
-    """
+    """Classes in a registry, in its order, keyed by file name with dashes."""
     return {
         value.__module__.rpartition(".")[2].replace("_", "-"): value
         for value in namespace.values()

@@ -31,12 +31,7 @@ _NAMES = ("vendor_id", "cpu family", "model", "stepping")
 
 
 def environment() -> dict[str, str]:
-    """Versions of calibrant, Python and PyTorch, vector instructions, and processor model.
-
-    Example:
-        >>> [*environment()]
-        ['calibrant', 'python', 'torch', 'instructions', 'processor']
-    """
+    """Versions of calibrant, Python and PyTorch, vector instructions, and processor model."""
     import torch
 
     from calibrant import __version__

@@ -109,10 +109,6 @@ def steady_sigmoid(scores: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
     A vectorised loop rounds the last few elements, also of each thread's share, differently. So blocks are
     whole vectors and too small to be shared.
-
-    Example:
-        >>> steady_sigmoid(torch.tensor([0.0, -torch.inf]))
-        tensor([0.5000, 0.0000])
     """
     if scores.device.type != "cpu":
         return scores.sigmoid()

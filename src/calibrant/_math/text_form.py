@@ -24,12 +24,7 @@ TOO_WIDE = 1e7  # larger numbers get an exponent: all their digits would not fit
 
 
 def common_start(texts: Iterable[str]) -> str:
-    """Common prefix of all texts.
-
-    Example:
-        >>> common_start(["cifar_resnet", "cifar_vgg"])
-        'cifar_'
-    """
+    """Common prefix of all texts."""
     alike = itertools.takewhile(lambda letters: len({*letters}) == 1, zip(*texts, strict=False))
     return "".join(letters[0] for letters in alike)
 
@@ -39,12 +34,6 @@ def parse_call(text: str) -> tuple[str, dict[str, object]]:
 
     Raises:
         InputError: If the text has another form.
-
-    Example:
-        >>> parse_call('focal-temperature(objective="ece", search="line")')
-        ('focal-temperature', {'objective': 'ece', 'search': 'line'})
-        >>> parse_call("temperature")
-        ('temperature', {})
     """
     text = str(text)  # None is no name
     match = _CALL.fullmatch(text) if len(text) <= _LONGEST else None
@@ -93,14 +82,6 @@ def build_from(
     Raises:
         InputError: If the text is malformed, or the name or a setting is unknown; the message names the
         nearest.
-
-    Example:
-        >>> makers = {"quarters": lambda *, count: count / 4}
-        >>> build_from("quarters(count=3)", makers, what="number")
-        0.75
-        >>> build_from("quatrers", makers, what="number")
-        Traceback (most recent call last):
-        calibrant._math.errors.InputError: there is no number 'quatrers'; did you mean 'quarters'?
     """
     name, settings = parse_call(text)
     maker = named(name, makers, what, remedy=remedy)
@@ -213,22 +194,12 @@ def _malformed(text: str) -> InputError:
 
 
 def decimals(value: float, digits: int) -> str:
-    """A number with ``digits`` decimals, or with an exponent if it is very large.
-
-    Example:
-        >>> decimals(0.25, 4), decimals(-1234567.0, 1), decimals(1e300, 4)
-        ('0.2500', '-1234567.0', '1.000e+300')
-    """
+    """A number with ``digits`` decimals, or with an exponent if it is very large."""
     return f"{value:.{digits}f}" if abs(value) < TOO_WIDE else f"{value:.3e}"
 
 
 def plural(value: int, noun: str, nouns: str | None = None) -> str:
-    """A count with its noun.
-
-    Example:
-        >>> plural(1, "sample"), plural(2341, "sample"), plural(1, "class", "classes")
-        ('1 sample', '2,341 samples', '1 class')
-    """
+    """A count with its noun: ``1 sample`` or ``2,341 samples``."""
     return f"{value:,} {noun if value == 1 else nouns or noun + 's'}"
 
 
@@ -252,12 +223,7 @@ class Note(str):
 
 
 def of_kind(notes: Iterable[str], *kinds: str) -> list[Note]:
-    """The notes of some kinds.
-
-    Example:
-        >>> of_kind(["Measured in May.", Note("Not used: `id`.", "unused")], "unused", "empty")
-        ['Not used: `id`.']
-    """
+    """The notes of some kinds."""
     return [note for note in notes if isinstance(note, Note) and note.kind in kinds]
 
 

@@ -17,12 +17,7 @@ MOST_BANDS = 8
 
 
 def named_bands(text: str) -> tuple[str, tuple[float, ...]]:
-    """Return a column and the starts of its bands: ``position``, or ``position:0:128:512``.
-
-    Example:
-        >>> named_bands("position:0:128")
-        ('position', (0.0, 128.0))
-    """
+    """Return a column and the starts of its bands: ``position``, or ``position:0:128:512``."""
     name, *rest = text.split(":")
     starts = tuple(_number(each) for each in rest)
     if not all(a < b for a, b in itertools.pairwise((float("-inf"), *starts))):

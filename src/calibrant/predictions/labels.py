@@ -78,7 +78,10 @@ def as_labels(values: ArrayLike, class_names: tuple[str, ...] | None, *, binary:
 
 def refuse_other_columns(columns: Sequence[str], class_names: Sequence[str]) -> None:
     """Refuse class names that contradict the columns; ``p_0``, ``p_1`` fit any."""
-    one, other = ([_plain(name) for name in names] for names in (columns, class_names))
+    one, other = (
+        [name.lower() if (number := whole_number(name)) is None else str(number) for name in names]
+        for names in (columns, class_names)
+    )
     same, first = sorted(one) == sorted(other), _counted_from(columns)
     if len(one) != len(other) or first == 0 or (first is not None and not same):
         return
@@ -99,11 +102,6 @@ def _counted_from(columns: Sequence[str]) -> int | None:
     numbers = [int(each[2]) for each in found if each and found[0] and each[1] == found[0][1]]
     counted = numbers and numbers == [*range(numbers[0], numbers[0] + len(columns))]
     return numbers[0] if counted else None
-
-
-def _plain(name: str) -> str:
-    number = whole_number(name)
-    return name.lower() if number is None else str(number)
 
 
 def labels_by_name(labels: Tensor, class_names: tuple[str, ...]) -> Tensor:

@@ -112,12 +112,7 @@ class Piece:
 
 
 def columns_of_odds(log_odds: Tensor) -> Tensor:
-    """Return logits of two classes; for certain events, log-probabilities.
-
-    Example:
-        >>> columns_of_odds(torch.tensor([1.5, float("inf")])).tolist()
-        [[0.0, 1.5], [-inf, 0.0]]
-    """
+    """Return logits of two classes; for certain events, log-probabilities."""
     sure = log_odds.isposinf()
     zero = torch.zeros_like(log_odds)
     return torch.stack([zero.masked_fill(sure, -torch.inf), log_odds.masked_fill(sure, 0.0)], dim=1)

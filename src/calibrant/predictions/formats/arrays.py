@@ -35,14 +35,7 @@ _BY_TORCH = "torch.save({'logits': logits, 'labels': labels}, path)"
 
 
 def fields_of_arrays(found: Sequence[str], read: Callable[[str], Any]) -> dict[str, Any]:
-    """Return the arguments of ``Predictions`` from arrays; only used ones are read.
-
-    Example:
-        >>> arrays = {"y_true": np.array([1, 0]), "y_prob": np.array([0.75, 0.5])}
-        >>> fields = fields_of_arrays(list(arrays), arrays.__getitem__)
-        >>> fields["labels"].tolist(), fields["notes"]
-        ([1, 0], ('Read `y_true` as `labels`, `y_prob` as `probs`.',))
-    """
+    """Return the arguments of ``Predictions`` from arrays; only used ones are read."""
     if holds_top_k(found):
         return fields_of_top_k(found, read)
     if holds_two_sets(found):

@@ -478,13 +478,7 @@ def _number(value: Any) -> float:
 def numbers_in(
     columns: Mapping[str, Any], scores: Sequence[str], space: str
 ) -> tuple[dict[str, np.ndarray[Any, np.dtype[np.float64]]], tuple[str, ...]]:
-    """Return columns as numbers, and notes on how they were read.
-
-    Example:
-        >>> found, notes = numbers_in({"prob": ["12,5%", "7%"]}, ["prob"], "probs")
-        >>> found["prob"].tolist(), notes[0]
-        ([0.125, 0.07], '`prob` has decimal commas.')
-    """
+    """Return columns as numbers, and notes on how they were read."""
     found: dict[str, Any] = {}
     commas: dict[str, dict[int, str]] = {}
     signs: dict[str, set[int]] = {}

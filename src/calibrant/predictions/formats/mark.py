@@ -47,12 +47,7 @@ class Mark:
 
     @property
     def text(self) -> str:
-        """The mark as files hold it.
-
-        Example:
-            >>> Mark.of("platt", "5e884898da280471", seen=True).text
-            'calibrant: platt of file 5e884898da28 (fitted on it)'
-        """
+        """The mark as files hold it: ``calibrant: platt of file 5e884898da28 (fitted on it)``."""
         file = f"{_FROM}{self.file}" if self.file else ""
         return f"{_START}{self.method}{file}{_SEEN if self.seen else ''}"
 
