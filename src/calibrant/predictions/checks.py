@@ -60,13 +60,6 @@ def as_scores(values: ArrayLike, *, name: str, judged: bool = True) -> Tensor:
     return tensor
 
 
-def of_shape(values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    if values.shape != shape:
-        got = tuple(values.shape)
-        raise InputError(f"the new values must have the same shape {shape} as the old; got {got}.")
-    return values
-
-
 def repair_events(probs: Tensor, *, name: str) -> tuple[Tensor, tuple[str, ...]]:
     """Set event probabilities at most 1e-3 above one to one, and note it."""
     _refuse_outside(probs, name=name, slack=ROW_SUM_TOLERANCE)
@@ -235,6 +228,13 @@ def shown(text: str) -> str:
 def listing(names: Iterable[str], *, most: int = 12) -> str:
     known = [f"`{name[:60]}`" if name else "(no name)" for name in names]
     return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
+
+
+def as_number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
 
 
 def is_missing(item: Any) -> bool:

@@ -14,6 +14,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import meant
 from calibrant.predictions.checks import (
     Kind,
+    as_number,
     as_texts,
     is_missing,
     one_number_each,
@@ -218,11 +219,8 @@ def whole_number(text: str) -> int | None:
         return int(text)
     except ValueError:
         pass
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return int(number) if number.is_integer() else None
+    number = as_number(text)
+    return int(number) if number is not None and number.is_integer() else None
 
 
 def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
@@ -271,10 +269,7 @@ def _bools_as_names(values: ArrayLike, class_names: tuple[str, ...]) -> list[str
 
 
 def is_fraction(text: str) -> bool:
-    try:
-        return 0 < float(text) < 1
-    except ValueError:
-        return False
+    return 0 < (as_number(text) or 0) < 1
 
 
 def _in_the_form_of(word: str, model: str | None) -> str:

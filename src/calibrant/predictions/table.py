@@ -476,9 +476,7 @@ class Predictions:
             InputError: If the shape differs or a value is NaN, or only top-label confidences are known.
         """
         self._refuse_top_label("scores")
-        values = checks.of_shape(
-            checks.as_scores(scores, name="scores", judged=self.has_labels), self._store.shape
-        )
+        values = self._as_before(scores, "scores")
         task = None if self.kind == "top_label" else self.kind
         logits = check_logits(values, self.labels, task=task, allow_minus_inf=True).scores
         replaced = self._with(space="logits", _store=HeldScores(logits), _notes=self.notes)
@@ -496,13 +494,18 @@ class Predictions:
         Raises:
             InputError: If the shape differs or a value is not a probability.
         """
-        values = checks.of_shape(
-            checks.as_scores(probs, name="probs", judged=self.has_labels), self._store.shape
-        )
+        values = self._as_before(probs, "probs")
         top = self.kind == "top_label"
         checked, repairs = kinds.check_scores("probs", values, None if top else self.labels, None, self.kind)
         store, space = HeldScores(checked.scores), "confidence" if top else "probs"
         return self._with(space=space, _store=store, _notes=(*self.notes, *repairs), top_k=None)
+
+    def _as_before(self, given: ArrayLike, name: str) -> Tensor:
+        values = checks.as_scores(given, name=name, judged=self.has_labels)
+        if values.shape != self._store.shape:
+            shape, got = self._store.shape, tuple(values.shape)
+            raise InputError(f"the new values must have the same shape {shape} as the old; got {got}.")
+        return values
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file that :func:`load_predictions` reads back to the same values, whole or not at all.
