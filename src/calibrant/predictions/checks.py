@@ -13,7 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
+from calibrant._math.arrays import (
+    ArrayLike,
+    as_float_tensor,
+    as_label_tensor,
+    first_row,
+    refuse_rows,
+    row_slices,
+)
 from calibrant._math.checks import NO_NUMBER, ROW_SUM_TOLERANCE, first_outside, row_sum_tolerance
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import kind_of
@@ -110,8 +117,7 @@ def rows_divided(count: int, num_rows: int, largest: float) -> tuple[str, ...]:
 def as_split(values: ArrayLike, num_samples: int) -> Tensor:
     """Return each sample's split as uint8: 0 calibration, 1 test."""
     rule = "`split` must be 0 (calibration, val) or 1 (test)"
-    texts = as_texts(values)
-    if texts is not None:
+    if (texts := as_texts(values)) is not None:
         codes = [SPLIT_CODES.get(text.lower(), -1) for text in texts]
         if -1 in codes:
             row = codes.index(-1)
@@ -262,10 +268,7 @@ def _name(item: Any, what: str, row: int) -> str:
 
 
 def refuse_beyond_one(tensor: Tensor, rule: str) -> None:
-    bad = (tensor < 0) | (tensor > 1)
-    if bool(bad.any()):
-        row = first_row(bad)
-        raise InputError(f"{rule}; row {row} holds {int(tensor[row])}.")
+    refuse_rows((tensor < 0) | (tensor > 1), lambda row: f"{rule}; row {row} holds {int(tensor[row])}.")
 
 
 def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:

@@ -313,11 +313,9 @@ def _reader(
 
 
 def _agreed_kind(stated: Any, asked: Kind | None) -> Any:
-    if asked is None:
-        return stated
-    if stated not in {None, known_kind(asked)}:
+    if asked is not None and stated not in {None, known_kind(asked)}:
         raise InputError(f"it holds predictions of kind {stated}, not {asked}.")
-    return asked
+    return asked or stated
 
 
 def sha256_of(path: Path, paths: Sequence[Path] = ()) -> str:

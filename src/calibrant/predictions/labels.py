@@ -49,8 +49,7 @@ MISSING_AMONG_NUMBERS = MISSING | {"na", "n/a", "none", "?"}
 
 
 def as_correct(values: ArrayLike, num_samples: int) -> Tensor:
-    texts = as_texts(values)
-    if texts is not None:
+    if (texts := as_texts(values)) is not None:
         values = whole_numbers([YES_OR_NO.get(text.lower(), text) for text in texts], "correct")
     tensor = one_number_each(values, num_samples, name="correct")
     refuse_beyond_one(tensor, "`correct` must be 0 or 1")
@@ -145,8 +144,7 @@ def yes_and_no(labels: ArrayLike) -> tuple[str, str] | None:
 
 def as_true_classes(values: ArrayLike, num_samples: int) -> Tensor:
     """Return true classes for top-label confidences, int64; names are numbered alphabetically."""
-    texts = as_texts(values)
-    if texts is not None:
+    if (texts := as_texts(values)) is not None:
         numbers = [whole_number(text) for text in texts]
         if None in numbers:
             order = {name: number for number, name in enumerate(sorted(set(texts)))}
@@ -178,8 +176,7 @@ def opposite_of(word: str) -> str | None:
 
 def refuse_missing(texts: Sequence[str], name: str, classes: Sequence[str] = ()) -> None:
     """Refuse texts that mean a missing value, unless a class has that name."""
-    missing = missing_rows(texts, classes)
-    if missing:
+    if missing := missing_rows(texts, classes):
         row, held = missing[0], len(missing)
         raise InputError(
             f"`{name}` is missing in {held} of {len(texts)} rows; row {row} holds {shown(texts[row])}; "

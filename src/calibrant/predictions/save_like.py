@@ -51,20 +51,13 @@ def save_in_form_of(
     raw: bool = False,
     added: Mapping[str, Sequence[float]] | None = None,
 ) -> bool:
-    """Write predictions as their source table: all its columns, with these scores.
+    """Write predictions as their source table: all its columns, with these scores for its rows, in order.
 
-    Args:
-        source: The table.
-        out: The new file.
-        predictions: Probabilities or confidences for the rows of the table, in order.
-        columns: Names of columns with which :func:`load_predictions` read the table.
-        format: See :func:`load_predictions`.
-        raw: Keep texts that a spreadsheet would run as formulas; else put ``'`` before them, with a warning.
-        added: Further columns of probabilities, by name.
-
-    Returns:
-        Whether columns were kept; where the source is not a table, or ``out`` is of another kind of file, the
-        predictions alone are written (of a log, with what says which each is).
+    ``columns`` and ``format`` are those with which :func:`load_predictions` read the table. With ``raw``,
+    texts that a spreadsheet would run as formulas stay; else they get a ``'`` before them, with a warning.
+    ``added`` are further columns of probabilities. Returns whether columns were kept; where the source is not
+    a table, or ``out`` is of another kind of file, the predictions alone are written (of a log, with what
+    says which each is).
 
     Raises:
         InputError: If the ending of ``out`` is unknown, the table is no longer what was read, or there are

@@ -8,6 +8,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -154,10 +155,9 @@ def write_safetensors(arrays: Arrays, path: Path) -> None:
 
 
 def _from_json(name: str, text: str) -> list[Any]:
-    try:
+    listed = None
+    with suppress(ValueError):
         listed = json.loads(text)
-    except ValueError:
-        listed = None
     if not isinstance(listed, list):
         raise InputError(f'`{name}` in the metadata must be a JSON list, such as ["cat", "dog"].')
     return listed

@@ -64,7 +64,7 @@ def table_of_samples(
 
 
 def samples_read(samples: Sequence[Sample]) -> Sequence[Sample]:
-    """Return the samples that :func:`fields_of_samples` uses, in the order of the rows."""
+    """Return the samples that :func:`table_of_samples` uses, in the order of the rows."""
     samples, _ = _of_one_filter(samples)
     if _likelihoods(samples[0]) is not None:
         return samples

@@ -62,7 +62,6 @@ def fields_of(arrays: Mapping[str, Any], unused: Sequence[str]) -> dict[str, Any
 
 
 def holds_two_sets(found: Collection[str]) -> bool:
-    """Return True if scores are in two sets, such as ``logits_val`` and ``logits_test``."""
     return any(space + part in found for space in SPACES for part in PARTS)
 
 

@@ -186,12 +186,7 @@ def rooted(path: str | Path) -> str:
 
 
 def restored(text: str) -> str:
-    """Return an address as typed; paths drop one of two slashes.
-
-    Example:
-        >>> restored("s3:/bucket/day=1"), restored("/tmp/a.parquet")
-        ('s3://bucket/day=1', '/tmp/a.parquet')
-    """
+    """Return an address as typed: of ``s3:/bucket`` for ``s3://bucket``, as paths drop one of two slashes."""
     found = _ADDRESS.match(text)
     if found is None:
         return text

@@ -57,7 +57,7 @@ def fields_of_top_k(
     *,
     piece: bool = False,
 ) -> dict[str, Any]:
-    """Return the arguments of ``Predictions`` from arrays or columns; ``read`` gives one of ``found``.
+    """Return the arguments of ``Predictions`` from arrays or columns.
 
     With ``piece``, for some rows of a table, ``notes`` are on the whole table and ``repairs`` on these rows;
     ``truth`` is the table's column of true classes.
