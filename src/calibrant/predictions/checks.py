@@ -13,14 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._math.arrays import (
-    ArrayLike,
-    as_float_tensor,
-    as_label_tensor,
-    first_row,
-    refuse_rows,
-    row_slices,
-)
+from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
 from calibrant._math.checks import NO_NUMBER, ROW_SUM_TOLERANCE, first_outside, row_sum_tolerance
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import kind_of
@@ -268,7 +261,10 @@ def _name(item: Any, what: str, row: int) -> str:
 
 
 def refuse_beyond_one(tensor: Tensor, rule: str) -> None:
-    refuse_rows((tensor < 0) | (tensor > 1), lambda row: f"{rule}; row {row} holds {int(tensor[row])}.")
+    bad = (tensor < 0) | (tensor > 1)
+    if bool(bad.any()):
+        row = first_row(bad)
+        raise InputError(f"{rule}; row {row} holds {int(tensor[row])}.")
 
 
 def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
