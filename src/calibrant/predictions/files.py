@@ -19,7 +19,7 @@ from calibrant._math.errors import InputError, ShortOfMemoryError
 from calibrant._math.files import said_of
 from calibrant._math.text_form import kind_of, suggesting
 from calibrant.predictions.checks import Kind, as_number, listing, shown
-from calibrant.predictions.formats import inspect_log, json_file
+from calibrant.predictions.formats import inspect_log, json_file, roster, tables
 from calibrant.predictions.formats.aliases import ColumnNames, as_named
 from calibrant.predictions.formats.columns import LIBRARIES, Library
 from calibrant.predictions.formats.contents import FileContents, lines_named
@@ -27,23 +27,6 @@ from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.mark import Source
 from calibrant.predictions.formats.names import known_kind
 from calibrant.predictions.formats.parquet_files import digest_of, is_address, is_partitioned
-from calibrant.predictions.formats.roster import (
-    FORMATS,
-    WORKBOOKS,
-    WRITERS,
-    Format,
-    format_at,
-    known_ending,
-    npy_format,
-)
-from calibrant.predictions.formats.tables import (
-    Table,
-    fields_of_table,
-    layout_of_table,
-    table_of_columns,
-    values_in,
-    with_lists_spread,
-)
 from calibrant.predictions.labels import event_names, missing_rows
 from calibrant.predictions.scale import Scale, as_shares
 from calibrant.predictions.table import Predictions
@@ -218,18 +201,20 @@ def open_predictions(
         )
     path = Path(path)
     ending = found_ending(path, format)
-    form = format_at(path, ending)
+    form = roster.format_at(path, ending)
     if columns and form.table is None:
         raise InputError(
             f"{' '.join(columns.options)} works only with tables (CSV, Parquet), and {path} holds arrays; "
             "name the arrays `labels`, `probs`, `logits`, `groups` or `clusters`."
         )
-    if columns and columns.sheet is not None and ending not in WORKBOOKS:
-        raise InputError(f"`sheet` (--sheet) is for workbooks ({', '.join(WORKBOOKS)}); {path} isn't one.")
+    if columns and columns.sheet is not None and ending not in roster.WORKBOOKS:
+        raise InputError(
+            f"`sheet` (--sheet) is for workbooks ({', '.join(roster.WORKBOOKS)}); {path} isn't one."
+        )
     if labels is not None:
         if ending != ".npy":
             raise InputError(f"`labels` go with scores in a .npy file; {path} holds its own.")
-        form = npy_format(Path(labels))
+        form = roster.npy_format(Path(labels))
     if stream and form.stream is None:
         raise InputError(f"{path} can only be read whole; .npy and .parquet files are read in pieces.")
     further: dict[str, Any] = {"columns": columns} if columns else {}
@@ -288,11 +273,11 @@ def found_ending(path: Path, stated: str | None) -> str:
             is_empty = not file.read(1)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{path}: no such file.") from error
-    if typed is not None and (typed not in FORMATS or typed == ".npy"):
-        known = ", ".join(each[1:] for each in FORMATS if each != ".npy")
+    if typed is not None and (typed not in roster.FORMATS or typed == ".npy"):
+        known = ", ".join(each[1:] for each in roster.FORMATS if each != ".npy")
         raise InputError(f"`format` must be one of {known}; got {stated!r}.")
     try:
-        ending = typed or known_ending(path, FORMATS)
+        ending = typed or roster.known_ending(path, roster.FORMATS)
     except InputError as error:
         said = str(error).removesuffix(".")
         raise InputError(f"{said}; give its format as `format` (--format).") from error
@@ -302,7 +287,7 @@ def found_ending(path: Path, stated: str | None) -> str:
 
 
 def _reader(
-    form: Format, path: Path, stream: bool | None, columns: ColumnNames | None
+    form: roster.Format, path: Path, stream: bool | None, columns: ColumnNames | None
 ) -> Callable[..., FileContents]:
     if form.stream is None or stream is False:
         return form.read
@@ -334,7 +319,7 @@ def sha256_of(path: Path, paths: Sequence[Path] = ()) -> str:
 
 def _no_file(folder: Path) -> IsADirectoryError:
     files = sorted(
-        each for each in folder.iterdir() if any(each.name.lower().endswith(end) for end in WRITERS)
+        each for each in folder.iterdir() if any(each.name.lower().endswith(end) for end in roster.WRITERS)
     )
     named = [each for each in files if each.stem == "predictions"] or files
     shown = " or ".join(str(each) for each in named[:_MOST_NAMED])
@@ -389,7 +374,7 @@ def predictions_from_frame(
 
     try:
         cells = {name: _cells(frame[given]) for name, given in zip(names, frame.columns, strict=True)}
-        fields = as_shares(fields_of_table(table_of_columns(cells), columns), scale)
+        fields = as_shares(tables.fields_of_table(tables.table_of_columns(cells), columns), scale)
         kind = kind or fields.pop("kind", None)
         found = Predictions(**fields, kind=kind, positive_class=positive_class)
         return found._named(in_words_of_frame)  # pyright: ignore[reportPrivateUsage]
@@ -465,7 +450,7 @@ def load_timed(
     """
     path = Path(path)
     ending = found_ending(path, format)
-    form = format_at(path, ending)
+    form = roster.format_at(path, ending)
     if form.table is None:
         raise InputError(f"{path} must be a table, such as .csv or .parquet, with a column of times.")
     in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names_in(path, columns))
@@ -473,7 +458,9 @@ def load_timed(
         if ending in {".eval", ".json"} and inspect_log.is_log(log := json_file.contents(path, whole=True)):
             found = load_predictions(path, columns=columns, format=ending[1:])
             samples = inspect_log.samples_read(log, found.notes, columns)
-            table = Table(names=[time], column=lambda name: values_in(samples, name, "metadata"))
+            table = tables.Table(
+                names=[time], column=lambda name: tables.values_in(samples, name, "metadata")
+            )
             known = np.full(len(samples), fill_value=True)
             return TimedPredictions(predictions=found, times=_times(table, time), labelled=known)
         table = form.table(path, columns)
@@ -482,7 +469,7 @@ def load_timed(
             table, labelled = _filled(table.exchanged({time: {}}), columns, len(times))
             if columns is not None and not labelled.any():
                 columns = replace(columns, label=None)
-            fields = fields_of_table(table, columns)
+            fields = tables.fields_of_table(table, columns)
             source = Source(name=path.name, sha256=sha256_of(path), format=ending[1:], path=str(path))
             found = Predictions(**fields, source=source)._named(in_words_of_file)  # pyright: ignore[reportPrivateUsage]
             return TimedPredictions(predictions=found, times=times, labelled=labelled)
@@ -491,7 +478,7 @@ def load_timed(
         raise InputError(f"{path}: {said}") from error
 
 
-def _times(table: Table, name: str) -> NDArray[Any]:
+def _times(table: tables.Table, name: str) -> NDArray[Any]:
     if name not in table.names:
         raise InputError(f"it holds no column `{name}` (--time); it holds {listing(table.names)}.")
     values = table.column(name)
@@ -524,9 +511,11 @@ def _date(value: object) -> datetime | date | None:
     return found if isinstance(found, date) else None  # includes datetime
 
 
-def _filled(table: Table, columns: ColumnNames | None, num_samples: int) -> tuple[Table, NDArray[np.bool_]]:
+def _filled(
+    table: tables.Table, columns: ColumnNames | None, num_samples: int
+) -> tuple[tables.Table, NDArray[np.bool_]]:
     """Fill missing labels, or drop label columns without any; return the table and the known rows."""
-    layout = layout_of_table(with_lists_spread(table, columns), columns)
+    layout = tables.layout_of_table(tables.with_lists_spread(table, columns), columns)
     wanted = layout.labels or tuple(name for name in ("correct", "true_label") if name in layout.singles)
     told = {layout.given[name]: list(table.column(layout.given[name])) for name in wanted}
     labelled = np.full(num_samples, bool(told))

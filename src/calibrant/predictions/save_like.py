@@ -25,18 +25,12 @@ from calibrant.predictions.formats import (
     lm_eval,
     parquet,
     parquet_files,
+    tables,
 )
 from calibrant.predictions.formats.aliases import ColumnNames, canonical, space_of
 from calibrant.predictions.formats.columns import layout_of
 from calibrant.predictions.formats.mark import MARK, mark_in
 from calibrant.predictions.formats.roster import WORKBOOKS, WRITERS, known_ending
-from calibrant.predictions.formats.tables import (
-    Table,
-    lists_of_scores,
-    piped_in,
-    pipeline_classes,
-    table_of_records,
-)
 from calibrant.predictions.scale import scale_before
 from calibrant.predictions.table import Predictions
 
@@ -168,7 +162,7 @@ class _Copy:
         if isinstance(found, dict) or lm_eval.are_samples(found[0]):
             return False
         records = found[0]
-        new = self._exchanged(table_of_records(records), len(records))
+        new = self._exchanged(tables.table_of_records(records), len(records))
         changed = [
             {
                 new[name][0] if name in new else name: new[name][1][row] if name in new else cell
@@ -190,18 +184,20 @@ class _Copy:
             table = table.set_column(table.column_names.index(name), title, [cells])
         parquet.write_table(table, self.out, feather=self.new_ending != ".parquet")
 
-    def _exchanged(self, table: Table, count: int) -> dict[str, tuple[str, list[Any]]]:
+    def _exchanged(self, table: tables.Table, count: int) -> dict[str, tuple[str, list[Any]]]:
         self._check_rows(count)
         rows = self.scores.tolist()
-        if (piped := piped_in(table)) is not None:
+        if (piped := tables.piped_in(table)) is not None:
             cells = table.column(piped)
-            place = {label: k for k, label in enumerate(pipeline_classes(str(e["label"]) for e in cells[0]))}
+            place = {
+                label: k for k, label in enumerate(tables.pipeline_classes(str(e["label"]) for e in cells[0]))
+            }
             scored = [
                 [{**each, "score": values[place[str(each["label"])]]} for each in cell]
                 for cell, values in zip(cells, rows, strict=True)
             ]
             return {piped: (piped, scored)}
-        if lists := lists_of_scores(table, self.columns):
+        if lists := tables.lists_of_scores(table, self.columns):
             return {lists[0]: (lists[0] if space_of(lists[0]) == "probs" else "probs", rows)}
         columns = zip(self._places(table.names).items(), self.scores.T.tolist(), strict=True)
         return {table.names[place]: (title, cells) for (place, title), cells in columns}
