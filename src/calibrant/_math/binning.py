@@ -93,9 +93,7 @@ def bin_sums(
     if weights is not None:
         confidences, outcomes = confidences * weights, outcomes * weights
     counts, confidence, outcome = (
-        torch.bincount(index, values, minlength=num_bins).to(
-            torch.float64
-        )  # integers where there is no sample
+        _histogram(index, values, num_bins).to(torch.float64)  # integers where there is no sample
         for values in (weights, confidences, outcomes)
     )
     return counts, confidence, outcome

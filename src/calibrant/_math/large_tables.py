@@ -46,7 +46,10 @@ def read_rows(probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"] | None) -> 
     wide = torch.promote_types(probs.dtype, torch.float32)
     if probs.shape[1] > NARROW:
         highest = probs.amax(dim=1)
-        correct = None if labels is None else _first_of_highest(probs, labels, highest)
+        correct = None
+        if labels is not None:
+            correct = probs.gather(1, labels[:, None])[:, 0] == highest
+            _settle_ties(probs, labels, correct, correct & (highest < MAY_BE_SHARED))
         return RowFacts(probs.amin(), highest, probs.sum(dim=1, dtype=wide), correct)
     columns = probs.t().clone(memory_format=torch.contiguous_format)
     low, highest, sums = columns.amin(), columns.amax(dim=0), columns.sum(dim=0, dtype=wide)
@@ -57,12 +60,6 @@ def read_rows(probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"] | None) -> 
     correct = stated > others
     _settle_ties(probs, labels, correct, stated == others)
     return RowFacts(low, highest, sums, correct)
-
-
-def _first_of_highest(probs: Tensor, labels: Tensor, highest: Tensor) -> Tensor:
-    correct = probs.gather(1, labels[:, None])[:, 0] == highest
-    _settle_ties(probs, labels, correct, correct & (highest < MAY_BE_SHARED))
-    return correct
 
 
 def _settle_ties(probs: Tensor, labels: Tensor, correct: Tensor, doubtful: Tensor) -> None:
