@@ -19,12 +19,12 @@ from torch import Tensor
 
 from calibrant import evaluate, metrics
 from calibrant._math.binning import width_bin_index
+from calibrant._math.drawing import out_of_fold
 from calibrant._math.errors import InputError, without_warnings
+from calibrant._math.machine import threads_for
 from calibrant._math.means import rounded
-from calibrant._math.out_of_fold import out_of_fold
 from calibrant._math.scores import brier_scores, negative_log_likelihoods, top_label
 from calibrant._math.shapes import Float, Int
-from calibrant._math.threads import threads_for
 from calibrant.calibrators import Calibrator, available, build
 from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.fitting.split import stratified_folds

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from calibrant import metrics
+from calibrant._math.machine import threads_for
 from calibrant._math.shapes import Float
 from calibrant._math.text_form import named
-from calibrant._math.threads import threads_for
 from calibrant.calibrators import TemperatureScaling
 from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.curvature import SAM, CurvatureRegularizer, hessian_trace, top_eigenvalues

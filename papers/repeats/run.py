@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from calibrant._math.environment import environment
+from calibrant._math.machine import environment
 from calibrant_lab.sweep.engines import Pool
 from calibrant_lab.sweep.kept_runs import DEVICE, MADE, KeptRun, runs_in, shortened
 from calibrant_lab.sweep.store.store import Store

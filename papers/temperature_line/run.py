@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 
 from calibrant import metrics
 from calibrant._math.errors import InputError
+from calibrant._math.machine import threads_for
 from calibrant._math.text_form import named
-from calibrant._math.threads import threads_for
 from calibrant.calibrators import FocalTemperatureScaling
 from calibrant.calibrators.fitting.objectives import in_effect
 from calibrant.calibrators.fitting.results import Solution

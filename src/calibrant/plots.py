@@ -28,7 +28,7 @@ from calibrant.evaluation.result import Arm, ComparedModel, Comparison, Curve, E
 from calibrant.metrics import RiskCoverageCurve, selective_risk_curve
 from calibrant.predictions import Predictions
 from calibrant.predictions.estimators import innermost
-from calibrant.predictions.two_classes import POSITIVE_CLASS
+from calibrant.predictions.labels import POSITIVE_CLASS
 from calibrant.reports import figures, tables
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrant._math import environment as module
+from calibrant._math import machine as module
 
 FACTS = """processor\t: 0
 vendor_id\t: GenuineIntel

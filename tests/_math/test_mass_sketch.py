@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from calibrant._math.mass_sketch import sketch_error_bound, sketch_sums
+from calibrant._math.binning import sketch_error_bound, sketch_sums
 
 
 def test_the_bound_counts_the_cells_that_inner_boundaries_split() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from calibrant._math.threads import SMALL, in_threads, threads_for
+from calibrant._math.machine import SMALL, in_threads, threads_for
 
 
 @pytest.fixture(autouse=True)

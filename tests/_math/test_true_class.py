@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant._math.true_class import focal_value, see_true_class, softplus
+from calibrant._math.simplex import focal_value, see_true_class, softplus
 
 
 @given(st.lists(st.floats(-700, 700), min_size=2, max_size=6), st.integers(0, 5))

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from calibrant import InputError, load_predictions
 from calibrant.predictions import ColumnNames
-from calibrant.predictions.over_time import load_timed
+from calibrant.predictions.files import load_timed
 from command_line import call
 
 

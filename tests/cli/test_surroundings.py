@@ -12,7 +12,7 @@ import pytest
 
 import calibrant
 from calibrant import InputError
-from calibrant._math.memory import bounded_memory
+from calibrant._math.machine import bounded_memory
 from calibrant.cli.streams import outlet
 from command_line import call, one_line
 

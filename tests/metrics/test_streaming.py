@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 import two_processes
 from calibrant import CalibrantWarning, InputError, metrics
-from calibrant._math.binning import mass_bin_sums
-from calibrant._math.mass_sketch import sketch_bins, sketch_error_bound, sketch_sums
+from calibrant._math.binning import mass_bin_sums, sketch_bins, sketch_error_bound, sketch_sums
 from rosters_streaming import STREAMING, Streaming
 
 CLOSED_FORM = 1e-12

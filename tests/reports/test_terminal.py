@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from calibrant._math.notes import Note
+from calibrant._math.text_form import Note
 from calibrant.evaluation import evaluate, phrases
 from calibrant.evaluation.result import Check, Comparison, Coverage, Coverages, Estimate, Evaluation, Part
 from calibrant.predictions import Predictions

@@ -118,8 +118,8 @@ def test_a_sweep_waits_for_runs_of_another(tmp_path, monkeypatch) -> None:
 
 def test_cores_are_divided(monkeypatch) -> None:
     """As many runs at once as there are cores for their threads, GPUs for those that use one, and runs."""
-    monkeypatch.setattr("calibrant._math.worker_processes.available_cores", lambda: 8)
-    monkeypatch.setattr("calibrant._math.worker_processes.available_gpus", lambda: 5)
+    monkeypatch.setattr("calibrant._math.machine.available_cores", lambda: 8)
+    monkeypatch.setattr("calibrant._math.machine.available_gpus", lambda: 5)
 
     def jobs(pool: Pool, count: int = 20) -> int:
         pool.prepare(toys(seed=list(range(count))))
@@ -132,7 +132,7 @@ def test_cores_are_divided(monkeypatch) -> None:
     assert jobs(Pool()) == 5
     assert jobs(Pool(jobs=7)) == 7
     monkeypatch.undo()
-    monkeypatch.setattr("calibrant._math.worker_processes.available_cores", lambda: 8)
+    monkeypatch.setattr("calibrant._math.machine.available_cores", lambda: 8)
     monkeypatch.setattr(Toy, "threads", lambda *_: 3)
     assert jobs(Pool()) == 2
 

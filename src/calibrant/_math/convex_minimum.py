@@ -73,13 +73,6 @@ def best_temperature(
 
     ``slopes`` gives derivatives by 1 / T, the first rising with 1 / T; Newton's step in log T stops at
     ``precision``. ``bracket`` also checks the sign of the derivative on the other side of the root.
-
-    Example:
-        >>> found = best_temperature(lambda beta: Slopes(beta**3 - 8, 3 * beta**2), precision=1e-12)
-        >>> round(found.temperature, 12), found.on_bound
-        (0.5, False)
-        >>> best_temperature(lambda beta: Slopes(1.0, 0.0), interval=(0.01, 100.0)).temperature
-        100.0
     """
     search = temperature_search(start, interval, precision=precision, bracket=bracket)
     beta = next(search)
@@ -96,12 +89,6 @@ def convex_minimum(
     """Zero of the derivative on ``[low, high]``, or the end it points to, to twelve digits.
 
     ``slopes`` gives the first and second derivative at a point; the first rises. ``low`` is positive.
-
-    Example:
-        >>> round(convex_minimum(lambda x: (x * x * x - 8, 3 * x * x), 0.01, 100), 12)
-        2.0
-        >>> convex_minimum(lambda x: (1.0, 0.0), 0.01, 100)
-        0.01
     """
     for end, outwards in ((low, 1), (high, -1)):
         if slopes(end)[0] * outwards >= 0:

@@ -1,14 +1,17 @@
-"""Clusters of samples, and bootstrap resamples as counts of draws per row."""
+"""Clusters of samples, bootstrap resamples as counts of draws per row, and folds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from calibrant._math.errors import InputError
+from calibrant._math.machine import in_threads
+from calibrant._math.shapes import Bool, Int, Shaped
 
 
 def num_units(num_samples: int, clusters: NDArray[np.int64] | None) -> int:
@@ -37,3 +40,29 @@ def cluster_codes(
             "the samples are independent."
         )
     return codes.astype(np.int64)
+
+
+def out_of_fold(
+    folds: Int[Tensor, " N"],
+    judge: Callable[[Bool[Tensor, " N"]], Shaped[Tensor, "n ..."]],
+    *,
+    threads: int | None = 1,
+) -> Shaped[Tensor, "N ..."]:
+    """Result for each sample from a fit to the other folds.
+
+    ``judge`` takes the mask of a fold, fits to the other samples, and returns one row per sample inside.
+    ``threads`` is the number of folds processed at once; None for the number of processors.
+    """
+
+    def one(fold: int) -> tuple[Tensor, Tensor]:
+        inside = folds == fold
+        return inside, judge(inside)
+
+    found: Tensor | None = None
+    for inside, values in in_threads(one, folds.unique().tolist(), most=threads):
+        if found is None:
+            found = values.new_empty((len(folds), *values.shape[1:]))
+        found[inside] = values
+    if found is None:
+        raise InputError("`folds` must hold a sample or more; got none.")
+    return found

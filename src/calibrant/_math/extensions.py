@@ -22,11 +22,6 @@ def extension(name: str, *, what: str) -> Any:
 
     Raises:
         InputError: If no installed distribution provides it; ``what`` names the caller's need.
-
-    Example:
-        >>> extension("cold-fusion", what="this")
-        Traceback (most recent call last):
-        calibrant._math.errors.InputError: this needs calibrant-lab: pip install 'calibrant[lab]'.
     """
     for found in entry_points(group="calibrant.extensions", name=name):
         return found.load()

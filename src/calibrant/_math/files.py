@@ -33,6 +33,7 @@ DAMAGE = (
     MemoryError,
     OSError,
     RuntimeError,
+    SystemError,
     TypeError,
     ValueError,
     pickle.UnpicklingError,

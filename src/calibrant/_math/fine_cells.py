@@ -28,12 +28,7 @@ def num_fine(bits: int) -> int:
 
 
 def bits_for(room: int, most: int) -> int:
-    """Most bits, up to ``most``, whose cells fit into ``room``; at least 0.
-
-    Example:
-        >>> bits_for(20_000, 12), num_fine(8)
-        (7, 20484)
-    """
+    """Most bits, up to ``most``, whose cells fit into ``room``; at least 0."""
     return max((bits for bits in range(most + 1) if num_fine(bits) <= room), default=0)
 
 

@@ -14,15 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from calibrant._math import focal_map
 from calibrant._math.errors import ConvergenceError
-from calibrant._math.focal_map import (
-    entropy_ratio,
-    entropy_ratio_of_top,
-    in_blocks,
-    log_gradient_factor,
-    log_gradient_factor_of_top,
-    widen,
-)
 from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.simplex import TopSplit, back_to, gaps_to_top, normalise_gaps, split_gaps, split_top
 
@@ -56,8 +49,8 @@ class _Linearised(NamedTuple):
 
 def _linearise(split: TopSplit, gamma: Tensor) -> _Linearised:
     probs = split.probs_of_others()
-    ratio = entropy_ratio(probs, split.gaps - split.odds.log1p())
-    ratio_of_top = entropy_ratio_of_top(split.odds)
+    ratio = focal_map.entropy_ratio(probs, split.gaps - split.odds.log1p())
+    ratio_of_top = focal_map.entropy_ratio_of_top(split.odds)
     slopes = slope_by_log_odds(probs, 1 - probs, ratio, gamma) / (1 - probs)
     top_share = 1 / (1 + split.odds)
     top_slope = slope_by_log_odds(top_share, split.odds * top_share, ratio_of_top, gamma)
@@ -91,8 +84,8 @@ def _newton_step(
 ) -> tuple[Float[Tensor, "*N C"], Float[Tensor, "*N 1"]]:
     """Newton's change of ``gaps``, and the largest residual that it removes to first order."""
     at = _linearise(split_gaps(top, gaps), gamma)
-    factor = log_gradient_factor(at.split.probs_of_others(), at.ratio, gamma)
-    mapped = gaps - factor + log_gradient_factor_of_top(at.split, gamma)
+    factor = focal_map.log_gradient_factor(at.split.probs_of_others(), at.ratio, gamma)
+    mapped = gaps - factor + focal_map.log_gradient_factor_of_top(at.split, gamma)
     residual = torch.where(target == -torch.inf, 0, target - mapped)
     others, of_top = _undo(at, residual, torch.zeros_like(at.norm))
     return others - of_top, residual.abs().amax(-1, keepdim=True)
@@ -151,7 +144,7 @@ def _solve_rows(logits: Float[Tensor, "*N C"], gamma: Tensor, steps: int) -> Flo
 def _solve(logits: Tensor, gamma: Tensor, steps: int) -> Tensor:
     if gamma.ndim > 0:
         return _solve_rows(logits, gamma, steps)
-    return in_blocks(lambda rows: _solve_rows(rows, gamma, steps), logits)
+    return focal_map.in_blocks(lambda rows: _solve_rows(rows, gamma, steps), logits)
 
 
 def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
@@ -229,7 +222,7 @@ _opaque.register_autograd(_pull_back, setup_context=_keep)
 
 def inverse_focal_map_logits(logits: Float[Tensor, "*N C"], gamma: float | Tensor) -> Float[Tensor, "*N C"]:
     """Log-probabilities whose focal map is the softmax of ``logits``; differentiable in both arguments."""
-    wide, exponent = widen(logits, gamma)
+    wide, exponent = focal_map.widen(logits, gamma)
     exponent = exponent if isinstance(exponent, Tensor) else wide.new_full((), exponent)
     solve = _opaque if torch.compiler.is_compiling() else _InverseRows.apply
     return back_to(solve(wide, exponent, _steps_unseen(gamma)), logits.dtype)
@@ -237,6 +230,6 @@ def inverse_focal_map_logits(logits: Float[Tensor, "*N C"], gamma: float | Tenso
 
 def inverse_focal_map_log_odds(log_odds: Float[Tensor, "*N"], gamma: float | Tensor) -> Float[Tensor, "*N"]:
     """Log-odds whose focal map is ``log_odds``, element by element; differentiable in both arguments."""
-    wide, exponent = widen(log_odds, gamma)
+    wide, exponent = focal_map.widen(log_odds, gamma)
     rows = inverse_focal_map_logits(torch.stack([torch.zeros_like(wide), wide], -1), exponent)
     return back_to(rows[..., 1] - rows[..., 0], log_odds.dtype)

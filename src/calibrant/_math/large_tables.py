@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from calibrant._math.arrays import MAY_BE_SHARED
+from calibrant._math.machine import in_threads
 from calibrant._math.shapes import Bool, Float, Int
-from calibrant._math.threads import in_threads
 
 LARGE = 1 << 22  # entries of a table for which compiled loops pay, and
 LARGE_COLUMN = 1 << 19  # of a single column
@@ -46,7 +46,10 @@ def read_rows(probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"] | None) -> 
     wide = torch.promote_types(probs.dtype, torch.float32)
     if probs.shape[1] > NARROW:
         highest = probs.amax(dim=1)
-        correct = None if labels is None else _first_of_highest(probs, labels, highest)
+        correct = None
+        if labels is not None:
+            correct = probs.gather(1, labels[:, None])[:, 0] == highest
+            _settle_ties(probs, labels, correct, correct & (highest < MAY_BE_SHARED))
         return RowFacts(probs.amin(), highest, probs.sum(dim=1, dtype=wide), correct)
     columns = probs.t().clone(memory_format=torch.contiguous_format)
     low, highest, sums = columns.amin(), columns.amax(dim=0), columns.sum(dim=0, dtype=wide)
@@ -57,12 +60,6 @@ def read_rows(probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"] | None) -> 
     correct = stated > others
     _settle_ties(probs, labels, correct, stated == others)
     return RowFacts(low, highest, sums, correct)
-
-
-def _first_of_highest(probs: Tensor, labels: Tensor, highest: Tensor) -> Tensor:
-    correct = probs.gather(1, labels[:, None])[:, 0] == highest
-    _settle_ties(probs, labels, correct, correct & (highest < MAY_BE_SHARED))
-    return correct
 
 
 def _settle_ties(probs: Tensor, labels: Tensor, correct: Tensor, doubtful: Tensor) -> None:
@@ -128,20 +125,19 @@ def large_width_sums(
 
     Outcomes are those of each probability, or of a table the classes ``(N,)``.
     """
-    from calibrant._math.table_kernels import width_sums, width_sums_of_columns  # compiled
+    from calibrant._math.table_kernels import width_sums  # compiled
 
+    table, target = probs, (outcomes if outcomes.ndim == 2 else outcomes[:, None]).contiguous()
     if probs.ndim == 1:
-        kernel, table, target = width_sums, probs.to(torch.float64), outcomes.to(torch.float64)
-    else:
-        kernel, table = width_sums_of_columns, probs
-        target = (outcomes if outcomes.ndim == 2 else outcomes[:, None]).contiguous()
+        table, target = probs.to(torch.float64)[:, None], target.to(torch.float64)
     values, happened = table.numpy(), target.numpy()
     mass = np.ones(1) if weights is None else weights.numpy()
 
     def read(rows: slice) -> np.ndarray:
-        return kernel(values[rows], happened[rows], mass if len(mass) == 1 else mass[rows], num_bins)
+        return width_sums(values[rows], happened[rows], mass if len(mass) == 1 else mass[rows], num_bins)
 
-    return torch.from_numpy(sum(_in_slices(read, values)))
+    sums = torch.from_numpy(sum(_in_slices(read, values)))
+    return sums[:, 0] if probs.ndim == 1 else sums
 
 
 def _in_slices(read: Callable[[slice], Any], table: np.ndarray) -> list[Any]:

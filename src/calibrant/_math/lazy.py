@@ -1,10 +1,13 @@
-"""Lazy imports of a package's names."""
+"""Names of a package: imported when used, or read from a registry, a file of imports in display order."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import Any, TypeVar
+
+Kind = TypeVar("Kind")
 
 
 def declared_exports(
@@ -32,3 +35,22 @@ def declared_exports(
         return getattr(import_module(home_of[name]), name)
 
     return fetch, lambda: sorted(home_of), sorted(home_of)
+
+
+def public_names(namespace: Mapping[str, Any]) -> list[str]:
+    """``__all__`` of a package: the functions and classes that one of its files holds."""
+    package = namespace["__package__"]
+    return sorted(
+        name
+        for name, value in namespace.items()
+        if name[0] != "_" and str(getattr(value, "__module__", "")).startswith(package)
+    )
+
+
+def subclasses(namespace: Mapping[str, Any], kind: type[Kind]) -> dict[str, type[Kind]]:
+    """Classes in a registry, in its order, keyed by file name with dashes."""
+    return {
+        value.__module__.rpartition(".")[2].replace("_", "-"): value
+        for value in namespace.values()
+        if isinstance(value, type) and issubclass(value, kind) and value is not kind
+    }

@@ -47,12 +47,7 @@ def mean_of(values: Sequence[float]) -> Mean:
 
 @cache
 def standard_errors(n: int) -> float:
-    """Half width of the interval of ``n`` values' mean in standard errors: Student's quantile.
-
-    Example:
-        >>> round(standard_errors(3), 3)
-        4.303
-    """
+    """Half width of the interval of ``n`` values' mean in standard errors: Student's quantile."""
     from scipy.stats import t
 
     return float(t.ppf((1 + LEVEL) / 2, n - 1))
@@ -81,10 +76,5 @@ def rounded(value: float | None, digits: int = 8) -> float | None:
 
 
 def side(mean: Mean, below: str, neither: str, above: str) -> str:
-    """Word for a difference: its interval is below zero, contains zero, or is above.
-
-    Example:
-        >>> side(Mean(value=-1.0, half_width=0.5, n=3), "falls", "stays", "rises")
-        'falls'
-    """
+    """Word for a difference: its interval is below zero, contains zero, or is above."""
     return below if mean.high < 0 else above if mean.low > 0 else neither

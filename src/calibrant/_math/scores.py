@@ -48,7 +48,6 @@ def hits(probs: Tensor, labels: Tensor) -> Float[Tensor, " N"]:
 
 
 def misses(probs: Tensor, labels: Tensor) -> Float[Tensor, " N"]:
-    """1 if the most probable class is not the true one, else 0; for several events the share."""
     return 1 - hits(probs, labels)
 
 
@@ -64,7 +63,13 @@ def brier_scores(probs: Tensor, labels: Tensor) -> Float[Tensor, " N"]:
     """Squared distance to the outcome: (p - y)² for an event, summed over the classes for a class."""
     if labels.shape == probs.shape:
         return _over_events(lambda p, y: (p - y.to(torch.float64)).square(), probs, labels)
-    return by_rows(lambda rows: _class_squares(probs[rows], labels[rows]), probs)
+
+    def squares(rows: slice) -> Tensor:
+        distance = probs[rows].to(torch.float64, copy=True)
+        distance[torch.arange(len(distance), device=labels.device), labels[rows]] -= 1
+        return distance.square_().sum(dim=1)
+
+    return by_rows(squares, probs)
 
 
 def entropies(probs: Tensor, *, events: bool) -> Float[Tensor, " N"]:
@@ -98,21 +103,11 @@ def _over_events(loss: Callable[[Tensor, Tensor], Tensor], probs: Tensor, labels
     return by_rows(lambda rows: loss(probs[rows].to(torch.float64), labels[rows]).mean(dim=1), probs)
 
 
-def _class_squares(probs: Tensor, labels: Tensor) -> Tensor:
-    distance = probs.to(torch.float64, copy=True)
-    distance[torch.arange(len(labels), device=labels.device), labels] -= 1
-    return distance.square_().sum(dim=1)
-
-
 def steady_sigmoid(scores: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Logistic function that keeps ties: equal scores get equal values.
 
     A vectorised loop rounds the last few elements, also of each thread's share, differently. So blocks are
     whole vectors and too small to be shared.
-
-    Example:
-        >>> steady_sigmoid(torch.tensor([0.0, -torch.inf]))
-        tensor([0.5000, 0.0000])
     """
     if scores.device.type != "cpu":
         return scores.sigmoid()

@@ -1,23 +1,33 @@
-"""Logarithms of probabilities and of their complements, accurate for confident networks.
+r"""Logarithms of probabilities and of their complements, accurate for confident networks.
 
 The largest logit of a row is treated apart. The probability that it misses is summed from the other classes,
 never taken as ``1 - p``, so that ``log p`` keeps its digits when ``p`` rounds to one, and ``log(1 - p)`` when
 the others underflow. Classes are in the last dimension, a logit of ``-inf`` is a probability of zero, and NaN
 passes through. Half precision is computed in float32 and returned in the caller's type.
+
+Losses that look at the true class's :math:`p_t` alone are functions of its log-odds :math:`s = \log p_t -
+\log(1 - p_t) = z_t - \log \sum_{j \ne t} e^{z_j}`, whose gradient :math:`\partial s / \partial z` (one at t,
+minus the softmax of the others elsewhere) stays bounded. Those of :math:`\log(1 - p_t)` and of powers of
+:math:`1 - p_t` are quotients of vanishing numbers when the network is sure. :math:`-\log p_t` is
+softplus(-s), :math:`-\log(1 - p_t)` is softplus(s).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from calibrant._math.shapes import Float, Int
 
 # Stands for the logarithm of zero where infinity would meet infinity: it survives a factor of 1e7 in float32.
 LOG_OF_ZERO = -1e30
+# Log-odds above which log(1 + exp(-s)) is exp(-s), even in float64.
+_SURE = 40.0
 
 
 def working_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -104,5 +114,42 @@ def log_one_minus(split: TopSplit) -> Float[Tensor, "*N C"]:
 def log_sigmoid(log_odds: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
     """Logarithm of the probability; in a traced graph by steps that ONNX has too, with all digits."""
     if not torch.compiler.is_compiling():
-        return torch.nn.functional.logsigmoid(log_odds)
+        return functional.logsigmoid(log_odds)
     return log_odds.minimum(torch.zeros_like(log_odds)) - (-log_odds.abs()).exp().log1p()
+
+
+class TrueClass(NamedTuple):
+    logit: Float[Tensor, " N"]  # of the true class
+    others: Float[Tensor, "N C"]  # the logits, a number near the lowest in place of the true class
+    log_sum: Float[Tensor, " N"]  # log-sum-exp of the others
+
+    @property
+    def log_odds(self) -> Float[Tensor, " N"]:
+        return self.logit - self.log_sum
+
+
+def see_true_class(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> TrueClass:
+    index = labels.unsqueeze(-1)
+    # Not -inf: where every other class is masked, the sum, twice the sum and their gradients stay finite.
+    others = logits.scatter(-1, index, torch.finfo(logits.dtype).min / 4)
+    return TrueClass(logits.gather(-1, index).squeeze(-1), others, torch.logsumexp(others, -1))
+
+
+def softplus(x: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
+    """``log(1 + exp(x))``; torch's own stops at 20, where float64 still resolves the difference."""
+    return functional.softplus(x, threshold=_SURE)
+
+
+def focal_power(log_odds: Float[Tensor, "*N"], gamma: float | Tensor) -> Float[Tensor, "*N"]:
+    r""":math:`(1 - p)^\gamma` of the event with these log-odds, in logarithms: no power of zero."""
+    return (-gamma * softplus(log_odds)).exp()
+
+
+def focal_value(log_odds: Float[Tensor, "*N"], gamma: float) -> Float[Tensor, "*N"]:
+    surprise = softplus(-log_odds)
+    if gamma >= 0:
+        return focal_power(log_odds, gamma) * surprise
+    # The power overflows where the surprise underflows: add logarithms. That of softplus(-s) is -s there.
+    sure = log_odds > _SURE
+    log_surprise = torch.where(sure, -log_odds, softplus(-log_odds.clamp(max=_SURE)).log())
+    return (log_surprise - gamma * softplus(log_odds)).exp()

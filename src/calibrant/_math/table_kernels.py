@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from calibrant._math.arrays import MAY_BE_SHARED, NEAR_EDGE
 from calibrant._math.jit import njit
 from calibrant._math.newton import Expansion
+
+Vector: TypeAlias = NDArray[np.float64]
 
 _LN2 = [math.log(2) ** k / math.factorial(k) for k in range(13)]  # of 2^x, exact for half a step of x
 _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12 = _LN2[1:]
@@ -115,45 +117,24 @@ def width_bin(value: float, num_bins: int) -> int:
 
 @njit
 def width_sums(
-    confidences: NDArray[np.float64],
-    outcomes: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    num_bins: int,
-) -> NDArray[np.float64]:
-    """Weights, weighted confidences and weighted outcomes ``(3, B)`` of bins of equal width.
-
-    ``weights`` ``(N,)``, or of length one if all are equal.
-    """
-    sums = np.zeros((3, num_bins))
-    alike = len(weights) == 1
-    weight = weights[0]
-    for i in range(len(confidences)):
-        value = confidences[i]
-        if not alike:
-            weight = weights[i]
-        index = width_bin(value, num_bins)
-        sums[0, index] += weight
-        sums[1, index] += weight * value
-        sums[2, index] += weight * outcomes[i]
-    return sums
-
-
-@njit
-def width_sums_of_columns(
     probs: NDArray[np.floating],
-    labels: NDArray[np.int64],
+    labels: NDArray[Any],
     weights: NDArray[np.float64],
     num_bins: int,
 ) -> NDArray[np.float64]:
-    """:func:`width_sums` of every column ``(3, C, B)``; labels are classes ``(N, 1)``, or ``(N, C)``."""
-    num_samples, num_classes = probs.shape
-    sums = np.zeros((3, num_classes, num_bins))
-    alike, classes = len(weights) == 1, labels.shape[1] == 1
+    """Weights, weighted probabilities and weighted outcomes ``(3, C, B)`` of every column's bins.
+
+    Bins have equal width. ``labels`` are outcomes ``(N, C)``, or of several columns the classes ``(N, 1)``;
+    ``weights`` are ``(N,)``, or of length one if all are equal.
+    """
+    num_samples, num_columns = probs.shape
+    sums = np.zeros((3, num_columns, num_bins))
+    alike, classes = len(weights) == 1, labels.shape[1] != num_columns
     weight = weights[0]
     for i in range(num_samples):
         if not alike:
             weight = weights[i]
-        for k in range(num_classes):
+        for k in range(num_columns):
             value = float(probs[i, k])
             index = width_bin(value, num_bins)
             sums[0, k, index] += weight
@@ -161,7 +142,7 @@ def width_sums_of_columns(
             if not classes:
                 sums[2, k, index] += weight * labels[i, k]
         if classes:
-            true = labels[i, 0]
+            true = int(labels[i, 0])
             sums[2, true, width_bin(float(probs[i, true]), num_bins)] += weight
     return sums
 
@@ -244,6 +225,37 @@ def pool_adjacent(
         num_steps[row] = top + 1
         for step in range(top + 1):
             total[step] /= weight[step]
+
+
+@njit
+def walk_minorant(
+    x: NDArray[np.float64], y: NDArray[np.float64], corners: NDArray[np.int64], found: NDArray[np.float64]
+) -> None:
+    """Fill ``found``; ``corners`` of the minorant run from right to left and end where the edge begins."""
+    num = 0
+    for i in range(len(x) - 1, -1, -1):
+        while num > 1 and _is_above(x, y, corners[num - 1], i, corners[num - 2]):
+            num -= 1
+        corners[num] = i
+        num += 1
+    for j in range(len(found)):
+        first, second = corners[num - 1], corners[num - 2]
+        found[j] = (y[second] - y[first]) / (x[second] - x[first])
+        x[j + 1] = x[j] + x[j + 2] - x[j + 1]  # the two steps change places
+        y[j + 1] = y[j] + y[j + 2] - y[j + 1]
+        if _is_above(x, y, j + 1, first, second):
+            continue
+        num -= 1
+        while num > 1 and _is_above(x, y, corners[num - 1], j + 1, corners[num - 2]):
+            num -= 1
+        corners[num] = j + 1
+        num += 1
+
+
+@njit(inner=True)
+def _is_above(x: Vector, y: Vector, point: int, left: int, right: int) -> bool:
+    """Return True if a point is on or above the line between two others, one on each side."""
+    return (y[point] - y[left]) * (x[right] - x[left]) >= (y[right] - y[left]) * (x[point] - x[left])
 
 
 def logistic_expansion(

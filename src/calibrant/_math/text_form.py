@@ -1,4 +1,4 @@
-"""Text form of objects: ``focal-temperature(objective="ece")`` on the command line and in recipes."""
+"""Words and numbers: objects as ``focal-temperature(objective="ece")``, counts, notes, and what was meant."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import inspect
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from calibrant._math.errors import InputError
 
@@ -19,17 +19,12 @@ Result = TypeVar("Result")
 
 _CALL = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", flags=re.DOTALL)
 _LONGEST = 2000  # characters; longer texts could nest too deeply for Python's parser
-
 _MOST = 5  # names in a message
+TOO_WIDE = 1e7  # larger numbers get an exponent: all their digits would not fit a table
 
 
 def common_start(texts: Iterable[str]) -> str:
-    """Common prefix of all texts.
-
-    Example:
-        >>> common_start(["cifar_resnet", "cifar_vgg"])
-        'cifar_'
-    """
+    """Common prefix of all texts."""
     alike = itertools.takewhile(lambda letters: len({*letters}) == 1, zip(*texts, strict=False))
     return "".join(letters[0] for letters in alike)
 
@@ -39,12 +34,6 @@ def parse_call(text: str) -> tuple[str, dict[str, object]]:
 
     Raises:
         InputError: If the text has another form.
-
-    Example:
-        >>> parse_call('focal-temperature(objective="ece", search="line")')
-        ('focal-temperature', {'objective': 'ece', 'search': 'line'})
-        >>> parse_call("temperature")
-        ('temperature', {})
     """
     text = str(text)  # None is no name
     match = _CALL.fullmatch(text) if len(text) <= _LONGEST else None
@@ -93,14 +82,6 @@ def build_from(
     Raises:
         InputError: If the text is malformed, or the name or a setting is unknown; the message names the
         nearest.
-
-    Example:
-        >>> makers = {"quarters": lambda *, count: count / 4}
-        >>> build_from("quarters(count=3)", makers, what="number")
-        0.75
-        >>> build_from("quatrers", makers, what="number")
-        Traceback (most recent call last):
-        calibrant._math.errors.InputError: there is no number 'quatrers'; did you mean 'quarters'?
     """
     name, settings = parse_call(text)
     maker = named(name, makers, what, remedy=remedy)
@@ -210,3 +191,42 @@ def _listed(names: list[str]) -> str:
 def _malformed(text: str) -> InputError:
     shown = text if len(text) <= 80 else f"{text[:77]}..."
     return InputError(f"expected name or name(setting=value, ...) with literal values; got {shown!r}.")
+
+
+def decimals(value: float, digits: int) -> str:
+    """A number with ``digits`` decimals, or with an exponent if it is very large."""
+    return f"{value:.{digits}f}" if abs(value) < TOO_WIDE else f"{value:.3e}"
+
+
+def plural(value: int, noun: str, nouns: str | None = None) -> str:
+    """A count with its noun: ``1 sample`` or ``2,341 samples``."""
+    return f"{value:,} {noun if value == 1 else nouns or noun + 's'}"
+
+
+class Note(str):
+    """A sentence with its kind and what it is about; plain text for users and in JSON.
+
+    Example:
+        >>> import pickle
+        >>> pickle.loads(pickle.dumps(Note("From 1 to 5.", "scale", (1, 5)))).about
+        (1, 5)
+    """
+
+    __slots__ = ("about", "kind")
+    kind: str
+    about: Any
+
+    def __new__(cls, text: str, kind: str = "", about: Any = None) -> Self:
+        note = super().__new__(cls, text)
+        note.kind, note.about = kind, about
+        return note
+
+
+def of_kind(notes: Iterable[str], *kinds: str) -> list[Note]:
+    """The notes of some kinds."""
+    return [note for note in notes if isinstance(note, Note) and note.kind in kinds]
+
+
+def reworded(note: str, text: str) -> str:
+    """Other words for a note, of the same kind."""
+    return Note(text, note.kind, note.about) if isinstance(note, Note) else text

@@ -1,6 +1,6 @@
 """Calibrators: fitted on calibration logits and labels, they map logits to better probabilities."""
 
-from calibrant._math.rosters import public_names
+from calibrant._math.lazy import public_names
 from calibrant.calibrators.affine import Affine as Affine
 from calibrant.calibrators.base import Calibrator as Calibrator
 from calibrant.calibrators.calibrated_model import CalibratedModel as CalibratedModel

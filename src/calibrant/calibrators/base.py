@@ -17,10 +17,10 @@ import calibrant
 from calibrant._math.arrays import ArrayLike, as_float_tensor, row_slices
 from calibrant._math.checks import Task, check_logits
 from calibrant._math.errors import CalibrantWarning, InputError, NotFittedError
+from calibrant._math.machine import threads_for
 from calibrant._math.scores import steady_sigmoid
 from calibrant._math.simplex import back_to, working_dtype
 from calibrant._math.text_form import suggesting
-from calibrant._math.threads import threads_for
 from calibrant.calibrators import inputs
 from calibrant.calibrators.affine import Affine, folded
 from calibrant.calibrators.file_format import FORMAT_VERSION, SINGLE_KEY, Header, Saved

@@ -13,13 +13,13 @@ from torch.nn.functional import one_hot
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, Task, check_choice, check_logits
-from calibrant._math.decimals import decimals
+from calibrant._math.drawing import out_of_fold
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
-from calibrant._math.out_of_fold import out_of_fold
+from calibrant._math.machine import at_once, threads_for
 from calibrant._math.scores import by_rows
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_softmax
-from calibrant._math.threads import at_once, threads_for
+from calibrant._math.text_form import decimals
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.data import (
     CalibrationData,

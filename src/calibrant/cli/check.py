@@ -117,8 +117,8 @@ def _errors_told(file: Path, json: Path | None, junit: Path | None, markdown: Pa
     try:
         yield
     except EXPECTED as error:
-        from calibrant._math.environment import environment
         from calibrant._math.files import write_text
+        from calibrant._math.machine import environment
         from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateError
         from calibrant.reports.exports import junit_error
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_unless_other
+from calibrant._math.text_form import plural
 from calibrant.cli import terminal
 from calibrant.cli.opening import opened_large, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads

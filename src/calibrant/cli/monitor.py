@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from calibrant._math.decimals import plural
+from calibrant._math.text_form import plural
 from calibrant.cli import terminal
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.evaluation.read_options import told

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant._math.memory import bounded_memory
+from calibrant._math.machine import bounded_memory
 from calibrant.cli.help import INPUT, SPACES
 from calibrant.evaluation.read_options import ReadOptions, told
 
 if TYPE_CHECKING:
     from calibrant.predictions import ColumnNames, Predictions
-    from calibrant.predictions.over_time import TimedPredictions
+    from calibrant.predictions.files import TimedPredictions
 
 LmScore = Literal["acc", "acc_norm", "acc_bytes", "recorded", "logprobs", "stated", "agreement"]
 FREQUENCY = "predicted-frequency"
@@ -169,7 +169,7 @@ class Reading(ReadOptions):
             raise
 
     def load_timed(self, path: Path, time: str) -> TimedPredictions:
-        from calibrant.predictions.over_time import load_timed
+        from calibrant.predictions.files import load_timed
 
         others = ("bands", "annotations", "iou", "percent", "scale", "kind", "lm_score")
         self.refuse(*others, remedy="a stream is a table of its columns as they are.")

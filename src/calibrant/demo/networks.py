@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from calibrant import losses
+from calibrant._math.machine import threads_for
 from calibrant._math.shapes import Float, Int
-from calibrant._math.threads import threads_for
 from calibrant.demo.digits import read_digits
 from calibrant.losses import AdaFocalLoss
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
-from calibrant._math.notes import Note
+from calibrant._math.text_form import Note
 from calibrant.evaluation.judging.reduce import Agreement, ArmStatistics
 from calibrant.evaluation.phrases import number, percent
 from calibrant.evaluation.quantities import ACCURACY, AUROC, MEAN_CONFIDENCE

@@ -11,8 +11,7 @@ import torch
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
-from calibrant._math.notes import of_kind
-from calibrant._math.text_form import kind_of
+from calibrant._math.text_form import kind_of, of_kind
 from calibrant.evaluation.resampling.clusters import cluster_note
 from calibrant.evaluation.thresholds import beyond_chance, draws_for
 from calibrant.predictions import DensePredictions, Predictions

@@ -28,7 +28,7 @@ from calibrant.evaluation.source import DEALT_OTHERWISE, Judgeable, ModelSamples
 from calibrant.evaluation.spread import Spread, here
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.predictions.formats.mark import Mark, mark_in
-from calibrant.predictions.two_classes import the_event
+from calibrant.predictions.labels import the_event
 
 ROUNDING = 1e-9  # relative; two forms of the same predictions differ by less
 

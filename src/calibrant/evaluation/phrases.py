@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from calibrant._math.decimals import decimals
+from calibrant._math.text_form import decimals
 from calibrant.evaluation.result import Estimate, NullError, Part
 
 SYMBOLS = {"temperature": "T", "gamma": "γ"}

@@ -14,9 +14,14 @@ from operator import methodcaller
 from typing import Any, Protocol, TypeVar
 
 from calibrant._math.errors import InputError
-from calibrant._math.ray_cluster import connected
+from calibrant._math.machine import (
+    available_cores,
+    changed_environment,
+    connected,
+    pin_threads,
+    pinned_threads,
+)
 from calibrant._math.text_form import named, parse_call
-from calibrant._math.worker_processes import available_cores, changed_environment, pin_threads, pinned_threads
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from calibrant._math.errors import InputError
-from calibrant._math.memory import give_back
-from calibrant._math.notes import of_kind
+from calibrant._math.machine import give_back
+from calibrant._math.text_form import of_kind
 from calibrant.calibrators import FitResult
 from calibrant.evaluation.alarms import alarms, other_notes
 from calibrant.evaluation.arguments import as_judged, clusters_note, dropped_note, few_resamples_note, test_of

@@ -9,7 +9,7 @@ time and memory.
 from torch import nn
 
 from calibrant._math.errors import InputError
-from calibrant._math.rosters import public_names, subclasses
+from calibrant._math.lazy import public_names, subclasses
 from calibrant._math.text_form import IN_THE_TEXT, build_from, parse_call, suggesting
 from calibrant.losses.cross_entropy import *
 from calibrant.losses.focal import *

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.jit import njit
+from calibrant._math.machine import SMALL, in_threads
 from calibrant._math.simplex import LOG_OF_ZERO
-from calibrant._math.threads import SMALL, in_threads
 from calibrant.losses._closed_form import FEW, Closed, Pull, scaled
 from calibrant.losses._rows import Rows
 

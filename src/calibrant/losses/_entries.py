@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
+from calibrant._math.machine import SMALL, in_threads
 from calibrant._math.shapes import Float, Shaped
-from calibrant._math.threads import SMALL, in_threads
-from calibrant._math.true_class import focal_value
+from calibrant._math.simplex import focal_value
 from calibrant.losses._closed_form import BLOCK, Pull, by_closed_form, can_look, scaled
 from calibrant.losses._rows import Layout, Reduction, check_is_tensor, check_scores, dtypes_of
 

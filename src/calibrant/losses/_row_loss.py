@@ -26,8 +26,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.shapes import Float, Int
-from calibrant._math.simplex import log_one_minus_softmax, log_softmax
-from calibrant._math.true_class import focal_power, focal_value, softplus
+from calibrant._math.simplex import focal_power, focal_value, log_one_minus_softmax, log_softmax, softplus
 from calibrant.losses._closed_form import (
     BLOCK,
     FEW,

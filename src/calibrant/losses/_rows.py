@@ -16,8 +16,7 @@ from torch.nn import functional
 from calibrant._math.checks import check_is_number
 from calibrant._math.errors import InputError, LabelError
 from calibrant._math.shapes import Bool, Float, Int
-from calibrant._math.simplex import LOG_OF_ZERO, working_dtype
-from calibrant._math.true_class import TrueClass, see_true_class
+from calibrant._math.simplex import LOG_OF_ZERO, TrueClass, see_true_class, working_dtype
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 RowLoss: TypeAlias = Callable[..., Tensor]

@@ -8,7 +8,7 @@ from functools import partial
 from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
-from calibrant._math.true_class import softplus
+from calibrant._math.simplex import softplus
 from calibrant.losses._module import LossModule, properness
 from calibrant.losses._row_loss import compiled_loss
 from calibrant.losses._rows import Reduction, Rows, as_rows, check_not_negative

@@ -30,8 +30,7 @@ first use.
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from calibrant._math.lazy import declared_exports
-from calibrant._math.rosters import public_names
+from calibrant._math.lazy import declared_exports, public_names
 from calibrant.metrics.binned import *
 from calibrant.metrics.calibration_tests import *
 from calibrant.metrics.canonical_error import *

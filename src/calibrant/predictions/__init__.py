@@ -3,14 +3,17 @@
 from calibrant._math.top_k import TopK, top_k_of
 from calibrant.predictions.bands import bands_of
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.dense import DensePredictions, load_dense
+from calibrant.predictions.dense import DensePredictions, load_dense, predictions_of_positions
 from calibrant.predictions.detections import Detections, load_detections
-from calibrant.predictions.files import load_predictions, open_predictions
+from calibrant.predictions.files import (
+    load_predictions,
+    open_predictions,
+    predictions_from_frame,
+    predictions_to_frame,
+)
 from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.mark import Source
-from calibrant.predictions.frames import predictions_from_frame, predictions_to_frame
 from calibrant.predictions.partitioned import PartitionedPredictions
-from calibrant.predictions.positions import predictions_of_positions
 from calibrant.predictions.stores import ScoreFile
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.top_k import predictions_of_top_k

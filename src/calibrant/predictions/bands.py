@@ -11,20 +11,15 @@ from numpy.typing import NDArray
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
-from calibrant.predictions.checks import as_texts, shown
+from calibrant.predictions.checks import as_number, as_texts, shown
 
 MOST_BANDS = 8
 
 
 def named_bands(text: str) -> tuple[str, tuple[float, ...]]:
-    """Return a column and the starts of its bands: ``position``, or ``position:0:128:512``.
-
-    Example:
-        >>> named_bands("position:0:128")
-        ('position', (0.0, 128.0))
-    """
+    """Return a column and the starts of its bands: ``position``, or ``position:0:128:512``."""
     name, *rest = text.split(":")
-    starts = tuple(_number(each) for each in rest)
+    starts = tuple(float("nan") if (start := as_number(each)) is None else start for each in rest)
     if not all(a < b for a, b in itertools.pairwise((float("-inf"), *starts))):
         raise InputError(f"`bands` must begin at rising numbers, as in {name}:0:128:512; got {text}.")
     return name, starts
@@ -82,20 +77,13 @@ def _numbers(values: ArrayLike, name: str) -> NDArray[np.float64]:
     try:
         numbers = np.asarray(found, dtype=np.float64)
     except (TypeError, ValueError):
-        numbers = np.array([_number(each) for each in found])
+        numbers = np.array([as_number(each) for each in found], dtype=np.float64)  # None becomes NaN
     if (bad := np.flatnonzero(~np.isfinite(numbers))).size:
         row = int(bad[0])
         raise InputError(
             f"`{name}` must hold a number in every row; row {row} holds {shown(str(found[row]))}."
         )
     return numbers
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return float("nan")
 
 
 def _texts(numbers: Sequence[float]) -> dict[float, str]:

@@ -60,13 +60,6 @@ def as_scores(values: ArrayLike, *, name: str, judged: bool = True) -> Tensor:
     return tensor
 
 
-def of_shape(values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    if values.shape != shape:
-        got = tuple(values.shape)
-        raise InputError(f"the new values must have the same shape {shape} as the old; got {got}.")
-    return values
-
-
 def repair_events(probs: Tensor, *, name: str) -> tuple[Tensor, tuple[str, ...]]:
     """Set event probabilities at most 1e-3 above one to one, and note it."""
     _refuse_outside(probs, name=name, slack=ROW_SUM_TOLERANCE)
@@ -78,13 +71,14 @@ def repair_events(probs: Tensor, *, name: str) -> tuple[Tensor, tuple[str, ...]]
     return probs.clamp(max=1), (f"{note}, and {'was' if count == 1 else 'were'} set to 1.",)
 
 
-def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
-    """Divide rows whose sum misses one by more than rounding by their sum; refuse larger misses."""
+def repair_rows(probs: Tensor) -> tuple[Tensor, Tensor, float]:
+    """Divide rows whose sum misses one by more than rounding by their sum; refuse larger misses.
+
+    Also returns which rows these are ``(N,)``, and the largest miss among them.
+    """
     slack = row_sum_tolerance(probs.dtype)
     _refuse_outside(probs, name="probs", slack=slack)
-    num_rows = probs.shape[0]
-    repaired: Tensor | None = None
-    count, largest = 0, 0.0
+    repaired, largest, changed = probs, 0.0, torch.zeros(len(probs), dtype=torch.bool)
     for rows in row_slices(probs):
         chunk = probs[rows].to(torch.float64)
         sums = chunk.sum(dim=1)
@@ -98,26 +92,25 @@ def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
             )
         bad = (miss > ROUNDING_TOLERANCE) | (chunk > 1).any(dim=1)
         if bool(bad.any()):
-            if repaired is None:  # half precision cannot hold a row that sums to one
+            if repaired is probs:  # half precision cannot hold a row that sums to one
                 repaired = probs.to(torch.promote_types(probs.dtype, torch.float32), copy=True)
             repaired[rows][bad] = (chunk[bad] / sums[bad, None]).to(repaired.dtype)
-            count += int(bad.sum())
+            changed[rows] = bad
             largest = max(largest, float(miss[bad].max()))
-    if repaired is None:
-        return probs, ()
-    return repaired, (rows_divided(count, num_rows, largest),)
+    return repaired, changed, largest
 
 
-def rows_divided(count: int, num_rows: int, largest: float) -> str:
+def rows_divided(count: int, num_rows: int, largest: float) -> tuple[str, ...]:
+    """Return the note on repaired rows, if any."""
     divided = "was divided by its sum" if count == 1 else "were divided by their sum"
-    return f"{count} of {num_rows} rows of `probs` missed one, by up to {largest:.2g}, and {divided}."
+    said = f"{count} of {num_rows} rows of `probs` missed one, by up to {largest:.2g}, and {divided}."
+    return (said,) if count else ()
 
 
 def as_split(values: ArrayLike, num_samples: int) -> Tensor:
     """Return each sample's split as uint8: 0 calibration, 1 test."""
     rule = "`split` must be 0 (calibration, val) or 1 (test)"
-    texts = as_texts(values)
-    if texts is not None:
+    if (texts := as_texts(values)) is not None:
         codes = [SPLIT_CODES.get(text.lower(), -1) for text in texts]
         if -1 in codes:
             row = codes.index(-1)
@@ -234,6 +227,13 @@ def shown(text: str) -> str:
 def listing(names: Iterable[str], *, most: int = 12) -> str:
     known = [f"`{name[:60]}`" if name else "(no name)" for name in names]
     return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
+
+
+def as_number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
 
 
 def is_missing(item: Any) -> bool:

@@ -1,10 +1,10 @@
-"""Segmentation outputs, read and repaired image by image: memory holds one image."""
+"""Segmentation outputs: read and repaired image by image, as memory holds one, or one sample per position."""
 
 from __future__ import annotations
 
 import math
 import os
-import shutil
+import struct
 import tempfile
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -17,11 +17,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from calibrant._math.checks import check_at_least
-from calibrant._math.decimals import plural
+from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor
+from calibrant._math.checks import check_at_least, positions_of
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, reason
-from calibrant.predictions.checks import as_split
+from calibrant._math.text_form import plural
+from calibrant.predictions.checks import as_groups, as_split
 from calibrant.predictions.formats.mark import MARK, Source, notes_of_mark
 from calibrant.predictions.table import Predictions
 
@@ -67,7 +68,13 @@ class ImagesOfArchive:
         self._path, self._name = path.absolute(), name
         with zipfile.ZipFile(path) as archive:
             self._shape, self._dtype, self._offset = header_of(archive, name)
-            self._start = _start(path, archive.getinfo(f"{name}.npy"))
+            member = archive.getinfo(f"{name}.npy")
+        self._start: int | None = None  # of the array's bytes, unless they are compressed
+        if member.compress_type == zipfile.ZIP_STORED:
+            with path.open("rb") as file:
+                file.seek(member.header_offset + 26)  # its own header: two lengths, a name and more
+                self._start = member.header_offset + 30 + sum(struct.unpack("<HH", file.read(4)))
+        self.in_any_order = self._start is not None
         self._next = 0
         self._stream: Any = None
 
@@ -95,10 +102,6 @@ class ImagesOfArchive:
     def __reduce__(self) -> tuple[type[ImagesOfArchive], tuple[Path, str]]:
         return ImagesOfArchive, (self._path, self._name)
 
-    @property
-    def in_any_order(self) -> bool:
-        return self._start is not None
-
     def _read_on(self, place: int, size: int) -> bytes:
         if self._stream is None or place < self._next:
             self.__del__()
@@ -112,23 +115,13 @@ class ImagesOfArchive:
         return self._stream.read(size)
 
 
-def _start(path: Path, member: zipfile.ZipInfo) -> int | None:
-    if member.compress_type != zipfile.ZIP_STORED:
-        return None
-    with path.open("rb") as file:
-        file.seek(member.header_offset + 26)  # its own header: two lengths, a name and more
-        lengths = file.read(4)
-    return member.header_offset + 30 + sum(int.from_bytes(lengths[k : k + 2], "little") for k in (0, 2))
-
-
 def header_of(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    format = np.lib.format  # noqa: A001 (numpy's name)
+    npy = np.lib.format
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
     with archive.open(f"{name}.npy") as file:
-        version = format.read_magic(file)
-        if version not in {(1, 0), (2, 0)}:
+        if (version := npy.read_magic(file)) not in readers:
             raise InputError(f"`{name}` must hold plain numbers.")
-        read = format.read_array_header_1_0 if version == (1, 0) else format.read_array_header_2_0
-        shape, by_column, dtype = read(file)
+        shape, by_column, dtype = readers[version](file)
         if by_column or dtype.hasobject:
             raise InputError(f"`{name}` must hold plain numbers in C order.")
         return shape, dtype, file.tell()
@@ -231,8 +224,7 @@ class DensePredictions:
                 f"`names` must hold {len(given)} different names; got {len(self.names)} names, "
                 f"{len(set(self.names))} of them different."
             )
-        marked = torch.tensor(split) if isinstance(split, np.ndarray) else split
-        self.split = None if marked is None else as_split(marked, len(given)).numpy()
+        self.split = None if split is None else as_split(split, len(given)).numpy()
         self.source = source
 
     @property
@@ -268,8 +260,7 @@ class DensePredictions:
         Raises:
             InputError: If a shape does not fit, a label is out of range, or a score is not a number.
         """
-        for place in range(self.num_images) if which is None else which:
-            yield self._image(place)
+        yield from map(self._image, range(self.num_images) if which is None else which)
 
     def sample(self, num_positions: int, which: Iterable[int] | None = None, *, seed: int = 0) -> Predictions:
         """Return random positions of each image as predictions whose clusters are the images.
@@ -373,7 +364,6 @@ def load_dense(
         OSError: If it cannot be opened.
     """
     path = Path(path)
-    source = Source(name=path.name, sha256="", format="dense", path=str(path))
     with damage_named(path):
         scores, labels, space, names = _dense_in(path)
     further: dict[str, Any] = {space: scores}
@@ -383,7 +373,7 @@ def load_dense(
         ignore_index=ignore_index,
         class_names=class_names,
         names=names,
-        source=source,
+        source=Source(name=path.name, sha256="", format="dense", path=str(path)),
     )
 
 
@@ -422,10 +412,9 @@ def _scores_in(folder: Path) -> tuple[str, Path] | None:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    files = sorted(folder.glob("*.npy"))
-    if not files:
-        raise InputError(f"{folder} must hold an .npy file for each image; it has none.")
-    return files
+    if files := sorted(folder.glob("*.npy")):
+        return files
+    raise InputError(f"{folder} must hold an .npy file for each image; it has none.")
 
 
 def _space_in(archive: zipfile.ZipFile) -> str | None:
@@ -466,10 +455,9 @@ def _whole(labels: NDArray[Any], name: str) -> NDArray[np.int64]:
     if labels.dtype.kind not in "biuf":
         raise InputError(f"`labels` must be integers; image {name!r} holds {labels.dtype}.")
     if labels.dtype.kind == "f":
-        wrong = labels[labels != np.floor(labels)]  # NaN, too
-        if len(wrong) or not np.isfinite(labels).all():
-            got = wrong[0] if len(wrong) else np.inf
-            raise InputError(f"`labels` must be integers; image {name!r} holds {got:g}.")
+        wrong = labels[(labels != np.floor(labels)) | np.isinf(labels)]  # NaN, too
+        if len(wrong):
+            raise InputError(f"`labels` must be integers; image {name!r} holds {wrong[0]:g}.")
     return labels.astype(np.int64)
 
 
@@ -489,14 +477,13 @@ def repair_images(folder: Path, out: Path, repair: Repair, *, num_classes: int |
         raise InputError(f"--out {out} exists, and folders are not replaced; give another name.")
     parent = out.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=parent))
-    try:
+    prefix = f".{out.name}."
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as name:
+        temporary = Path(name)
         count = _written(folder, temporary, repair, num_classes)
         np.save(temporary / f"{MARK}.npy", np.array([mark]))
         temporary.chmod(0o755)
         temporary.replace(out)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return count
 
 
@@ -539,3 +526,75 @@ def _repaired(
     except InputError as error:
         raise InputError(f"{name.rstrip(',')}: {error}") from error
     return np.ascontiguousarray(probs.T, dtype=dtype).reshape(image.shape)
+
+
+def predictions_of_positions(
+    *,
+    logits: ArrayLike | None = None,
+    probs: ArrayLike | None = None,
+    labels: ArrayLike,
+    ignore_index: int | None = None,
+    weights: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    split: ArrayLike | None = None,
+    class_names: ArrayLike | None = None,
+) -> Predictions:
+    """Predictions with one sample per position, such as each pixel of each image.
+
+    Args:
+        logits: Scores before the softmax, shape ``(N, C, d1, ...)``.
+        probs: Probabilities of the same shape.
+        labels: Classes, shape ``(N, d1, ...)``; or 0 and 1 of the shape of the scores, for several labels.
+        ignore_index: Positions with this label are left out (several labels: where any is).
+        weights: One per sample ``(N,)`` or one per position ``(N, d1, ...)``.
+        groups: Group of each sample ``(N,)``, such as the origin of the image.
+        split: Split of each sample ``(N,)``, so that no image is on both sides.
+        class_names: One name per class.
+
+    Returns:
+        Predictions of the positions that count, in the order of the labels; a note says how many. Samples are
+        the clusters, so intervals are by images; :class:`DensePredictions` takes more than memory holds.
+
+    Raises:
+        InputError: If shapes disagree or no position counts.
+
+    Example:
+        >>> import torch
+        >>> labels = torch.tensor([[[0, 1], [255, 1]], [[1, 1], [0, 255]]])
+        >>> p = predictions_of_positions(logits=torch.randn(2, 3, 2, 2), labels=labels, ignore_index=255)
+        >>> p.kind, p.num_samples, p.labels.tolist()
+        ('multiclass', 6, [0, 1, 1, 1, 1, 0])
+    """
+    name, given = ("probs", probs) if logits is None else ("logits", logits)
+    if given is None or (logits is not None and probs is not None):
+        raise InputError("give exactly one of `logits` and `probs`.")
+    scores = as_float_tensor(given, name=name).cpu()
+    if scores.ndim < 3:
+        raise InputError(f"`{name}` must have shape (N, C, d1, ...); got {tuple(scores.shape)}.")
+    target = as_label_tensor(labels, name="labels").cpu()
+    mass = None if weights is None else as_float_tensor(weights, name="weights").cpu()
+    flat, found, spread = positions_of(name, scores, target, mass)
+    num_samples = scores.shape[0]
+    counts = torch.ones(len(flat), dtype=torch.bool)
+    if ignore_index is not None:
+        kept = found != ignore_index
+        counts = kept if kept.ndim == 1 else kept.all(dim=1)
+    if not bool(counts.any()):
+        raise InputError(f"`labels` must not all be {ignore_index}; no position is left.")
+    sample = torch.arange(num_samples).repeat_interleave(len(flat) // num_samples)[counts]
+    fields: dict[str, Any] = {name: flat[counts]}
+    if (names := as_groups(groups, num_samples)) is not None:
+        fields["groups"] = [names[k] for k in sample.tolist()]
+    if split is not None:
+        fields["split"] = torch.as_tensor(split)[sample]
+    so = "intervals of one image are too short"
+    if len(sample.unique()) > 1:
+        fields["clusters"], so = sample, "whole samples are resampled"
+    count = f"({num_samples:,} samples, {len(sample):,} positions): neighbours are alike, so {so}."
+    return Predictions(
+        **fields,
+        labels=found[counts],
+        weights=None if spread is None else spread[counts],
+        class_names=class_names,
+        notes=(f"Every position counts as a sample of its own {count}",),
+    )

@@ -15,9 +15,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
+from calibrant._math.text_form import plural
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.formats.columns import groups_together
 from calibrant.predictions.formats.mark import MARK, Source, mark_in, notes_of_mark
@@ -135,12 +135,7 @@ def load_detections(
 
 
 def overlaps(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the intersection over union ``(n, m)`` of boxes, given by corner and size.
-
-    Example:
-        >>> overlaps(np.array([[0.0, 0, 2, 2]]), np.array([[1.0, 0, 2, 2], [5, 5, 1, 1]])).round(3)
-        array([[0.333, 0.   ]])
-    """
+    """Return the intersection over union ``(n, m)`` of boxes, given by corner and size."""
     inside = _intersections(boxes, others)
     areas = boxes[:, 2:].prod(axis=1)[:, None] + others[:, 2:].prod(axis=1) - inside
     return np.divide(inside, areas, out=np.zeros_like(inside), where=areas > 0)

@@ -1,37 +1,33 @@
-"""Read predictions: the ending chooses the format, the size whether scores stay in the file."""
+"""Read predictions of files, whose ending chooses the format, and of data frames."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant._math.errors import InputError, ShortOfMemoryError
 from calibrant._math.files import said_of
 from calibrant._math.text_form import kind_of, suggesting
-from calibrant.predictions.checks import Kind
+from calibrant.predictions.checks import Kind, as_number, listing, shown
+from calibrant.predictions.formats import inspect_log, json_file, roster, tables
 from calibrant.predictions.formats.aliases import ColumnNames, as_named
+from calibrant.predictions.formats.columns import LIBRARIES, Library
 from calibrant.predictions.formats.contents import FileContents, lines_named
-from calibrant.predictions.formats.inspect_log import logs_in
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.mark import Source
 from calibrant.predictions.formats.names import known_kind
 from calibrant.predictions.formats.parquet_files import digest_of, is_address, is_partitioned
-from calibrant.predictions.formats.roster import (
-    FORMATS,
-    WORKBOOKS,
-    WRITERS,
-    Format,
-    format_at,
-    known_ending,
-    npy_format,
-)
-from calibrant.predictions.labels import event_names
+from calibrant.predictions.labels import event_names, missing_rows
 from calibrant.predictions.scale import Scale, as_shares
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.top_k import predictions_of_top_k
@@ -39,6 +35,7 @@ from calibrant.predictions.top_k import predictions_of_top_k
 STREAM_ABOVE = 1 << 29  # bytes of scores
 
 _MOST_NAMED = 3  # files of a folder
+_OPTION = re.compile(r" \(--[^)]*\)")
 
 
 @suggesting()
@@ -204,18 +201,20 @@ def open_predictions(
         )
     path = Path(path)
     ending = found_ending(path, format)
-    form = format_at(path, ending)
+    form = roster.format_at(path, ending)
     if columns and form.table is None:
         raise InputError(
             f"{' '.join(columns.options)} works only with tables (CSV, Parquet), and {path} holds arrays; "
             "name the arrays `labels`, `probs`, `logits`, `groups` or `clusters`."
         )
-    if columns and columns.sheet is not None and ending not in WORKBOOKS:
-        raise InputError(f"`sheet` (--sheet) is for workbooks ({', '.join(WORKBOOKS)}); {path} isn't one.")
+    if columns and columns.sheet is not None and ending not in roster.WORKBOOKS:
+        raise InputError(
+            f"`sheet` (--sheet) is for workbooks ({', '.join(roster.WORKBOOKS)}); {path} isn't one."
+        )
     if labels is not None:
         if ending != ".npy":
             raise InputError(f"`labels` go with scores in a .npy file; {path} holds its own.")
-        form = npy_format(Path(labels))
+        form = roster.npy_format(Path(labels))
     if stream and form.stream is None:
         raise InputError(f"{path} can only be read whole; .npy and .parquet files are read in pieces.")
     further: dict[str, Any] = {"columns": columns} if columns else {}
@@ -256,7 +255,11 @@ def found_ending(path: Path, stated: str | None) -> str:
     with said_of(path, "opened"):
         is_folder = ending is None and path.is_dir()
     if is_folder:
-        kinds = {".npy": any(path.glob("*.npy")), ".eval": logs_in(path), ".parquet": is_partitioned(path)}
+        kinds = {
+            ".npy": any(path.glob("*.npy")),
+            ".eval": inspect_log.logs_in(path),
+            ".parquet": is_partitioned(path),
+        }
         ending = next((each for each, found in kinds.items() if found), None)
         if ending is None:
             raise _no_file(path)
@@ -270,11 +273,11 @@ def found_ending(path: Path, stated: str | None) -> str:
             is_empty = not file.read(1)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{path}: no such file.") from error
-    if typed is not None and (typed not in FORMATS or typed == ".npy"):
-        known = ", ".join(each[1:] for each in FORMATS if each != ".npy")
+    if typed is not None and (typed not in roster.FORMATS or typed == ".npy"):
+        known = ", ".join(each[1:] for each in roster.FORMATS if each != ".npy")
         raise InputError(f"`format` must be one of {known}; got {stated!r}.")
     try:
-        ending = typed or known_ending(path, FORMATS)
+        ending = typed or roster.known_ending(path, roster.FORMATS)
     except InputError as error:
         said = str(error).removesuffix(".")
         raise InputError(f"{said}; give its format as `format` (--format).") from error
@@ -284,7 +287,7 @@ def found_ending(path: Path, stated: str | None) -> str:
 
 
 def _reader(
-    form: Format, path: Path, stream: bool | None, columns: ColumnNames | None
+    form: roster.Format, path: Path, stream: bool | None, columns: ColumnNames | None
 ) -> Callable[..., FileContents]:
     if form.stream is None or stream is False:
         return form.read
@@ -295,11 +298,9 @@ def _reader(
 
 
 def _agreed_kind(stated: Any, asked: Kind | None) -> Any:
-    if asked is None:
-        return stated
-    if stated not in {None, known_kind(asked)}:
+    if asked is not None and stated not in {None, known_kind(asked)}:
         raise InputError(f"it holds predictions of kind {stated}, not {asked}.")
-    return asked
+    return asked or stated
 
 
 def sha256_of(path: Path, paths: Sequence[Path] = ()) -> str:
@@ -318,9 +319,214 @@ def sha256_of(path: Path, paths: Sequence[Path] = ()) -> str:
 
 def _no_file(folder: Path) -> IsADirectoryError:
     files = sorted(
-        each for each in folder.iterdir() if any(each.name.lower().endswith(end) for end in WRITERS)
+        each for each in folder.iterdir() if any(each.name.lower().endswith(end) for end in roster.WRITERS)
     )
     named = [each for each in files if each.stem == "predictions"] or files
     shown = " or ".join(str(each) for each in named[:_MOST_NAMED])
     remedy = f"; name one in it: {shown}" + (", …" if len(named) > _MOST_NAMED else "") if named else ""
     return IsADirectoryError(f"{folder} is a directory, not a file of predictions{remedy}.")
+
+
+def predictions_from_frame(
+    frame: Any,
+    *,
+    columns: ColumnNames | None = None,
+    kind: Kind | None = None,
+    scale: Scale | None = None,
+    positive_class: str | None = None,
+) -> Predictions:
+    """Read predictions from a pandas or polars data frame with one row per sample.
+
+    The columns go by the names that they have in a ``.csv`` file (:func:`load_predictions`): ``label`` with
+    ``prob_0, prob_1, …`` or ``logit_cat, logit_dog``, ``prob`` alone, or ``confidence`` with ``correct``;
+    and ``split``, ``weight`` and ``group``. Common other names are understood, as ``y_true`` and ``p_spam``.
+
+    Args:
+        frame: The data frame; it is not changed.
+        columns: Names of columns that differ from these.
+        kind: See :func:`load_predictions`.
+        scale: See :func:`load_predictions`.
+        positive_class: See :func:`load_predictions`.
+
+    Returns:
+        Predictions of the same values.
+
+    Raises:
+        TypeError: If it is not a data frame.
+        InputError: If columns are missing or have wrong content.
+
+    Example:
+        >>> import pandas
+        >>> frame = pandas.DataFrame({"label": [0, 1, 1], "prob": [0.2, 0.7, 0.9]})
+        >>> predictions_from_frame(frame).probs.tolist()
+        [0.2, 0.7, 0.9]
+    """
+    kind_of_frame = type(frame)
+    library = kind_of_frame.__module__.partition(".")[0]
+    if kind_of_frame.__name__ != "DataFrame" or library not in LIBRARIES:
+        raise TypeError(f"`frame` must be a pandas or polars DataFrame; got {type(frame).__name__}.")
+    names = [str(name) for name in frame.columns]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"`frame` must have columns of different names; {repeated[0]!r} stands twice.")
+
+    def in_words_of_frame(said: str) -> str:  # options of the command line are of another door
+        return _OPTION.sub("", as_named(said, columns, lambda: names))
+
+    try:
+        cells = {name: _cells(frame[given]) for name, given in zip(names, frame.columns, strict=True)}
+        fields = as_shares(tables.fields_of_table(tables.table_of_columns(cells), columns), scale)
+        kind = kind or fields.pop("kind", None)
+        found = Predictions(**fields, kind=kind, positive_class=positive_class)
+        return found._named(in_words_of_frame)  # pyright: ignore[reportPrivateUsage]
+    except (InputError, TypeError) as error:
+        raise InputError(in_words_of_frame(str(error))) from error
+
+
+def predictions_to_frame(predictions: Predictions, *, library: Library | None = None) -> Any:
+    """Return predictions as a data frame that :func:`predictions_from_frame` reads back.
+
+    Args:
+        predictions: Any.
+        library: ``"pandas"`` or ``"polars"``; by default the one that is installed, pandas first.
+
+    Returns:
+        The frame, one row per sample, with the columns of a ``.csv`` file.
+
+    Raises:
+        InputError: If the library is another, or a name of a class cannot be that of a column.
+        ImportError: If the library is not installed.
+
+    Example:
+        >>> p = Predictions(probs=[0.2, 0.7], labels=[0, 1])
+        >>> predictions_to_frame(p, library="pandas").columns.tolist()
+        ['label', 'prob']
+    """
+    return predictions.to_frame(library=library)
+
+
+def _cells(series: Any) -> Any:
+    """Return numbers in float64 or as integers; others as lists, ``None`` where one is missing."""
+    cells = series.to_numpy()
+    if cells.dtype.kind not in "biuf" or cells.ndim != 1:
+        rows = [each.tolist() if hasattr(each, "tolist") else each for each in series.to_list()]
+        rows = [list(each) if isinstance(each, tuple) else each for each in rows]
+        rows = [None if each is None or each != each else each for each in rows]
+        if not rows or not all(isinstance(each, bool | int | float | np.number) for each in rows):
+            return rows
+        cells = np.asarray(rows)
+    if cells.dtype.kind != "f":
+        return cells
+    cells = cells.astype(np.float64)
+    return [None if each != each else each for each in cells.tolist()] if np.isnan(cells).any() else cells
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedPredictions:
+    """Stream of predictions for :func:`calibrant.evaluation.monitor`."""
+
+    predictions: Predictions
+    times: NDArray[Any]
+    """Dates in UTC, or numbers."""
+    labelled: NDArray[np.bool_]
+    """Mask of known labels; the others are placeholders."""
+
+
+def load_timed(
+    path: str | os.PathLike[str],
+    *,
+    time: str,
+    columns: ColumnNames | None = None,
+    format: str | None = None,  # noqa: A002
+) -> TimedPredictions:
+    """Read a table of predictions as they come, in which labels may be missing.
+
+    ``time`` is a column of ISO 8601 dates (converted to UTC if they have an offset), or of numbers. Logs of
+    inspect-ai have ``completed_at`` for each answer. Empty cells of the label (or of ``correct``), and NA,
+    NaN, null etc., are labels that are not known yet; the column can be absent.
+
+    Raises:
+        InputError: If the file is not a table, has no such column, or a time is none.
+        OSError: If it cannot be opened.
+    """
+    path = Path(path)
+    ending = found_ending(path, format)
+    form = roster.format_at(path, ending)
+    if form.table is None:
+        raise InputError(f"{path} must be a table, such as .csv or .parquet, with a column of times.")
+    in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names_in(path, columns))
+    try:
+        if ending in {".eval", ".json"} and inspect_log.is_log(log := json_file.contents(path, whole=True)):
+            found = load_predictions(path, columns=columns, format=ending[1:])
+            samples = inspect_log.samples_read(log, found.notes, columns)
+            table = tables.Table(
+                names=[time], column=lambda name: tables.values_in(samples, name, "metadata")
+            )
+            known = np.full(len(samples), fill_value=True)
+            return TimedPredictions(predictions=found, times=_times(table, time), labelled=known)
+        table = form.table(path, columns)
+        with lines_named(table.lines):
+            times = _times(table, time)
+            table, labelled = _filled(table.exchanged({time: {}}), columns, len(times))
+            if columns is not None and not labelled.any():
+                columns = replace(columns, label=None)
+            fields = tables.fields_of_table(table, columns)
+            source = Source(name=path.name, sha256=sha256_of(path), format=ending[1:], path=str(path))
+            found = Predictions(**fields, source=source)._named(in_words_of_file)  # pyright: ignore[reportPrivateUsage]
+            return TimedPredictions(predictions=found, times=times, labelled=labelled)
+    except (InputError, TypeError) as error:
+        said = in_words_of_file(" ".join(str(error).split()))
+        raise InputError(f"{path}: {said}") from error
+
+
+def _times(table: tables.Table, name: str) -> NDArray[Any]:
+    if name not in table.names:
+        raise InputError(f"it holds no column `{name}` (--time); it holds {listing(table.names)}.")
+    values = table.column(name)
+    if not len(values):
+        raise InputError("it holds no rows.")
+    try:
+        return np.array([float(value) for value in values])
+    except (TypeError, ValueError):
+        dates = [_date(value) for value in values]
+    if None not in dates:
+        return np.array(dates, dtype="datetime64[s]")
+    odd = [row for row, date in enumerate(dates) if date is None]
+    row = next((row for row in odd if as_number(values[row]) is None), odd[0])
+    said = "is empty" if values[row] in {None, ""} else f"holds {shown(str(values[row]))}"
+    raise InputError(
+        f"`{name}` must hold a date such as 2026-11-22T09:30:00 in every row, or a number; row {row} {said}."
+    )
+
+
+def _date(value: object) -> datetime | date | None:
+    """Return the date of a cell, in UTC if it has an offset."""
+    found = value
+    if isinstance(value, str):
+        try:
+            found = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+    if isinstance(found, datetime) and found.tzinfo is not None:
+        return found.astimezone(UTC).replace(tzinfo=None)
+    return found if isinstance(found, date) else None  # includes datetime
+
+
+def _filled(
+    table: tables.Table, columns: ColumnNames | None, num_samples: int
+) -> tuple[tables.Table, NDArray[np.bool_]]:
+    """Fill missing labels, or drop label columns without any; return the table and the known rows."""
+    layout = tables.layout_of_table(tables.with_lists_spread(table, columns), columns)
+    wanted = layout.labels or tuple(name for name in ("correct", "true_label") if name in layout.singles)
+    told = {layout.given[name]: list(table.column(layout.given[name])) for name in wanted}
+    labelled = np.full(num_samples, bool(told))
+    for cells in told.values():
+        texts = ["" if cell is None else str(cell).strip() for cell in cells]
+        labelled[missing_rows(texts, layout.class_names or ())] = False
+    if not labelled.any():
+        return table.exchanged({name: {} for name in told}), labelled
+    known = int(labelled.argmax())
+    filled = {
+        name: [cell if each else cells[known] for cell, each in zip(cells, labelled, strict=True)]
+        for name, cells in told.items()
+    }
+    return table.exchanged({name: {name: cells} for name, cells in filled.items()}), labelled

@@ -165,5 +165,6 @@ def check_scores(
     if values.ndim == 1 or (values.ndim == 2 and multilabel):
         values, repairs = checks.repair_events(values, name="probs")
     elif values.ndim == 2 and values.shape[1] > 1:
-        values, repairs = checks.repair_rows(values)
+        values, divided, largest = checks.repair_rows(values)
+        repairs = checks.rows_divided(int(divided.sum()), len(divided), largest)
     return check_probs(values, labels, weights, task=task), repairs

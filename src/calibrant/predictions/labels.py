@@ -1,4 +1,4 @@
-"""True classes as numbers: from places, names, or plain words such as yes and no."""
+"""True classes as numbers, from places, names, or words such as yes and no; and the event of two classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from torch import Tensor
 from calibrant._math.arrays import NOT_KNOWN, ArrayLike, as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import meant
-from calibrant.predictions.checks import as_texts, is_missing, one_number_each, refuse_beyond_one, shown
+from calibrant.predictions.checks import (
+    Kind,
+    as_number,
+    as_texts,
+    is_missing,
+    one_number_each,
+    refuse_beyond_one,
+    shown,
+)
 
 NAMES_OF_CLASSES = (
     "; name the columns in their order, as in `class_names=clf.classes_` (in a table: by headers such as "
@@ -31,6 +39,9 @@ _NEGATED = re.compile(r"(?:no|non|not)[ _-](.+)", re.IGNORECASE)
 _COUNTED = re.compile(r"(.*?)([0-9]+)")
 _CLASS_0 = re.compile(r"((?:class|label)[ _-]?)0", re.IGNORECASE)
 TRUTH = ("false", "true")
+POSITIVE_CLASS = "positive class"
+RIGHT_OR_WRONG = ("wrong", "right")
+"""The names of the classes of an event that is made of confidences."""
 MISSING = frozenset({"", "<na>", "nan", "null"})
 """Cells with missing values."""
 MISSING_AMONG_NUMBERS = MISSING | {"na", "n/a", "none", "?"}
@@ -38,8 +49,7 @@ MISSING_AMONG_NUMBERS = MISSING | {"na", "n/a", "none", "?"}
 
 
 def as_correct(values: ArrayLike, num_samples: int) -> Tensor:
-    texts = as_texts(values)
-    if texts is not None:
+    if (texts := as_texts(values)) is not None:
         values = whole_numbers([YES_OR_NO.get(text.lower(), text) for text in texts], "correct")
     tensor = one_number_each(values, num_samples, name="correct")
     refuse_beyond_one(tensor, "`correct` must be 0 or 1")
@@ -68,7 +78,10 @@ def as_labels(values: ArrayLike, class_names: tuple[str, ...] | None, *, binary:
 
 def refuse_other_columns(columns: Sequence[str], class_names: Sequence[str]) -> None:
     """Refuse class names that contradict the columns; ``p_0``, ``p_1`` fit any."""
-    one, other = ([_plain(name) for name in names] for names in (columns, class_names))
+    one, other = (
+        [name.lower() if (number := whole_number(name)) is None else str(number) for name in names]
+        for names in (columns, class_names)
+    )
     same, first = sorted(one) == sorted(other), _counted_from(columns)
     if len(one) != len(other) or first == 0 or (first is not None and not same):
         return
@@ -89,11 +102,6 @@ def _counted_from(columns: Sequence[str]) -> int | None:
     numbers = [int(each[2]) for each in found if each and found[0] and each[1] == found[0][1]]
     counted = numbers and numbers == [*range(numbers[0], numbers[0] + len(columns))]
     return numbers[0] if counted else None
-
-
-def _plain(name: str) -> str:
-    number = whole_number(name)
-    return name.lower() if number is None else str(number)
 
 
 def labels_by_name(labels: Tensor, class_names: tuple[str, ...]) -> Tensor:
@@ -136,8 +144,7 @@ def yes_and_no(labels: ArrayLike) -> tuple[str, str] | None:
 
 def as_true_classes(values: ArrayLike, num_samples: int) -> Tensor:
     """Return true classes for top-label confidences, int64; names are numbered alphabetically."""
-    texts = as_texts(values)
-    if texts is not None:
+    if (texts := as_texts(values)) is not None:
         numbers = [whole_number(text) for text in texts]
         if None in numbers:
             order = {name: number for number, name in enumerate(sorted(set(texts)))}
@@ -169,8 +176,7 @@ def opposite_of(word: str) -> str | None:
 
 def refuse_missing(texts: Sequence[str], name: str, classes: Sequence[str] = ()) -> None:
     """Refuse texts that mean a missing value, unless a class has that name."""
-    missing = missing_rows(texts, classes)
-    if missing:
+    if missing := missing_rows(texts, classes):
         row, held = missing[0], len(missing)
         raise InputError(
             f"`{name}` is missing in {held} of {len(texts)} rows; row {row} holds {shown(texts[row])}; "
@@ -210,11 +216,8 @@ def whole_number(text: str) -> int | None:
         return int(text)
     except ValueError:
         pass
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return int(number) if number.is_integer() else None
+    number = as_number(text)
+    return int(number) if number is not None and number.is_integer() else None
 
 
 def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
@@ -263,10 +266,7 @@ def _bools_as_names(values: ArrayLike, class_names: tuple[str, ...]) -> list[str
 
 
 def is_fraction(text: str) -> bool:
-    try:
-        return 0 < float(text) < 1
-    except ValueError:
-        return False
+    return 0 < (as_number(text) or 0) < 1
 
 
 def _in_the_form_of(word: str, model: str | None) -> str:
@@ -295,3 +295,54 @@ def _indices(texts: list[str], class_names: tuple[str, ...]) -> list[int]:
         f"`labels` must name one of the classes ({classes}); row {row} holds {shown(texts[row])}"
         f"{meant(texts[row], class_names) or '.'}"
     )
+
+
+def positive_number(
+    kind: Kind, num_classes: int | None, names: tuple[str, ...] | None, positive_class: int | str | None
+) -> int:
+    """Return 0 or 1 for a class by number or name; refuse other than two classes, or unknown names."""
+    if kind in {"top_label", "multilabel"} or num_classes != 2:
+        held = {"top_label": "top-label confidences", "multilabel": f"{num_classes} labels"}
+        got = held.get(kind, f"{num_classes} classes")
+        raise InputError(
+            f"`positive_class` (--positive-class) needs two classes, and there are {got}; leave it out."
+        )
+    if positive_class is None:
+        return 1
+    if names is not None and names.count(str(positive_class)) == 1:
+        return names.index(str(positive_class))
+    if str(positive_class) in {"0", "1"}:
+        return int(positive_class)
+    there = "0 or 1" if names is None else f"0, 1, {names[0]} or {names[1]}"
+    end = meant(str(positive_class), names or ()) or "."
+    raise InputError(f"the positive class must be {there}; got {shown(str(positive_class))}{end}")
+
+
+def event_title(names: Sequence[str] | None) -> str:
+    """Return the name of class 1 in sentences: its own, unless that is a number or a word such as yes.
+
+    Example:
+        >>> event_title(["healthy", "sepsis"]), event_title(["no", "yes"]), event_title(None)
+        ('sepsis', 'positive class', 'positive class')
+    """
+    name = names[1] if names is not None and len(names) == 2 else ""
+    plain = not name or name.isdecimal() or name.lower() in OPPOSITE_NAMES
+    return POSITIVE_CLASS if plain else name
+
+
+def the_event(title: str) -> str:
+    return f"the {title}" if title == POSITIVE_CLASS else title
+
+
+def class_alone(values: Tensor, number: int, space: str) -> Tensor:
+    """Return log-odds or unchanged probabilities of class 0 or 1 ``(n,)``, from two columns or class 1's."""
+    wide = values.to(torch.float64)
+    if values.ndim == 1:
+        return values if number else -wide if space == "logits" else 1 - wide
+    if space == "logits":
+        return wide[:, number] - wide[:, 1 - number]
+    stated, other = values[:, number], values[:, 1 - number]
+    rounded = (stated == 1) & (other > 0)  # the other column knows how far it is from one
+    if not bool(rounded.any()):
+        return stated
+    return torch.where(rounded, 1 - wide[:, 1 - number], wide[:, number])

@@ -23,30 +23,19 @@ from calibrant.predictions import checks
 from calibrant.predictions import labels as labels_of
 from calibrant.predictions.bands import named_bands
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.formats import parquet
+from calibrant.predictions.formats import parquet, parquet_files
 from calibrant.predictions.formats.aliases import BANDS_OF, ColumnNames, as_named
 from calibrant.predictions.formats.columns import Column, Layout, fields_of_cells
 from calibrant.predictions.formats.contents import damaged
 from calibrant.predictions.formats.mark import Source
-from calibrant.predictions.formats.parquet_files import (
-    Keys,
-    add_to_digest,
-    columns_of_keys,
-    files_of,
-    keys_of,
-    opened,
-    restored,
-    rooted,
-    with_keys,
-)
 from calibrant.predictions.formats.tables import layout_of_table, lists_of_scores, with_lists_spread
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k, layout_of_top_k
 from calibrant.predictions.kinds import classes_of
+from calibrant.predictions.labels import positive_number
 from calibrant.predictions.oddities import are_one_hot
 from calibrant.predictions.scale import holds_percentages
 from calibrant.predictions.stores import PIECE
 from calibrant.predictions.table import Predictions
-from calibrant.predictions.two_classes import positive_number
 
 MOST_LABELS = 200
 """Most labels of a sample; the sums of more would not fit into memory."""
@@ -112,12 +101,7 @@ class Piece:
 
 
 def columns_of_odds(log_odds: Tensor) -> Tensor:
-    """Return logits of two classes; for certain events, log-probabilities.
-
-    Example:
-        >>> columns_of_odds(torch.tensor([1.5, float("inf")])).tolist()
-        [[0.0, 1.5], [-inf, 0.0]]
-    """
+    """Return logits of two classes; for certain events, log-probabilities."""
     sure = log_odds.isposinf()
     zero = torch.zeros_like(log_odds)
     return torch.stack([zero.masked_fill(sure, -torch.inf), log_odds.masked_fill(sure, 0.0)], dim=1)
@@ -232,23 +216,23 @@ class PartitionedPredictions:
     def __init__(
         self, address: str | Path, *, columns: ColumnNames | None = None, clusters_are_groups: bool = False
     ) -> None:
-        self.address = restored(str(address))
+        self.address = parquet_files.restored(str(address))
         self._footer: tuple[str, Any] = ("", None)  # the last file and its footer
         self._turned = False  # whether class 0 is judged as class 1
-        root = rooted(self.address)
-        files = files_of(root)
+        root = parquet_files.rooted(self.address)
+        files = parquet_files.files_of(root)
         digest = hashlib.sha256()
         parts: list[Part] = []
         first: _FileColumns | None = None
         of_keys: frozenset[str] | None = None
         start = 0
-        for name, keys in zip(files, keys_of(root, files), strict=True):
-            with opened(name) as file:
-                add_to_digest(digest, root, name, file)
+        for name, keys in zip(files, parquet_files.keys_of(root, files), strict=True):
+            with parquet_files.opened(name) as file:
+                parquet_files.add_to_digest(digest, root, name, file)
                 if not file.metadata.num_rows:
                     continue
                 found = _FileColumns.of(name, file, columns, keys)
-                of_keys = columns_of_keys(name, file, keys, of_keys)
+                of_keys = parquet_files.columns_of_keys(name, file, keys, of_keys)
                 found.refuse_bands(name, file)
                 if first is not None and (differing := sorted(first.read ^ found.read)):
                     said = f"`{differing[0]}` is in one of them only"
@@ -365,13 +349,13 @@ class PartitionedPredictions:
         given = {self._layout.given[each] for each in used}
         size, at = max(1, PIECE // self.width), part.first_row
         name, footer = self._footer
-        with opened(part.file, footer if name == part.file else None) as file:
+        with parquet_files.opened(part.file, footer if name == part.file else None) as file:
             self._footer = part.file, file.metadata
             names = [each for each in file.schema_arrow.names if each in given or each == self._lists]
             try:
                 for batch in file.iter_batches(size, row_groups=list(part.row_groups), columns=names):
                     try:
-                        piece = self._piece(with_keys(batch, dict(part.keys)), at)
+                        piece = self._piece(parquet_files.with_keys(batch, dict(part.keys)), at)
                     except NeedsWholeError:
                         raise
                     except InputError as error:
@@ -437,7 +421,7 @@ class _FileColumns:
     dtype: np.dtype[Any]  # of the scores
 
     @classmethod
-    def of(cls, name: str, file: Any, columns: ColumnNames | None, keys: Keys) -> _FileColumns:
+    def of(cls, name: str, file: Any, columns: ColumnNames | None, keys: parquet_files.Keys) -> _FileColumns:
         schema = file.schema_arrow
         try:
             table = parquet.table_in(
@@ -474,7 +458,7 @@ class _FileColumns:
                 if not parquet.is_whole(file.schema_arrow, self.layout.given[column]):
                     raise NeedsWholeError(name, f"bands of `{stated}`, which are no whole numbers")
 
-    def marked(self, name: str, file: Any, keys: Keys) -> list[int]:
+    def marked(self, name: str, file: Any, keys: parquet_files.Keys) -> list[int]:
         if "split" not in self.layout.singles:
             return [0] * file.metadata.num_row_groups
         split = self.layout.given["split"]

@@ -25,18 +25,12 @@ from calibrant.predictions.formats import (
     lm_eval,
     parquet,
     parquet_files,
+    tables,
 )
 from calibrant.predictions.formats.aliases import ColumnNames, canonical, space_of
 from calibrant.predictions.formats.columns import layout_of
 from calibrant.predictions.formats.mark import MARK, mark_in
 from calibrant.predictions.formats.roster import WORKBOOKS, WRITERS, known_ending
-from calibrant.predictions.formats.tables import (
-    Table,
-    lists_of_scores,
-    piped_in,
-    pipeline_classes,
-    table_of_records,
-)
 from calibrant.predictions.scale import scale_before
 from calibrant.predictions.table import Predictions
 
@@ -51,20 +45,13 @@ def save_in_form_of(
     raw: bool = False,
     added: Mapping[str, Sequence[float]] | None = None,
 ) -> bool:
-    """Write predictions as their source table: all its columns, with these scores.
+    """Write predictions as their source table: all its columns, with these scores for its rows, in order.
 
-    Args:
-        source: The table.
-        out: The new file.
-        predictions: Probabilities or confidences for the rows of the table, in order.
-        columns: Names of columns with which :func:`load_predictions` read the table.
-        format: See :func:`load_predictions`.
-        raw: Keep texts that a spreadsheet would run as formulas; else put ``'`` before them, with a warning.
-        added: Further columns of probabilities, by name.
-
-    Returns:
-        Whether columns were kept; where the source is not a table, or ``out`` is of another kind of file, the
-        predictions alone are written (of a log, with what says which each is).
+    ``columns`` and ``format`` are those with which :func:`load_predictions` read the table. With ``raw``,
+    texts that a spreadsheet would run as formulas stay; else they get a ``'`` before them, with a warning.
+    ``added`` are further columns of probabilities. Returns whether columns were kept; where the source is not
+    a table, or ``out`` is of another kind of file, the predictions alone are written (of a log, with what
+    says which each is).
 
     Raises:
         InputError: If the ending of ``out`` is unknown, the table is no longer what was read, or there are
@@ -175,7 +162,7 @@ class _Copy:
         if isinstance(found, dict) or lm_eval.are_samples(found[0]):
             return False
         records = found[0]
-        new = self._exchanged(table_of_records(records), len(records))
+        new = self._exchanged(tables.table_of_records(records), len(records))
         changed = [
             {
                 new[name][0] if name in new else name: new[name][1][row] if name in new else cell
@@ -197,18 +184,20 @@ class _Copy:
             table = table.set_column(table.column_names.index(name), title, [cells])
         parquet.write_table(table, self.out, feather=self.new_ending != ".parquet")
 
-    def _exchanged(self, table: Table, count: int) -> dict[str, tuple[str, list[Any]]]:
+    def _exchanged(self, table: tables.Table, count: int) -> dict[str, tuple[str, list[Any]]]:
         self._check_rows(count)
         rows = self.scores.tolist()
-        if (piped := piped_in(table)) is not None:
+        if (piped := tables.piped_in(table)) is not None:
             cells = table.column(piped)
-            place = {label: k for k, label in enumerate(pipeline_classes(str(e["label"]) for e in cells[0]))}
+            place = {
+                label: k for k, label in enumerate(tables.pipeline_classes(str(e["label"]) for e in cells[0]))
+            }
             scored = [
                 [{**each, "score": values[place[str(each["label"])]]} for each in cell]
                 for cell, values in zip(cells, rows, strict=True)
             ]
             return {piped: (piped, scored)}
-        if lists := lists_of_scores(table, self.columns):
+        if lists := tables.lists_of_scores(table, self.columns):
             return {lists[0]: (lists[0] if space_of(lists[0]) == "probs" else "probs", rows)}
         columns = zip(self._places(table.names).items(), self.scores.T.tolist(), strict=True)
         return {table.names[place]: (title, cells) for (place, title), cells in columns}

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from calibrant._math.arrays import as_float_tensor, first_row
 from calibrant._math.errors import InputError
-from calibrant._math.notes import Note, of_kind
+from calibrant._math.text_form import Note, of_kind
 
 Scale: TypeAlias = tuple[float, float]
 """Values that mean 0 and 1."""
@@ -22,12 +22,7 @@ SPACES = ("probs", "confidence")
 
 
 def scale_of(text: str) -> Scale:
-    """Parse a scale such as 1:5.
-
-    Example:
-        >>> scale_of("1:5")
-        (1.0, 5.0)
-    """
+    """Parse a scale such as 1:5."""
     try:
         low, high = (float(part) for part in text.split(":"))
     except ValueError:
@@ -75,7 +70,6 @@ def as_shares(
 
 
 def were_percentages(space: str) -> Note:
-    """Return the note on probabilities that were percentages."""
     return Note(f"`{space}` holds percentages and was divided by 100.", "scale", PERCENT)
 
 

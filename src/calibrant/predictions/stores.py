@@ -16,7 +16,6 @@ from calibrant._math.checks import not_finite
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant.predictions import checks
-from calibrant.predictions.checks import ROUNDING_TOLERANCE
 
 PIECE = 1 << 22  # elements read at a time: 16 MiB of float32
 
@@ -93,20 +92,16 @@ class CheckedFile:
                 raise not_finite(int(start + keep[row]), float(bad[0]))
             return values
         try:
-            sound, notes = checks.repair_rows(values)
+            sound, changed, largest = checks.repair_rows(values)
         except InputError as error:
             raise InputError(f"in rows {start:,} to {stop - 1:,}, counted from {start:,}: {error}") from error
-        if notes:
-            miss = (values.to(torch.float64).sum(dim=1) - 1).abs()
-            changed = (miss > ROUNDING_TOLERANCE) | (values > 1).any(dim=1)
-            self._repaired[start + keep[changed.numpy()]] = True
-            self._largest = max(self._largest, float(miss[changed].max()))
+        self._repaired[start + keep[changed.numpy()]] = True
+        self._largest = max(self._largest, largest)
         return sound
 
     @property
     def repairs(self) -> tuple[str, ...]:
-        count = int(self._repaired.sum())
-        return (checks.rows_divided(count, len(self._repaired), self._largest),) if count else ()
+        return checks.rows_divided(int(self._repaired.sum()), len(self._repaired), self._largest)
 
 
 @dataclass(frozen=True, eq=False)

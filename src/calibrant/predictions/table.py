@@ -14,10 +14,9 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_logits
 from calibrant._math.errors import InputError
-from calibrant._math.notes import reworded
 from calibrant._math.scores import steady_sigmoid, top_label
 from calibrant._math.shapes import Bool, Float, Int, UInt8
-from calibrant._math.text_form import suggesting
+from calibrant._math.text_form import reworded, suggesting
 from calibrant._math.top_k import TopK
 from calibrant.predictions import checks, estimators, kinds
 from calibrant.predictions.checks import Kind
@@ -27,9 +26,9 @@ from calibrant.predictions.formats.mark import MARK, Source, mark_in
 from calibrant.predictions.formats.roster import write
 from calibrant.predictions.formats.top_k import arrays_of_top_k
 from calibrant.predictions.kinds import Space
+from calibrant.predictions.labels import RIGHT_OR_WRONG, class_alone, positive_number
 from calibrant.predictions.oddities import are_one_hot
 from calibrant.predictions.stores import HeldScores, ScoreFile, ScoreStore
-from calibrant.predictions.two_classes import RIGHT_OR_WRONG, class_alone, positive_number
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -477,9 +476,7 @@ class Predictions:
             InputError: If the shape differs or a value is NaN, or only top-label confidences are known.
         """
         self._refuse_top_label("scores")
-        values = checks.of_shape(
-            checks.as_scores(scores, name="scores", judged=self.has_labels), self._store.shape
-        )
+        values = self._as_before(scores, "scores")
         task = None if self.kind == "top_label" else self.kind
         logits = check_logits(values, self.labels, task=task, allow_minus_inf=True).scores
         replaced = self._with(space="logits", _store=HeldScores(logits), _notes=self.notes)
@@ -497,13 +494,18 @@ class Predictions:
         Raises:
             InputError: If the shape differs or a value is not a probability.
         """
-        values = checks.of_shape(
-            checks.as_scores(probs, name="probs", judged=self.has_labels), self._store.shape
-        )
+        values = self._as_before(probs, "probs")
         top = self.kind == "top_label"
         checked, repairs = kinds.check_scores("probs", values, None if top else self.labels, None, self.kind)
         store, space = HeldScores(checked.scores), "confidence" if top else "probs"
         return self._with(space=space, _store=store, _notes=(*self.notes, *repairs), top_k=None)
+
+    def _as_before(self, given: ArrayLike, name: str) -> Tensor:
+        values = checks.as_scores(given, name=name, judged=self.has_labels)
+        if values.shape != self._store.shape:
+            shape, got = self._store.shape, tuple(values.shape)
+            raise InputError(f"the new values must have the same shape {shape} as the old; got {got}.")
+        return values
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file that :func:`load_predictions` reads back to the same values, whole or not at all.

@@ -13,11 +13,6 @@ def to_repair(predictions: Predictions, event: int = 1) -> Predictions:
     """Return input for a calibrator of an event: log-odds of class 1 for two columns, or of the confidence.
 
     Other predictions are unchanged, unless the event is class 0 (see :func:`event_column`).
-
-    Example:
-        >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0]], labels=[0, 1])
-        >>> to_repair(p).scores.tolist()
-        [-2.0, 1.0]
     """
     if event == 0:
         return predictions.as_binary("0" if predictions.class_names is None else predictions.class_names[0])
@@ -26,12 +21,7 @@ def to_repair(predictions: Predictions, event: int = 1) -> Predictions:
 
 
 def plain_event(names: tuple[str, ...] | None, column: int) -> tuple[tuple[str, ...] | None, int]:
-    """Return two class names and the event's column; classes called 1 and 0 are swapped, without names.
-
-    Example:
-        >>> plain_event(("1", "0"), 1), plain_event(("ham", "spam"), 1)
-        ((None, 0), (('ham', 'spam'), 1))
-    """
+    """Return two class names and the event's column; classes called 1 and 0 are swapped, without names."""
     return (None, 0) if names == ("1", "0") else (names, column)
 
 
@@ -57,13 +47,7 @@ def event_column(predictions: Predictions, known: tuple[str, ...] | None, column
 
 
 def repaired(predictions: Predictions, probs: ArrayLike, event: int = 1) -> Predictions:
-    """Return the original predictions with a calibrator's probabilities for the form above.
-
-    Example:
-        >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0]], labels=[0, 1])
-        >>> repaired(p, [0.25, 0.5]).probs.tolist()
-        [[0.75, 0.25], [0.5, 0.5]]
-    """
+    """Return the original predictions with a calibrator's probabilities for the form of :func:`to_repair`."""
     given = as_float_tensor(probs, name="probs")
     if event == 0:
         given = 1 - given
@@ -73,17 +57,7 @@ def repaired(predictions: Predictions, probs: ArrayLike, event: int = 1) -> Pred
 
 
 def marked(predictions: Predictions, method: str, *, seen: bool = False) -> Predictions:
-    """Mark predictions as repaired, also in the files written from them.
-
-    Args:
-        predictions: As :func:`repaired` makes them.
-        method: The name of the calibrator.
-        seen: Whether the calibrator was fitted on these very samples.
-
-    Example:
-        >>> marked(Predictions(probs=[0.25, 0.5]), "platt").notes
-        ('A calibrator was applied to these probabilities: platt.',)
-    """
+    """Mark predictions as repaired, also in their files; ``seen`` if the calibrator was fitted on them."""
     before = mark_in(predictions.notes)
     sha256 = "" if predictions.source is None else predictions.source.sha256
     mark = Mark.of(method, sha256, seen=seen, before=before)

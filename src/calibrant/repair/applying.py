@@ -11,11 +11,9 @@ from typing import Any, Literal, TypeAlias, get_args
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.files import write_unless_other
-from calibrant._math.notes import Note, of_kind
-from calibrant._math.text_form import kind_of, suggesting
+from calibrant._math.text_form import Note, kind_of, of_kind, plural, suggesting
 from calibrant.calibrators import (
     Calibrator,
     DetectionCalibration,
@@ -38,10 +36,10 @@ from calibrant.predictions.checks import one_sample_allowed
 from calibrant.predictions.dense import holds_images, marks_in, repair_images
 from calibrant.predictions.detections import COVARIATES, DetectionResults, boxes_of, detection_results
 from calibrant.predictions.formats.mark import Mark, mark_in
+from calibrant.predictions.labels import RIGHT_OR_WRONG
 from calibrant.predictions.save_like import save_in_form_of
 from calibrant.predictions.to_event import event_column, marked, plain_event, repaired, to_repair
 from calibrant.predictions.top_k import at_temperature, has_row_temperature
-from calibrant.predictions.two_classes import RIGHT_OR_WRONG
 
 _MOST_NAMED = 5  # classes
 _APPROXIMATE = (

@@ -13,9 +13,8 @@ from typing import Any, TypeAlias, TypeVar, get_args
 import numpy as np
 
 from calibrant import calibrators
-from calibrant._math.decimals import plural
 from calibrant._math.errors import CalibrantWarning, InputError, without_warnings
-from calibrant._math.text_form import WRAP_ARRAYS, kind_of, suggesting
+from calibrant._math.text_form import WRAP_ARRAYS, kind_of, plural, suggesting
 from calibrant.calibrators import Calibrator, DetectionCalibration, GroupCalibrator, Multicalibrator, build
 from calibrant.calibrators.detection import METHODS
 from calibrant.evaluation.arguments import check_predictions
@@ -31,10 +30,10 @@ from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.dense import marks_in
 from calibrant.predictions.detections import COVARIATES, Detections
+from calibrant.predictions.labels import RIGHT_OR_WRONG
 from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.predictions.to_event import to_repair
 from calibrant.predictions.top_k import has_row_temperature
-from calibrant.predictions.two_classes import RIGHT_OR_WRONG
 from calibrant.repair.applying import refuse_calibrated
 from calibrant.repair.opening import opened
 

@@ -12,7 +12,7 @@ from calibrant.evaluation.monitoring.result import Monitoring, SequentialTest, W
 from calibrant.evaluation.phrases import clearly, p_value
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.evaluation.verdict.words import PHRASES
-from calibrant.predictions.two_classes import POSITIVE_CLASS
+from calibrant.predictions.labels import POSITIVE_CLASS
 from calibrant.reports.words import (
     MISSING,
     SECTIONS,

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from calibrant._math.notes import of_kind
+from calibrant._math.text_form import of_kind
 from calibrant.evaluation import quantities, result
 from calibrant.evaluation.group_repairs import ARMS, ByGroup, said_of, title_of
 from calibrant.evaluation.phrases import number as short_number

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from calibrant._math.decimals import plural as plural
+from calibrant._math.text_form import plural as plural
 from calibrant.evaluation import phrases, quantities
 from calibrant.evaluation.quantity import Better, Section
 from calibrant.evaluation.result import Direction, Estimate, Kind
-from calibrant.predictions.two_classes import POSITIVE_CLASS, the_event
+from calibrant.predictions.labels import POSITIVE_CLASS, the_event
 
 MISSING = "–"
 AS_TRAINED = "as trained"  # a network before it is calibrated, in the tables of a run

@@ -11,7 +11,7 @@ exponent, greater than -1; an ``InputError`` says which argument is not as it is
 * "Towards Trustworthy Deep Neural Network through Euclidean Distance" (focal calibration loss), 2025.
 """
 
-from calibrant._math.rosters import public_names
+from calibrant._math.lazy import public_names
 from calibrant.theory.decomposition import *
 from calibrant.theory.entropy import *
 from calibrant.theory.focal_calibration import *

@@ -13,8 +13,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma, focal_map_log_odds
 from calibrant._math.focal_map_inverse import inverse_focal_map_log_odds, inverse_focal_map_logits
 from calibrant._math.shapes import Float
-from calibrant._math.simplex import log_one_minus_softmax, log_softmax
-from calibrant._math.true_class import focal_power, focal_value, softplus
+from calibrant._math.simplex import focal_power, focal_value, log_one_minus_softmax, log_softmax, softplus
 
 __all__ = ["focal_losses", "proper_focal_losses", "proper_focal_weight"]
 

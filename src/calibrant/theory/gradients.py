@@ -25,8 +25,7 @@ from calibrant._math.checks import check_logits
 from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma
 from calibrant._math.shapes import Float
-from calibrant._math.simplex import back_to, working_dtype
-from calibrant._math.true_class import see_true_class, softplus
+from calibrant._math.simplex import back_to, see_true_class, softplus, working_dtype
 from calibrant.theory.bracket import bracket
 
 __all__ = [

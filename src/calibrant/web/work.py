@@ -221,7 +221,7 @@ def _names(files: Sequence[Upload]) -> list[str]:
 def refused(error: BaseException) -> Refusal | None:
     """Return the refusal for an error, or None for an internal fault."""
     from calibrant._math.errors import ConvergenceError, NotFittedError
-    from calibrant._math.memory import is_shortage
+    from calibrant._math.machine import is_shortage
 
     if isinstance(error, Refusal):
         return error

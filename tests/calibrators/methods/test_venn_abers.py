@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from calibrant._math.errors import without_warnings
-from calibrant._math.isotonic import isotonic_blocks
-from calibrant._math.venn_abers import venn_abers
+from calibrant._math.isotonic import isotonic_blocks, venn_abers
 from calibrant.calibrators import VennAbersCalibration
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from calibrant._math.errors import InputError
 from calibrant.predictions import ColumnNames, load_predictions
+from calibrant.predictions.files import load_timed
 from calibrant.predictions.formats.inspect_log import log_in
-from calibrant.predictions.over_time import load_timed
 from calibrant.predictions.save_like import save_in_form_of
 
 QUIZ = Path(__file__).parent / "quiz.eval"

@@ -21,7 +21,7 @@ from calibrant.predictions import (
     open_predictions,
     predictions_from_frame,
 )
-from calibrant.predictions.over_time import load_timed
+from calibrant.predictions.files import load_timed
 from calibrant.predictions.save_like import save_in_form_of
 from tables_as_files import given_as
 

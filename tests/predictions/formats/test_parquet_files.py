@@ -7,7 +7,7 @@ from pyarrow import parquet
 
 from calibrant import InputError, load_predictions
 from calibrant.predictions import ColumnNames
-from calibrant.predictions.over_time import load_timed
+from calibrant.predictions.files import load_timed
 from calibrant.predictions.partitioned import PartitionedPredictions, Piece
 from calibrant.repair import opening
 from command_line import call

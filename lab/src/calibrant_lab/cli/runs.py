@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import plural
 from calibrant.evaluation.read_options import told
 from calibrant_lab.cli.sweep import Where
 

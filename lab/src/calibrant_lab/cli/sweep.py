@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from calibrant._math.decimals import plural
+from calibrant._math.text_form import plural
 from calibrant.cli.reading import check_inputs
 from calibrant.cli.streams import errors
 from calibrant.cli.verbosity import Quiet

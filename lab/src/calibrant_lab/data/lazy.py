@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
+from calibrant._math.machine import available_cores
 from calibrant._math.shapes import Int
-from calibrant._math.worker_processes import available_cores
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -14,10 +14,9 @@ from numpy import ndarray
 from torch import Tensor
 
 from calibrant._math.checks import check_choice
-from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
-from calibrant._math.text_form import nearest
+from calibrant._math.text_form import nearest, plural
 from calibrant.calibrators.fitting.objectives import OBJECTIVES, Objective
 from calibrant.predictions import Predictions
 from calibrant.predictions.to_event import to_repair

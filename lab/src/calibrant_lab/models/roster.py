@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
-from calibrant._math.rosters import public_names
+from calibrant._math.lazy import public_names
 from calibrant._math.shapes import Float
 from calibrant._math.text_form import build_from, parse_call
 from calibrant_lab.elsewhere import ELSEWHERE

@@ -21,9 +21,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
-from calibrant._math import worker_processes as workers
+from calibrant._math import machine as workers
 from calibrant._math.errors import InputError
-from calibrant._math.ray_cluster import check_address, connect
+from calibrant._math.machine import check_address, connect
 from calibrant._math.text_form import build_from
 from calibrant_lab.sweep.tasks.task import Item
 

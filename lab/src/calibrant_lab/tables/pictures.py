@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from scipy import stats
 
-from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import plural
 from calibrant.predictions import load_predictions
 from calibrant.predictions.detections import annotated_boxes
 from calibrant.reports.figures.drawing import GREEN, VERMILLION, drawing_style, named_legend

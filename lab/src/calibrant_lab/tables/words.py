@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, cast
 
 import pandas as pd
 
-from calibrant._math.decimals import plural
 from calibrant._math.means import plus_minus
+from calibrant._math.text_form import plural
 from calibrant_lab.sweep.published import paper_named
 from calibrant_lab.tables.build import FEWEST, SIGNIFICANCE, Cell, Correction, Table, Test
 from calibrant_lab.tables.names import roster

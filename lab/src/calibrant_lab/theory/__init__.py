@@ -3,7 +3,7 @@
 Functions on top of :mod:`calibrant.theory`; values are numbers, or tensors without gradients.
 """
 
-from calibrant._math.rosters import public_names
+from calibrant._math.lazy import public_names
 from calibrant_lab.theory.asymptotics import *
 from calibrant_lab.theory.claims import *
 from calibrant_lab.theory.generalisation import *

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from calibrant._math.environment import environment
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, atomic_write, write_text
+from calibrant._math.machine import environment
 from calibrant.evaluation import Evaluation
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.models import build as build_model

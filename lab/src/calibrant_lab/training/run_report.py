@@ -15,7 +15,7 @@ from calibrant._math.binning import width_bin_index
 from calibrant._math.drawing import num_units
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
-from calibrant._math.notes import of_kind
+from calibrant._math.text_form import of_kind
 from calibrant.calibrators import TemperatureScaling
 from calibrant.evaluation import Evaluation, evaluate
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import check_at_least, check_logits
+from calibrant._math.drawing import out_of_fold
 from calibrant._math.errors import InputError
-from calibrant._math.out_of_fold import out_of_fold
 from calibrant.calibrators.fitting.data import NOISE, check_folds, fold_numbers, log_losses, mean_and_error
 from calibrant.calibrators.fitting.samples import floor_zero_probabilities
 

@@ -16,8 +16,8 @@ from torch.nn.functional import logsigmoid, nll_loss
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import width_bin_index
 from calibrant._math.checks import Checked, Task, are_one_hot, check_logits, seem_probabilities
+from calibrant._math.drawing import out_of_fold
 from calibrant._math.errors import InputError, without_warnings
-from calibrant._math.out_of_fold import out_of_fold
 from calibrant._math.scores import by_rows
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, NUM_BINS, Objective, judged_confidences

@@ -13,9 +13,9 @@ from torch import Tensor
 from calibrant._math.arrays import scattered
 from calibrant._math.checks import Task
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
-from calibrant._math.notes import Note, reworded
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import top_class
+from calibrant._math.text_form import Note, reworded
 
 LOWEST_GAMMA, HIGHEST_GAMMA = -0.999, 50.0  # focal exponents that are searched
 NUM_BINS = 10

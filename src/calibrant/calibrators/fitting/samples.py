@@ -20,10 +20,10 @@ from torch import Tensor
 from calibrant._math.arrays import row_slices, scattered
 from calibrant._math.checks import Task
 from calibrant._math.convex_minimum import Slopes
+from calibrant._math.machine import in_threads
 from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.simplex import LOG_OF_ZERO, top_class
 from calibrant._math.table_kernels import sums_of_powers
-from calibrant._math.threads import in_threads
 
 LOG_FLOOR = math.log(1e-12)  # replaces a probability of exactly zero
 LOG_ODDS_LIMIT = math.log1p(-1e-12) - LOG_FLOOR

@@ -1,7 +1,7 @@
 """Calibrators in display order."""
 # ruff: noqa: I001
 
-from calibrant._math.rosters import public_names
+from calibrant._math.lazy import public_names
 from calibrant.calibrators.methods.temperatures import TemperatureScaling as TemperatureScaling
 from calibrant.calibrators.methods.temperatures import FocalTemperatureScaling as FocalTemperatureScaling
 from calibrant.calibrators.methods.log_odds import PlattScaling as PlattScaling

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from calibrant._math.decimals import plural
 from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.simplex import log_one_minus, log_softmax, normalise_gaps, split_top
+from calibrant._math.text_form import plural
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.data import folds_of_alike, mean_and_error
 from calibrant.calibrators.fitting.results import Solution, stack_tables

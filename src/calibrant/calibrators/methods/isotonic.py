@@ -11,9 +11,8 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Task, check_choice
 from calibrant._math.errors import InputError
-from calibrant._math.isotonic import isotonic_tables
+from calibrant._math.isotonic import Vector, isotonic_tables, venn_abers
 from calibrant._math.shapes import Float
-from calibrant._math.venn_abers import Vector, venn_abers
 from calibrant.calibrators.fitting.samples import floor_zero_probabilities
 from calibrant.calibrators.inputs import in_columns
 from calibrant.calibrators.methods.events import (

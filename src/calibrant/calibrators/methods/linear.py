@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from calibrant._math.checks import Task, check_choice
-from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_softmax
+from calibrant._math.text_form import plural
 from calibrant.calibrators.affine import Affine
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.data import CONSTANT, few, folds_of_alike, mean_and_error

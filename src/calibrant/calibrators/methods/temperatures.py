@@ -13,9 +13,9 @@ from torch import Tensor
 
 from calibrant._math.arrays import row_slices
 from calibrant._math.checks import Task, check_choice
+from calibrant._math.drawing import out_of_fold
 from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
 from calibrant._math.newton import Expansion, Vector, minimise_in_box
-from calibrant._math.out_of_fold import out_of_fold
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_sigmoid, log_softmax
 from calibrant.calibrators.affine import Affine, scaling

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from calibrant._math import dense_sums
 from calibrant._math.binning import BinSums, PairSums, width_edges
 from calibrant._math.errors import InputError
-from calibrant._math.threads import one_thread
+from calibrant._math.machine import one_thread
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.judging import reduce
 from calibrant.evaluation.judging.class_table import ClassBins, ClassClusters, class_rows

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant._math.drawing import out_of_fold
 from calibrant._math.errors import InputError
-from calibrant._math.out_of_fold import out_of_fold
 from calibrant._math.top_k import TopK
 from calibrant.calibrators import Calibrator, TemperatureScaling, fit_top_k_temperature
 from calibrant.calibrators.selection import AS_THEY_CAME, select, usual_candidates

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant._math.drawing import out_of_fold
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
-from calibrant._math.out_of_fold import out_of_fold
 from calibrant._math.text_form import kind_of
 from calibrant.calibrators import Calibrator, build
 from calibrant.evaluation.resampling.events import Indices

@@ -31,7 +31,7 @@ from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.result import Estimate
 from calibrant.evaluation.source import ModelSamples
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
-from calibrant.predictions.two_classes import POSITIVE_CLASS, event_title, the_event
+from calibrant.predictions.labels import POSITIVE_CLASS, event_title, the_event
 
 MOST_RIGHT = 5000  # samples; of so many an accuracy is known to a point
 LEAST_GREATEST = 0.5  # outcomes that always, or never, occur give an error of one half or more

@@ -33,7 +33,7 @@ from calibrant.evaluation.resampling.resamples import Stream, block_bounds, gene
 from calibrant.evaluation.result import Band, Curve, Estimate, SelectiveRisk, Shapes, Witness, between
 from calibrant.metrics.out_of_distribution import Detection, Ranking
 from calibrant.predictions import Predictions
-from calibrant.predictions.two_classes import POSITIVE_CLASS, event_title
+from calibrant.predictions.labels import POSITIVE_CLASS, event_title
 
 MOST_IN_ONE = 0.8  # of the mass, in one bin of equal width
 LEAST = 1e-9  # probability that the histogram tells from zero

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from calibrant._math.threads import in_threads, threads_for
+from calibrant._math.machine import in_threads, threads_for
 from calibrant.evaluation.judging.class_table import null_of_events
 from calibrant.evaluation.judging.diagrams import is_uneven, reliability_curve
 from calibrant.evaluation.judging.noise import Noise, draw_noise
@@ -39,7 +39,7 @@ from calibrant.evaluation.resampling.resamples import (
 from calibrant.evaluation.result import ClassRow, Curve, Estimate, Kind, NullError, Part, PartName, between
 from calibrant.evaluation.thresholds import beyond_chance, holm
 from calibrant.metrics.slope import LEAST_EFFECTIVE, reach_of
-from calibrant.predictions.two_classes import event_title
+from calibrant.predictions.labels import event_title
 
 MAIN_PART: dict[Kind, PartName] = {"binary": "positive class", "multilabel": "labels"}  # others: top label
 FOR_CORRELATIONS = 200  # resamples of errors with inverted intervals, for the correlation of two errors

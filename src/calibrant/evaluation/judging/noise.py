@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from calibrant._math.memory import give_back
-from calibrant._math.threads import at_once, in_threads
+from calibrant._math.machine import at_once, give_back, in_threads
 from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantity import EVENT, ClassErrors, EventError, Quantity

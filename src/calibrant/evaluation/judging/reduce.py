@@ -13,7 +13,7 @@ from torch import Tensor
 from calibrant._math.binning import BinSums, SparseColumnSums, width_bin_index, width_column_sums
 from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
-from calibrant._math.memory import give_back
+from calibrant._math.machine import give_back
 from calibrant._math.scores import brier_scores, entropies, top_label
 from calibrant._math.shapes import Float, Int
 from calibrant.evaluation.judging.class_table import ClassTable, class_rows

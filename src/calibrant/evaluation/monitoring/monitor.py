@@ -11,9 +11,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from calibrant._math.checks import check_choice
-from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
-from calibrant._math.text_form import suggesting
+from calibrant._math.text_form import plural, suggesting
 from calibrant.evaluation.arguments import (
     Cluster,
     as_judged,

@@ -16,7 +16,7 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.monitoring.evidence import BENDERS, SHIFTERS
 from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.predictions import Predictions
-from calibrant.predictions.two_classes import event_title
+from calibrant.predictions.labels import event_title
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 
 from calibrant._math.checks import check_logits
-from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
+from calibrant._math.machine import one_thread
 from calibrant._math.newton import Matrix
-from calibrant._math.threads import one_thread
+from calibrant._math.text_form import plural
 from calibrant._math.top_k import joined
 from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.calibrators.fitting.data import CalibrationData

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from calibrant._math.binning import width_edges
-from calibrant._math.decimals import plural
 from calibrant._math.dense_sums import CELL_SUMS, COUNT, INFINITE
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import plural
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.arguments import are_telling
 from calibrant.evaluation.dense.sums import (

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from calibrant._math.decimals import plural
-from calibrant._math.notes import of_kind
+from calibrant._math.text_form import of_kind, plural
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED, Recommendation
 from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.judging.reduce import effective_number_of
@@ -38,7 +37,7 @@ from calibrant.evaluation.result import (
     between,
 )
 from calibrant.evaluation.thresholds import FEW_SAMPLES, TOLERABLE_GAP, beyond_chance
-from calibrant.predictions.two_classes import POSITIVE_CLASS
+from calibrant.predictions.labels import POSITIVE_CLASS
 
 HALF_A_POINT, TENTH = 0.005, 0.1
 ERRORS: dict[str, str] = {"classes": CLASSWISE_ECE.key, "positive class": ECE.event_key}

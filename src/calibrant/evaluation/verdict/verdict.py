@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from calibrant._math.notes import of_kind
+from calibrant._math.text_form import of_kind
 from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.evaluation.judging.measure import MAIN_PART

@@ -9,17 +9,20 @@ import torch
 from torch import Tensor
 
 from calibrant._math.binning import (
+    NUM_CELLS,
     BinSums,
     Norm,
     bin_sums,
     binned,
+    sketch_bins,
+    sketch_error_bound,
+    sketch_sums,
     width_bin_index,
     width_column_sums,
     width_edges,
 )
 from calibrant._math.checks import Checked, Task, check_choice, check_num_bins
 from calibrant._math.errors import InputError
-from calibrant._math.mass_sketch import NUM_CELLS, sketch_bins, sketch_error_bound, sketch_sums
 from calibrant._math.scores import top_label
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average

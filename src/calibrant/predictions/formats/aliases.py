@@ -107,12 +107,6 @@ def as_named(sentence: str, columns: ColumnNames | None, names: Callable[[], Seq
     """Replace the array name at the start of a sentence by the names of its columns.
 
     ``names`` returns the names of all columns and is called only for such a sentence.
-
-    Example:
-        >>> as_named("`labels` must be 0 or 1.", None, lambda: ["age", "y_true", "prob"])
-        '`y_true` must be 0 or 1.'
-        >>> as_named("`probs` must have rows summing to 1.", None, lambda: ["label", "p_cat", "p_dog"])
-        '`p_cat`, `p_dog` must have rows summing to 1.'
     """
     start = _BEGINNING.match(sentence)
     if start is None:
@@ -133,12 +127,7 @@ def as_named(sentence: str, columns: ColumnNames | None, names: Callable[[], Seq
 
 
 def space_of(name: str) -> str | None:
-    """Return the space of a column whose cells list the logits or probabilities of all classes, by its name.
-
-    Example:
-        >>> space_of("y_prob"), space_of("Logits"), space_of("tokens")
-        ('probs', 'logits', None)
-    """
+    """Return the space of a column whose cells list the scores of all classes, by its name."""
     lower = name.lower()
     if lower in {"logit", "logits"}:
         return "logits"

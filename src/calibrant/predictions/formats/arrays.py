@@ -8,6 +8,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,14 +36,7 @@ _BY_TORCH = "torch.save({'logits': logits, 'labels': labels}, path)"
 
 
 def fields_of_arrays(found: Sequence[str], read: Callable[[str], Any]) -> dict[str, Any]:
-    """Return the arguments of ``Predictions`` from arrays; only used ones are read.
-
-    Example:
-        >>> arrays = {"y_true": np.array([1, 0]), "y_prob": np.array([0.75, 0.5])}
-        >>> fields = fields_of_arrays(list(arrays), arrays.__getitem__)
-        >>> fields["labels"].tolist(), fields["notes"]
-        ([1, 0], ('Read `y_true` as `labels`, `y_prob` as `probs`.',))
-    """
+    """Return the arguments of ``Predictions`` from arrays; only used ones are read."""
     if holds_top_k(found):
         return fields_of_top_k(found, read)
     if holds_two_sets(found):
@@ -161,10 +155,9 @@ def write_safetensors(arrays: Arrays, path: Path) -> None:
 
 
 def _from_json(name: str, text: str) -> list[Any]:
-    try:
+    listed = None
+    with suppress(ValueError):
         listed = json.loads(text)
-    except ValueError:
-        listed = None
     if not isinstance(listed, list):
         raise InputError(f'`{name}` in the metadata must be a JSON list, such as ["cat", "dog"].')
     return listed

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from calibrant._math.checks import NO_NUMBER
 from calibrant._math.errors import InputError
-from calibrant._math.notes import Note
+from calibrant._math.text_form import Note
+from calibrant.predictions import labels as labels_of
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.checks import as_texts, listing, shown
 from calibrant.predictions.formats.aliases import (
@@ -32,14 +33,6 @@ from calibrant.predictions.formats.aliases import (
 from calibrant.predictions.formats.contents import Arrays
 from calibrant.predictions.formats.mark import MARK
 from calibrant.predictions.formats.names import fields_of, nothing_in, outcome_of
-from calibrant.predictions.labels import (
-    is_fraction,
-    opposite_of,
-    refuse_missing,
-    says_class_0,
-    whole_number,
-    whole_numbers,
-)
 from calibrant.predictions.scale import were_percentages
 
 Library: TypeAlias = Literal["pandas", "polars"]
@@ -179,7 +172,7 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     several = len(layout.labels) > 1
     if any(not isinstance(column, list) or any(column) for column in labels):
         if not several and (texts := as_texts(labels[0])) is not None:
-            refuse_missing(texts, layout.truth, arrays.get("class_names", ()))
+            labels_of.refuse_missing(texts, layout.truth, arrays.get("class_names", ()))
         arrays["labels"] = (
             np.column_stack([_numbers(*each) for each in zip(layout.labels, labels, strict=True)])
             if several
@@ -383,9 +376,10 @@ def _classes(family: str, header: Sequence[str]) -> tuple[tuple[str, ...], tuple
         )
     if set(suffixes) == {str(index) for index in range(len(set(suffixes)))}:
         return tuple(sorted(suffixes, key=int)), None
-    if len(suffixes) == 2 and says_class_0(suffixes[1]):  # in the order that words have, not the columns
+    # In the order that words have, not the columns.
+    if len(suffixes) == 2 and labels_of.says_class_0(suffixes[1]):
         positive, negative = suffixes
-        if (opposite_of(negative) or "").lower() == positive.lower():
+        if (labels_of.opposite_of(negative) or "").lower() == positive.lower():
             suffixes = [negative, positive]
     words = [suffix for suffix in suffixes if not suffix.isdigit()]
     if 0 < len(words) < len(suffixes):
@@ -433,8 +427,8 @@ def _refuse_ambiguous(names: tuple[str, ...]) -> None:
 
 def _label_column(column: Column, arrays: Mapping[str, Any], layout: Layout) -> Column:
     """Return labels as given; as words if the column of a negative word explains the numbers."""
-    if layout.positive is not None and says_class_0(layout.positive):  # p_no: 0 is no
-        names, numbers = arrays["class_names"], [whole_number(str(each)) for each in column]
+    if layout.positive is not None and labels_of.says_class_0(layout.positive):  # p_no: 0 is no
+        names, numbers = arrays["class_names"], [labels_of.whole_number(str(each)) for each in column]
         if set(numbers) <= {0, 1}:
             return [names[1 - number] for number in numbers if number is not None]
     return column
@@ -443,10 +437,10 @@ def _label_column(column: Column, arrays: Mapping[str, Any], layout: Layout) -> 
 def _two_classes(positive: str, labels: Sequence[Column]) -> list[str]:
     """Return the names of class 0 and 1, if that of class 1 is known and labels may use both."""
     words = set(as_texts(labels[0]) or ()) if labels else set[str]()
-    others = [word for word in words - {positive} if whole_number(word) is None]
+    others = [word for word in words - {positive} if labels_of.whole_number(word) is None]
     if len(others) == 1:  # which may be all there is on a day without the other
         return [*others, positive]
-    opposite = opposite_of(positive)
+    opposite = labels_of.opposite_of(positive)
     return [opposite or f"not {positive}", positive]
 
 
@@ -454,10 +448,10 @@ def _numbers(name: str, column: Column) -> Column:
     texts = as_texts(column)
     if texts is None:
         return column
-    if any(map(is_fraction, texts)):  # refused as shares of votes, all classes together
+    if any(map(labels_of.is_fraction, texts)):  # refused as shares of votes, all classes together
         with suppress(ValueError):
             return np.array([float(text) for text in texts])
-    return whole_numbers(texts, name)
+    return labels_of.whole_numbers(texts, name)
 
 
 def _constant(name: str, column: Column) -> str:
@@ -478,13 +472,7 @@ def _number(value: Any) -> float:
 def numbers_in(
     columns: Mapping[str, Any], scores: Sequence[str], space: str
 ) -> tuple[dict[str, np.ndarray[Any, np.dtype[np.float64]]], tuple[str, ...]]:
-    """Return columns as numbers, and notes on how they were read.
-
-    Example:
-        >>> found, notes = numbers_in({"prob": ["12,5%", "7%"]}, ["prob"], "probs")
-        >>> found["prob"].tolist(), notes[0]
-        ([0.125, 0.07], '`prob` has decimal commas.')
-    """
+    """Return columns as numbers, and notes on how they were read."""
     found: dict[str, Any] = {}
     commas: dict[str, dict[int, str]] = {}
     signs: dict[str, set[int]] = {}

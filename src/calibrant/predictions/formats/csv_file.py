@@ -16,8 +16,8 @@ from typing import Literal, TextIO
 
 import numpy as np
 
-from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import plural
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import (
     Column,

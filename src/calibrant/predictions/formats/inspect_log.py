@@ -23,7 +23,7 @@ import numpy as np
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
-from calibrant.predictions.checks import listing
+from calibrant.predictions.checks import as_number, listing
 from calibrant.predictions.formats.aliases import CONFIDENCES, ColumnNames
 from calibrant.predictions.formats.contents import damaged
 from calibrant.predictions.formats.lm_eval import left_out
@@ -256,11 +256,8 @@ def _marks(sample: Record) -> Iterator[tuple[str, Record, float]]:
     for name, score in (sample.get("scores") or {}).items():
         value = score.get("value")
         for part, cell in value.items() if isinstance(value, Mapping) else [("", value)]:
-            try:
-                mark = float(_MARKS.get(cell.lower(), cell) if isinstance(cell, str) else cell)
-            except (TypeError, ValueError):
-                continue
-            if part not in _RECORDED and np.isfinite(mark):
+            mark = as_number(_MARKS.get(cell.lower(), cell) if isinstance(cell, str) else cell)
+            if part not in _RECORDED and mark is not None and np.isfinite(mark):
                 yield f"{name}.{part}" if part else name, score, mark
 
 

@@ -1,9 +1,7 @@
 """Records and arrays as JSON: ``.jsonl`` (also ``.ndjson``), a record a line, and ``.json``.
 
 A record is a row of a table, whose cells may be lists: ``probs`` or ``logits`` of all classes, or the
-``[{"label": ..., "score": ...}, ...]`` of a Hugging Face pipeline. Lines that lm-evaluation-harness logged
-are read by :mod:`calibrant.predictions.formats.lm_eval`, logs of inspect-ai by
-:mod:`calibrant.predictions.formats.inspect_log`.
+``[{"label": ..., "score": ...}, ...]`` of a Hugging Face pipeline.
 """
 
 from __future__ import annotations
@@ -132,9 +130,8 @@ def _records_of_columns(arrays: Record) -> list[Record] | None:
     columns = {
         name: list(values.values()) if isinstance(values, dict) else values for name, values in arrays.items()
     }
-    if _NO_COLUMNS & columns.keys() or not all(isinstance(each, list) for each in columns.values()):
-        return None
-    if len({len(each) for each in columns.values()}) != 1:
+    lengths = {len(each) if isinstance(each, list) else None for each in columns.values()}
+    if _NO_COLUMNS & columns.keys() or len(lengths) != 1 or None in lengths:
         return None
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
+from calibrant.predictions.checks import as_number
 from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.spoken_confidence import Spoken, spoken_confidence
 from calibrant.predictions.formats.tables import Table, names_stated, values_in
@@ -63,7 +64,7 @@ def table_of_samples(
 
 
 def samples_read(samples: Sequence[Sample]) -> Sequence[Sample]:
-    """Return the samples that :func:`fields_of_samples` uses, in the order of the rows."""
+    """Return the samples that :func:`table_of_samples` uses, in the order of the rows."""
     samples, _ = _of_one_filter(samples)
     if _likelihoods(samples[0]) is not None:
         return samples
@@ -88,10 +89,9 @@ def _likelihoods(sample: Sample) -> list[float] | None:
             (each,) = each
         if not isinstance(each, list) or len(each) != 2 or str(each[1]) not in {"True", "False"}:
             return None
-        try:
-            found.append(float(each[0]))
-        except ValueError:
+        if (likelihood := as_number(each[0])) is None:
             return None
+        found.append(likelihood)
     return found or None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._math.notes import Note, of_kind
+from calibrant._math.text_form import Note, of_kind
 
 MARK = "calibrated_by"
 """The array or column that holds the mark, the same in every row."""
@@ -47,12 +47,7 @@ class Mark:
 
     @property
     def text(self) -> str:
-        """The mark as files hold it.
-
-        Example:
-            >>> Mark.of("platt", "5e884898da280471", seen=True).text
-            'calibrant: platt of file 5e884898da28 (fitted on it)'
-        """
+        """The mark as files hold it: ``calibrant: platt of file 5e884898da28 (fitted on it)``."""
         file = f"{_FROM}{self.file}" if self.file else ""
         return f"{_START}{self.method}{file}{_SEEN if self.seen else ''}"
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from calibrant._math.arrays import as_label_tensor
 from calibrant._math.errors import InputError
-from calibrant._math.notes import Note
+from calibrant._math.text_form import Note
 from calibrant.predictions.checks import KINDS, as_texts, listing
 from calibrant.predictions.formats.aliases import LABELS, OTHER
 from calibrant.predictions.formats.mark import MARK, notes_of_mark
@@ -62,7 +62,6 @@ def fields_of(arrays: Mapping[str, Any], unused: Sequence[str]) -> dict[str, Any
 
 
 def holds_two_sets(found: Collection[str]) -> bool:
-    """Return True if scores are in two sets, such as ``logits_val`` and ``logits_test``."""
     return any(space + part in found for space in SPACES for part in PARTS)
 
 

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
+from calibrant.predictions.checks import as_number
 from calibrant.predictions.formats import parquet
 from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.contents import damaged
@@ -157,10 +158,8 @@ def columns_of_keys(name: str, file: Any, keys: Keys, before: frozenset[str] | N
 def _is_said(value: object, key: int | str) -> bool:
     if str(value).casefold() == str(key).casefold():
         return True
-    try:
-        return not isinstance(value, str) and float(str(value)) == float(key)
-    except ValueError:
-        return False
+    number = None if isinstance(value, str) else as_number(str(value))
+    return number is not None and number == as_number(key)
 
 
 def digest_of(path: str | Path) -> str:
@@ -187,12 +186,7 @@ def rooted(path: str | Path) -> str:
 
 
 def restored(text: str) -> str:
-    """Return an address as typed; paths drop one of two slashes.
-
-    Example:
-        >>> restored("s3:/bucket/day=1"), restored("/tmp/a.parquet")
-        ('s3://bucket/day=1', '/tmp/a.parquet')
-    """
+    """Return an address as typed: of ``s3:/bucket`` for ``s3://bucket``, as paths drop one of two slashes."""
     found = _ADDRESS.match(text)
     if found is None:
         return text

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
-from calibrant._math.notes import Note
+from calibrant._math.text_form import Note
 from calibrant._math.top_k import TopK, top_k_of
 from calibrant.predictions.bands import named_bands
 from calibrant.predictions.checks import as_texts, listing
@@ -57,7 +57,7 @@ def fields_of_top_k(
     *,
     piece: bool = False,
 ) -> dict[str, Any]:
-    """Return the arguments of ``Predictions`` from arrays or columns; ``read`` gives one of ``found``.
+    """Return the arguments of ``Predictions`` from arrays or columns.
 
     With ``piece``, for some rows of a table, ``notes`` are on the whole table and ``repairs`` on these rows;
     ``truth`` is the table's column of true classes.

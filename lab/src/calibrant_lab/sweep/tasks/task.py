@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from calibrant._math.environment import environment
 from calibrant._math.errors import InputError
+from calibrant._math.machine import environment
 from calibrant._math.text_form import nearest
 
 
