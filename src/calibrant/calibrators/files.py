@@ -76,10 +76,8 @@ def restored(path: str | os.PathLike[str], header: Header, tensors: dict[str, Te
             raise damaged(path, f"`{name}` lies outside {low:g} to {high:g}")
     if header.kind not in calibrator.kinds:
         raise damaged(path, f"{header.name} is not for {header.kind} predictions")
-    calibrator.restore(
-        tensors, header.fit, kind=header.kind, num_classes=header.num_classes, class_names=header.class_names
-    )
-    calibrator.event_column_ = header.event_column
+    facts = {name: getattr(header, name) for name in ("kind", "num_classes", "class_names", "event_column")}
+    calibrator.restore(tensors, header.fit, **facts)
     return calibrator
 
 

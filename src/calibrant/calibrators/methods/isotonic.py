@@ -213,8 +213,8 @@ class VennAbersCalibration(EventCalibrator):
             NotFittedError: If ``fit`` was not called.
         """
         if (two := self._difference(logits)) is not None:
-            low, high = self.predict_interval(two.odds)
-            return in_columns(low, 1 - high, two.event), in_columns(high, 1 - low, two.event)
+            (low, high), event = self.predict_interval(two[0]), two[1]
+            return in_columns(low, 1 - high, event), in_columns(high, 1 - low, event)
         scores = floor_zero_probabilities(self._check(logits).to(torch.float64), self.kind_)[0]
         events = stated(scores)[1] if self.kind_ == "multiclass" else scores
         flat = (events[:, None] if events.ndim == 1 else events).T.contiguous()
