@@ -65,11 +65,7 @@ class DetectionCalibration:
 
     @classmethod
     def from_json(cls, text: str) -> DetectionCalibration:
-        """Read the text from :meth:`to_json`.
-
-        Raises:
-            InputError: If it is no such text.
-        """
+        """Read the text from :meth:`to_json`; an ``InputError`` if it is no such text."""
         try:
             return cls.of(json.loads(text))
         except (ValueError, TypeError, KeyError) as error:
@@ -77,11 +73,7 @@ class DetectionCalibration:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> DetectionCalibration:
-        """Calibrator from a file's contents, by name.
-
-        Raises:
-            InputError: If a number is none, or there are not as many weights as terms.
-        """
+        """Calibrator from a file's contents, by name; an ``InputError`` if numbers are amiss."""
         check_choice("method", given["method"], METHODS)
         kept = dict(given)
         kept |= {name: tuple(given.get(name, ())) for name in ("weights", "covariates")}
@@ -249,15 +241,7 @@ def _fitted(terms: Matrix, right: Matrix, least: Matrix) -> tuple[Matrix, float,
 
 
 def save_detection_calibration(calibration: DetectionCalibration, path: str | os.PathLike[str]) -> None:
-    """Write a calibrator of detections; the file is complete or absent.
-
-    Args:
-        calibration: Calibration from :func:`fit_detections`.
-        path: Output path; the name ends in ``.safetensors``.
-
-    Raises:
-        InputError: If the name has another ending.
-        OSError: If the folder is missing or not writable.
+    """Write what :func:`fit_detections` gave; path and errors as for :meth:`Calibrator.save`.
 
     Example:
         >>> import tempfile

@@ -90,18 +90,13 @@ class LocalTemperature:
 
     @classmethod
     def from_json(cls, text: str) -> LocalTemperature:
-        """Read the text from :meth:`to_json`.
-
-        Raises:
-            InputError: If it is no such text.
-        """
+        """Read the text from :meth:`to_json`; an ``InputError`` if it is no such text."""
         try:
             given = json.loads(text)
             _check_parts(given)
-            found = cls(**given | {name: tuple(given[name]) for name in ("weights", "covariates")})
+            return cls(**given | {name: tuple(given[name]) for name in ("weights", "covariates")})
         except (ValueError, TypeError, KeyError) as error:
             raise InputError(f"it is not a local temperature ({error}).") from error
-        return found
 
 
 def fit_local_temperature(

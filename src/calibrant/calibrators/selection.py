@@ -301,14 +301,9 @@ def _usual(checked: Checked) -> tuple[str, ...]:
             "tell how often it is wrong; name the calibrator to fit it anyway."
         )
     missing = checked.num_classes - len(labels.unique()) if task == "multiclass" else 0
-    wrong = num_wrong(checked.scores, labels, task)
+    decided = checked.scores.argmax(dim=1) if task == "multiclass" else (checked.scores > 0).to(labels.dtype)
+    wrong = int((decided != labels).sum())
     return usual_candidates(task, *checked.scores.shape, missing=missing, wrong=wrong)
-
-
-def num_wrong(scores: Tensor, labels: Tensor, task: Task) -> int:
-    """Number of wrong decisions, by the highest score or the sign of the log-odds."""
-    decided = scores.argmax(dim=1) if task == "multiclass" else (scores > 0).to(labels.dtype)
-    return int((decided != labels).sum())
 
 
 def _ranked(
@@ -416,15 +411,9 @@ def usual_candidates(
     """Calibrators that are tried by default on such predictions, from the fewest parameters to the most.
 
     Calibrators with parameters per class need ten samples for each of them and, like free forms, samples of
-    every class; free forms also need a limited number of scores. If nearly every decision is right, only the
-    few wrong ones inform the correction: each parameter needs one of them, and a free form twenty.
-
-    Args:
-        task: Kind of predictions.
-        num_samples: Number of samples to choose by.
-        num_classes: Number of classes or labels.
-        missing: Number of classes absent from the samples.
-        wrong: Number of samples whose class is not the most probable one; None if unknown.
+    every class, none of which may be ``missing``; free forms also need a limited number of scores. If nearly
+    every decision is right, only the few ``wrong`` ones inform the correction: each parameter needs one of
+    them, and a free form twenty.
 
     Example:
         >>> usual_candidates("binary", 1000)

@@ -78,14 +78,11 @@ class GroupCalibrator(Saved, nn.Module):
         }
 
     def forward(self, logits: ArrayLike, *, groups: ArrayLike) -> Tensor:
-        """Calibrated log-probabilities ``(N, C)``, or log-odds in the shape of the log-odds given.
+        """Calibrated log-probabilities, or log-odds, as :meth:`Calibrator.forward` gives them.
 
         Args:
             logits: Outputs of the model, of the kind it was fitted on.
             groups: The group of each row, ``(N,)`` names or numbers.
-
-        Returns:
-            In the dtype and on the device of ``logits``; differentiable with respect to them.
 
         Raises:
             InputError: If a group is unknown, the shape is not that of the fit, or a value is NaN.
@@ -98,12 +95,7 @@ class GroupCalibrator(Saved, nn.Module):
 
     @torch.no_grad()
     def predict_proba(self, logits: ArrayLike, *, groups: ArrayLike) -> Tensor:
-        """Calibrated probabilities of what :meth:`forward` takes, without gradients.
-
-        Returns:
-            float64: ``(N, C)`` with rows that sum to one, or the probability of class 1 in the shape of the
-            log-odds.
-        """
+        """What :meth:`Calibrator.predict_proba` gives, of what :meth:`forward` takes."""
         refuse_other_columns(self.pooled, logits)
         given = as_float_tensor(logits, name="logits")
         probs = torch.empty(given.shape, dtype=torch.float64, device=given.device)
@@ -132,7 +124,7 @@ class GroupCalibrator(Saved, nn.Module):
         return f"{len(self._names)} groups, borrowed={self.borrowed:g}, unknown={self.unknown!r}"
 
     def _divided(self, logits: Tensor, groups: ArrayLike) -> list[tuple[Tensor, Calibrator]]:
-        known, rows_of = self.by_group, rows_by_group(groups, len(logits))
+        known, rows_of = self.by_group, _rows_by_group(groups, len(logits))
         for name, rows in rows_of.items():
             if self.unknown == "error" and name not in known:
                 raise InputError(
@@ -180,10 +172,8 @@ def fit_groups(
 
     Note:
         As many fits as groups, and one more, each to all samples that count in its group. For models of equal
-        size, or heads of one model, see :func:`fit_temperatures`.
-
-        A calibrator of its own may serve a group worse than the pooled one on new samples: judge both by
-        ``evaluate`` on a file with ``groups``.
+        size, or heads of one model, see :func:`fit_temperatures`. A calibrator of its own may serve a group
+        worse than the pooled one on new samples: judge both by ``evaluate`` on a file with ``groups``.
 
     Example:
         >>> labels = [1] * 90 + [0] * 10 + [1] * 60 + [0] * 40
@@ -202,7 +192,7 @@ def fit_groups(
         msg = f"`calibrator` must be a name or a calibrator, as in `TemperatureScaling()`; got {template!r}."
         raise TypeError(msg)
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
-    rows = rows_by_group(groups, checked.num_samples)
+    rows = _rows_by_group(groups, checked.num_samples)
     data, scores = CalibrationData.of(replace(checked, weights=None)), checked.scores
     own = scores.new_ones(len(scores), dtype=torch.float64) if checked.weights is None else checked.weights
     everyone = data if checked.weights is None else data.weighted(checked.weights)
@@ -242,7 +232,7 @@ def fit_groups(
     return GroupCalibrator(pooled, by_group, borrowed=float(borrowed), unknown=unknown)
 
 
-def rows_by_group(groups: ArrayLike, num_samples: int) -> dict[str, Tensor]:
+def _rows_by_group(groups: ArrayLike, num_samples: int) -> dict[str, Tensor]:
     """Rows of every group, in order of first occurrence; numbers count by their text."""
     listed: Sequence[Any] = groups.tolist() if isinstance(groups, Tensor | np.ndarray) else list(groups)
     if len(listed) != num_samples:

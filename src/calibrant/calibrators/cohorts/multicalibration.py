@@ -184,11 +184,7 @@ def multicalibrate(
 
 
 def memberships(groups: Groups, num_samples: int) -> dict[str, Mask]:
-    """Mask of each group, and of all.
-
-    Raises:
-        InputError: If a mask, or the list of texts, is not as long as there are samples.
-    """
+    """Mask of each group, and of all, as long as there are samples."""
     masks: dict[str, Mask] = {EVERYONE: np.ones(num_samples, dtype=np.bool_)}
     if isinstance(groups, Mapping):
         masks |= {str(name): np.asarray(mask).astype(np.bool_) for name, mask in groups.items()}

@@ -40,16 +40,14 @@ class HistogramBinning(EventCalibrator):
 
     Note:
         O(N C log N). Samples of one bin become equal: accuracy and log loss often suffer while the
-        calibration error falls. With fewer than 30 samples of some class, a cross-validated share of the
-        original probabilities is mixed in. If even the calibration samples' Brier score would rise,
-        nothing is changed, with a warning. An empty bin keeps its centre. Zeros count as 1e-12.
+        calibration error falls. An empty bin keeps its centre. Zeros count as 1e-12. Classes with few
+        samples, and a Brier score that would rise, are treated as in :class:`IsotonicCalibration`.
 
     References:
         Zadrozny and Elkan, "Obtaining calibrated probability estimates from decision trees and naive Bayesian
         classifiers", ICML 2001.
 
     Example:
-        >>> import torch
         >>> log_odds = torch.tensor([-2.0] * 100 + [2.0] * 100)
         >>> labels = torch.cat([torch.arange(100) < 30, torch.arange(100) < 60]).long()
         >>> calibrator = HistogramBinning(num_bins=2, prior=0.0).fit(log_odds, labels)
@@ -100,8 +98,7 @@ class ScalingBinning(EventCalibrator):
 
     Means of a fitted function vary less than the shares of events of :class:`HistogramBinning`, and with one
     probability per bin, the calibration error of the result can be measured. That of a continuous map cannot.
-    In multiclass logits every class is an event of its own with its log-odds s, and the results are
-    normalised.
+    In multiclass logits every class is an event with its log-odds s, and the results are normalised.
 
     Args:
         num_bins: Number of bins.
@@ -111,15 +108,12 @@ class ScalingBinning(EventCalibrator):
 
     Note:
         O(N C log N). The paper splits the calibration samples in three; here all serve every step. Samples of
-        one bin become alike. With fewer than 30 samples of some class, a cross-validated share of the
-        original probabilities is mixed in. If even the calibration samples' Brier score would rise,
-        nothing is changed, with a warning.
+        one bin become alike. The rest is as in :class:`HistogramBinning`.
 
     References:
         Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019.
 
     Example:
-        >>> import torch
         >>> log_odds = torch.tensor([-2.0] * 100 + [2.0] * 100)
         >>> labels = torch.cat([torch.arange(100) < 30, torch.arange(100) < 60]).long()
         >>> calibrator = ScalingBinning(num_bins=2).fit(log_odds, labels)
@@ -160,16 +154,13 @@ class BayesianBinning(EventCalibrator):
 
     Note:
         A mean of step functions is one, so it is stored as such. O(C N^(4/3)) time. Binnings with less than
-        1e-4 of the best one's weight are left out. With fewer than 30 samples of some class, a
-        cross-validated share of the original probabilities is mixed in. If even the calibration
-        samples' Brier score would rise, nothing is changed, with a warning.
+        1e-4 of the best one's weight are left out. The rest is as in :class:`HistogramBinning`.
 
     References:
         Naeini, Cooper and Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI
         2015.
 
     Example:
-        >>> import torch
         >>> log_odds = torch.tensor([-2.0] * 500 + [2.0] * 500)
         >>> labels = torch.cat([torch.arange(500) < 150, torch.arange(500) < 300]).long()
         >>> calibrator = BayesianBinning().fit(log_odds, labels)

@@ -66,7 +66,6 @@ class IsotonicCalibration(EventCalibrator):
         KDD 2002. Shared function and strict order: Zhang, Kailkhura and Han, "Mix-n-Match", ICML 2020.
 
     Example:
-        >>> import torch
         >>> log_odds, labels = torch.tensor([-2.0, -1.0, 0.0, 1.0, 2.0]), torch.tensor([0, 1, 0, 1, 1])
         >>> import warnings
         >>> with warnings.catch_warnings():
@@ -152,10 +151,8 @@ class VennAbersCalibration(EventCalibrator):
 
     Note:
         O(N log N) a fit, by one pass over the sorted samples; the file holds every step. Never gives 0 or 1.
-        Steps merge samples, as in isotonic regression; two samples of equal log-odds count as one
-        place. With fewer than 30 samples of some class, a cross-validated share of the original
-        probabilities is mixed in, with a warning; the result may leave the interval. If even the calibration
-        samples' Brier score would rise, nothing is changed, with a warning.
+        Steps merge samples, as in isotonic regression; two samples of equal log-odds count as one place. Few
+        samples of a class are treated as in :class:`IsotonicCalibration`; the result may leave the interval.
 
     References:
         Vovk, Petej and Fedorova, "Large-scale probabilistic predictors with and without guarantees of
@@ -181,11 +178,7 @@ class VennAbersCalibration(EventCalibrator):
         "lower": (0.0, 1.0),
         "upper": (0.0, 1.0),
     }
-    parameter_shapes: ClassVar = {
-        **EventCalibrator.parameter_shapes,
-        "lower": ("K", "M"),
-        "upper": ("K", "M"),
-    }
+    parameter_shapes: ClassVar = dict.fromkeys(("places", "values", "lower", "upper"), ("K", "M"))
     lower: Tensor
     upper: Tensor
 
@@ -199,18 +192,11 @@ class VennAbersCalibration(EventCalibrator):
 
     @torch.no_grad()
     def predict_interval(self, logits: ArrayLike) -> tuple[Tensor, Tensor]:
-        """Two probabilities of each event, the lower one first.
-
-        Args:
-            logits: See :meth:`predict_proba`.
+        """Two probabilities of each event, the lower one first; argument and errors of :meth:`predict_proba`.
 
         Returns:
             Two float64 tensors of the shape that :meth:`predict_proba` gives; those of several classes are
             each class's against the rest and not normalised.
-
-        Raises:
-            InputError: If the shape is not that of the fit, or a value is NaN.
-            NotFittedError: If ``fit`` was not called.
         """
         if (two := self._difference(logits)) is not None:
             (low, high), event = self.predict_interval(two[0]), two[1]

@@ -72,7 +72,6 @@ class PlattScaling(_Curve):
         Platt's Probabilistic Outputs", Machine Learning 68, 2007.
 
     Example:
-        >>> import torch
         >>> log_odds = torch.tensor([1.0] * 100 + [-1.0] * 100)
         >>> labels = torch.tensor([1] * 20 + [0] * 80 + [1] * 5 + [0] * 95)  # right ranking, wrong prevalence
         >>> calibrator = PlattScaling().fit(log_odds, labels)
@@ -173,7 +172,6 @@ class BetaCalibration(_Curve):
         logistic calibration for binary classifiers", AISTATS 2017.
 
     Example:
-        >>> import torch
         >>> log_odds = torch.tensor([1.0] * 100 + [0.0] * 100 + [-3.0] * 100)
         >>> labels = torch.cat([torch.arange(100) < share for share in (70, 50, 10)]).long()
         >>> calibrator = BetaCalibration().fit(log_odds, labels)
@@ -265,7 +263,6 @@ class QuadraticScaling(_Curve):
         arXiv:2511.03685.
 
     Example:
-        >>> import torch
         >>> log_odds = torch.tensor([-1.0] * 100 + [0.0] * 100 + [2.0] * 100)
         >>> labels = torch.cat([torch.arange(100) < share for share in (30, 40, 90)]).long()
         >>> calibrator = QuadraticScaling().fit(log_odds, labels)

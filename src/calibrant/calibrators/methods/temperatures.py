@@ -77,7 +77,6 @@ class TemperatureScaling(Calibrator):
         "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020.
 
     Example:
-        >>> import torch
         >>> labels = torch.arange(100) % 2
         >>> right = torch.where(torch.arange(100) < 80, 1.0, -1.0)
         >>> logits = right * (2 * labels - 1) * 5
@@ -161,7 +160,6 @@ class FocalTemperatureScaling(Calibrator):
         Properness", ECAI 2024.
 
     Example:
-        >>> import torch
         >>> generator = torch.Generator().manual_seed(0)
         >>> logits = 4 * torch.randn(2000, 5, generator=generator)
         >>> labels = torch.multinomial(torch.softmax(logits / 2, dim=1), 1, generator=generator)[:, 0]
@@ -277,7 +275,6 @@ class EnsembleTemperatureScaling(Calibrator):
         Calibration in Deep Learning", ICML 2020.
 
     Example:
-        >>> import torch
         >>> log_odds = torch.tensor([6.0] * 100 + [0.5] * 100)
         >>> labels = torch.cat([torch.arange(100) < 95, torch.arange(100) < 61]).long()
         >>> calibrator = EnsembleTemperatureScaling().fit(log_odds, labels)
@@ -377,7 +374,6 @@ class SmoothedTemperatureScaling(Calibrator):
         "Rethinking Early Stopping: Refine, Then Calibrate", 2025.
 
     Example:
-        >>> import torch
         >>> log_odds, labels = torch.tensor([9.0, -9.0] * 49 + [9.0]), torch.tensor([1, 0] * 49 + [1])
         >>> import warnings
         >>> with warnings.catch_warnings():

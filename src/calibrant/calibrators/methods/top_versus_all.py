@@ -55,7 +55,6 @@ class TopVersusAll(Calibrator):
         where the other classes keep their probabilities.
 
     Example:
-        >>> import torch
         >>> logits = torch.tensor([[4.0, 0.0, 0.0]]).repeat(100, 1)
         >>> labels = torch.tensor([0] * 70 + [1] * 20 + [2] * 10)
         >>> calibrator = TopVersusAll(event="histogram(prior=0.0)").fit(logits, labels)
@@ -78,7 +77,7 @@ class TopVersusAll(Calibrator):
         self.__dict__["_inner"] = inner  # not as a module, whose parameters would be saved twice
 
     def restore(self, *args: Any, **keywords: Any) -> None:
-        """Set the parameters and the result of an earlier fit."""
+        """Set the parameters and the result of a fit."""
         super().restore(*args, **keywords)
         self._inner.fit_result_, self._inner.kind_ = self.fit_result_, "binary"
 
