@@ -246,8 +246,8 @@ def _rows_by_group(groups: ArrayLike, num_samples: int) -> dict[str, Tensor]:
 
 
 def _fitted(template: Calibrator, data: CalibrationData, what: str) -> Calibrator:
-    with without_warnings():
-        try:
+    try:
+        with without_warnings():
             return template.unfitted().fit_to(data)
-        except (InputError, ConvergenceError) as error:
-            raise type(error)(f"{what}: {error}") from error
+    except (InputError, ConvergenceError) as error:
+        raise type(error)(f"{what}: {error}") from error

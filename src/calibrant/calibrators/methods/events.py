@@ -56,9 +56,6 @@ class Ranked(NamedTuple):
         tables = (events, outcomes.T, weights.expand_as(order))
         return cls(order, *(table.gather(1, order) for table in tables))
 
-    def weighted(self, weights: Float[Tensor, " N"]) -> Ranked:
-        return self._replace(weights=weights.expand_as(self.order).gather(1, self.order))
-
 
 def constant_in_bins(
     log_odds: Float[Tensor, "K N"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
@@ -191,7 +188,8 @@ class EventCalibrator(Calibrator):
         probs, totals = plain.new_empty(len(plain), 1), plain.new_empty(len(plain), 1)
         for fold in range(int(folds.max()) + 1):
             inside = folds == fold
-            fitted = self._fitted(ranked.weighted(torch.where(inside, 0, samples.masses)))
+            weights = torch.where(inside, 0, samples.masses).expand_as(ranked.order).gather(1, ranked.order)
+            fitted = self._fitted(ranked._replace(weights=weights))
             held_out = self._fitted_probs(fitted, ranked, log_odds, inside)
             probs[inside] = held_out.gather(1, labels[inside])
             totals[inside] = held_out.sum(dim=1, keepdim=True)

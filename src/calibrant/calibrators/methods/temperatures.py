@@ -103,9 +103,8 @@ class TemperatureScaling(Calibrator):
         self.search: TemperatureSearch = search
 
     def _solve(self, samples: Samples) -> Solution:
-        objective = objectives.in_effect(self.objective, samples)
-        solution = searches.fit_temperature(samples, objective, self.search)
-        return with_doubts_of_temperature(solution, samples, objective)
+        solution = searches.fit_temperature(samples, self.objective, self.search)
+        return with_doubts_of_temperature(solution, samples, self.objective)
 
     in_passes = staticmethod(temperature_in_passes)
 
@@ -196,26 +195,21 @@ class FocalTemperatureScaling(Calibrator):
         self.search: FocalTemperatureSearch = search
 
     def _solve(self, samples: Samples) -> Solution:
-        objective = objectives.in_effect(self.objective, samples)
-        simpler, found = searches.fit_focal_temperature(samples, objective, self.search)
+        simpler, found = searches.fit_focal_temperature(samples, self.objective, self.search)
         if self.selection == "cross_validated" and found.parameters["gamma"] != 0:
-            found = self._where_it_pays(samples, objective, simpler, found)
-        return with_doubts_of_temperature(found, samples, objective)
+            found = self._where_it_pays(samples, simpler, found)
+        return with_doubts_of_temperature(found, samples, self.objective)
 
     def _solve_near(self, start: Mapping[str, float], samples: Samples) -> Solution:
-        objective = objectives.in_effect(self.objective, samples)
-        smooth = self.search == "full" and self.selection == "none" and objective in objectives.DIFFERENTIABLE
+        smooth = self.search == "full" and self.objective in objectives.DIFFERENTIABLE
         # For events the two are nearly exchangeable: optima are far apart, and a full search is cheap.
-        if samples.is_event or not smooth:
+        if samples.is_event or not smooth or self.selection != "none":
             return self._solve(samples)
-        _, found = searches.fit_focal_temperature(
-            samples, objective, "full", (start["temperature"], start["gamma"])
-        )
-        return with_doubts_of_temperature(found, samples, objective)
+        near = start["temperature"], start["gamma"]
+        _, found = searches.fit_focal_temperature(samples, self.objective, "full", near)
+        return with_doubts_of_temperature(found, samples, self.objective)
 
-    def _where_it_pays(
-        self, samples: Samples, objective: Objective, simpler: Solution, found: Solution
-    ) -> Solution:
+    def _where_it_pays(self, samples: Samples, simpler: Solution, found: Solution) -> Solution:
         """Temperature scaling unless gamma lowers held-out log loss by more than one standard error."""
         if samples.num_samples < 2 * _NUM_FOLDS:
             return searches.without_exponent(
@@ -228,7 +222,7 @@ class FocalTemperatureScaling(Calibrator):
             part = samples.part(inside)
             plain, focal = (
                 objectives.log_losses(part, fit.parameters["temperature"], fit.parameters.get("gamma", 0.0))
-                for fit in searches.fit_focal_temperature(samples.part(~inside), objective, self.search)
+                for fit in searches.fit_focal_temperature(samples.part(~inside), self.objective, self.search)
             )
             return plain - focal
 
