@@ -375,7 +375,7 @@ class Rounding(TemperatureScaling):
 
     def restore(self, parameters: Any, *args: Any, **keywords: Any) -> None:
         narrow = {name: value.half().double() for name, value in parameters.items()}
-        fresh = "fit_result_" not in self.__dict__ and keywords["class_names"]
+        fresh = "fit_result_" not in self.__dict__ and keywords.get("class_names")
         super().restore(narrow if fresh else parameters, *args, **keywords)
 
 
@@ -392,8 +392,9 @@ class Remembering(TemperatureScaling):
     """Starts where the last fit ended and stops half-way."""
 
     def restore(self, parameters: Any, *args: Any, **keywords: Any) -> None:
-        before = self.temperature if "fit_result_" in self.__dict__ else parameters["temperature"]
-        super().restore({"temperature": (before + parameters["temperature"]) / 2}, *args, **keywords)
+        before = self.temperature if "fit_result_" in self.__dict__ else None
+        super().restore(parameters, *args, **keywords)
+        self.temperature = self.temperature if before is None else (before + self.temperature) / 2
 
 
 class Lazy(TemperatureScaling):

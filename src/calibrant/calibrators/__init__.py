@@ -2,8 +2,8 @@
 
 from calibrant._math.lazy import public_names
 from calibrant.calibrators.affine import Affine as Affine
+from calibrant.calibrators.base import CalibratedModel as CalibratedModel
 from calibrant.calibrators.base import Calibrator as Calibrator
-from calibrant.calibrators.calibrated_model import CalibratedModel as CalibratedModel
 from calibrant.calibrators.cohorts.by_group import GroupCalibrator as GroupCalibrator
 from calibrant.calibrators.cohorts.by_group import fit_groups as fit_groups
 from calibrant.calibrators.cohorts.many_temperatures import TemperatureFits as TemperatureFits
@@ -32,12 +32,12 @@ from calibrant.calibrators.fitting.results import Profile as Profile
 from calibrant.calibrators.local_temperature import LocalTemperature as LocalTemperature
 from calibrant.calibrators.local_temperature import fit_local_temperature as fit_local_temperature
 from calibrant.calibrators.methods import *
+from calibrant.calibrators.methods.temperatures import fit_top_k_temperature as fit_top_k_temperature
 from calibrant.calibrators.roster import available as available
 from calibrant.calibrators.roster import build as build
 from calibrant.calibrators.selection import Candidate as Candidate
 from calibrant.calibrators.selection import Selection as Selection
 from calibrant.calibrators.selection import out_of_fold_probs as out_of_fold_probs
 from calibrant.calibrators.selection import select as select
-from calibrant.calibrators.top_k import fit_top_k_temperature as fit_top_k_temperature
 
 __all__ = public_names(globals())  # pyright: ignore[reportUnsupportedDunderAll]

@@ -20,7 +20,7 @@ class Affine(NamedTuple):
 
 
 def scaling(count: int, factor: Tensor, shift: Tensor | None = None) -> Affine:
-    """Affine map with one factor and one shift, for all outputs or for each."""
+    """One factor and one shift, for all outputs or for each."""
     factors = factor.expand(count) if factor.ndim == 0 else factor
     shifts = factors.new_zeros(count) if shift is None else shift.expand(count)
     return Affine(factors.diag(), shifts)

@@ -1,4 +1,4 @@
-"""Base class of calibrators: modules fitted on calibration logits that map logits to better ones."""
+"""Base class of calibrators, which map logits to better ones, and a model with its calibrator."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, ClassVar, Self
 
@@ -88,7 +88,6 @@ class Calibrator(Saved, nn.Module):
         super().__init__()
         for name in self.parameter_ranges:
             self.register_buffer(name, torch.tensor(math.nan, dtype=torch.float64))
-        self._starts: list[dict[str, Any]] = []  # of each problem, if there was an earlier fit
 
     @abstractmethod
     def _solve(self, samples: Samples) -> Solution: ...
@@ -123,8 +122,7 @@ class Calibrator(Saved, nn.Module):
         Args:
             logits: Logits ``(N, C)`` (segmentation: ``(N, C, d1, ...)``), or log-odds ``(N,)`` of class 1;
                 the columns of a frame name the classes.
-            labels: Classes ``(N,)`` or ``(N, d1, ...)``, or zeros and ones of the shape of the logits with
-                one column per label.
+            labels: Classes ``(N,)`` or ``(N, d1, ...)``, or zeros and ones in the shape of the logits.
             weights: Sample weights ``(N,)``, or ``(N, d1, ...)``: numbers of copies, or shares of one.
             folds: Number of cross-validation folds; 0 for none. ``fit_result_.held_out`` then tells how
                 calibrators fitted on the other folds do on each fold, and a warning says where
@@ -133,15 +131,12 @@ class Calibrator(Saved, nn.Module):
             ignore_index: Samples or positions with this label are left out.
 
         Returns:
-            The calibrator itself; ``fit_result_`` describes the fit.
+            The calibrator itself; ``fit_result_`` describes the fit. One ``CalibrantWarning`` holds all of
+            its ``warnings``: an optimum on a bound, separable data, probabilities of zero, or for logits.
 
         Raises:
             InputError: If shapes disagree, a label is out of range, a value is NaN, or there are too few
-                samples for ``folds``.
-
-        Note: Time is that of one fit, and of ``folds`` more. Everything in ``fit_result_.warnings`` (an
-            optimum on a bound, separable data, probabilities of zero, or passed for logits) is also given as
-            one ``CalibrantWarning``.
+                samples for ``folds``, each of which takes the time of one more fit.
 
         Example:
             >>> from calibrant.calibrators import TemperatureScaling
@@ -156,18 +151,23 @@ class Calibrator(Saved, nn.Module):
         self.class_names_ = named
         return self
 
-    def fit_to(self, data: CalibrationData, *, folds: int = 0, seed: int = 0) -> Self:
-        """:meth:`fit` on checked samples."""
+    def fit_to(
+        self,
+        data: CalibrationData,
+        *,
+        folds: int = 0,
+        seed: int = 0,
+        starts: Sequence[Mapping[str, Any] | None] = (),
+    ) -> Self:
+        """:meth:`fit` on checked samples; ``starts`` holds each problem's parameters in an earlier fit."""
         inputs.check_kind(self.name, self.kinds, data.kind, remedy=self.for_other_kinds)
-        starts = self._starts if len(self._starts) == len(data.problems) else [None] * len(data.problems)
+        if len(starts) != len(data.problems):
+            starts = [None] * len(data.problems)
         with threads_for(data.scores.numel()):
             solutions = [self._solve_in_unit(*each) for each in zip(data.problems, starts, strict=True)]
             result = data.result(solutions, self.objective)
-        parameters = {
-            name: stack_tables([solution.tables[name] for solution in solutions])
-            if name in self.parameter_shapes
-            else torch.tensor(result.parameters[name], dtype=torch.float64, device=data.scores.device)
-            for name in self.parameter_ranges
+        tables = {
+            name: stack_tables([each.tables[name] for each in solutions]) for name in self.parameter_shapes
         }
         if folds:
 
@@ -180,7 +180,7 @@ class Calibrator(Saved, nn.Module):
                 held_out={**result.held_out, **found},
                 warnings=(*result.warnings, *over_correction(found)),
             )
-        self.restore(parameters, result, kind=data.kind, num_classes=data.num_classes, class_names=None)
+        self.restore(tables, result, kind=data.kind, num_classes=data.num_classes, device=data.scores.device)
         if result.warnings:
             warnings.warn(f"{self.name}: {'; '.join(result.warnings)}.", CalibrantWarning, stacklevel=3)
         return self
@@ -199,8 +199,7 @@ class Calibrator(Saved, nn.Module):
             The calibrator itself; ``fit_result_`` keeps no profile of data of very many classes.
 
         Raises:
-            InputError: If shapes disagree, a label is out of range, a value is NaN or infinite, or this
-                calibrator must see all scores at once.
+            InputError: As for :meth:`fit`, or if this calibrator must see all scores at once.
         """
         if not self.fits_in_pieces:
             raise InputError(f"{self.text} needs all scores at once; temperature scaling does not.")
@@ -218,10 +217,7 @@ class Calibrator(Saved, nn.Module):
             data_sha256=samples.sha256,
             profile=profile,
         )
-        parameters = {
-            name: torch.tensor(result.parameters[name], dtype=torch.float64) for name in self.parameter_ranges
-        }
-        self.restore(parameters, result, kind="multiclass", num_classes=num_classes, class_names=None)
+        self.restore({}, result, kind="multiclass", num_classes=num_classes)
         return self
 
     @property
@@ -254,15 +250,12 @@ class Calibrator(Saved, nn.Module):
 
     def refit_to(self, data: CalibrationData) -> Self:
         """:meth:`refit` to checked samples."""
-        again, fitted = self.unfitted(), {name: getattr(self, name) for name in self.parameter_ranges}
-        if self.fit_result_ and self.parameter_shapes:
-            again._starts = [fitted]
-        else:
+        fitted = {name: getattr(self, name) for name in self.parameter_ranges}
+        starts = [fitted]
+        if self.fit_result_ and not self.parameter_shapes:
             columns = (torch.atleast_1d(values).tolist() for values in fitted.values())
-            again._starts = [dict(zip(fitted, values, strict=True)) for values in zip(*columns, strict=True)]
-        again.fit_to(data)
-        again._starts = []  # the next data need not be similar
-        return again
+            starts = [dict(zip(fitted, values, strict=True)) for values in zip(*columns, strict=True)]
+        return self.unfitted().fit_to(data, starts=starts)
 
     def _solve_in_unit(self, samples: Samples, start: Mapping[str, Any] | None) -> Solution:
         """Solution for scores of any unit, with warnings about the data."""
@@ -308,8 +301,8 @@ class Calibrator(Saved, nn.Module):
         if (dense := inputs.at_positions(logits, self.kind_, self)) is not None:
             return dense
         if (two := self._difference(logits)) is not None:
-            mapped = self(two.odds)
-            return nn.functional.logsigmoid(inputs.in_columns(mapped, -mapped, two.event))
+            mapped = self(two[0])
+            return nn.functional.logsigmoid(inputs.in_columns(mapped, -mapped, two[1]))
         if torch.compiler.is_compiling() and isinstance(logits, Tensor):
             inputs.check_shape_like_fit(self.name, self.kind_, self.num_classes_, logits)
             wide = logits.to(working_dtype(logits.dtype))
@@ -323,7 +316,7 @@ class Calibrator(Saved, nn.Module):
 
     @torch.no_grad()
     def predict_proba(self, logits: ArrayLike) -> Tensor:
-        """Calibrated probabilities.
+        """Calibrated probabilities, without gradients, which :meth:`forward` has.
 
         Args:
             logits: Outputs of the model, of the kind it was fitted on; any floating dtype, any device. For
@@ -339,9 +332,6 @@ class Calibrator(Saved, nn.Module):
                 classes, or a value is NaN.
             NotFittedError: If ``fit`` was not called.
 
-        Note:
-            Without gradients; :meth:`forward` has them.
-
         Example:
             >>> from calibrant.calibrators import TemperatureScaling
             >>> calibrator = TemperatureScaling().fit([4.0] * 10, [1] * 8 + [0] * 2)
@@ -351,8 +341,8 @@ class Calibrator(Saved, nn.Module):
         if (dense := inputs.at_positions(logits, self.kind_, self.predict_proba)) is not None:
             return dense
         if (two := self._difference(logits)) is not None:
-            positive = self.predict_proba(two.odds)
-            return inputs.in_columns(positive, 1 - positive, two.event)
+            positive = self.predict_proba(two[0])
+            return inputs.in_columns(positive, 1 - positive, two[1])
         scores = self._check(logits)
         link: Callable[[Tensor], Tensor] = torch.exp if self.kind_ == "multiclass" else steady_sigmoid
         probs = torch.empty(scores.shape, dtype=torch.float64, device=scores.device)
@@ -386,16 +376,13 @@ class Calibrator(Saved, nn.Module):
 
         Returns:
             A new layer of the same dtype on the same device, by whose logits softmax (of log-odds the
-            sigmoid) gives the calibrated probabilities.
+            sigmoid) gives the calibrated probabilities; computed in float64 and rounded once.
 
         Raises:
             InputError: If the calibrator is not an affine map of logits, or the layer has another number of
                 outputs than the calibrator was fitted on.
             TypeError: If ``linear`` is not an ``nn.Linear``.
             NotFittedError: If ``fit`` was not called.
-
-        Note:
-            Weights are computed in float64 and rounded to the layer's dtype once.
 
         Example:
             >>> from calibrant.calibrators import TemperatureScaling
@@ -407,20 +394,19 @@ class Calibrator(Saved, nn.Module):
             >>> torch.allclose(probs.double(), calibrator.predict_proba(head(features)), atol=1e-6)
             True
         """
-        count, event = self.num_outputs(), self.event_column_
-        return folded(linear, self.affine(), self.kind_, count, self.name, event)
+        return folded(linear, self.affine(), self.kind_, self.num_outputs(), self.name, self.event_column_)
 
     def _calibrate(self, scores: Tensor) -> Tensor:
         return self._transform(floor_zero_probabilities(scores, self.kind_)[0])
 
-    def _difference(self, logits: ArrayLike) -> inputs.TwoLogits | None:
-        """Log-odds of two logits, if the fit was on log-odds."""
+    def _difference(self, logits: ArrayLike) -> tuple[Tensor, int] | None:
+        """Log-odds of two logits, and the event's column, if the fit was on log-odds."""
         event = inputs.column_of_event(self, logits)
         if self.kind_ != "binary" or (odds := inputs.difference(logits, event)) is None:
             return None
         if not torch.compiler.is_compiling():
             inputs.warn_of_probabilities(self, as_float_tensor(logits, name="logits"))
-        return inputs.TwoLogits(odds, event)
+        return odds, event
 
     def _check(self, logits: ArrayLike) -> Tensor:
         scores = inputs.check_like_fit(self.name, self.kind_, self.num_classes_, logits).scores
@@ -470,16 +456,21 @@ class Calibrator(Saved, nn.Module):
         *,
         kind: Task,
         num_classes: int,
-        class_names: tuple[str, ...] | None,
+        class_names: tuple[str, ...] | None = None,
+        event_column: int = 1,
+        device: torch.device | None = None,
     ) -> None:
-        """Set the parameters and the result of an earlier fit."""
+        """Set the result of a fit, and the parameters; those not given are numbers of the result."""
         for name in self.parameter_ranges:
-            self._buffers[name] = parameters[name]
+            value = parameters.get(name)
+            if value is None:
+                value = torch.tensor(result.parameters[name], dtype=torch.float64, device=device)
+            self._buffers[name] = value
         self.fit_result_, self.kind_ = result, kind
-        self.num_classes_, self.class_names_, self.event_column_ = num_classes, class_names, 1
+        self.num_classes_, self.class_names_, self.event_column_ = num_classes, class_names, event_column
 
     def header(self) -> Header:
-        """Header of its file, without the parameters."""
+        """All that its file holds but the parameters."""
         return Header(
             format_version=FORMAT_VERSION,
             calibrant_version=calibrant.__version__,
@@ -509,7 +500,7 @@ class Calibrator(Saved, nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move parameters to another device, but leave them float64."""
-        del recurse  # there are no modules inside
+        del recurse
         for name, value in self._buffers.items():
             if value is not None:
                 device = fn(torch.empty(0, device=value.device)).device
@@ -517,7 +508,7 @@ class Calibrator(Saved, nn.Module):
         return self
 
     def get_extra_state(self) -> dict[str, Any] | None:
-        """State for a ``state_dict`` besides the parameters."""
+        """What a ``state_dict`` holds besides the parameters."""
         if "fit_result_" not in self.__dict__:
             return None
         return {
@@ -546,3 +537,84 @@ class Calibrator(Saved, nn.Module):
             if f"{prefix}{name}" in state_dict:
                 self._buffers[name] = torch.empty_like(state_dict[f"{prefix}{name}"])
         super()._load_from_state_dict(dict(state_dict), prefix, *rest, **named)
+
+
+class CalibratedModel(nn.Module):
+    """A model whose outputs are calibrated: one module to save, move, export and serve.
+
+    It takes what the model takes and gives what the calibrator makes of the model's logits. A ``state_dict``
+    holds both; ``.half()`` and ``.to(dtype)`` narrow the model and leave the calibrator its digits.
+
+    Args:
+        model: Gives logits as a tensor, or an object or dictionary with ``logits`` (as the models of
+            transformers do). A binary model may give ``(N,)`` or ``(N, 1)``.
+        calibrator: Fitted on the logits of this model; one that is not yet fitted can be filled by
+            ``load_state_dict``.
+
+    Raises:
+        TypeError: If ``model`` is not a module, or ``calibrator`` not a calibrator.
+
+    Example:
+        >>> from calibrant.calibrators import TemperatureScaling
+        >>> _ = torch.manual_seed(0)
+        >>> network, inputs = nn.Linear(3, 2), torch.randn(50, 3)
+        >>> labels = torch.multinomial(network(inputs).softmax(dim=1), 1)[:, 0]
+        >>> calibrator = TemperatureScaling().fit(network(inputs), labels)
+        >>> model = CalibratedModel(network, calibrator)
+        >>> model(inputs).shape, model.predict_proba(inputs).dtype
+        (torch.Size([50, 2]), torch.float64)
+    """
+
+    def __init__(self, model: nn.Module, calibrator: Calibrator) -> None:
+        if not isinstance(model, nn.Module):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"`model` must be an nn.Module; got {type(model).__name__}.")
+        if not isinstance(calibrator, Calibrator):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"`calibrator` must be a calibrator of calibrant; got {type(calibrator).__name__}; "
+                "read one with calibrant.load_calibrator(path)."
+            )
+        super().__init__()
+        self.model = model
+        self.calibrator = calibrator
+
+    def forward(self, *inputs: Any, **named: Any) -> Tensor:
+        """Calibrated log-probabilities ``(N, C)``, or log-odds in the shape the model gives them.
+
+        Args:
+            *inputs: What the model takes.
+            **named: The same, by name.
+
+        Returns:
+            In the dtype and on the device of the model's logits; differentiable.
+
+        Raises:
+            InputError: If the model gives no logits, or others than the calibrator was fitted on.
+            NotFittedError: If the calibrator is not fitted.
+        """
+        return self._mapped(self.calibrator, self.logits(*inputs, **named))
+
+    @torch.no_grad()
+    def predict_proba(self, *inputs: Any, **named: Any) -> Tensor:
+        """Calibrated probabilities of what :meth:`forward` takes; the model's mode stays as it is.
+
+        Returns:
+            float64: ``(N, C)`` with rows that sum to one, or the probability of class 1 in the shape of the
+            log-odds.
+        """
+        return self._mapped(self.calibrator.predict_proba, self.logits(*inputs, **named))
+
+    def logits(self, *inputs: Any, **named: Any) -> Tensor:
+        """The model's own logits of what :meth:`forward` takes; an ``InputError`` if it gives no tensor."""
+        given = self.model(*inputs, **named)
+        given = given.get("logits") if isinstance(given, Mapping) else getattr(given, "logits", given)
+        if not isinstance(given, Tensor):
+            raise InputError(
+                f"`model` must return logits, as a tensor or as `logits` of what it returns; "
+                f"got {type(given).__name__}."
+            )
+        return given
+
+    def _mapped(self, function: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
+        if self.calibrator.kind_ == "binary" and logits.ndim == 2 and logits.shape[1] == 1:
+            return function(logits[:, 0])[:, None]
+        return function(logits)

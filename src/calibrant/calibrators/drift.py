@@ -137,8 +137,7 @@ def adjust_to_prior(probs: ArrayLike, *, prior: ArrayLike | float, source_prior:
         InputError: If shapes disagree, a value is out of range, or a class has a source frequency of zero.
 
     References:
-        Saerens, Latinne and Decaestecker, "Adjusting the Outputs of a Classifier to New a Priori
-        Probabilities", Neural Computation 14, 2002, eq. (4).
+        Saerens et al. (2002), eq. (4); see :func:`estimate_prior`.
 
     Example:
         >>> adjust_to_prior(torch.tensor([0.5, 0.9]), prior=0.1, source_prior=0.5)
@@ -207,7 +206,6 @@ def _calibrated(
 
 
 def _prior(name: str, values: ArrayLike | float, num_classes: int) -> Float[Tensor, " C"]:
-    """Class frequencies; a single number is that of class 1."""
     prior = as_float_tensor(torch.as_tensor(values, dtype=torch.float64), name=name)
     if prior.ndim == 0 and num_classes == 2:
         prior = torch.stack([1 - prior, prior])
@@ -342,7 +340,7 @@ class Shift:
 
     @property
     def found(self) -> bool:
-        """Return True if anything differs much."""
+        """True if anything differs much."""
         return bool(self.sentences)
 
     @property

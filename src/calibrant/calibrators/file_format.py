@@ -34,7 +34,7 @@ _ENDING = ".safetensors"
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """Contents of a file's header."""
+    """Everything in a file but the parameters."""
 
     format_version: int
     calibrant_version: str
@@ -53,6 +53,9 @@ class Saved:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, which is complete or absent.
 
+        :func:`load_calibrator`, :func:`load_group_calibrator` or :func:`load_multicalibrator` reads it back,
+        and predicts bit for bit the same.
+
         Args:
             path: Output path; the name ends in ``.safetensors``.
 
@@ -60,10 +63,6 @@ class Saved:
             InputError: If the name has another ending.
             NotFittedError: If ``fit`` was not called.
             OSError: If the folder is missing or not writable.
-
-        Note:
-            :func:`load_calibrator`, of groups :func:`load_group_calibrator` or :func:`load_multicalibrator`,
-            reads it back, and predicts bit for bit the same.
 
         Example:
             >>> import tempfile, torch
@@ -85,16 +84,14 @@ class Saved:
 def write_file(
     path: str | os.PathLike[str], key: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Write a header under a key, and tensors; the file is complete or absent."""
     if Path(path).suffix != _ENDING:
         raise InputError(f"`path` must end in {_ENDING}; got {os.fspath(path)!r}.")
-    content_of_file = file_bytes(key, content, tensors)
+    whole = file_bytes(key, content, tensors)
     with atomic_write(path) as temporary:
-        temporary.write_bytes(content_of_file)  # turns a full disk into an OSError
+        temporary.write_bytes(whole)  # turns a full disk into an OSError
 
 
 def file_bytes(key: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
-    """Bytes of a file with this header and these tensors."""
     from safetensors.torch import save
 
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
@@ -121,7 +118,6 @@ def read_file(path: str | os.PathLike[str], key: str, what: str) -> tuple[dict[s
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-
         text = metadata.get(key)
         tensors = load_file(path) if text else {}
     except SafetensorError as error:
@@ -149,7 +145,6 @@ def read_file(path: str | os.PathLike[str], key: str, what: str) -> tuple[dict[s
 
 
 def holds(path: str | os.PathLike[str], key: str) -> bool:
-    """Return True if a file has this key; files of other kinds do not."""
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():
@@ -162,5 +157,4 @@ def holds(path: str | os.PathLike[str], key: str) -> bool:
 
 
 def damaged(path: str | os.PathLike[str], why: str) -> InputError:
-    """Error about a malformed file."""
     return InputError(f"{os.fspath(path)} is damaged: {why}.")

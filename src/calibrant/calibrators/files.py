@@ -53,11 +53,10 @@ def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
         ('temperature', True)
     """
     content, tensors = read_file(path, SINGLE_KEY, "a calibrator")
-    return restored(path, headers_of(path, [content])[0], tensors)
+    return _restored(path, _headers_of(path, [content])[0], tensors)
 
 
-def restored(path: str | os.PathLike[str], header: Header, tensors: dict[str, Tensor]) -> Calibrator:
-    """Calibrator from a header and its parameters, after checks."""
+def _restored(path: str | os.PathLike[str], header: Header, tensors: dict[str, Tensor]) -> Calibrator:
     maker = CALIBRATORS.get(header.name)
     if maker is None:
         raise InputError(f"{path} holds a calibrator {header.name!r}, which this calibrant does not know.")
@@ -76,15 +75,12 @@ def restored(path: str | os.PathLike[str], header: Header, tensors: dict[str, Te
             raise damaged(path, f"`{name}` lies outside {low:g} to {high:g}")
     if header.kind not in calibrator.kinds:
         raise damaged(path, f"{header.name} is not for {header.kind} predictions")
-    calibrator.restore(
-        tensors, header.fit, kind=header.kind, num_classes=header.num_classes, class_names=header.class_names
-    )
-    calibrator.event_column_ = header.event_column
+    facts = {name: getattr(header, name) for name in ("kind", "num_classes", "class_names", "event_column")}
+    calibrator.restore(tensors, header.fit, **facts)
     return calibrator
 
 
-def headers_of(path: str | os.PathLike[str], contents: Sequence[Any]) -> list[Header]:
-    """Headers in valid form, checked without knowledge of the calibrator."""
+def _headers_of(path: str | os.PathLike[str], contents: Sequence[Any]) -> list[Header]:
     from pydantic import TypeAdapter, ValidationError
 
     try:
@@ -117,21 +113,21 @@ def load_group_calibrator(path: str | os.PathLike[str]) -> GroupCalibrator:
     """
     content, tensors = read_file(path, GROUPS_KEY, "calibrators of groups")
     try:
-        headers = headers_of(path, content["parts"])
+        headers = _headers_of(path, content["parts"])
         groups, borrowed, unknown = content["groups"], float(content["borrowed"]), content["unknown"]
         names = {name for name in groups if isinstance(name, str)}
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(path, "its header does not have the form of a group calibrator's") from error
     if len(headers) != len(groups) + 1 or len(names) != len(groups):
         raise damaged(path, "it does not hold one calibrator for each group")
-    pooled, *parts = (restored(path, header, _part(tensors, place)) for place, header in enumerate(headers))
+
+    def part(place: int) -> dict[str, Tensor]:
+        start = f"{place}."
+        return {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
+
+    pooled, *parts = (_restored(path, header, part(place)) for place, header in enumerate(headers))
     by_group: dict[str, Calibrator] = dict(zip(groups, parts, strict=True))
     return GroupCalibrator(pooled, by_group, borrowed=borrowed, unknown=unknown)
-
-
-def _part(tensors: dict[str, Tensor], place: int) -> dict[str, Tensor]:
-    start = f"{place}."
-    return {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
 
 
 def load_multicalibrator(path: str | os.PathLike[str]) -> Multicalibrator:
@@ -153,7 +149,7 @@ def load_multicalibrator(path: str | os.PathLike[str]) -> Multicalibrator:
     content, tensors = read_file(path, MULTI_KEY, "a multicalibrator")
     try:
         start, kind = content["start"], content["kind"]
-        first = None if start is None else restored(path, headers_of(path, [start])[0], tensors)
+        first = None if start is None else _restored(path, _headers_of(path, [start])[0], tensors)
         found = Multicalibrator(
             kind=kind,
             num_classes=int(content["num_classes"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -29,7 +29,6 @@ class Fitted(Protocol):
 
 
 def check_kind(name: str, kinds: Collection[Task], kind: Task, *, remedy: str) -> None:
-    """Refuse data of a kind that the named calibrator does not support."""
     if kind in kinds:
         return
     wanted = "classes, logits (N, C) with `labels` (N,)"
@@ -56,7 +55,7 @@ def check_like_fit(
 
 
 def check_shape_like_fit(name: str, kind: Task, num_classes: int, logits: Tensor) -> None:
-    """Check only the shape, for a traced graph that cannot read values."""
+    """Check the shape alone: a traced graph cannot read values."""
     wanted = () if kind == "binary" else (num_classes,)
     if logits.shape[1:] != wanted:
         shape = ", ".join(("N", *map(str, wanted))) + ("" if wanted else ",")
@@ -83,7 +82,6 @@ def column_of_event(calibrator: Fitted, logits: ArrayLike) -> int:
 
 
 def names_of_columns(calibrator: Fitted) -> tuple[str, ...] | None:
-    """Class names in the order of the model's columns."""
     names = calibrator.class_names_
     return names if names is None or calibrator.event_column_ else names[::-1]
 
@@ -97,7 +95,6 @@ def refuse_other_columns(calibrator: Fitted, logits: ArrayLike) -> None:
 def refuse_other_names(
     what: str, named: tuple[str, ...] | None, calibrator: str, known: tuple[str, ...] | None
 ) -> None:
-    """Refuse class names that differ from those of the fit, or their order."""
     if known is not None and named is not None and known != named:
         raise InputError(
             f"{what} names its classes {_listed(named)}, {calibrator} was fitted on {_listed(known)}; "
@@ -121,15 +118,7 @@ def warn_of_probabilities(calibrator: Fitted, logits: Tensor) -> None:
         )
 
 
-class TwoLogits(NamedTuple):
-    """Log-odds of the event, and its index among the two columns."""
-
-    odds: Tensor
-    event: int
-
-
 def in_columns(event: Tensor, other: Tensor, column: int) -> Tensor:
-    """Two columns, one of them the event's."""
     return torch.stack([other, event] if column else [event, other], dim=1)
 
 

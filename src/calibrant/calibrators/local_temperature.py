@@ -98,10 +98,9 @@ class LocalTemperature:
         try:
             given = json.loads(text)
             _check_parts(given)
-            found = cls(**given | {name: tuple(given[name]) for name in ("weights", "covariates")})
+            return cls(**given | {name: tuple(given[name]) for name in ("weights", "covariates")})
         except (ValueError, TypeError, KeyError) as error:
             raise InputError(f"it is not a local temperature ({error}).") from error
-        return found
 
 
 def fit_local_temperature(

@@ -301,14 +301,9 @@ def _usual(checked: Checked) -> tuple[str, ...]:
             "tell how often it is wrong; name the calibrator to fit it anyway."
         )
     missing = checked.num_classes - len(labels.unique()) if task == "multiclass" else 0
-    wrong = num_wrong(checked.scores, labels, task)
+    decided = checked.scores.argmax(dim=1) if task == "multiclass" else (checked.scores > 0).to(labels.dtype)
+    wrong = int((decided != labels).sum())
     return usual_candidates(task, *checked.scores.shape, missing=missing, wrong=wrong)
-
-
-def num_wrong(scores: Tensor, labels: Tensor, task: Task) -> int:
-    """Number of wrong decisions, by the highest score or the sign of the log-odds."""
-    decided = scores.argmax(dim=1) if task == "multiclass" else (scores > 0).to(labels.dtype)
-    return int((decided != labels).sum())
 
 
 def _ranked(

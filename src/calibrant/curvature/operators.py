@@ -220,6 +220,8 @@ class HessianOperator(CurvatureOperator):
         Pearlmutter, "Fast exact multiplication by the Hessian", Neural Computation 6, 1994.
 
     Example:
+        >>> import torch
+        >>> from torch import nn
         >>> model = nn.Linear(1, 2, bias=False).double()
         >>> _ = nn.init.zeros_(model.weight)
         >>> data = [(torch.ones(4, 1).double(), torch.tensor([0, 1, 0, 1]))]
@@ -251,6 +253,8 @@ class GaussNewtonOperator(CurvatureOperator):
         Schraudolph, "Fast curvature matrix-vector products for second-order gradient descent", 2002.
 
     Example:
+        >>> import torch
+        >>> from torch import nn
         >>> model = nn.Linear(1, 2, bias=False).double()
         >>> _ = nn.init.zeros_(model.weight)
         >>> data = [(torch.ones(4, 1).double(), torch.tensor([0, 1, 0, 1]))]

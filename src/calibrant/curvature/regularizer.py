@@ -109,6 +109,8 @@ class CurvatureRegularizer(nn.Module):
         and Improving the Image Quality of StyleGAN", CVPR 2020, appendix B (every k-th batch, k times).
 
     Example:
+        >>> import torch
+        >>> from torch import nn
         >>> model = nn.Linear(1, 2, bias=False)
         >>> _ = nn.init.zeros_(model.weight)
         >>> inputs, labels = torch.ones(4, 1), torch.tensor([0, 1, 0, 1])
@@ -271,6 +273,8 @@ class SAM:
         Generalization", ICLR 2021, algorithm 1.
 
     Example:
+        >>> import torch
+        >>> from torch import nn
         >>> model = nn.Linear(1, 1, bias=False)
         >>> _ = nn.init.ones_(model.weight)
         >>> sam = SAM(model, torch.optim.SGD(model.parameters(), lr=0.1), rho=0.5)

@@ -108,6 +108,7 @@ def updated_gammas(
         The new exponents, shape ``(B,)``.
 
     Example:
+        >>> import torch
         >>> updated_gammas(torch.tensor([1.0, 0.21, -0.21]), torch.tensor([0.0, -0.1, 0.1])).tolist()
         [1.0, -0.2..., 0.2...]
     """

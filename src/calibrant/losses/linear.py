@@ -167,6 +167,7 @@ def linear_loss(
         transforms of ``torch.func`` are not supported, and ``torch.compile`` leaves the loss as it is.
 
     Example:
+        >>> import torch
         >>> from calibrant.losses import cross_entropy_loss
         >>> hidden, weight = torch.randn(6, 4), torch.randn(50, 4)
         >>> labels = torch.randint(0, 50, (6,))

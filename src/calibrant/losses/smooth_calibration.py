@@ -44,6 +44,7 @@ def smooth_calibration_penalty(
         Blasiok, Gopalan, Hu and Nakkiran, "A Unifying Theory of Distance from Calibration", STOC 2023.
 
     Example:
+        >>> import torch
         >>> round(smooth_calibration_penalty(torch.tensor([0.75, 0.75]), torch.tensor([1.0, 0.0])).item(), 4)
         0.25
     """

@@ -160,6 +160,7 @@ def adaptive_calibration_error(
         their code: ``binning="mukhoti"``).
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([0.2, 0.4, 0.6, 0.8]), torch.tensor([0, 0, 1, 1])
         >>> round(adaptive_calibration_error(probs, labels, num_bins=2).item(), 6)
         0.3
@@ -202,6 +203,7 @@ def maximum_calibration_error(
         Naeini et al., AAAI 2015, eq. (4).
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([0.9, 0.9, 0.1]), torch.tensor([1, 0, 0])
         >>> round(maximum_calibration_error(probs, labels).item(), 6)
         0.4
@@ -238,6 +240,7 @@ def over_confidence_error(
         et al., NeurIPS 2019, multiplies each term by the confidence once more.)
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([0.9, 0.9, 0.3, 0.3]), torch.tensor([1, 0, 0, 1])
         >>> round(over_confidence_error(probs, labels).item(), 6)
         0.2
@@ -264,6 +267,7 @@ def under_confidence_error(
     The other half of :func:`over_confidence_error`, of the same arguments, by the same bins.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([0.9, 0.9, 0.3, 0.3]), torch.tensor([1, 0, 0, 1])
         >>> round(under_confidence_error(probs, labels).item(), 6)
         0.1
@@ -303,6 +307,7 @@ def sweep_calibration_error(
         Roelofs, Cain, Shlens and Mozer, "Mitigating Bias in Calibration Error Estimation", AISTATS 2022.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([0.2, 0.4, 0.6, 0.8]), torch.tensor([0, 1, 0, 1])
         >>> round(sweep_calibration_error(probs, labels).item(), 6), monotone_num_bins(probs, labels)
         (0.2, 2)
@@ -334,6 +339,7 @@ def monotone_num_bins(
         From 1 to the number of samples.
 
     Example:
+        >>> import torch
         >>> monotone_num_bins(torch.tensor([0.1, 0.2, 0.7, 0.9]), torch.tensor([0, 0, 1, 1]))
         4
     """
@@ -380,6 +386,7 @@ def thresholded_calibration_error(
         Nixon et al., "Measuring Calibration in Deep Learning", CVPR Workshops 2019.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([[0.695, 0.3, 0.005], [0.5, 0.5, 0.0]]), torch.tensor([0, 1])
         >>> [round(e, 4) for e in thresholded_calibration_error(probs, labels, average="none").tolist()]
         [0.4025, 0.4, 0.0]
@@ -446,6 +453,7 @@ def squared_calibration_error(
         Quarterly Journal of the Royal Meteorological Society 138, 2012.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([0.75, 0.75, 0.75, 0.75]), torch.tensor([1, 1, 0, 1])
         >>> squared_calibration_error(probs, labels).item()
         -0.0625

@@ -340,6 +340,7 @@ def temperature_decomposition(
         Berta, Holzmüller, Jordan and Bach, "Rethinking Early Stopping: Refine, Then Calibrate", 2025.
 
     Example:
+        >>> import torch
         >>> parts = temperature_decomposition(torch.tensor([0.9, 0.9, 0.9, 0.9]), torch.tensor([1, 1, 1, 0]))
         >>> round(parts.temperature, 6), round(parts.refinement.item(), 6)  # log 9 / log 3, entropy of 3/4
         (2.0, 0.562335)

@@ -218,6 +218,7 @@ def post_processing_gap(
         2023.
 
     Example:
+        >>> import torch
         >>> post_processing_gap(torch.tensor([0.8, 0.8, 0.8, 0.8]), torch.tensor([0, 1, 0, 1])).item()
         0.09...
     """
@@ -412,6 +413,7 @@ def averaged_two_bin_error(
         Hartline, Hu and Wu, "A Perfectly Truthful Calibration Measure", COLT 2026.
 
     Example:
+        >>> import torch
         >>> averaged_two_bin_error(torch.tensor([0.25, 0.75]), torch.tensor([1, 1])).item()
         0.203125
     """

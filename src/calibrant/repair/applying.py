@@ -185,7 +185,6 @@ def _intervals(
 
 
 def _refuse_others(calibrator: object, predictions: object) -> None:
-    """Refuse objects that are no calibrator, such as an evaluation, and bare arrays."""
     if not isinstance(calibrator, (str, os.PathLike, *get_args(Fitted))):
         raise TypeError(
             "`calibrator` must be a fitted calibrator or a file of one, such as "
@@ -312,7 +311,6 @@ def pooled(loaded: OfSamples, path: str) -> Calibrator:
 def _check_fit(
     calibrator: str, fitted: Calibrator, file: str, given: Predictions, predictions: Predictions
 ) -> None:
-    """Refuse predictions whose form or classes differ from the calibrator's."""
     of_confidences = fitted.kind_ == "binary" and fitted.class_names_ == RIGHT_OR_WRONG
     if of_confidences and given.kind != "top_label":
         raise InputError(
@@ -344,7 +342,7 @@ def _refuse_other_classes(number: int | None, fitted: Calibrator, calibrator: st
 
 
 def notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:
-    """Return notes if the file differs much from the data of the fit."""
+    """Notes if the file differs much from the data of the fit."""
     if fitted.fit_result_.profile is None:  # for very many classes, or from a file of an older version
         return ("The calibrator has no record of the data it was fitted on, so drift can't be tested.",)
     return shift_of(fitted, scores).sentences

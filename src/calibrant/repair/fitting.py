@@ -186,7 +186,6 @@ def _positions_to_fit(dense: DensePredictions) -> Predictions:
 
 
 def _rows_to_fit(predictions: Predictions, name: str, *, every_row: bool, needs_groups: str) -> Predictions:
-    """Return the calibration split, or all rows; refuse rows that cannot fit a calibrator."""
     if predictions.kind == "top_label":
         _ = predictions.correct  # refused where it is not known
     elif predictions.labels is None:
@@ -214,7 +213,7 @@ def _no_split(name: str) -> InputError:
 
 
 def no_groups(option: str, name: str | Path) -> InputError:
-    """Return the error for fitting by groups without groups."""
+    """Error for fitting by groups without groups."""
     return InputError(
         f"{option} needs `groups` in {name}, one name per sample; --group-column says which column holds "
         "them."
@@ -275,13 +274,11 @@ def _in_form_of(calibrator: Calibrator | None, rows: Predictions, name: str) -> 
 
 
 def _reads_pieces(calibrator: Calibrator, rows: Predictions) -> bool:
-    """Return True if the calibrator reads scores in pieces: very many, or on file."""
     several = rows.kind == "multiclass" and (rows.num_classes or 0) > 2
     return calibrator.fits_in_pieces and several and (rows.streamed or is_wide(rows))
 
 
 def _fitted(calibrator: Calibrator, rows: Predictions) -> Calibrator:
-    """Fit on all rows; the fit's own summary has its warnings."""
     if rows.top_k is not None and has_row_temperature(calibrator.text, rows):
         return calibrators.fit_top_k_temperature(rows.top_k, weights=rows.weights)
     if rows.labels is not None and _reads_pieces(calibrator, rows):

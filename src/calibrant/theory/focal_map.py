@@ -96,6 +96,7 @@ def inverse_focal_calibration_map(
         Komisarenko and Kull (2024), section 3.
 
     Example:
+        >>> import torch
         >>> inverse_focal_calibration_map(torch.tensor([0.8], dtype=torch.float64), gamma=2)
         tensor([0.6266], dtype=torch.float64)
     """
@@ -145,6 +146,7 @@ def inverse_focal_calibration_map_logits(
         As for :func:`inverse_focal_calibration_map`, at any gap between the logits.
 
     Example:
+        >>> import torch
         >>> logits = torch.tensor([[4.0, 0.0, -4.0]])
         >>> mapped = focal_calibration_map_logits(logits, gamma=1)
         >>> torch.allclose(inverse_focal_calibration_map_logits(mapped, gamma=1), logits.log_softmax(-1))

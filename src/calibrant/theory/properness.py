@@ -192,6 +192,7 @@ def classification_calibration(
         Bartlett, Jordan and McAuliffe, "Convexity, Classification, and Risk Bounds", JASA 101, 2006.
 
     Example:
+        >>> import torch
         >>> smoothed = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
         >>> found = classification_calibration(smoothed, num_posteriors=2)
         >>> found.counter_example, found.confidence

@@ -134,6 +134,7 @@ def elicited_map(
         Probabilities of the shape of ``posteriors``, float64.
 
     Example:
+        >>> import torch
         >>> def focal(logits, labels):
         ...     log_p = logits.log_softmax(1).gather(1, labels[:, None])[:, 0]
         ...     return -(1 - log_p.exp()) ** 2 * log_p

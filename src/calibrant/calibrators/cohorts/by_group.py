@@ -132,7 +132,7 @@ class GroupCalibrator(Saved, nn.Module):
         return f"{len(self._names)} groups, borrowed={self.borrowed:g}, unknown={self.unknown!r}"
 
     def _divided(self, logits: Tensor, groups: ArrayLike) -> list[tuple[Tensor, Calibrator]]:
-        known, rows_of = self.by_group, rows_by_group(groups, len(logits))
+        known, rows_of = self.by_group, _rows_by_group(groups, len(logits))
         for name, rows in rows_of.items():
             if self.unknown == "error" and name not in known:
                 raise InputError(
@@ -180,10 +180,8 @@ def fit_groups(
 
     Note:
         As many fits as groups, and one more, each to all samples that count in its group. For models of equal
-        size, or heads of one model, see :func:`fit_temperatures`.
-
-        A calibrator of its own may serve a group worse than the pooled one on new samples: judge both by
-        ``evaluate`` on a file with ``groups``.
+        size, or heads of one model, see :func:`fit_temperatures`. A calibrator of its own may serve a group
+        worse than the pooled one on new samples: judge both by ``evaluate`` on a file with ``groups``.
 
     Example:
         >>> labels = [1] * 90 + [0] * 10 + [1] * 60 + [0] * 40
@@ -202,7 +200,7 @@ def fit_groups(
         msg = f"`calibrator` must be a name or a calibrator, as in `TemperatureScaling()`; got {template!r}."
         raise TypeError(msg)
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
-    rows = rows_by_group(groups, checked.num_samples)
+    rows = _rows_by_group(groups, checked.num_samples)
     data, scores = CalibrationData.of(replace(checked, weights=None)), checked.scores
     own = scores.new_ones(len(scores), dtype=torch.float64) if checked.weights is None else checked.weights
     everyone = data if checked.weights is None else data.weighted(checked.weights)
@@ -242,7 +240,7 @@ def fit_groups(
     return GroupCalibrator(pooled, by_group, borrowed=float(borrowed), unknown=unknown)
 
 
-def rows_by_group(groups: ArrayLike, num_samples: int) -> dict[str, Tensor]:
+def _rows_by_group(groups: ArrayLike, num_samples: int) -> dict[str, Tensor]:
     """Rows of every group, in order of first occurrence; numbers count by their text."""
     listed: Sequence[Any] = groups.tolist() if isinstance(groups, Tensor | np.ndarray) else list(groups)
     if len(listed) != num_samples:
@@ -256,8 +254,8 @@ def rows_by_group(groups: ArrayLike, num_samples: int) -> dict[str, Tensor]:
 
 
 def _fitted(template: Calibrator, data: CalibrationData, what: str) -> Calibrator:
-    with without_warnings():
-        try:
+    try:
+        with without_warnings():
             return template.unfitted().fit_to(data)
-        except (InputError, ConvergenceError) as error:
-            raise type(error)(f"{what}: {error}") from error
+    except (InputError, ConvergenceError) as error:
+        raise type(error)(f"{what}: {error}") from error

@@ -245,10 +245,6 @@ class StoredSamples:
         self.num_zeros = 0
         self.sha256 = ""
 
-    def pieces(self) -> Iterator[slice]:
-        step = max(1, PIECE // self.shape[1])
-        return (slice(at, min(at + step, len(self.index))) for at in range(0, len(self.index), step))
-
     def read(self, rows: slice | Tensor) -> tuple[Float[Tensor, "n C"], int]:
         """Finite scores with zero probabilities replaced, and their number; neighbours are read together."""
         ranked, order = self.index[rows].sort()
@@ -328,7 +324,10 @@ class StoredSamples:
         """Rows in pieces; the first pass also counts and hashes them."""
         first, zeros, digest = not self.sha256, 0, hashlib.sha256()
         self.num_passes += 1
-        for rows in self.pieces():
+        num_samples, width = self.shape
+        step = max(1, PIECE // width)
+        for start in range(0, num_samples, step):
+            rows = slice(start, min(start + step, num_samples))
             scores, count = self.read(rows)
             if first:
                 zeros += count

@@ -68,6 +68,7 @@ _ROWS = 4096  # at most, for estimating the size
 
 
 def fit_temperature(samples: Samples, objective: Objective, search: TemperatureSearch) -> Solution:
+    objective = in_effect(objective, samples)
     if search == "grid":
         return _best_of_paper_grid(samples, objective)
     if objective == "nll":
@@ -266,6 +267,7 @@ def fit_focal_temperature(
     near: tuple[float, float] | None = None,
 ) -> tuple[Solution, Solution]:
     """Temperature scaling, and focal temperature scaling, never worse; a full search may begin ``near``."""
+    objective = in_effect(objective, samples)
     simpler = fit_temperature(samples, objective, "continuous")
     if search == "grid":
         best, steps = best_on_grid(samples, objective, PAPER_GAMMAS, PAPER_TEMPERATURES)
@@ -404,8 +406,7 @@ def solved_at_ordinary_size(
 
 
 def maximum_likelihood_temperature(samples: Samples) -> Solution:
-    def solve(inside: Samples, exponent: int) -> Solution:
-        del exponent
+    def solve(inside: Samples, _exponent: int) -> Solution:
         return fit_temperature(inside, "nll", "continuous")
 
     return solved_at_ordinary_size(samples, solve, {"temperature": 1}, "nll")

@@ -34,10 +34,8 @@ class EventMap(NamedTuple):
     places: Float[Tensor, "*K M"]
     values: Float[Tensor, "*K M"]
     warnings: tuple[str, ...] = ()
-    further: Mapping[str, Float[Tensor, "*K M"]] = MappingProxyType({})
-    """Tables beside the values, one entry per place, by the names of parameters."""
-    num_places: int = 0
-    """In all functions together."""
+    further: Mapping[str, Float[Tensor, "*K M"]] = MappingProxyType({})  # tables of other parameters
+    num_places: int = 0  # in all functions together
 
 
 class Ranked(NamedTuple):
@@ -52,16 +50,11 @@ class Ranked(NamedTuple):
     def of(
         cls, log_odds: Float[Tensor, "N K"], outcomes: Float[Tensor, "N K"], weights: Float[Tensor, " N"]
     ) -> Self:
-        """Rank samples ``(N,)`` by the log-odds of each event."""
         events = log_odds.T.contiguous()
         # NumPy's sort is several times as fast as torch's.
         order = torch.from_numpy(events.cpu().numpy().argsort(axis=1)).to(events.device)
         tables = (events, outcomes.T, weights.expand_as(order))
         return cls(order, *(table.gather(1, order) for table in tables))
-
-    def weighted(self, weights: Float[Tensor, " N"]) -> Ranked:
-        """A copy with other weights."""
-        return self._replace(weights=weights.expand_as(self.order).gather(1, self.order))
 
 
 def constant_in_bins(
@@ -103,8 +96,7 @@ class EventCalibrator(Calibrator):
 
     parameter_ranges: ClassVar = {
         "places": (-math.inf, math.inf),
-        "values": (0.0, 1.0),
-        "original": (0.0, 1.0),
+        **dict.fromkeys(("values", "original"), (0.0, 1.0)),
     }
     parameter_shapes: ClassVar = {"places": ("K", "M"), "values": ("K", "M")}
     objective = "brier"
@@ -114,8 +106,7 @@ class EventCalibrator(Calibrator):
     _mixes_where_few = True  # or True if a setting fixes the share of the original
 
     def _fit_event(self, samples: Ordered) -> EventMap:
-        """Function of one event; unused if ``_fitted`` is overridden."""
-        raise NotImplementedError
+        raise NotImplementedError  # unused if ``_fitted`` is overridden
 
     _map_events = staticmethod(constant_in_bins)
 
@@ -197,7 +188,8 @@ class EventCalibrator(Calibrator):
         probs, totals = plain.new_empty(len(plain), 1), plain.new_empty(len(plain), 1)
         for fold in range(int(folds.max()) + 1):
             inside = folds == fold
-            fitted = self._fitted(ranked.weighted(torch.where(inside, 0, samples.masses)))
+            weights = torch.where(inside, 0, samples.masses).expand_as(ranked.order).gather(1, ranked.order)
+            fitted = self._fitted(ranked._replace(weights=weights))
             held_out = self._fitted_probs(fitted, ranked, log_odds, inside)
             probs[inside] = held_out.gather(1, labels[inside])
             totals[inside] = held_out.sum(dim=1, keepdim=True)
@@ -231,7 +223,6 @@ class EventCalibrator(Calibrator):
         return _mixed(plain, self._one_against_rest(log_odds, places, values), original)
 
     def _fitted_probs(self, fitted: EventMap, ranked: Ranked, log_odds: Tensor, rows: Rows) -> Tensor:
-        """Probabilities of some calibration samples, during a fit."""
         del ranked
         return self._one_against_rest(log_odds[rows], fitted.places, fitted.values)
 
@@ -243,7 +234,6 @@ class EventCalibrator(Calibrator):
 
 
 def _mixed(plain: Tensor, probs: Float[Tensor, "N K"], original: Tensor) -> Tensor:
-    """Log-probabilities or log-odds: the functions' probabilities mixed with ``plain``."""
     if plain.ndim == 1:
         mixed = (1 - original) * probs[:, 0] + original * plain.sigmoid()
         mixed = mixed.clamp(0, 1)  # rounding may leave 0..1
@@ -284,17 +274,14 @@ class Ordered:
 
     @property
     def points(self) -> Float[Tensor, " G"]:
-        """Distinct log-odds, ascending."""
         return self._groups[0]
 
     @cached_property
     def masses(self) -> Float[Tensor, " G"]:
-        """Weight at each point."""
         return self.total(self.weights)
 
     @cached_property
     def hits(self) -> Float[Tensor, " G"]:
-        """Weight of occurrences at each point."""
         return self.total(self.weights * self.outcomes)
 
     @cached_property
@@ -302,7 +289,6 @@ class Ordered:
         return (self.masses.cumsum(0) - self.masses / 2) / self.masses.sum()
 
     def total(self, amounts: Float[Tensor, " N"]) -> Float[Tensor, " G"]:
-        """Sums of amounts at each point."""
         if len(self.points) == len(amounts):
             return amounts
         return amounts.new_zeros(len(self.points)).index_add_(0, self._groups[1], amounts)

@@ -151,10 +151,8 @@ class VennAbersCalibration(EventCalibrator):
 
     Note:
         O(N log N) a fit, by one pass over the sorted samples; the file holds every step. Never gives 0 or 1.
-        Steps merge samples, as in isotonic regression; two samples of equal log-odds count as one
-        place. With fewer than 30 samples of some class, a cross-validated share of the original
-        probabilities is mixed in, with a warning; the result may leave the interval. If even the calibration
-        samples' Brier score would rise, nothing is changed, with a warning.
+        Steps merge samples, as in isotonic regression; two samples of equal log-odds count as one place. Few
+        samples of a class are treated as in :class:`IsotonicCalibration`; the result may leave the interval.
 
     References:
         Vovk, Petej and Fedorova, "Large-scale probabilistic predictors with and without guarantees of
@@ -180,11 +178,7 @@ class VennAbersCalibration(EventCalibrator):
         "lower": (0.0, 1.0),
         "upper": (0.0, 1.0),
     }
-    parameter_shapes: ClassVar = {
-        **EventCalibrator.parameter_shapes,
-        "lower": ("K", "M"),
-        "upper": ("K", "M"),
-    }
+    parameter_shapes: ClassVar = dict.fromkeys(("places", "values", "lower", "upper"), ("K", "M"))
     lower: Tensor
     upper: Tensor
 
@@ -212,8 +206,8 @@ class VennAbersCalibration(EventCalibrator):
             NotFittedError: If ``fit`` was not called.
         """
         if (two := self._difference(logits)) is not None:
-            low, high = self.predict_interval(two.odds)
-            return in_columns(low, 1 - high, two.event), in_columns(high, 1 - low, two.event)
+            (low, high), event = self.predict_interval(two[0]), two[1]
+            return in_columns(low, 1 - high, event), in_columns(high, 1 - low, event)
         scores = floor_zero_probabilities(self._check(logits).to(torch.float64), self.kind_)[0]
         events = stated(scores)[1] if self.kind_ == "multiclass" else scores
         flat = (events[:, None] if events.ndim == 1 else events).T.contiguous()

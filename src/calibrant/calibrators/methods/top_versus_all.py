@@ -78,7 +78,7 @@ class TopVersusAll(Calibrator):
         self.__dict__["_inner"] = inner  # not as a module, whose parameters would be saved twice
 
     def restore(self, *args: Any, **keywords: Any) -> None:
-        """Set the parameters and the result of an earlier fit."""
+        """Set the parameters and the result of a fit."""
         super().restore(*args, **keywords)
         self._inner.fit_result_, self._inner.kind_ = self.fit_result_, "binary"
 

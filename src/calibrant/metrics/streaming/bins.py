@@ -176,6 +176,7 @@ class CalibrationError(_BinnedError):
         options: The options of ``torchmetrics.Metric``, such as ``process_group``.
 
     Example:
+        >>> import torch
         >>> metric = CalibrationError()
         >>> metric.update(torch.tensor([[0.05, 0.95]]), torch.tensor([1]))
         >>> metric.update(torch.tensor([[0.0, 1.0]]), torch.tensor([0]))
@@ -228,6 +229,7 @@ class ClasswiseCalibrationError(CalibrationError):
     ``binning="mass", keep="all"`` all probabilities are kept, 8 bytes each.
 
     Example:
+        >>> import torch
         >>> metric = ClasswiseCalibrationError(num_classes=3, average="none")
         >>> metric.update(torch.tensor([[0.7, 0.2, 0.1]]), torch.tensor([0]))
         >>> metric.update(torch.tensor([[0.7, 0.2, 0.1]]), torch.tensor([1]))
@@ -244,6 +246,7 @@ class MaximumCalibrationError(_BinnedError):
     Arguments as of :class:`CalibrationError`, without ``norm`` and ``keep``: bins of equal mass are exact.
 
     Example:
+        >>> import torch
         >>> metric = MaximumCalibrationError(num_bins=2, task="binary")
         >>> metric.update(torch.tensor([0.2, 0.9, 0.8]), torch.tensor([0, 1, 0]))
         >>> round(metric.compute().item(), 4)

@@ -66,6 +66,7 @@ class NegativeLogLikelihood(_Mean):
         options: The options of ``torchmetrics.Metric``, such as ``process_group``.
 
     Example:
+        >>> import torch
         >>> metric = NegativeLogLikelihood()
         >>> metric.update(torch.tensor([[0.5, 0.5]]), torch.tensor([0]))
         >>> metric.update(torch.tensor([[0.0, 1.0]]), torch.tensor([1]))
@@ -81,6 +82,7 @@ class BrierScore(_Mean):
     """Streaming :func:`~calibrant.metrics.brier_score`; arguments as of :class:`NegativeLogLikelihood`.
 
     Example:
+        >>> import torch
         >>> round(BrierScore(task="binary")(torch.tensor([0.8, 0.3]), torch.tensor([1, 0])).item(), 4)
         0.065
     """
@@ -93,6 +95,7 @@ class Accuracy(_Mean):
     """Streaming :func:`~calibrant.metrics.accuracy`; arguments as of :class:`NegativeLogLikelihood`.
 
     Example:
+        >>> import torch
         >>> Accuracy()(torch.tensor([[0.6, 0.4], [0.5, 0.5]]), torch.tensor([0, 1])).item()
         0.5
     """
@@ -105,6 +108,7 @@ class ErrorRate(_Mean):
     """Streaming :func:`~calibrant.metrics.error_rate`; arguments as of :class:`NegativeLogLikelihood`.
 
     Example:
+        >>> import torch
         >>> ErrorRate(task="binary")(torch.tensor([0.9, 0.2, 0.7, 0.6]), torch.tensor([1, 0, 1, 0])).item()
         0.25
     """
@@ -120,6 +124,7 @@ class PredictiveEntropy(_Sums):
     ``average``.
 
     Example:
+        >>> import torch
         >>> metric = PredictiveEntropy(among="incorrect")
         >>> round(metric(torch.tensor([[0.5, 0.5], [1.0, 0.0]]), torch.tensor([1, 0])).item(), 4)
         0.6931
@@ -197,6 +202,7 @@ class HighConfidenceShare(_HighConfidence):
     ``average``.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([0.995, 0.5, 0.001, 0.7]), torch.tensor([1, 0, 1, 1])
         >>> HighConfidenceShare(task="binary")(probs, labels).item()
         0.5
@@ -213,6 +219,7 @@ class HighConfidenceAccuracy(_HighConfidence):
     Arguments as of :class:`HighConfidenceShare`, with which it shares its state in a ``MetricCollection``.
 
     Example:
+        >>> import torch
         >>> probs, labels = torch.tensor([0.995, 0.5, 0.001, 0.7]), torch.tensor([1, 0, 1, 1])
         >>> HighConfidenceAccuracy(task="binary")(probs, labels).item()
         0.5
@@ -238,6 +245,7 @@ class AUROC(StreamingMetric):
     ``average="none"`` gives one value per class or label.
 
     Example:
+        >>> import torch
         >>> metric = AUROC(task="binary")
         >>> metric.update(torch.tensor([0.1, 0.4]), torch.tensor([0, 0]))
         >>> metric.update(torch.tensor([0.4, 0.8]), torch.tensor([1, 1]))
