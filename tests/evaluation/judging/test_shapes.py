@@ -153,10 +153,10 @@ def test_band_has_the_width_of_binomial_noise() -> None:
 def test_calibrated_curves_lie_in_the_band_and_others_do_not() -> None:
     """About 95 % of the positions for outcomes drawn from the probabilities; far fewer for distorted ones."""
     rng = np.random.default_rng(0)
-    probs = rng.uniform(size=1500)
+    probs = rng.uniform(size=3000)
 
     def share_inside(truth: np.ndarray) -> float:
-        curve = smooth_reliability_curve(probs, (rng.random(1500) < truth).astype(int), num_points=51)
+        curve = smooth_reliability_curve(probs, (rng.random(3000) < truth).astype(int), num_points=101)
         band = smooth_consistency_band(probs, bandwidth=curve.bandwidth, num_draws=60)
         found = np.array(curve.outcome, dtype=float)
         return float(np.mean((found >= band.low) & (found <= band.high)))
