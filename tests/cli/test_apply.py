@@ -1,4 +1,4 @@
-"""``calibrant apply``: data that changed, scores without a scale, and files that are calibrated already."""
+"""``calibrant apply``, also of what ``fit --by-group`` saved: data that are new, or calibrated already."""
 
 import dataclasses
 import json
@@ -10,11 +10,15 @@ import pytest
 import torch
 
 import calibrant
-from calibrant import load_predictions
+from calibrant import fit, load_predictions
+from calibrant._math.errors import InputError
 from calibrant.calibrators import (
     BiasCorrectedTemperatureScaling,
+    PlattScaling,
     TemperatureScaling,
     adjust_to_prior,
+    load_group_calibrator,
+    load_multicalibrator,
     shift_of,
 )
 from calibrant.predictions import ColumnNames, Predictions
@@ -83,19 +87,6 @@ def test_label_shift_is_estimated_and_corrected(run, fitted) -> None:
     )
     written = torch.from_numpy(np.load(fitted / "known.npz")["probs"])
     torch.testing.assert_close(written, by_hand, rtol=0, atol=1e-12)
-
-
-def test_other_class_names_are_refused(run, tmp_path) -> None:
-    """Columns are never taken for other classes: names in another order end in one sentence."""
-    write(tmp_path / "plain.npz", [1 / 3] * 3, 200, 0)
-    arrays = dict(np.load(tmp_path / "plain.npz"))
-    np.savez(tmp_path / "named.npz", class_names=["cat", "dog", "cow"], **arrays)
-    np.savez(tmp_path / "turned.npz", class_names=["dog", "cat", "cow"], **arrays)
-    run("fit", "named.npz", "--method", "vector", "-o", "c.safetensors", code=0)
-    for same in ("named.npz", "plain.npz"):
-        run("apply", "c.safetensors", same, "-o", "out.npz", "--force", code=0)
-    refused = run("apply", "c.safetensors", "turned.npz", "-o", "turned_out.npz")
-    assert (refused.returncode, "dog, cat, cow" in refused.stderr) == (2, True)
 
 
 def test_a_shift_that_cannot_be_seen_is_said() -> None:
@@ -211,3 +202,171 @@ def test_images_carry_the_mark(run, tmp_path) -> None:
     run("apply", "c.safetensors", "streets", "-o", "repaired", code=0)
     done = run("apply", "c.safetensors", "repaired", "-o", "again")
     assert (done.returncode, "repaired is calibrated already (by temperature)" in done.stderr) == (2, True)
+
+
+@pytest.fixture
+def platt(tmp_path) -> PlattScaling:
+    """A calibrator of events, saved as ``c.safetensors``."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=300)
+    fitted = PlattScaling().fit(logits, (rng.random(300) < 1 / (1 + np.exp(-logits / 2))).astype(int))
+    fitted.save(tmp_path / "c.safetensors")
+    return fitted
+
+
+@pytest.mark.parametrize("text", ["prob\n0.9\n", "prob,label,site\n0.9,1,B\n"])
+def test_one_new_sample_is_repaired(run, tmp_path, platt, text) -> None:
+    """With a label or without; the option that names its column need not be dropped."""
+    (tmp_path / "new.csv").write_text(text)
+    run("apply", "c.safetensors", "new.csv", "--out", "out.csv", "--label-column", "label", code=0)
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[0] == text.splitlines()[0] + ",calibrated_by"
+    expected = float(platt.predict_proba(np.log([9.0]))[0])
+    assert float(lines[1].split(",")[0]) == pytest.approx(expected, rel=1e-12)
+
+
+def test_printed_commands_carry_what_each_needs(run, tmp_path) -> None:
+    """The fit has the column of labels, the application has not; neither has what only matters to judge."""
+    rng = np.random.default_rng(1)
+    logits = rng.normal(size=600)
+    labels = (rng.random(600) < 1 / (1 + np.exp(-logits))).astype(int)
+    p = 1 / (1 + np.exp(-4 * logits))
+    rows = [f"{q},{y},{k % 3},p{k}" for k, (q, y) in enumerate(zip(p, labels, strict=True))]
+    (tmp_path / "t.csv").write_text("\n".join(["risk,died,site,patient", *rows]) + "\n")
+    options = "--prob-columns risk --label-column died --group-column site --cluster patient"
+    run(f"evaluate t.csv {options} --method platt --bootstrap 20 --json t.json", code=0)
+    fit, apply = json.loads((tmp_path / "t.json").read_text())["verdict"]["commands"]
+    assert fit.endswith("--out platt.safetensors --label-column died --prob-columns risk")
+    assert apply == "calibrant apply platt.safetensors NEW.csv --out REPAIRED.csv --prob-columns risk"
+
+
+def images(tmp_path) -> tuple[np.ndarray, np.ndarray]:
+    """Logits and labels of 24 images in the folder ``streets``."""
+    rng = np.random.default_rng(2)
+    logits = rng.normal(size=(24, 3, 5, 4))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    labels[:, 0] = 255
+    (tmp_path / "streets").mkdir()
+    np.save(tmp_path / "streets" / "logits.npy", 4 * logits)
+    np.save(tmp_path / "streets" / "labels.npy", labels)
+    return 4 * logits, labels
+
+
+def test_printed_commands_of_segmentation_work(run, tmp_path) -> None:
+    """They carry ``--ignore-index`` and name folders; what they make is the calibrator's own answer."""
+    logits, _ = images(tmp_path)
+    run("evaluate streets --ignore-index 255 --method temperature --bootstrap 20 --json t.json", code=0)
+    fit, apply = json.loads((tmp_path / "t.json").read_text())["verdict"]["commands"]
+    assert "--ignore-index 255" in fit
+    run(*fit.split()[1:], code=0)
+    run(*apply.replace("NEW_FOLDER", "streets").split()[1:], code=0)
+    made = np.load(tmp_path / "REPAIRED_FOLDER" / "probs.npy")
+    fitted = calibrant.load_calibrator(tmp_path / "temperature.safetensors")
+    assert isinstance(fitted, TemperatureScaling)
+    wanted = fitted.predict_proba(logits[1].reshape(3, -1).T).numpy().T.reshape(3, 5, 4)
+    np.testing.assert_allclose(made[1], wanted, rtol=0, atol=1e-12)
+    run(*apply.replace("NEW_FOLDER", "streets").split()[1:], code=2)
+
+
+def test_a_file_for_each_image(run, tmp_path) -> None:
+    """Images of other sizes, without labels, each in its file; a bad one is named and nothing is left."""
+    logits, labels = images(tmp_path)
+    kept = labels != 255
+    rows = np.moveaxis(logits, 1, -1)[kept]
+    TemperatureScaling().fit(rows, labels[kept]).save(tmp_path / "t.safetensors")
+    (tmp_path / "new" / "logits").mkdir(parents=True)
+    np.save(tmp_path / "new" / "logits" / "a.npy", logits[0].astype(np.float32))
+    np.save(tmp_path / "new" / "logits" / "b.npy", logits[0][:, :2])
+    run("apply", "t.safetensors", "new", "--out", "out", code=0)
+    made = np.load(tmp_path / "out" / "probs" / "b.npy")
+    assert made.shape == (3, 2, 4)
+    np.testing.assert_allclose(made.sum(axis=0), 1, atol=1e-12)
+    np.save(tmp_path / "new" / "logits" / "c.npy", logits[0][:2])
+    wrong = run("apply", "t.safetensors", "new", "--out", "other", code=2)
+    assert "c.npy must have shape" in wrong.stderr
+    assert sorted(each.name for each in tmp_path.iterdir() if "other" in each.name) == []
+
+
+def test_images_of_two_classes(run, tmp_path) -> None:
+    """A calibrator of log-odds takes the difference of their logits, and both classes come back."""
+    rng = np.random.default_rng(3)
+    logits = rng.normal(size=(3, 2, 4, 5))
+    odds = rng.normal(size=60)
+    fitted = TemperatureScaling().fit(3 * odds, (odds + rng.logistic(size=60) > 0).astype(int))
+    fitted.save(tmp_path / "t.safetensors")
+    (tmp_path / "streets").mkdir()
+    np.save(tmp_path / "streets" / "logits.npy", logits)
+    run("apply", "t.safetensors", "streets", "--out", "out", code=0)
+    wanted = fitted.predict_proba((logits[:, 1] - logits[:, 0]).ravel()).numpy().reshape(3, 4, 5)
+    made = np.load(tmp_path / "out" / "probs.npy")
+    np.testing.assert_allclose(made, np.stack([1 - wanted, wanted], axis=1), rtol=0, atol=1e-12)
+
+
+def test_calibrators_by_group(run, tmp_path) -> None:
+    """Fitted and applied by the names in the file, with the pooled one for a name that is not known."""
+    rng = np.random.default_rng(5)
+    odds = 2 * rng.normal(size=600)
+    labels = (rng.uniform(size=600) < 1 / (1 + np.exp(-odds))).astype(int)
+    groups = np.array(["north", "south"])[np.arange(600) % 2]
+    stated = odds * np.where(groups == "north", 3.0, 1.0)
+    np.savez(tmp_path / "p.npz", logits=stated, labels=labels, groups=groups, split=np.arange(600) // 2 % 2)
+    np.savez(tmp_path / "other.npz", logits=stated[:2], groups=["north", "east"])
+    fitted = run("fit", "p.npz", "--method", "temperature", "--by-group", "-o", "c.safetensors", code=0)
+    assert "temperature, fitted on 300 samples of 2 groups" in fitted.stdout
+    assert "  north, 150 samples: temperature = " in fitted.stdout
+    run("apply", "c.safetensors", "p.npz", "-o", "q.npz", code=0)
+    probs = np.load(tmp_path / "q.npz")["probs"]
+    by_hand = load_group_calibrator(tmp_path / "c.safetensors").predict_proba(stated, groups=groups)
+    np.testing.assert_array_equal(probs, by_hand.numpy())
+    run("apply", "c.safetensors", "other.npz", "--unknown-groups", "pooled", "-o", "r.npz", code=0)
+    by_all = load_group_calibrator(tmp_path / "c.safetensors").pooled.predict_proba(stated[1:2])
+    np.testing.assert_array_equal(np.load(tmp_path / "r.npz")["probs"][1:], by_all.numpy())
+    usual = run("fit", "p.npz", "--by-group", "-o", "d.safetensors", code=0)
+    assert usual.stdout.startswith("note: Platt scaling is the default for groups of two classes")
+    assert "platt, fitted on 300 samples of 2 groups" in usual.stdout
+
+
+def test_multicalibration_over_groups_that_overlap(run, tmp_path) -> None:
+    rng = np.random.default_rng(5)
+    sex, site = rng.choice(["f", "m"], 900), rng.choice(["north", "south"], 900)
+    odds = rng.normal(size=900)
+    true = odds + 1.5 * (sex == "f") - 1.5 * (site == "north")
+    ill = (rng.random(900) < 1 / (1 + np.exp(-true))).astype(int)
+    risk = 1 / (1 + np.exp(-odds))
+    rows = zip(sex, ill, risk, site, strict=True)
+    text = "".join(f"{a},{b},{c!r},{d}\n" for a, b, c, d in rows).replace("np.float64(", "").replace(")", "")
+    (tmp_path / "p.csv").write_text(f"sex,ill,risk,site\n{text}")
+    named = ("--label-column", "ill", "--prob-columns", "risk", "--group-columns", "sex,site")
+    fit = ("fit", "p.csv", "--all", "--method", "multicalibration", "-o", "m.safetensors")
+    fitted = run(*fit, *named, code=0)
+    assert "multicalibration after platt, fitted on 900 samples of 4 groups" in fitted.stdout
+    run("apply", "m.safetensors", "p.csv", "-o", "q.csv", *named, code=0)
+    groups = [f"sex={a}; site={b}" for a, b in zip(sex, site, strict=True)]
+    logits = np.log(risk) - np.log1p(-risk)
+    by_hand = load_multicalibrator(tmp_path / "m.safetensors").predict_proba(logits, groups=groups).numpy()
+    found = np.genfromtxt(tmp_path / "q.csv", delimiter=",", names=True)["risk"]
+    np.testing.assert_allclose(found, by_hand, atol=1e-12)
+    assert max(abs((by_hand - ill)[sex == name].mean()) for name in ("f", "m")) < 0.05
+
+
+def test_ids_are_no_groups() -> None:
+    def by(groups: list[str]) -> Predictions:
+        return Predictions(logits=[2.0, -2.0] * len(groups), labels=[1, 0] * len(groups), groups=groups * 2)
+
+    ids = by([str(number) for number in range(40)])
+    with pytest.raises(
+        InputError, match=r"`predictions` has 40 groups in 79 samples, which looks like an id"
+    ):
+        fit(ids.rows(range(79)), method="platt", every_row=True, by_group=True)
+    few = fit(by(["a", "b", "c"]), method="temperature", every_row=True, by_group=True)
+    assert [*few.by_group] == ["a", "b", "c"]
+
+
+def test_of_many_groups_the_first_are_listed(run, tmp_path) -> None:
+    groups = [str(k % 25) for k in range(100)]
+    np.savez(tmp_path / "p.npz", logits=[2.0, -2.0, 1.0, -1.0] * 25, labels=[1, 0, 0, 1] * 25, groups=groups)
+    done = run("fit", "p.npz", "--all", "--by-group", "--method", "temperature", "-o", "c.safetensors")
+    said = done.stdout.splitlines()
+    assert said[1].startswith("  all groups, 100 samples: temperature = ")
+    assert [line for line in said if line.startswith("  ")][-1] == "  and 5 more"
+    assert sum(", 4 samples: " in line for line in said) == 20

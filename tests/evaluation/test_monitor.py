@@ -62,7 +62,9 @@ def test_errors_of_both_signs_of_a_rare_event_raise_an_alarm() -> None:
     when = np.arange(20_000) // 1000
     for true, passed in ((log_odds, True), (truth, False)):
         stream = Predictions(logits=log_odds, labels=rng.random(20_000) < expit(true))
-        assert monitor(stream, when, window=1, bootstrap=2).passed is passed
+        windows = windows_of(when, 1)
+        test = calibration_test(Watched(stream, stream, windows, windows.index, 0.05), decides=True)
+        assert (test.alarm is None) is passed
 
 
 @pytest.mark.parametrize("prob", [0.03, 0.5, 0.9])

@@ -257,9 +257,9 @@ PUBLIC: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_quantities_that_are_asked_for_are_those_of_the_metrics(kind, made) -> None:
     """Top label, positive class, or the mean over the labels, to rounding; with interval and change."""
-    predictions = made(kind, 300, sharpness=2, split=np.arange(300) % 2)
+    predictions = made(kind, 160, 3, sharpness=2, split=np.arange(160) % 2)
     asked = quantities.optional_keys()
-    found = evaluate(predictions, metrics=asked, **{**FEW, "bootstrap": 12, "null_draws": 20})
+    found = evaluate(predictions, metrics=asked, **{**FEW, "bootstrap": 8, "null_draws": 10})
     test = predictions.test
     probs, labels = (test.confidence, test.correct) if kind == "top_label" else (test.probs, test.labels)
     first = found.arms[0].metrics

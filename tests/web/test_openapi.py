@@ -26,7 +26,7 @@ def sent(client: Client, path: str, method: str, described: dict[str, Any]) -> A
 
 def test_refusals_are_described_and_every_path_is_asked(client) -> None:
     paths = client.get("/openapi.json").json()["paths"]
-    assert set(paths) == {*PATHS, "/predict", "/apply"}  # which test_model.py and test_applying.py ask
+    assert set(paths) == {*PATHS, "/predict", "/apply"}  # which test_model.py and test_evaluations.py ask
     described = paths["/evaluate"]["post"]["responses"]
     refused = client.post("/evaluate", files={"file": ("a.csv", b"x")}, data={"bins": "0"})
     assert described[str(refused.status_code)]["content"]["application/json"]["example"] == refused.json()

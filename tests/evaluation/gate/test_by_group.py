@@ -47,13 +47,13 @@ def test_a_bad_group_fails_what_all_samples_pass() -> None:
 
 
 def test_calibrated_groups_rarely_fail() -> None:
-    """Of 30 tables with eight calibrated groups, about 5% of a limit of zero fail in any; 6 is too many."""
+    """Of 12 tables with eight calibrated groups, about 5% of a limit of zero fail in any; 4 is too many."""
     failed = 0
-    for seed in range(30):
+    for seed in range(12):
         predictions = table(gap=0.0, sizes=dict.fromkeys("abcdefgh", 60), bad="", seed=seed)
         checks = check(predictions, {"ece": 0.0}, bootstrap=60).checks
         failed += not all(each.passed for each in checks if each.group is not None)
-    assert failed <= 5
+    assert failed <= 3  # more has a chance of 1 in 450
 
 
 def test_small_groups_are_checked_together() -> None:
@@ -86,30 +86,30 @@ def test_a_group_of_one_sample_is_refused_or_said() -> None:
 def test_groups_of_a_table_in_parts_are_checked(tmp_path, monkeypatch) -> None:
     """Each like the same rows in memory; of rows too many to hold, random ones are, which is said."""
     rng = np.random.default_rng(1)
-    sizes = {"direct": 3000, "reseller": 450, "small": 20, "tiny": 5}
-    held = table(gap=0.2, sizes=sizes, bad="reseller", weights=rng.uniform(0.5, 1, 3475))
-    mixed = held.rows(rng.permutation(3475))
+    sizes = {"direct": 1000, "reseller": 450, "small": 20, "tiny": 5}
+    held = table(gap=0.2, sizes=sizes, bad="reseller", weights=rng.uniform(0.5, 1, 1475))
+    mixed = held.rows(rng.permutation(1475))
     for number in range(2):
-        mixed.rows(np.arange(number, 3475, 2)).save(tmp_path / f"{number}.parquet")
-    whole = mixed.rows(np.r_[0:3475:2, 1:3475:2])
+        mixed.rows(np.arange(number, 1475, 2)).save(tmp_path / f"{number}.parquet")
+    whole = mixed.rows(np.r_[0:1475:2, 1:1475:2])
     parts = PartitionedPredictions(tmp_path)
     limits = {"ece": 0.05, "smce": 0.05, "accuracy": 0.1}
-    found = check(parts, limits, bootstrap=200)
+    found = check(parts, limits, bootstrap=60)
     assert [(each.group, each.passed) for each in found.checks if not each.passed] == [
         ("reseller", False),
         ("reseller", False),
     ]
     mine, theirs = (
         [each for each in of.checks if each.group is not None]
-        for of in (found, check(whole, limits, bootstrap=200))
+        for of in (found, check(whole, limits, bootstrap=60))
     )
     assert mine == theirs
     assert not any("random rows" in note for note in found.notes)
-    assert check(parts, limits, bootstrap=200, groups="none").passed
-    named = check(parts, limits, bootstrap=200, groups=["tiny"], positive_class=0)
+    assert check(parts, {"ece": 0.08}, bootstrap=60, groups="none").passed
+    named = check(parts, {"ece": 0.08}, bootstrap=60, groups=["tiny"], positive_class=0)
     assert {each.group for each in named.checks} == {None, "tiny"}
     monkeypatch.setattr(source, "MOST_FITTED", 1000)
-    some = check(parts, {"ece": 0.05}, bootstrap=200)
+    some = check(parts, {"ece": 0.05}, bootstrap=60)
     assert [each.group for each in some.checks if not each.passed] == ["reseller"]
     assert any(
         re.fullmatch("Groups were checked on [0-9,]+ random rows of the table.", n) for n in some.notes

@@ -14,7 +14,7 @@ from calibrant.repair import apply, fit
 FEW = {"bootstrap": 20, "null_draws": 200, "calibrators": []}
 
 
-def slightly_off(size: int = 600_000, *, shift: float = 0.013) -> Predictions:
+def slightly_off(size: int = 400_000, *, shift: float = 0.013) -> Predictions:
     """Log-odds too high by 0.013: 0.25 points, which so many samples show."""
     rng = np.random.default_rng(0)
     log_odds = rng.normal(0, 1, size)
