@@ -10,8 +10,7 @@ import pytest
 
 from calibrant import Predictions, compare, evaluate, load_predictions, metrics
 from calibrant.evaluation import check, monitor
-from calibrant.evaluation.measured_coverage import FILE, coverage_of
-from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.procedure import FILE, Procedure, coverage_of
 from calibrant.evaluation.result import Intervals
 from calibrant.evaluation.stages import judged_as_it_is
 from papers.analysis import content

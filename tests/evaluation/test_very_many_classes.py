@@ -7,7 +7,7 @@ from calibrant import Predictions, evaluate
 from calibrant.calibrators import TemperatureScaling
 from calibrant.evaluation import stages
 from calibrant.evaluation.fitting import split
-from calibrant.evaluation.judging import labelled_probs
+from calibrant.evaluation.judging import class_table
 
 _DRAWS = np.random.default_rng(0)
 PROBS = _DRAWS.dirichlet(0.5 / np.arange(1, 31), 300)
@@ -21,10 +21,10 @@ GIVEN = Predictions(
 @pytest.fixture
 def few_are_many(monkeypatch) -> None:
     """Ten classes count as very many, three are listed, and blocks hold two rows."""
-    for module in (labelled_probs, stages, split):
+    for module in (class_table, stages, split):
         monkeypatch.setattr(module, "WIDE", 10)
     monkeypatch.setattr(stages, "MOST_LISTED", 3)
-    monkeypatch.setattr(labelled_probs, "WIDE_BLOCK", 64)
+    monkeypatch.setattr(class_table, "WIDE_BLOCK", 64)
 
 
 def judged(**given: object):
@@ -55,7 +55,7 @@ def test_one_pass_gives_the_same_numbers(few_are_many, monkeypatch) -> None:
 def test_variance_by_cluster_is_that_of_all_cells(few_are_many) -> None:
     from calibrant.evaluation.judging.class_table import ClassClusters, variance_by_cluster
 
-    table = labelled_probs.LabelledProbs(GIVEN)
+    table = class_table.LabelledProbs(GIVEN)
     codes = np.unique(DOCUMENTS, return_inverse=True)[1]
     cells = ClassClusters.of(table, codes, np.ones((30, 1), bool))
     found = variance_by_cluster(table, codes)

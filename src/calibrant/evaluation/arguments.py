@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import torch
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
 from calibrant._math.notes import of_kind
 from calibrant._math.text_form import kind_of
-from calibrant.evaluation.resampling.clusters import cluster_note
-from calibrant.evaluation.thresholds import beyond_chance, draws_for
+from calibrant.evaluation.resampling.intervals import beyond_chance, draws_for
 from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -33,6 +33,7 @@ def no_labels(predictions: Predictions) -> InputError:
     return InputError(" ".join([f"{source.path or source.name} has {lacks}; {remedy}.", *unused]))
 
 
+WIDE = 10_000  # classes; of more, none is ranked or drawn, and few are listed
 GROUPS_NOTE = (
     "Samples are treated as independent, even within a group. If a group is a person or a scene seen many "
     "times, the intervals are too narrow. Pass the clusters with `cluster` (--cluster)."
@@ -52,6 +53,32 @@ def in_clusters(predictions: Predictions, cluster: Cluster) -> Predictions:
             f'`cluster` must be one name per sample, or "groups" if the predictions have groups; got {got}.'
         )
     return predictions.with_clusters(predictions.groups)
+
+
+FEW_CLUSTERS = 20
+
+
+def cluster_note(names: Sequence[str]) -> str:
+    _, counts = np.unique(np.asarray(names), return_counts=True)
+    sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (counts.min(), counts.max())))
+    plural = "s" if counts.max() > 1 else ""
+    said = (
+        f"Intervals and p-values treat the {len(counts):,} clusters of {sizes} sample{plural} as the "
+        "independent units."
+    )
+    return said + few_note(len(counts))
+
+
+def few_note(number: int) -> str:
+    """A note if few clusters, images or batches are resampled; else empty.
+
+    Example:
+        >>> few_note(4), few_note(20)
+        (' 4 are few: below about 20, intervals are still too short.', '')
+    """
+    if number >= FEW_CLUSTERS:
+        return ""
+    return f" {number} are few: below about {FEW_CLUSTERS}, intervals are still too short."
 
 
 def clusters_note(predictions: Predictions) -> tuple[str, ...]:

@@ -13,9 +13,8 @@ from calibrant.evaluation import arguments, stages
 from calibrant.evaluation.arguments import Cluster
 from calibrant.evaluation.fitting.split import judged_kind
 from calibrant.evaluation.fitting.templates import templates, wants_calibrators
-from calibrant.evaluation.measured_coverage import coverage_of
 from calibrant.evaluation.out_of_distribution import NEED_LOGITS, detect
-from calibrant.evaluation.procedure import Procedure, Progress, Steps, versions
+from calibrant.evaluation.procedure import Procedure, Progress, Steps, coverage_of, versions
 from calibrant.evaluation.quantities import check_metrics
 from calibrant.evaluation.result import SCHEMA_VERSION, Evaluation, Intervals
 from calibrant.evaluation.source import Judgeable, calibration_in_memory, source_of
@@ -140,7 +139,7 @@ def evaluate(
             clusters; by default the ``clusters`` of the predictions. Samples of one cluster are not
             independent: intervals, p-values and the choice of a calibrator then are by whole clusters, and if
             a split is made, no cluster is on both sides (see
-            :mod:`calibrant.evaluation.resampling.clusters`).
+            :mod:`calibrant.evaluation.resampling.events`).
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration, of which the bands of reliability diagrams take 200 at

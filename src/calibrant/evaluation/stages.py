@@ -11,10 +11,17 @@ from calibrant._math.errors import InputError
 from calibrant._math.memory import give_back
 from calibrant._math.notes import of_kind
 from calibrant.calibrators import FitResult
-from calibrant.evaluation.alarms import alarms, other_notes
-from calibrant.evaluation.arguments import as_judged, clusters_note, dropped_note, few_resamples_note, test_of
+from calibrant.evaluation.arguments import (
+    WIDE,
+    as_judged,
+    clusters_note,
+    dropped_note,
+    few_resamples_note,
+    test_of,
+)
 from calibrant.evaluation.fitting import templates
-from calibrant.evaluation.fitting.recommend import (
+from calibrant.evaluation.fitting.split import Split, has_both_parts, is_wide
+from calibrant.evaluation.fitting.templates import (
     LEAST_TO_CHOOSE,
     UNCALIBRATED,
     Recommendation,
@@ -23,19 +30,18 @@ from calibrant.evaluation.fitting.recommend import (
     missing_classes,
     recommend,
 )
-from calibrant.evaluation.fitting.split import Split, has_both_parts, is_wide
 from calibrant.evaluation.judging.diagrams import shapes_of_arm
 from calibrant.evaluation.judging.groups import with_groups
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
-from calibrant.evaluation.judging.reduce import reduce_predictions, with_ranks_of
+from calibrant.evaluation.judging.reduce import Source, reduce_predictions, with_ranks_of
+from calibrant.evaluation.phrases import with_group_sentence
 from calibrant.evaluation.procedure import Procedure, Steps
 from calibrant.evaluation.quantities import BRIER, NLL
+from calibrant.evaluation.resampling.intervals import significance
 from calibrant.evaluation.result import Arm, ClassRow, Estimate, Kind, Repair, Verdict
-from calibrant.evaluation.samples import Source
-from calibrant.evaluation.thresholds import WIDE, significance
+from calibrant.evaluation.source import alarms, other_notes
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.verdict import reach_verdict
-from calibrant.evaluation.verdict.words import with_group_sentence
 from calibrant.predictions import Predictions
 from calibrant.predictions.to_event import repaired
 from calibrant.predictions.top_k import has_row_temperature

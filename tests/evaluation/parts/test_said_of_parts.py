@@ -7,8 +7,8 @@ from calibrant import InputError, Predictions, evaluate, load_predictions
 from calibrant.cli.opening import opened_large
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import check
-from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.source import sample, summed
+from calibrant.evaluation.parts.sums import Deal
 from calibrant.predictions import ColumnNames
 from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
 from tables_as_files import as_parts

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from calibrant.evaluation import Evaluation, evaluate
-from calibrant.evaluation.fitting.recommend import Recommendation
+from calibrant.evaluation.fitting.templates import Recommendation
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.phrases import p_number, p_value, part_p_value

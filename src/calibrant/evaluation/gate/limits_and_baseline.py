@@ -26,11 +26,10 @@ from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ECE, NLL, with_gate
 from calibrant.evaluation.quantity import EVENT, Gate, Kind, Quantity
 from calibrant.evaluation.resampling.events import Events
-from calibrant.evaluation.resampling.intervals import highest_share, too_few
+from calibrant.evaluation.resampling.intervals import TOLERABLE_GAP, beyond_chance, highest_share, too_few
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.result import Estimate
 from calibrant.evaluation.source import ModelSamples
-from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
 from calibrant.predictions.two_classes import POSITIVE_CLASS, event_title, the_event
 
 MOST_RIGHT = 5000  # samples; of so many an accuracy is known to a point

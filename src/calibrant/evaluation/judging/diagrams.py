@@ -22,13 +22,21 @@ from calibrant._math.text_form import named
 from calibrant.evaluation.arguments import as_judged, no_labels, test_of
 from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.resampling.clustered_noise import SignedSums
-from calibrant.evaluation.resampling.clusters import effective_share_number, indicator
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, bin_matrix, weights_by_place
-from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, pool, width_bins
+from calibrant.evaluation.resampling.events import (
+    Events,
+    Indices,
+    Matrix,
+    SignedSums,
+    Vector,
+    effective_share_number,
+    indicator,
+    pool,
+    standard_error,
+    width_bins,
+)
 from calibrant.evaluation.resampling.intervals import normal_interval, wilson_interval
 from calibrant.evaluation.resampling.null import DrawnSums, draw_null
-from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.evaluation.resampling.resamples import Stream, block_bounds, generator, stream_seed
 from calibrant.evaluation.result import Band, Curve, Estimate, SelectiveRisk, Shapes, Witness, between
 from calibrant.metrics.out_of_distribution import Detection, Ranking

@@ -18,12 +18,19 @@ from calibrant.evaluation.quantities import CLASSWISE_ECE, ECE
 from calibrant.evaluation.quantity import ANYTHING, EVENT, ClassErrors, EventError, Quantity
 from calibrant.evaluation.resampling import intervals
 from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of, furthest_range
-from calibrant.evaluation.resampling.clusters import number_of_clusters
-from calibrant.evaluation.resampling.drawn_labels import ClassNull, joint_p_value
-from calibrant.evaluation.resampling.events import Events, Matrix, Vector, pool
+from calibrant.evaluation.resampling.events import (
+    Events,
+    Matrix,
+    Vector,
+    error_of_totals,
+    influence_totals,
+    number_of_clusters,
+    pool,
+    standard_error,
+)
+from calibrant.evaluation.resampling.intervals import beyond_chance, holm
 from calibrant.evaluation.resampling.inversion import Inverted
-from calibrant.evaluation.resampling.null import ROUNDING, NullDraws
-from calibrant.evaluation.resampling.ranking import error_of_totals, influence_totals, standard_error
+from calibrant.evaluation.resampling.null import ROUNDING, ClassNull, NullDraws, joint_p_value
 from calibrant.evaluation.resampling.resamples import (
     LARGE_BLOCK,
     MIDDLE_BLOCK,
@@ -37,7 +44,6 @@ from calibrant.evaluation.resampling.resamples import (
     stream_seed,
 )
 from calibrant.evaluation.result import ClassRow, Curve, Estimate, Kind, NullError, Part, PartName, between
-from calibrant.evaluation.thresholds import beyond_chance, holm
 from calibrant.metrics.slope import LEAST_EFFECTIVE, reach_of
 from calibrant.predictions.two_classes import event_title
 

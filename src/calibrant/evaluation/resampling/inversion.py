@@ -44,13 +44,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.evaluation.resampling.clustered_noise import clustered_sums
-from calibrant.evaluation.resampling.event_cells import ResidualSums
+from calibrant.evaluation.resampling.event_cells import ResidualSums, clustered_sums
 from calibrant.evaluation.resampling.events import Matrix, Vector
+from calibrant.evaluation.resampling.intervals import beyond_chance
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.resampling.sparse_noise import SparseNoise
 from calibrant.evaluation.result import Estimate
-from calibrant.evaluation.thresholds import beyond_chance
 
 STEPS = 8  # of each search, once the place lies between two
 FIRST_STEP, NARROW = 1.0, 0.02  # standard errors

@@ -8,18 +8,34 @@ import torch
 
 from calibrant._math.notes import of_kind
 from calibrant.calibrators import Calibrator, TemperatureScaling
-from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.evaluation.judging.measure import MAIN_PART
 from calibrant.evaluation.phrases import (
+    NO_BETTER,
+    PHRASES,
+    bad_groups,
+    class_name,
     clearly,
     decimals_apart,
+    error_name,
+    listed,
+    named,
+    names_of,
+    not_for_all,
     number,
     p_value,
     part_p_value,
     percent,
     points,
+    range_of,
     settings,
+    title,
+    too_extreme,
+    untested_groups,
+    value_of,
+    verb,
+    way_of,
     with_interval,
+    worst_bin,
 )
 from calibrant.evaluation.quantities import (
     ACCURACY,
@@ -34,27 +50,9 @@ from calibrant.evaluation.quantities import (
     SLOPE,
 )
 from calibrant.evaluation.quantity import Quantity
+from calibrant.evaluation.resampling.intervals import TOLERABLE_GAP, beyond_chance
 from calibrant.evaluation.result import Arm, Check, Direction, Estimate, Part, Verdict
-from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
 from calibrant.evaluation.verdict.case import ERRORS, MAIN, Case, Doubt, is_shifted, null_of
-from calibrant.evaluation.verdict.words import (
-    PHRASES,
-    bad_groups,
-    class_name,
-    error_name,
-    listed,
-    named,
-    names_of,
-    not_for_all,
-    range_of,
-    title,
-    too_extreme,
-    untested_groups,
-    value_of,
-    verb,
-    way_of,
-    worst_bin,
-)
 
 
 def reach_verdict(case: Case) -> Verdict:
