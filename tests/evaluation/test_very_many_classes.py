@@ -5,7 +5,7 @@ import pytest
 
 from calibrant import Predictions, evaluate
 from calibrant.calibrators import TemperatureScaling
-from calibrant.evaluation import stages
+from calibrant.evaluation import arguments, stages
 from calibrant.evaluation.fitting import split
 from calibrant.evaluation.judging import class_table
 
@@ -21,7 +21,7 @@ GIVEN = Predictions(
 @pytest.fixture
 def few_are_many(monkeypatch) -> None:
     """Ten classes count as very many, three are listed, and blocks hold two rows."""
-    for module in (class_table, stages, split):
+    for module in (arguments, stages):
         monkeypatch.setattr(module, "WIDE", 10)
     monkeypatch.setattr(stages, "MOST_LISTED", 3)
     monkeypatch.setattr(class_table, "WIDE_BLOCK", 64)

@@ -174,6 +174,16 @@ def as_judged(predictions: Predictions, positive_class: int | str | None = None)
     return predictions.as_binary(positive_class) if two_columns or positive_class is not None else predictions
 
 
+def names_of(predictions: Predictions) -> tuple[str, ...]:
+    """Names of the classes or labels, or their numbers."""
+    return predictions.class_names or tuple(str(k) for k in range(predictions.num_classes or 0))
+
+
+def is_wide(predictions: Predictions) -> bool:
+    """True for very many classes, of which few rows fit in memory."""
+    return predictions.kind == "multiclass" and (predictions.num_classes or 0) > WIDE
+
+
 def check_pairs(models: object) -> None:
     for model in models if isinstance(models, Sequence) else [models]:
         if not isinstance(model, tuple | list) or len(model) != 2 or not isinstance(model[0], str):

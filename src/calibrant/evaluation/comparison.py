@@ -135,7 +135,7 @@ def compare(
         judged.append(measure(reduced, procedure, part=0 if paired else place))
         seen.append(reduced)
         warnings += [(name, warning) for warning in subject.warnings(reduced)]
-        chance = against_chance(judged[-1].noise, subject.labels)
+        null, curves, parts, _ = against_chance(judged[-1].noise, subject.labels)
         found.append(
             ComparedModel(
                 name=name,
@@ -143,9 +143,9 @@ def compare(
                 num_test=subject.samples.num_tested,
                 metrics=judged[-1].metrics,
                 difference=change(judged[-1], judged[0], level, paired=paired) if place else {},
-                null=chance.null,
-                curves=chance.curves,
-                parts=chance.parts,
+                null=null,
+                curves=curves,
+                parts=parts,
             )
         )
     if progress is not None:

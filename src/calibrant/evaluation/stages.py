@@ -17,10 +17,12 @@ from calibrant.evaluation.arguments import (
     clusters_note,
     dropped_note,
     few_resamples_note,
+    is_wide,
+    names_of,
     test_of,
 )
 from calibrant.evaluation.fitting import templates
-from calibrant.evaluation.fitting.split import Split, has_both_parts, is_wide
+from calibrant.evaluation.fitting.split import Split, has_both_parts
 from calibrant.evaluation.fitting.templates import (
     LEAST_TO_CHOOSE,
     UNCALIBRATED,
@@ -33,7 +35,7 @@ from calibrant.evaluation.fitting.templates import (
 from calibrant.evaluation.judging.diagrams import shapes_of_arm
 from calibrant.evaluation.judging.groups import with_groups
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
-from calibrant.evaluation.judging.reduce import Source, reduce_predictions, with_ranks_of
+from calibrant.evaluation.judging.reduce import ArmSamples, Source, reduce_predictions, with_ranks_of
 from calibrant.evaluation.phrases import with_group_sentence
 from calibrant.evaluation.procedure import Procedure, Steps
 from calibrant.evaluation.quantities import BRIER, NLL
@@ -87,8 +89,7 @@ def notes_on(
         alike = "are all right or all wrong" if procedure.kind == "top_label" else "hold one class only"
         notes.append(f"The calibration samples {alike}: a calibrator learns nothing about the others.")
     elif held is not None and (missing := missing_classes(held)):
-        names = split.test.class_names or tuple(range(split.test.num_classes or 0))
-        shown = ", ".join(str(names[k]) for k in missing[:5]) + (", …" if len(missing) > 5 else "")
+        shown = ", ".join(names_of(split.test)[k] for k in missing[:5]) + (", …" if len(missing) > 5 else "")
         which, do = ("Class", "does") if len(missing) == 1 else ("Classes", "do")
         notes.append(
             f"{which} {shown} {do} not occur among the calibration samples: calibrators with numbers for "
@@ -195,33 +196,32 @@ def judge(
         The procedure with the number of clusters, the arms, the first one measured, the number of samples or
         positions tested, and notes.
     """
-    fitted = (None, *calibrators)
     if source.reads:
         steps.next(f"reading the {source.reads}")
-    tests, notes = source.read(fitted, split, steps.within)
+    tests, notes = source.read((None, *calibrators), split, steps.within)
     procedure = replace(procedure, clusters=tests[0].num_clusters)
-    names = tuple(str(name) for name in split.test.class_names or range(split.test.num_classes or 0))
-    tell = steps.watching(split.test)
-    arms: list[Arm] = []
-    first: Measured | None = None
-    for each, test in zip(fitted, tests, strict=True):
-        steps.next(f"evaluating {'the predictions' if each is None else each.name}")
+    names, tell = names_of(split.test), steps.watching(split.test)
+
+    def judged(
+        fitted: templates.FittedCalibrator | None, test: ArmSamples, first: Measured | None
+    ) -> tuple[Arm, Measured]:
+        steps.next(f"evaluating {'the predictions' if fitted is None else fitted.name}")
         give_back(split.test.num_samples)
         reduced = test.reduced(names, procedure.metrics)
         give_back(split.test.num_samples)
-        if first is not None and each is not None and each.keeps_order:
+        if first is not None and fitted is not None and fitted.keeps_order:
             reduced = with_ranks_of(first.reduced, reduced)
         measured = measure(reduced, procedure, tell)
-        arm = arm_of(each, measured, first, names, procedure)
-        arms.append(with_groups(arm, test.group_rows(reduced, procedure), procedure.level))
-        first = first or measured
+        arm = arm_of(fitted, measured, first, names, procedure)
+        arm = with_groups(arm, test.group_rows(reduced, procedure), procedure.level)
         if reduced.clusters is None:  # the columns have been averaged
             for key in [*reduced.ratios][1:]:
                 del reduced.ratios[key]
-        del reduced, measured  # of many samples, before the next arm needs as much memory
-    if first is None:
-        raise RuntimeError("the predictions as they are were not read")
-    return procedure, tuple(arms), first, tests[0].num_tested, notes
+        return arm, measured
+
+    arm, first = judged(None, tests[0], None)
+    others = [judged(*pair, first)[0] for pair in zip(calibrators, tests[1:], strict=True)]
+    return procedure, (arm, *others), first, tests[0].num_tested, notes
 
 
 def arm_of(
@@ -232,24 +232,34 @@ def arm_of(
     procedure: Procedure,
 ) -> Arm:
     """One arm; without a calibrator, the first one, which the others are compared with."""
-    chance = against_chance(measured.noise, names)
-    changes = {} if uncalibrated is None else change(measured, uncalibrated, procedure.level)
-    if fitted is not None and fitted.cross_fitted is not None:
-        number, result = measured.reduced.effective_samples, fitted.calibrator.fit_result_
-        changes = widened(changes, measured.metrics, result, number, procedure.level)
-    return Arm(
-        name=UNCALIBRATED if fitted is None else fitted.name,
-        title="Uncalibrated" if fitted is None else fitted.title,
-        parameters={} if fitted is None else dict(fitted.calibrator.fit_result_.parameters),
-        fit=None if fitted is None else templates.fit_summary(fitted.calibrator),
+    null, curves, parts, classes = against_chance(measured.noise, names)
+    arm = Arm(
+        name=UNCALIBRATED,
+        title="Uncalibrated",
+        parameters={},
+        fit=None,
         metrics=measured.metrics,
-        change=changes,
-        null=chance.null,
-        curves=chance.curves,
-        classes=chance.classes,
+        change={},
+        null=null,
+        curves=curves,
+        classes=classes,
         shapes=shapes_of_arm(measured.reduced, procedure, names),
-        parts=chance.parts,
-        fitted=None if fitted is None else fitted.calibrator,
+        parts=parts,
+    )
+    if fitted is None or uncalibrated is None:
+        return arm
+    changes, calibrator = change(measured, uncalibrated, procedure.level), fitted.calibrator
+    if fitted.cross_fitted is not None:
+        number, result = measured.reduced.effective_samples, calibrator.fit_result_
+        changes = widened(changes, measured.metrics, result, number, procedure.level)
+    return replace(
+        arm,
+        name=fitted.name,
+        title=fitted.title,
+        parameters=dict(calibrator.fit_result_.parameters),
+        fit=templates.fit_summary(calibrator),
+        change=changes,
+        fitted=calibrator,
     )
 
 
@@ -273,8 +283,7 @@ def judged_as_it_is(
         intervals="percentile",
     )
     measured = measure(reduce_predictions(test, num_bins), procedure)
-    names = tuple(str(name) for name in test.class_names or range(test.num_classes or 0))
-    return test.kind, test.num_samples, arm_of(None, measured, None, names, procedure)
+    return test.kind, test.num_samples, arm_of(None, measured, None, names_of(test), procedure)
 
 
 def widened(

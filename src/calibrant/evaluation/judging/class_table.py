@@ -16,7 +16,7 @@ from torch.nn import functional
 from calibrant._math.binning import BinSums, width_bin_index
 from calibrant._math.scores import negative_log_likelihoods
 from calibrant._math.shapes import Float, Int
-from calibrant.evaluation.arguments import WIDE, no_labels
+from calibrant.evaluation.arguments import is_wide, names_of, no_labels
 from calibrant.evaluation.judging.at_limit import MOST_GAPS, ClusteredError, ErrorModels
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.event_cells import ResidualSums
@@ -67,12 +67,12 @@ class LabelledProbs:
         self._calibrate = calibrate
         self.kind: Kind = predictions.kind
         self.streamed = predictions.streamed
-        self.wide = predictions.kind == "multiclass" and (predictions.num_classes or 0) > WIDE
+        self.wide = is_wide(predictions)
         self.labels: Int[Tensor, " N"] | Int[Tensor, "N C"] = predictions.labels
         self.weights: Vector | None = None if predictions.weights is None else predictions.weights.numpy()
         self.num_samples = predictions.num_samples
         self.num_classes = predictions.num_classes or 0
-        self.class_names = predictions.class_names or tuple(str(k) for k in range(self.num_classes))
+        self.class_names = names_of(predictions)
 
     @property
     def mass(self) -> Vector:

@@ -281,17 +281,10 @@ def _deleted_of_change(name: str, after: Measured, before: Measured, *, paired: 
     return mine - theirs if paired else np.concatenate([mine - np.nanmean(mine), np.nanmean(theirs) - theirs])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chance:
-    """Noise floors, diagrams, classes and tests of one arm."""
-
-    null: tuple[NullError, ...]
-    curves: tuple[Curve, ...]
-    parts: tuple[Part, ...]
-    classes: tuple[ClassRow, ...]
-
-
-def against_chance(noise: Noise, label_names: tuple[str, ...]) -> Chance:
+def against_chance(
+    noise: Noise, label_names: tuple[str, ...]
+) -> tuple[tuple[NullError, ...], tuple[Curve, ...], tuple[Part, ...], tuple[ClassRow, ...]]:
+    """Noise floors, diagrams, tests and classes of one arm."""
     reduced, procedure = noise.reduced, noise.procedure
     curves: list[Curve] = []
     of_classes = noise.classes
@@ -308,11 +301,11 @@ def against_chance(noise: Noise, label_names: tuple[str, ...]) -> Chance:
         and (drawn := noise.errors(each)) is not None
     }
     nulls = [noise.null(each) for each in reduced.quantities if each.key in errors]
-    return Chance(
-        null=tuple(each for each in nulls if each is not None),
-        curves=tuple(curves),
-        parts=parts_of(reduced, procedure, errors, of_classes),
-        classes=against_noise(reduced.classes, of_classes, procedure.level),
+    return (
+        tuple(each for each in nulls if each is not None),
+        tuple(curves),
+        parts_of(reduced, procedure, errors, of_classes),
+        against_noise(reduced.classes, of_classes, procedure.level),
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.drawing import cluster_codes
+from calibrant.evaluation.arguments import names_of
 from calibrant.evaluation.monitoring.evidence import (
     log_change,
     log_mean_wealth,
@@ -25,7 +26,6 @@ from calibrant.evaluation.monitoring.windows import (
     Event,
     Windows,
     events_of,
-    names_of,
     stated_classes,
     stated_probs,
     when,

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.errors import InputError
+from calibrant.evaluation.arguments import names_of
 from calibrant.evaluation.monitoring.evidence import BENDERS, SHIFTERS
 from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.predictions import Predictions
@@ -55,10 +56,6 @@ def events_of(predictions: Predictions) -> Iterator[Event]:
 def stated_probs(predictions: Predictions) -> list[Event]:
     """The top label, the positive class, or each label; no labels are needed."""
     return list(takewhile(lambda event: event.gamblers is BENDERS, events_of(predictions)))
-
-
-def names_of(predictions: Predictions) -> tuple[str, ...]:
-    return predictions.class_names or tuple(str(each) for each in range(predictions.num_classes or 0))
 
 
 def stated_classes(predictions: Predictions) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
