@@ -5,7 +5,7 @@ import pytest
 
 from calibrant import Predictions, evaluate
 from calibrant.calibrators import TemperatureScaling
-from calibrant.evaluation import arguments, stages
+from calibrant.evaluation import arguments, pipeline
 from calibrant.evaluation.fitting import split
 from calibrant.evaluation.judging import class_table
 
@@ -21,9 +21,9 @@ GIVEN = Predictions(
 @pytest.fixture
 def few_are_many(monkeypatch) -> None:
     """Ten classes count as very many, three are listed, and blocks hold two rows."""
-    for module in (arguments, stages):
+    for module in (arguments, pipeline):
         monkeypatch.setattr(module, "WIDE", 10)
-    monkeypatch.setattr(stages, "MOST_LISTED", 3)
+    monkeypatch.setattr(pipeline, "MOST_LISTED", 3)
     monkeypatch.setattr(class_table, "WIDE_BLOCK", 64)
 
 

@@ -9,22 +9,25 @@ from dataclasses import replace
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import suggesting
 from calibrant.evaluation.arguments import (
+    Procedure,
+    Progress,
     check_pairs,
+    coverage_of,
     few_draws_note,
     few_resamples_note,
     refuse_other_classes,
+    versions,
 )
 from calibrant.evaluation.fitting.split import is_cross_fitted
 from calibrant.evaluation.judging.at_limit import at_limit, error_models
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
-from calibrant.evaluation.judging.reduce import ArmStatistics
+from calibrant.evaluation.judging.reduce import ArmStatistics, Judgeable
 from calibrant.evaluation.phrases import clearly, number, with_interval
-from calibrant.evaluation.procedure import Procedure, Progress, coverage_of, versions
 from calibrant.evaluation.quantities import ACCURACY, ECE, NLL, check_metrics
 from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.intervals import beyond_chance
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
-from calibrant.evaluation.source import DEALT_OTHERWISE, Judgeable, ModelSamples, in_same_clusters, samples_of
+from calibrant.evaluation.source import DEALT_OTHERWISE, ModelSamples, in_same_clusters, samples_of
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions.formats.mark import Mark, mark_in
 from calibrant.predictions.two_classes import the_event

@@ -16,6 +16,7 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant._math.notes import Note
 from calibrant.evaluation import arguments
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.dense.source import ImageSource
 from calibrant.evaluation.fitting.split import Split, has_both_parts, split_in_memory
 from calibrant.evaluation.fitting.templates import FittedCalibrator
@@ -25,13 +26,11 @@ from calibrant.evaluation.judging.reduce import (
     Agreement,
     ArmSamples,
     ArmStatistics,
-    Judgeable,
     Source,
     reduce_predictions,
 )
-from calibrant.evaluation.parts.source import TableSource, sampled_to_fit
+from calibrant.evaluation.parts.source import TableSource
 from calibrant.evaluation.phrases import NO_BETTER, number, percent
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ACCURACY, AUROC, MEAN_CONFIDENCE
 from calibrant.evaluation.resampling.events import standard_error
 from calibrant.evaluation.result import GroupRow
@@ -166,15 +165,6 @@ def source_of(
         seed=seed,
         fits=fits,
     )
-
-
-def calibration_in_memory(
-    calibration: Predictions | PartitionedPredictions | None, judged: Judgeable, seed: int, *, spread: Spread
-) -> tuple[Predictions | None, Callable[[Split], Split]]:
-    """Samples to fit on: the given ones, or random rows of a table; and the split with their words."""
-    if isinstance(calibration, PartitionedPredictions):
-        return sampled_to_fit(calibration, judged.source, seed, spread=spread)
-    return calibration, lambda split: split
 
 
 @dataclass(frozen=True, kw_only=True)

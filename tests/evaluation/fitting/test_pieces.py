@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions, evaluate
-from calibrant.evaluation import Evaluation, stages
+from calibrant.evaluation import Evaluation, pipeline
 from calibrant.evaluation.fitting import split
 from calibrant.predictions import open_predictions
 from fresh_process import printed
@@ -65,7 +65,7 @@ def test_the_numbers_are_those_of_memory(made, tmp_path, more, options, monkeypa
         assert mine == held_rows
     assert one.verdict.headline == other.verdict.headline
     assert one.verdict.recommended == other.verdict.recommended
-    assert stages.IN_PIECES in one.notes
+    assert pipeline.IN_PIECES in one.notes
 
 
 def test_calibrators_are_fitted_on_as_many_samples_as_fit(made, tmp_path, monkeypatch) -> None:
@@ -107,8 +107,8 @@ def test_few_samples_are_judged_in_turn(made, tmp_path) -> None:
 
 
 def test_many_samples_have_fewer_resamples_and_it_is_said(made, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(stages, "MOST_DRAWN", 1500 * 40)
-    monkeypatch.setattr(stages, "FEWEST_RESAMPLES", 10)
+    monkeypatch.setattr(pipeline, "MOST_DRAWN", 1500 * 40)
+    monkeypatch.setattr(pipeline, "FEWEST_RESAMPLES", 10)
     held = made(num_samples=1500)
     others = made(seed=1)
     found = evaluate(pair(tmp_path, held), calibration=others, calibrators=[], **FEW)

@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calibrant.evaluation.arguments import few_draws_note
+from calibrant.evaluation.arguments import Procedure, few_draws_note
 from calibrant.evaluation.judging.measure import Measured, change, measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Predictions
 

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.judging import noise
 from calibrant.evaluation.judging.measure import against_chance
 from calibrant.evaluation.judging.noise import draw_noise
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.procedure import Procedure
 from calibrant.predictions import Kind, Predictions
 
 KINDS: dict[Kind, list[str]] = {

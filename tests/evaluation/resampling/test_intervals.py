@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from calibrant.evaluation import compare, evaluate
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Events, calibration_line, standard_error
 from calibrant.evaluation.resampling.intervals import (
     centred_interval,

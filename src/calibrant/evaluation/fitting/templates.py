@@ -19,11 +19,13 @@ from calibrant._math.text_form import kind_of
 from calibrant._math.top_k import TopK
 from calibrant.calibrators import Calibrator, TemperatureScaling, build, fit_top_k_temperature
 from calibrant.calibrators.selection import AS_THEY_CAME, select, usual_candidates
+from calibrant.evaluation.arguments import Steps
 from calibrant.evaluation.fitting.split import NUM_FOLDS, Split, stratified_folds
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.result import Choice, ChoiceRow, Fit, Kind
 from calibrant.predictions import Predictions
+from calibrant.predictions.to_event import repaired
 from calibrant.predictions.top_k import has_row_temperature
 
 DEFAULTS = ("temperature", "focal-temperature")
@@ -321,3 +323,66 @@ def _in_turn(top_k: TopK, weights: Tensor | None, folds: Indices, held: TopK) ->
 
 def _confidence(top_k: TopK, calibrator: TemperatureScaling) -> Tensor:
     return top_k.at(float(calibrator.temperature)).confidence
+
+
+def one_class_only(predictions: Predictions | None) -> bool:
+    """True if all samples are of the same class; with several labels per sample there is no such class."""
+    labels = None if predictions is None else predictions.labels
+    return labels is not None and labels.ndim == 1 and len(labels.unique()) == 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """The calibrators, fitted, and the one that is recommended."""
+
+    tried: list[Template]  # those asked for, and the one that is recommended
+    recommendation: Recommendation | None
+    calibrators: list[FittedCalibrator]
+    failures: list[str]  # a sentence on each that could not be fitted
+
+
+def fit(split: Split, wanted: Sequence[Template], seed: int, steps: Steps, *, more: bool) -> Fitted:
+    """Fit the wanted calibrators and the one chosen by cross-validation, from ``more`` candidates if set."""
+    steps.next("choosing among the calibrators")
+    held, wanted, recommendation = split.calibration, list(wanted), None
+    enough = split.effective_calibration >= LEAST_TO_CHOOSE and not one_class_only(held)
+    if held is not None and wanted and enough:
+        others = further(held, wanted) if more else []
+        recommendation = recommend([*wanted, *others], held, seed)
+        wanted += [template for template in others if template.name == recommendation.name]
+    if split.in_pieces is not None:
+        split.in_pieces.watch(steps.within)  # once for each pass
+    found = Fitted(tried=wanted, recommendation=recommendation, calibrators=[], failures=[])
+    for template in wanted:
+        steps.next(f"fitting {template.name}")
+        try:
+            fitted = _fit(template, split, recommendation, steps.within)
+            if held is not None:
+                name_classes(fitted.calibrator, held.class_names, held.event_column)
+            found.calibrators.append(fitted)
+        except FIT_FAILURES as error:
+            found.failures.append(f"{template.name} could not be fitted: {error}")
+    return found
+
+
+def _fit(
+    template: Template, split: Split, chosen: Recommendation | None, tell: Callable[[float], None]
+) -> FittedCalibrator:
+    """Fit a calibrator on all calibration samples, and on folds; reuse the fits of the choice."""
+    if split.calibration is None:
+        raise InputError("there are no samples to fit on.")
+    if has_row_temperature(template.name, split.calibration):
+        return fit_to_rows(template, split)
+    if split.in_pieces is not None and template.calibrator.fits_in_pieces:
+        return FittedCalibrator(template, template.fit_in_pieces(split.in_pieces), None)
+    data = Labelled.of(split.calibration)
+    known = None if chosen is None else chosen.fitted.get(template.name)
+    calibrator = known or template.fit(data)
+    if split.folds is None:
+        return FittedCalibrator(template, calibrator, None)
+    on_others = None if chosen is None else chosen.on_others.get(template.name)
+    if chosen is not None and chosen.folds is not None and on_others is not None:
+        probs = probs_in_turn(on_others, data, chosen.folds)
+    else:
+        probs = cross_fit(template, data, split.folds, tell)
+    return FittedCalibrator(template, calibrator, repaired(split.test, probs), ranks_alike(calibrator, data))

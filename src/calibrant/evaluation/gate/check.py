@@ -12,15 +12,15 @@ import numpy as np
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import meant, suggesting
-from calibrant.evaluation.arguments import Cluster, refuse_other_classes
+from calibrant.evaluation.arguments import Cluster, Procedure, refuse_other_classes, versions
 from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples, GatedQuantity
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, Check, GateResult
 from calibrant.evaluation.judging.groups import pooled_names
+from calibrant.evaluation.judging.reduce import Judgeable
 from calibrant.evaluation.phrases import percent
-from calibrant.evaluation.procedure import Procedure, versions
 from calibrant.evaluation.quantities import check_metrics, with_gate
 from calibrant.evaluation.resampling.events import Events
-from calibrant.evaluation.source import DEALT_OTHERWISE, Judgeable, ModelSamples, samples_of
+from calibrant.evaluation.source import DEALT_OTHERWISE, ModelSamples, samples_of
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
 

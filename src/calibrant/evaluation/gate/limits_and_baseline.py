@@ -11,6 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from calibrant._math.errors import InputError
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.gate.result import Check, Outcome
 from calibrant.evaluation.judging.at_limit import (
     AtLimit,
@@ -22,7 +23,6 @@ from calibrant.evaluation.judging.at_limit import (
 from calibrant.evaluation.judging.measure import Measured, change, main_events, measure
 from calibrant.evaluation.judging.noise import Noise, draw_noise
 from calibrant.evaluation.phrases import decimals_apart, number
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ECE, NLL, with_gate
 from calibrant.evaluation.quantity import EVENT, Gate, Kind, Quantity
 from calibrant.evaluation.resampling.events import Events

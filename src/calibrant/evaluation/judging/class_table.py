@@ -16,9 +16,8 @@ from torch.nn import functional
 from calibrant._math.binning import BinSums, width_bin_index
 from calibrant._math.scores import negative_log_likelihoods
 from calibrant._math.shapes import Float, Int
-from calibrant.evaluation.arguments import is_wide, names_of, no_labels
+from calibrant.evaluation.arguments import Procedure, is_wide, names_of, no_labels
 from calibrant.evaluation.judging.at_limit import MOST_GAPS, ClusteredError, ErrorModels
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.event_cells import ResidualSums
 from calibrant.evaluation.resampling.events import (
     Clustered,

@@ -19,9 +19,8 @@ from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
 from calibrant._math.sorting import ascending_order
 from calibrant._math.text_form import named
-from calibrant.evaluation.arguments import as_judged, names_of, no_labels, test_of
+from calibrant.evaluation.arguments import Procedure, as_judged, names_of, no_labels, test_of
 from calibrant.evaluation.judging.reduce import ArmStatistics
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, bin_matrix, weights_by_place
 from calibrant.evaluation.resampling.events import (
     Events,

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.judging.measure import in_holm, main_events, replicate
 from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, effective_number_of, mean_error
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ACCURACY, ECE, GAP, MEAN_CONFIDENCE, binned
 from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of

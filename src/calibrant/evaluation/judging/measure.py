@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from calibrant._math.threads import in_threads, threads_for
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.judging.class_table import null_of_events
 from calibrant.evaluation.judging.diagrams import is_uneven, reliability_curve
 from calibrant.evaluation.judging.noise import Noise, draw_noise
 from calibrant.evaluation.judging.reduce import ArmStatistics
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import CLASSWISE_ECE, ECE
 from calibrant.evaluation.quantity import ANYTHING, EVENT, ClassErrors, EventError, Quantity
 from calibrant.evaluation.resampling import intervals

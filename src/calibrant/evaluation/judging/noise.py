@@ -10,8 +10,8 @@ import numpy as np
 
 from calibrant._math.memory import give_back
 from calibrant._math.threads import at_once, in_threads
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.judging.reduce import ArmStatistics
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantity import EVENT, ClassErrors, EventError, Quantity
 from calibrant.evaluation.resampling.event_cells import (
     BinnedEvents,

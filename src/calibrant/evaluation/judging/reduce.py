@@ -17,7 +17,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.memory import give_back
 from calibrant._math.scores import brier_scores, entropies, top_label
 from calibrant._math.shapes import Float, Int
-from calibrant.evaluation.arguments import WIDE
+from calibrant.evaluation.arguments import WIDE, Procedure
 from calibrant.evaluation.fitting.split import Split
 from calibrant.evaluation.fitting.templates import FittedCalibrator
 from calibrant.evaluation.judging.class_table import (
@@ -27,7 +27,6 @@ from calibrant.evaluation.judging.class_table import (
     class_rows,
     with_complement,
 )
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import AUROC, ECE, quantities
 from calibrant.evaluation.quantity import (
     EVENT,

@@ -16,27 +16,31 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import suggesting
 from calibrant.evaluation.arguments import (
     Cluster,
+    Procedure,
     as_judged,
     check_predictions,
     in_clusters,
     no_labels,
     refuse_other_classes,
+    versions,
 )
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.monitoring.questions import (
     CLUSTERS_NOTE,
     Watched,
+    Windows,
     calibration_test,
     change_test,
     drift_tests,
     one_per_cluster,
+    ripe,
     sample_per_cluster,
+    stated_probs,
     whole_clusters,
+    windows_of,
 )
 from calibrant.evaluation.monitoring.result import MONITOR_SCHEMA_VERSION, Against, Monitoring, Window
-from calibrant.evaluation.monitoring.windows import Windows, ripe, stated_probs, windows_of
-from calibrant.evaluation.procedure import Procedure, versions
 from calibrant.evaluation.quantities import MEAN_CONFIDENCE, MEAN_PROBABILITY
 from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Predictions

@@ -17,7 +17,7 @@ from calibrant._math.decimals import plural
 from calibrant._math.dense_sums import CELL_SUMS, COUNT, INFINITE
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.arguments import WIDE, are_telling
+from calibrant.evaluation.arguments import WIDE, Procedure, are_telling
 from calibrant.evaluation.dense.sums import (
     GROUP_SUMS,
     POSITIONS,
@@ -30,7 +30,6 @@ from calibrant.evaluation.dense.sums import (
 from calibrant.evaluation.judging.groups import Group, group_of, large_groups, rows_of_groups
 from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, mean_error
 from calibrant.evaluation.parts import ranked
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import EVENT, ClassErrors, ClassRanks, EventError, Quantity, Ratio
 from calibrant.evaluation.resampling.events import (
