@@ -96,17 +96,13 @@ def few_note(number: int) -> str:
 def clusters_note(predictions: Predictions) -> tuple[str, ...]:
     if predictions.clusters is not None:
         return (cluster_note(predictions.clusters),)
-    return groups_note(predictions.groups is not None, clusters=False)
+    return () if predictions.groups is None else (GROUPS_NOTE,)
 
 
 def dropped_note(number: int) -> str:
     return (
         f"The {number:,} samples marked as calibration split are not used: `calibration` takes their place."
     )
-
-
-def groups_note(groups: bool, *, clusters: bool) -> tuple[str, ...]:
-    return (GROUPS_NOTE,) if groups and not clusters else ()
 
 
 LEAST_RESAMPLES = 100
@@ -150,10 +146,10 @@ def from_arrays(predictions: Any, positive_class: int | str | None, **arrays: An
     return predictions
 
 
-def check_predictions(value: object, name: str, wrapping: str = NAME_ARRAYS) -> None:
-    """Refuse anything but predictions; ``wrapping`` is the remedy for arrays."""
+def check_predictions(value: object, name: str, wrapping: str = NAME_ARRAYS) -> Predictions:
+    """The value, if it is predictions; ``wrapping`` is the remedy for arrays."""
     if isinstance(value, Predictions):
-        return
+        return value
     remedy = wrapping if _are_samples(value) else "to read a file use `calibrant.load_predictions(path)`."
     if hasattr(value, "predict"):
         remedy = "for a classifier use `calibrant.Predictions.from_estimator(classifier, X, y)`."

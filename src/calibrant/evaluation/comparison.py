@@ -27,7 +27,7 @@ from calibrant.evaluation.quantities import ACCURACY, ECE, NLL, check_metrics
 from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.intervals import beyond_chance
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
-from calibrant.evaluation.source import DEALT_OTHERWISE, ModelSamples, in_same_clusters, samples_of
+from calibrant.evaluation.source import DEALT_OTHERWISE, ModelSamples, alarms, in_same_clusters, samples_of
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions.formats.mark import Mark, mark_in
 from calibrant.predictions.two_classes import the_event
@@ -53,11 +53,9 @@ def compare(
     """Compare several models on their test samples, and test which is better.
 
     If all models have the same samples, every resample draws the same samples for all of them, and
-    differences are paired. Samples count as the same if labels and weights agree in every row. Top-label
-    predictions without labels count as the same samples if they are right in the same rows, unless so few
-    are right (or wrong) that this could be coincidence. So files of one model before and after a repair are
-    paired, and files of two models are not. Nothing is calibrated: pass calibrated predictions to compare
-    those.
+    differences are paired. Samples count as the same if labels and weights agree in every row; without
+    labels, if the models are right in the same rows, unless so few are right (or wrong) that this could be
+    coincidence. Nothing is calibrated: pass calibrated predictions to compare those.
 
     Args:
         models: Predictions by name, or pairs of both; two or more, all of one kind. Those without a split are
@@ -137,7 +135,7 @@ def compare(
         reduced = subject.reduced(procedure.metrics)
         judged.append(measure(reduced, procedure, part=0 if paired else place))
         seen.append(reduced)
-        warnings += [(name, warning) for warning in subject.warnings(reduced)]
+        warnings += [(name, warning) for warning in alarms(subject.test, reduced)]
         null, curves, parts, _ = against_chance(judged[-1].noise, subject.labels)
         found.append(
             ComparedModel(

@@ -122,36 +122,31 @@ def evaluate(
     - without a split and with more than a million scores (samples times classes), random halves of each
       class.
 
-    **Intervals** come from ``bootstrap`` resamples of the test samples, with their weights and shared by all
-    arms, so ``change`` (arm minus uncalibrated) is paired. Resampling inflates calibration errors: a 95%
-    bootstrap interval of a calibrated model's ECE almost never contains its true value, 0. The interval of an
-    error is therefore an inverted test: all true errors that the samples do not reject (see
-    :mod:`calibrant.evaluation.resampling.inversion`). It excludes zero exactly if the p-value of ``null`` is
-    at most one minus the level, and need be neither symmetric about the value nor contain it;
-    ``without_chance`` is the bias-corrected estimate. The interval of a ``change`` of two errors is an
-    approximation from their intervals and the correlation of the resampled errors. The AUROC has DeLong's
-    interval (of several classes with the influences averaged), calibration slope and intercept have normal
-    ones from their influences. If all samples that count are right (or none is), the share has Clopper and
-    Pearson's. There is none if a single sample decides, nor for a change on fewer than six samples (at 95%),
-    which noise could explain even if all change the same way.
+    **Intervals** come from ``bootstrap`` resamples of the test samples, shared by all arms, so ``change``
+    (arm minus uncalibrated) is paired. Resampling inflates calibration errors: a bootstrap interval of a
+    calibrated model's ECE almost never contains its true value, 0. The interval of an error is therefore an
+    inverted test (see :mod:`calibrant.evaluation.resampling.inversion`). It excludes zero exactly if the
+    p-value of ``null`` is at most one minus the level, and need be neither symmetric about the value nor
+    contain it; ``without_chance`` is the bias-corrected estimate. The AUROC has DeLong's interval (of several
+    classes with the influences averaged), calibration slope and intercept normal ones, a share of 0 or 1
+    Clopper and Pearson's. There is none if a single sample decides, nor for a change on fewer than six
+    samples (at 95%).
 
     **Noise**: a finite sample shows an error even if every probability is true. ``null`` holds the errors
     when outcomes are drawn from the stated probabilities, the share :math:`(1 + k)/(1 + D)` of :math:`D`
     draws (:math:`k` of which reach the error observed) as the p-value, and the ``level`` quantile.
 
     **The verdict** rests on a test that finds errors anywhere on the scale (see
-    :mod:`calibrant.evaluation.resampling.calibration_test`): of the positive class's probability, of each of
-    several labels, or of the confidence of the top label. With more classes, every class is tested as well,
-    by joint draws of the labels: the class-wise error, and each mean probability against the rate. Groups are
+    :mod:`calibrant.evaluation.resampling.calibration_test`): of the positive class, of each label, or of the
+    top label. With more classes every class is tested as well, by joint draws of the labels, and groups are
     tested like the whole. Holm's adjustment keeps the share of calibrated models that fail any of these at or
     below ``1 - level``. If only classes or groups fail, the direction is ``"calibrated in part"``.
     Calibration errors measure the size of what the test finds.
 
     **The recommendation** is the simplest calibrator whose negative log-likelihood, cross-validated on the
     calibration samples, is within one standard error of the best (see :func:`calibrant.calibrators.select`):
-    never the one with the lowest calibration error. By default all suitable calibrators are candidates, and
-    the chosen one is evaluated next to the default ones. None is recommended if its NLL is clearly worse on
-    the test samples, or if there are fewer than 20 calibration samples.
+    never the one with the lowest calibration error. None is recommended if its NLL is clearly worse on the
+    test samples, or if there are fewer than 20 calibration samples.
 
     Args:
         predictions: The predictions to evaluate, with labels. Without it, give arrays by the names that

@@ -154,11 +154,8 @@ def source_of(
             fits=fits,
             spread=spread,
         )
-    arguments.check_predictions(given, name)
-    if not isinstance(given, Predictions):
-        raise TypeError(name)
     return MemorySource(
-        given=arguments.in_clusters(given, cluster),
+        given=arguments.in_clusters(arguments.check_predictions(given, name), cluster),
         calibration=calibration,
         positive_class=positive_class,
         num_bins=num_bins,
@@ -198,9 +195,6 @@ class ModelSamples:
 
     def reduced(self, metrics: Iterable[str]) -> ArmStatistics:
         return self.samples.reduced(self.labels, metrics)
-
-    def warnings(self, reduced: ArmStatistics) -> tuple[str, ...]:
-        return alarms(self.test, reduced)
 
     def same_as(self, other: ModelSamples) -> bool:
         if self.test is not None and other.test is not None:

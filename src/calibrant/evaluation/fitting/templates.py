@@ -152,15 +152,6 @@ def cross_fit(
     return out_of_fold(torch.from_numpy(folds), calibrated)
 
 
-def probs_in_turn(on_others: Mapping[int, Calibrator], data: Labelled, folds: Indices) -> Tensor:
-    """Probabilities from fitted calibrators, each applied to the fold that it has not seen."""
-    numbers = torch.from_numpy(folds)
-    return out_of_fold(
-        numbers,
-        lambda inside: on_others[int(numbers[inside][0])].predict_proba(data.scores[inside]),
-    )
-
-
 def ranks_alike(calibrator: Calibrator, data: Labelled) -> bool:
     """True if an event's probabilities are in the order of its scores; each fold's map alone keeps it too."""
     if data.scores.ndim > 1:
@@ -223,12 +214,13 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
         seed=seed,
         others=others,
     )
-    names = {AS_THEY_CAME: UNCALIBRATED, **{each.calibrator.text: each.name for each in wanted}}
-    titles = {AS_THEY_CAME: "Uncalibrated", **{each.calibrator.text: each.title for each in wanted}}
+    known = {each.calibrator.text: (each.name, each.title) for each in wanted}
+    known[AS_THEY_CAME] = (UNCALIBRATED, "Uncalibrated")
+    names = {text: name for text, (name, _) in known.items()}
     candidates = tuple(
         ChoiceRow(
             name=names[each.text],
-            title=titles[each.text],
+            title=known[each.text][1],
             size=each.size,
             nll=each.loss,
             behind=each.behind,
@@ -382,7 +374,10 @@ def _fit(
         return FittedCalibrator(template, calibrator, None)
     on_others = None if chosen is None else chosen.on_others.get(template.name)
     if chosen is not None and chosen.folds is not None and on_others is not None:
-        probs = probs_in_turn(on_others, data, chosen.folds)
+        folds = torch.from_numpy(chosen.folds)  # each calibrator is applied to the one that it has not seen
+        probs = out_of_fold(
+            folds, lambda some: on_others[int(folds[some][0])].predict_proba(data.scores[some])
+        )
     else:
         probs = cross_fit(template, data, split.folds, tell)
     return FittedCalibrator(template, calibrator, repaired(split.test, probs), ranks_alike(calibrator, data))

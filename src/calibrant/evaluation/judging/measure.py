@@ -180,8 +180,11 @@ def change(after: Measured, before: Measured, level: float, *, paired: bool = Tr
             return _influence_estimate(value, error, level, ANYTHING, fewest)
         if mine.without_chance is not None and theirs.without_chance is not None:
             return _change_of_errors(value, name, after, before, paired=paired)
-        replicates = after.replicates[name] - before.replicates[name]
-        deleted = _deleted_of_change(name, after, before, paired=paired)
+        replicates, deleted = after.replicates[name] - before.replicates[name], None
+        if after.deleted:  # if unpaired, first of one model, then of the other
+            one, other = after.deleted[name], before.deleted[name]
+            apart = one - np.nanmean(one), np.nanmean(other) - other
+            deleted = one - other if paired else np.concatenate(apart)
         return _resampled_estimate(value, replicates, deleted, after.noise.procedure, ANYTHING)
 
     return {name: difference(name) for name in after.metrics}
@@ -271,14 +274,6 @@ def _error_of_change(name: str, after: ArmStatistics, before: ArmStatistics, *, 
         return standard_error(after.influences[name] - before.influences[name], after.weights)
     errors = (standard_error(each.influences[name], each.weights, each.clusters) for each in (after, before))
     return math.hypot(*errors)
-
-
-def _deleted_of_change(name: str, after: Measured, before: Measured, *, paired: bool) -> Vector | None:
-    """Differences without each sample; if unpaired, first of one model, then of the other."""
-    if not after.deleted:
-        return None
-    mine, theirs = after.deleted[name], before.deleted[name]
-    return mine - theirs if paired else np.concatenate([mine - np.nanmean(mine), np.nanmean(theirs) - theirs])
 
 
 def against_chance(

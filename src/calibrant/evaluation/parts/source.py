@@ -23,7 +23,7 @@ from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.calibrators.fitting.data import CalibrationData
 from calibrant.calibrators.fitting.passes import Point, nothing, solved, sums_of
 from calibrant.calibrators.fitting.samples import Samples
-from calibrant.evaluation.arguments import as_judged, dropped_note, few_note, groups_note
+from calibrant.evaluation.arguments import GROUPS_NOTE, as_judged, dropped_note, few_note
 from calibrant.evaluation.dense.sums import added_up
 from calibrant.evaluation.fitting.split import MOST_FITTED, Split, marked_split, split_in_memory
 from calibrant.evaluation.fitting.templates import FittedCalibrator
@@ -213,7 +213,8 @@ class TableSource(Source):
     @property
     def notes(self) -> tuple[str, ...]:
         table = self.given
-        return (*table.notes, *groups_note(table.has_groups, clusters=table.has_clusters))
+        as_independent = table.has_groups and not table.has_clusters
+        return (*table.notes, GROUPS_NOTE) if as_independent else table.notes
 
     @cached_property
     def _deal(self) -> Deal:

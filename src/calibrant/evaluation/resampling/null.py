@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -277,8 +277,7 @@ SPARE = 4.0  # standard deviations of their number
 MOST_DRAWN = 1 << 22  # of drawn classes and bins held at once: 32 MiB
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClassRowsBlock:
+class ClassRowsBlock(NamedTuple):
     """Some rows ``(n, C)``: probabilities to draw from, those stated with their bins, and masses."""
 
     probs: Matrix
@@ -287,9 +286,7 @@ class ClassRowsBlock:
     mass: Vector
 
     def part(self, rows: slice | NDArray[np.bool_]) -> ClassRowsBlock:
-        return ClassRowsBlock(
-            probs=self.probs[rows], stated=self.stated[rows], bins=self.bins[rows], mass=self.mass[rows]
-        )
+        return ClassRowsBlock(*(each[rows] for each in self))
 
 
 @dataclass(frozen=True, kw_only=True)
