@@ -70,17 +70,6 @@ def in_clusters(predictions: Predictions, cluster: Cluster) -> Predictions:
 FEW_CLUSTERS = 20
 
 
-def cluster_note(names: Sequence[str]) -> str:
-    _, counts = np.unique(np.asarray(names), return_counts=True)
-    sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (counts.min(), counts.max())))
-    plural = "s" if counts.max() > 1 else ""
-    said = (
-        f"Intervals and p-values treat the {len(counts):,} clusters of {sizes} sample{plural} as the "
-        "independent units."
-    )
-    return said + few_note(len(counts))
-
-
 def few_note(number: int) -> str:
     """A note if few clusters, images or batches are resampled; else empty.
 
@@ -94,9 +83,13 @@ def few_note(number: int) -> str:
 
 
 def clusters_note(predictions: Predictions) -> tuple[str, ...]:
-    if predictions.clusters is not None:
-        return (cluster_note(predictions.clusters),)
-    return () if predictions.groups is None else (GROUPS_NOTE,)
+    if predictions.clusters is None:
+        return () if predictions.groups is None else (GROUPS_NOTE,)
+    _, counts = np.unique(np.asarray(predictions.clusters), return_counts=True)
+    sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (counts.min(), counts.max())))
+    units = f"{len(counts):,} clusters of {sizes} sample{'s' if counts.max() > 1 else ''}"
+    said = f"Intervals and p-values treat the {units} as the independent units."
+    return (said + few_note(len(counts)),)
 
 
 def dropped_note(number: int) -> str:

@@ -70,15 +70,6 @@ def stated_probs(predictions: Predictions) -> list[Event]:
     return list(takewhile(lambda event: event.gamblers is BENDERS, events_of(predictions)))
 
 
-def stated_classes(predictions: Predictions) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
-    """Predicted class of each sample; ``None`` for top-label and multilabel predictions."""
-    if predictions.kind == "multiclass":
-        return predictions.values.argmax(1).numpy()
-    if predictions.kind == "binary":
-        return (predictions.probs > 0.5).numpy().astype(np.int64)
-    return None
-
-
 MOST = 2000
 _UNITS = {"s": "s", "min": "m", "h": "h", "d": "D", "w": "W"}
 _SPAN = re.compile(r"(\d+)\s*(s|min|h|d|w)")
@@ -283,23 +274,21 @@ def _other_classes(watched: Watched, baseline: Predictions, *, stated: bool) -> 
     stream, index = (watched.stream, watched.windows.index) if stated else (watched.told, watched.index)
     if stream.kind == "top_label" or (stated and stream.kind == "multilabel"):
         return []
-    before, now = (
-        np.asarray(stated_classes(each) if stated else each.labels).reshape(each.num_samples, -1)
-        for each in (baseline, stream)
-    )
     several = stream.kind == "multilabel"
     names, cells = (names_of(stream), 2) if several else (("classes",), stream.num_classes or 2)
-    return [
-        Evidence(
-            name,
-            1 / len(names),
-            log_change(
-                _table(index, now[:, column], len(watched.windows), cells),
-                _table(0, before[:, column], 1, cells)[0],
-            ),
-        )
-        for column, name in enumerate(names)
-    ]
+
+    def table(each: Predictions, rows: Indices | int, num_rows: int, column: int) -> Matrix:
+        given = each.labels
+        if stated:
+            given = each.probs > 0.5 if each.kind == "binary" else each.values.argmax(1)
+        classes = np.asarray(given).astype(np.int64).reshape(each.num_samples, -1)
+        return _table(rows, classes[:, column], num_rows, cells)
+
+    found: list[Evidence] = []
+    for column, name in enumerate(names):
+        now, before = table(stream, index, len(watched.windows), column), table(baseline, 0, 1, column)
+        found.append(Evidence(name, 1 / len(names), log_change(now, before[0])))
+    return found
 
 
 def _edges(probs: Vector) -> Vector:
