@@ -286,7 +286,7 @@ class ClassRowsBlock(NamedTuple):
     mass: Vector
 
     def part(self, rows: slice | NDArray[np.bool_]) -> ClassRowsBlock:
-        return ClassRowsBlock(*(each[rows] for each in self))
+        return ClassRowsBlock(self.probs[rows], self.stated[rows], self.bins[rows], self.mass[rows])
 
 
 @dataclass(frozen=True, kw_only=True)
