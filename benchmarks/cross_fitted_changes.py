@@ -1,7 +1,7 @@
 """How often intervals of a change under cross-fitting contain the change of the final calibrator.
 
 Run ``python benchmarks/cross_fitted_changes.py``: Platt scaling in three worlds, with the interval of
-``calibrant.evaluation.stages`` and without its widening, in about five minutes.
+``calibrant.evaluation.pipeline`` and without its widening, in about five minutes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from calibrant import Predictions, evaluate
 from calibrant.calibrators import PlattScaling
-from calibrant.evaluation import stages
+from calibrant.evaluation import pipeline
 
 Vector = NDArray[np.float64]
 WORLDS: dict[str, Callable[[Vector], Vector]] = {
@@ -43,7 +43,7 @@ def covered(truth: Callable[[Vector], Vector], size: int, seed: int, *, widen: b
     fitted = PlattScaling().fit(log_odds, labels).predict_proba(many).numpy()
     true = sigmoid(truth(many))
     change = loss(np.log(fitted / (1 - fitted)), true) - loss(many, true)
-    stages.OF_OPTIMISM = 2.0 if widen else 0.0
+    pipeline.OF_OPTIMISM = 2.0 if widen else 0.0
     given = Predictions(logits=log_odds, labels=labels)
     found = evaluate(given, calibrators=["platt"], bootstrap=400, null_draws=2).arms[1].change["nll"]
     return found.low is not None and found.high is not None and found.low <= change <= found.high

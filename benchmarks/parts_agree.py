@@ -35,7 +35,7 @@ def differences(given: Any) -> dict[str, float]:
     from calibrant.evaluation.arguments import as_judged
     from calibrant.evaluation.judging.reduce import reduce_predictions
     from calibrant.evaluation.quantities import optional_keys
-    from calibrant.evaluation.resampling.ranking import standard_error
+    from calibrant.evaluation.resampling.events import standard_error
     from calibrant.evaluation.source import samples_of
     from calibrant.predictions import PartitionedPredictions
 

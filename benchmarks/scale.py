@@ -112,9 +112,8 @@ def measure(path: Path) -> dict[str, Any]:
     from pyarrow.parquet import ParquetFile
 
     from calibrant import evaluate
-    from calibrant.evaluation.parts.dealing import Deal
     from calibrant.evaluation.parts.source import summed
-    from calibrant.evaluation.parts.sums import BatchSums
+    from calibrant.evaluation.parts.sums import BatchSums, Deal
     from calibrant.predictions import PartitionedPredictions
     from calibrant.predictions.stores import PIECE
 

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from calibrant import InputError, Predictions, compare, evaluate, plots
 from calibrant.evaluation import Evaluation, monitor
-from calibrant.evaluation.stages import judged_as_it_is
+from calibrant.evaluation.pipeline import judged_as_it_is
 from calibrant.metrics import (
     decision_curve,
     flexible_calibration_curve,

@@ -26,10 +26,9 @@ from calibrant._math.means import rounded
 from calibrant._math.scores import brier_scores, negative_log_likelihoods, top_label
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import Calibrator, available, build
-from calibrant.evaluation.arguments import as_judged
+from calibrant.evaluation.arguments import as_judged, versions
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled, fit_quietly
-from calibrant.evaluation.procedure import versions
 from calibrant.evaluation.resampling.resamples import Means
 from calibrant.predictions import Predictions
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION

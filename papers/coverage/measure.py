@@ -17,7 +17,7 @@ from calibrant._math.means import rounded
 from calibrant._math.scores import top_label
 from calibrant.evaluation import compare, evaluate
 from calibrant.evaluation.resampling.events import width_bins
-from calibrant.evaluation.thresholds import beyond_chance
+from calibrant.evaluation.resampling.intervals import beyond_chance
 from papers.coverage import populations
 from papers.coverage.populations import Stated
 from papers.coverage.streams import FULL_STREAMS, SMALL_STREAMS, streams

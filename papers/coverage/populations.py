@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import as_judged
-from calibrant.evaluation.judging.labelled_probs import with_complement
+from calibrant.evaluation.judging.class_table import with_complement
 from calibrant.evaluation.quantities import find
 from calibrant.evaluation.resampling.events import Matrix, Vector, width_bins
 from calibrant.predictions import Predictions, load_predictions

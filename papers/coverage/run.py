@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from calibrant.evaluation.measured_coverage import FILE
+from calibrant.evaluation.arguments import FILE
 from calibrant.evaluation.resampling.intervals import wilson_interval
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
 from papers.analysis import Frames, Tables

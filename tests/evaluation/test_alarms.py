@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from calibrant.evaluation import Evaluation, check, compare, evaluate, monitor
-from calibrant.evaluation.alarms import alarms
 from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.source import alarms
 from calibrant.predictions import Kind, Predictions
 from calibrant.reports import render, render_comparison
 from calibrant.reports.exports import junit_text

@@ -14,8 +14,8 @@ from calibrant.evaluation.group_repairs import (
     title_of,
     with_repairs_by_group,
 )
+from calibrant.evaluation.phrases import bad_groups
 from calibrant.evaluation.result import Evaluation, Repair
-from calibrant.evaluation.verdict.words import bad_groups
 from calibrant.predictions import Predictions
 from calibrant.reports.commands import repair_commands
 from calibrant.reports.html import report_text

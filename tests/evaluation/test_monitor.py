@@ -21,8 +21,15 @@ from calibrant.evaluation.monitoring.evidence import (
     mean_of,
     over_starts,
 )
-from calibrant.evaluation.monitoring.questions import Watched, calibration_test, change_test, drift_tests
-from calibrant.evaluation.monitoring.windows import MOST, events_of, windows_of
+from calibrant.evaluation.monitoring.questions import (
+    MOST,
+    Watched,
+    calibration_test,
+    change_test,
+    drift_tests,
+    events_of,
+    windows_of,
+)
 
 PER_DAY = 200
 

@@ -10,10 +10,9 @@ import pytest
 
 from calibrant import Predictions, compare, evaluate, load_predictions, metrics
 from calibrant.evaluation import check, monitor
-from calibrant.evaluation.measured_coverage import FILE, coverage_of
-from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.arguments import FILE, Procedure, coverage_of
+from calibrant.evaluation.pipeline import judged_as_it_is
 from calibrant.evaluation.result import Intervals
-from calibrant.evaluation.stages import judged_as_it_is
 from papers.analysis import content
 from papers.coverage.run import packaged
 

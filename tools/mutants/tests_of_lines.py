@@ -67,7 +67,7 @@ def record() -> None:
 
 def _is_library(name: str) -> bool:
     origin = getattr(getattr(sys.modules[name], "__spec__", None), "origin", None)
-    return bool(origin) and (not Path(origin).is_relative_to(ROOT) or Path(origin).is_relative_to(ROOT / ".venv"))
+    return bool(origin) and (".venv" in origin or not Path(origin).is_relative_to(ROOT))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from calibrant.evaluation.read_options import told
 if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
     from calibrant.evaluation.group_repairs import ByGroup
-    from calibrant.evaluation.samples import Judgeable
+    from calibrant.evaluation.judging.reduce import Judgeable
     from calibrant.evaluation.spread import Spread
     from calibrant.predictions import DensePredictions, PartitionedPredictions, Predictions
 

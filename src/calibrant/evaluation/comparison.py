@@ -9,24 +9,26 @@ from dataclasses import replace
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import suggesting
 from calibrant.evaluation.arguments import (
+    Procedure,
+    Progress,
     check_pairs,
+    coverage_of,
     few_draws_note,
     few_resamples_note,
     refuse_other_classes,
+    versions,
 )
 from calibrant.evaluation.fitting.split import is_cross_fitted
 from calibrant.evaluation.judging.at_limit import at_limit, error_models
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
-from calibrant.evaluation.judging.reduce import ArmStatistics
-from calibrant.evaluation.measured_coverage import coverage_of
+from calibrant.evaluation.judging.reduce import ArmStatistics, Judgeable
 from calibrant.evaluation.phrases import clearly, number, with_interval
-from calibrant.evaluation.procedure import Procedure, Progress, versions
 from calibrant.evaluation.quantities import ACCURACY, ECE, NLL, check_metrics
 from calibrant.evaluation.quantity import EVENT
+from calibrant.evaluation.resampling.intervals import beyond_chance
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
-from calibrant.evaluation.source import DEALT_OTHERWISE, Judgeable, ModelSamples, in_same_clusters, samples_of
+from calibrant.evaluation.source import DEALT_OTHERWISE, ModelSamples, alarms, in_same_clusters, samples_of
 from calibrant.evaluation.spread import Spread, here
-from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.predictions.formats.mark import Mark, mark_in
 from calibrant.predictions.labels import the_event
 
@@ -51,11 +53,9 @@ def compare(
     """Compare several models on their test samples, and test which is better.
 
     If all models have the same samples, every resample draws the same samples for all of them, and
-    differences are paired. Samples count as the same if labels and weights agree in every row. Top-label
-    predictions without labels count as the same samples if they are right in the same rows, unless so few
-    are right (or wrong) that this could be coincidence. So files of one model before and after a repair are
-    paired, and files of two models are not. Nothing is calibrated: pass calibrated predictions to compare
-    those.
+    differences are paired. Samples count as the same if labels and weights agree in every row; without
+    labels, if the models are right in the same rows, unless so few are right (or wrong) that this could be
+    coincidence. Nothing is calibrated: pass calibrated predictions to compare those.
 
     Args:
         models: Predictions by name, or pairs of both; two or more, all of one kind. Those without a split are
@@ -135,8 +135,8 @@ def compare(
         reduced = subject.reduced(procedure.metrics)
         judged.append(measure(reduced, procedure, part=0 if paired else place))
         seen.append(reduced)
-        warnings += [(name, warning) for warning in subject.warnings(reduced)]
-        chance = against_chance(judged[-1].noise, subject.labels)
+        warnings += [(name, warning) for warning in alarms(subject.test, reduced)]
+        null, curves, parts, _ = against_chance(judged[-1].noise, subject.labels)
         found.append(
             ComparedModel(
                 name=name,
@@ -144,9 +144,9 @@ def compare(
                 num_test=subject.samples.num_tested,
                 metrics=judged[-1].metrics,
                 difference=change(judged[-1], judged[0], level, paired=paired) if place else {},
-                null=chance.null,
-                curves=chance.curves,
-                parts=chance.parts,
+                null=null,
+                curves=curves,
+                parts=parts,
             )
         )
     if progress is not None:

@@ -12,10 +12,15 @@ from calibrant._math.checks import check_at_least, check_level
 from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
 from calibrant.calibrators.detection import as_axes, as_correct
-from calibrant.evaluation.resampling.clustered_noise import SignedSums
-from calibrant.evaluation.resampling.clusters import Clustered, indicator
 from calibrant.evaluation.resampling.event_cells import ResidualSums
-from calibrant.evaluation.resampling.events import Indices, Vector, width_bins
+from calibrant.evaluation.resampling.events import (
+    Clustered,
+    Indices,
+    SignedSums,
+    Vector,
+    indicator,
+    width_bins,
+)
 from calibrant.evaluation.resampling.inversion import invert
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Stream, block_bounds, stream_seed

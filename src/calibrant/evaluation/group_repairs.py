@@ -15,12 +15,19 @@ from calibrant._math.simplex import log_softmax
 from calibrant.calibrators import build, fit_groups, multicalibrate
 from calibrant.calibrators.cohorts.multicalibration import EVERYONE, memberships
 from calibrant.evaluation.fitting.split import halves, has_both_parts
-from calibrant.evaluation.phrases import clearly, number, with_interval
+from calibrant.evaluation.phrases import (
+    bad_groups,
+    clearly,
+    no_fix,
+    not_for_all,
+    number,
+    title_within,
+    with_interval,
+)
 from calibrant.evaluation.quantity import ANYTHING
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import normal_interval
 from calibrant.evaluation.result import Estimate, Evaluation, Kind, Repair, between
-from calibrant.evaluation.verdict.words import bad_groups, no_fix, not_for_all, title_within
 from calibrant.predictions import Predictions
 from calibrant.predictions.to_event import to_repair
 

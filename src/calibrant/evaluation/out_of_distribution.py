@@ -11,16 +11,14 @@ import numpy as np
 from calibrant._math.drawing import cluster_codes, num_units, resampled_counts
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.fitting.recommend import UNCALIBRATED
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.fitting.split import has_both_parts
-from calibrant.evaluation.fitting.templates import FittedCalibrator
+from calibrant.evaluation.fitting.templates import UNCALIBRATED, FittedCalibrator
+from calibrant.evaluation.judging.class_table import ROW_BLOCK
 from calibrant.evaluation.judging.diagrams import thinned_roc
-from calibrant.evaluation.judging.labelled_probs import ROW_BLOCK
 from calibrant.evaluation.phrases import span
-from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.resampling.events import Indices, Vector
+from calibrant.evaluation.resampling.events import Indices, Vector, auroc_influence, standard_error
 from calibrant.evaluation.resampling.intervals import centred_interval, normal_interval
-from calibrant.evaluation.resampling.ranking import auroc_influence, standard_error
 from calibrant.evaluation.resampling.resamples import Stream, block_bounds, generator
 from calibrant.evaluation.result import Detection, Estimate, OutOfDistribution, between
 from calibrant.metrics import RocCurve, out_of_distribution_scores

@@ -17,14 +17,18 @@ from calibrant._math.errors import CalibrantWarning, InputError, without_warning
 from calibrant._math.text_form import WRAP_ARRAYS, kind_of, plural, suggesting
 from calibrant.calibrators import Calibrator, DetectionCalibration, GroupCalibrator, Multicalibrator, build
 from calibrant.calibrators.detection import METHODS
-from calibrant.evaluation.arguments import check_predictions
-from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE, held_out
-from calibrant.evaluation.fitting.split import MOST_FITTED, is_wide
-from calibrant.evaluation.fitting.templates import Labelled, fit_quietly, name_classes
+from calibrant.evaluation.arguments import Progress, check_predictions, is_wide
+from calibrant.evaluation.fitting.split import MOST_FITTED
+from calibrant.evaluation.fitting.templates import (
+    LEAST_TO_CHOOSE,
+    Labelled,
+    fit_quietly,
+    held_out,
+    name_classes,
+)
 from calibrant.evaluation.group_repairs import usual_by_group
-from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.source import Positions, fit_in_passes, fits_in_passes, rows_to_fit
-from calibrant.evaluation.procedure import Progress
+from calibrant.evaluation.parts.sums import Deal
 from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions, Predictions

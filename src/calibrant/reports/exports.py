@@ -15,9 +15,9 @@ from markupsafe import Markup
 from calibrant.evaluation.gate.check import summed_up
 from calibrant.evaluation.gate.result import Check, GateError, GateResult
 from calibrant.evaluation.monitoring.result import Monitoring
+from calibrant.evaluation.phrases import title as title_within
 from calibrant.evaluation.quantities import with_gate
 from calibrant.evaluation.result import Comparison, Evaluation
-from calibrant.evaluation.verdict.words import title as title_within
 from calibrant.reports import tables, words
 from calibrant.reports.commands import with_commands
 from calibrant.reports.sharing import to_share

@@ -14,8 +14,8 @@ from calibrant._math.errors import InputError
 from calibrant._math.extensions import extensions
 from calibrant._math.text_form import named, nearest
 from calibrant.evaluation.judging.diagrams import decisions_of, flexible_of
+from calibrant.evaluation.pipeline import judged_as_it_is
 from calibrant.evaluation.quantities import AUROC
-from calibrant.evaluation.stages import judged_as_it_is
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import figures
 from calibrant.reports.figures.drawing import legend_above

@@ -22,11 +22,11 @@ from calibrant.evaluation.group_repairs import title_of as title_of_repairs
 from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.phrases import number as short_number
 from calibrant.evaluation.phrases import p_number, part_p_value
+from calibrant.evaluation.phrases import title as title_of
 from calibrant.evaluation.quantities import CLASSWISE_ECE
 from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.result import Comparison, Evaluation
 from calibrant.evaluation.verdict.case import is_shifted
-from calibrant.evaluation.verdict.words import title as title_of
 from calibrant.reports import monitoring, pictures, tables, words
 from calibrant.reports.commands import mark_of_files, with_commands
 from calibrant.reports.figures.drawing import drawing_style

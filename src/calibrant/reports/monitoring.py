@@ -8,9 +8,8 @@ from functools import partial
 import numpy as np
 from matplotlib.axes import Axes
 
-from calibrant.evaluation.monitoring.questions import CLUSTERS_NOTE, said_times
+from calibrant.evaluation.monitoring.questions import CLUSTERS_NOTE, said_times, when
 from calibrant.evaluation.monitoring.result import Monitoring
-from calibrant.evaluation.monitoring.windows import when
 from calibrant.evaluation.quantities import ECE
 from calibrant.reports.figures import drawing
 from calibrant.reports.pictures import drawn

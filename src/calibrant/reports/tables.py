@@ -9,9 +9,8 @@ from typing import Literal, TypeAlias
 
 from calibrant.evaluation import phrases, quantities, result
 from calibrant.evaluation.monitoring.result import Monitoring, SequentialTest, Window
-from calibrant.evaluation.phrases import clearly, p_value
-from calibrant.evaluation.thresholds import beyond_chance
-from calibrant.evaluation.verdict.words import PHRASES
+from calibrant.evaluation.phrases import PHRASES, clearly, p_value
+from calibrant.evaluation.resampling.intervals import beyond_chance
 from calibrant.predictions.labels import POSITIVE_CLASS
 from calibrant.reports.words import (
     MISSING,

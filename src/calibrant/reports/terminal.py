@@ -15,8 +15,8 @@ from calibrant.evaluation import quantities, result
 from calibrant.evaluation.group_repairs import ARMS, ByGroup, said_of, title_of
 from calibrant.evaluation.phrases import number as short_number
 from calibrant.evaluation.phrases import percent as share
+from calibrant.evaluation.phrases import title as title_within
 from calibrant.evaluation.verdict.case import is_shifted
-from calibrant.evaluation.verdict.words import title as title_within
 from calibrant.reports import tables, words
 from calibrant.reports.commands import with_commands
 from calibrant.reports.terminal_table import plain_table

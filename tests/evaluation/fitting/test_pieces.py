@@ -9,9 +9,9 @@ import pytest
 
 from calibrant import Predictions, evaluate
 from calibrant.calibrators import TemperatureScaling
-from calibrant.evaluation import Evaluation, stages
+from calibrant.evaluation import Evaluation, arguments, pipeline
 from calibrant.evaluation.fitting import split
-from calibrant.evaluation.judging import labelled_probs
+from calibrant.evaluation.judging import class_table
 from calibrant.predictions import open_predictions
 from fresh_process import printed
 
@@ -66,7 +66,7 @@ def test_the_numbers_are_those_of_memory(made, tmp_path, more, options, monkeypa
         assert mine == held_rows
     assert one.verdict.headline == other.verdict.headline
     assert one.verdict.recommended == other.verdict.recommended
-    assert stages.IN_PIECES in one.notes
+    assert pipeline.IN_PIECES in one.notes
 
 
 def test_calibrators_are_fitted_on_as_many_samples_as_fit(made, tmp_path, monkeypatch) -> None:
@@ -108,8 +108,8 @@ def test_few_samples_are_judged_in_turn(made, tmp_path) -> None:
 
 
 def test_many_samples_have_fewer_resamples_and_it_is_said(made, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(stages, "MOST_DRAWN", 1500 * 40)
-    monkeypatch.setattr(stages, "FEWEST_RESAMPLES", 10)
+    monkeypatch.setattr(pipeline, "MOST_DRAWN", 1500 * 40)
+    monkeypatch.setattr(pipeline, "FEWEST_RESAMPLES", 10)
     held = made(num_samples=1500)
     others = made(seed=1)
     found = evaluate(pair(tmp_path, held), calibration=others, calibrators=[], **FEW)
@@ -215,10 +215,10 @@ GIVEN = Predictions(
 @pytest.fixture
 def few_are_many(monkeypatch) -> None:
     """Ten classes count as very many, three are listed, and blocks hold two rows."""
-    for module in (labelled_probs, stages, split):
+    for module in (arguments, pipeline):
         monkeypatch.setattr(module, "WIDE", 10)
-    monkeypatch.setattr(stages, "MOST_LISTED", 3)
-    monkeypatch.setattr(labelled_probs, "WIDE_BLOCK", 64)
+    monkeypatch.setattr(pipeline, "MOST_LISTED", 3)
+    monkeypatch.setattr(class_table, "WIDE_BLOCK", 64)
 
 
 def judged(**given: object):
@@ -249,7 +249,7 @@ def test_one_pass_gives_the_same_numbers(few_are_many, monkeypatch) -> None:
 def test_variance_by_cluster_is_that_of_all_cells(few_are_many) -> None:
     from calibrant.evaluation.judging.class_table import ClassClusters, variance_by_cluster
 
-    table = labelled_probs.LabelledProbs(GIVEN)
+    table = class_table.LabelledProbs(GIVEN)
     codes = np.unique(DOCUMENTS, return_inverse=True)[1]
     cells = ClassClusters.of(table, codes, np.ones((30, 1), bool))
     found = variance_by_cluster(table, codes)

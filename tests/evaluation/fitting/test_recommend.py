@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.evaluation.fitting.recommend import Recommendation, recommend
-from calibrant.evaluation.fitting.templates import Template, templates
+from calibrant.evaluation.fitting.templates import Recommendation, Template, recommend, templates
 from calibrant.predictions import Predictions
 
 
@@ -64,7 +63,7 @@ def test_a_probability_of_zero_does_not_decide_alone(made) -> None:
 
 
 def test_large_calibration_sets_are_sampled(made, monkeypatch) -> None:
-    monkeypatch.setattr("calibrant.evaluation.fitting.recommend.MOST_ELEMENTS", 400)
+    monkeypatch.setattr("calibrant.evaluation.fitting.templates.MOST_ELEMENTS", 400)
     found = chosen(made("multiclass", 1000), "temperature")
     assert found.choice.num_samples == 100
     assert found == chosen(made("multiclass", 1000), "temperature")

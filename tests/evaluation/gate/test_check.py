@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from calibrant.evaluation import check
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.judging.at_limit import at_limit, error_models
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Events
 from calibrant.predictions import Predictions
 

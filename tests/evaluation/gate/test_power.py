@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import binom
 
 from calibrant.evaluation import check
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.gate.limits_and_baseline import UndetectedError, missed_accuracy, undetected
 from calibrant.evaluation.judging.at_limit import AtLimitKernel, error_models
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Events
 from calibrant.predictions import Predictions
 

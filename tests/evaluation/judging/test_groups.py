@@ -7,11 +7,11 @@ import pytest
 
 from calibrant import Predictions, evaluate, metrics
 from calibrant.evaluation import Evaluation
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.judging.groups import group_rows
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.thresholds import holm
-from calibrant.evaluation.verdict.words import group_sentence
+from calibrant.evaluation.phrases import group_sentence
+from calibrant.evaluation.resampling.intervals import holm
 
 FEW = {"bootstrap": 200, "null_draws": 200, "calibrators": []}
 

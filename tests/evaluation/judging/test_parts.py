@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant.evaluation.arguments import few_draws_note
+from calibrant.evaluation.arguments import Procedure, few_draws_note
 from calibrant.evaluation.judging import noise
-from calibrant.evaluation.judging.measure import Chance, Measured, against_chance, change, measure
+from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.noise import draw_noise
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Kind, Predictions
 
@@ -23,7 +22,8 @@ KINDS: dict[Kind, list[str]] = {
 }
 
 
-def chance_of(predictions: Predictions, *, num_draws: int = 100, seed: int = 0) -> Chance:
+def chance_of(predictions: Predictions, *, num_draws: int = 100, seed: int = 0):
+    """Noise floors, diagrams, parts and classes."""
     procedure = Procedure(
         kind=predictions.kind, num_bins=15, num_resamples=2, num_draws=num_draws, level=0.95, seed=seed
     )
@@ -44,13 +44,13 @@ def test_as_many_draws_are_kept_as_the_level_needs(made, monkeypatch) -> None:
 
 def failing(predictions: Predictions, **options: Any) -> set[str]:
     """The names of the parts that do not hold."""
-    return {part.name for part in chance_of(predictions, **options).parts if not part.holds}
+    return {part.name for part in chance_of(predictions, **options)[2] if not part.holds}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_has_its_parts(made, kind) -> None:
     """Adjusted p-values are Holm's: never below those of the parts alone, and equal for the largest."""
-    parts = chance_of(made(kind, 400)).parts
+    parts = chance_of(made(kind, 400))[2]
     assert [part.name for part in parts] == KINDS[kind]
     assert all(part.adjusted_p >= part.p_value for part in parts)
     assert min(part.adjusted_p for part in parts) == min(1, len(parts) * min(p.p_value for p in parts))
@@ -69,12 +69,12 @@ def test_calibrated_models_rarely_fail() -> None:
 
 def test_only_the_classes_fail_where_only_they_are_off(confused) -> None:
     """Mass moved among the classes behind the winner: top label and slope hold, and the class is found."""
-    chance = chance_of(confused(3000, 0.3))
-    assert {part.name for part in chance.parts if not part.holds} == {"classes"}
-    furthest = min(chance.classes, key=lambda row: (row.adjusted_p, row.mean_probability - row.prevalence))
+    nulls, _, parts, classes = chance_of(confused(3000, 0.3))
+    assert {part.name for part in parts if not part.holds} == {"classes"}
+    furthest = min(classes, key=lambda row: (row.adjusted_p, row.mean_probability - row.prevalence))
     assert furthest.name == "0"
     assert furthest.mean_probability < furthest.prevalence
-    null = next(null for null in chance.null if null.metric == "classwise_ece")
+    null = next(null for null in nulls if null.metric == "classwise_ece")
     assert null.p_value == 1 / 101
 
 
@@ -99,8 +99,8 @@ def test_one_class_that_is_too_extreme_is_found() -> None:
     true[:, others] *= ((1 - true[:, 3]) / (1 - probs[:, 3]))[:, None]
     for truth, holds in ((probs, True), (true, False)):
         labels = (rng.random(3000)[:, None] > np.cumsum(truth, axis=1)).sum(axis=1).clip(0, 9)
-        found = chance_of(Predictions(probs=probs, labels=labels), num_draws=200)
-        assert {part.name: part.holds for part in found.parts}["classes"] is holds
+        parts = chance_of(Predictions(probs=probs, labels=labels), num_draws=200)[2]
+        assert {part.name: part.holds for part in parts}["classes"] is holds
 
 
 PROCEDURE = Procedure(kind="binary", num_bins=10, num_resamples=50, num_draws=100, level=0.95, seed=0)

@@ -14,8 +14,8 @@ from calibrant.evaluation import Evaluation, check, compare
 from calibrant.evaluation.fitting.split import Split
 from calibrant.evaluation.group_repairs import group_repairs
 from calibrant.evaluation.parts import source
-from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.source import sample, sampled_by_group, sampled_to_fit, summed
+from calibrant.evaluation.parts.sums import Deal
 from calibrant.evaluation.source import samples_of
 from calibrant.evaluation.spread import here
 from calibrant.predictions import ColumnNames, partitioned

@@ -10,9 +10,9 @@ from calibrant.cli.opening import opened_alike, opened_large
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import check, compare
 from calibrant.evaluation.arguments import GROUPS_NOTE
-from calibrant.evaluation.parts import dealing
-from calibrant.evaluation.parts.dealing import Deal
+from calibrant.evaluation.parts import sums
 from calibrant.evaluation.parts.source import sample, shares_to_draw, summed
+from calibrant.evaluation.parts.sums import Deal
 from calibrant.evaluation.source import source_of
 from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
@@ -57,7 +57,7 @@ def test_a_split_of_one_part_only_is_none(tmp_path) -> None:
 def test_batches_are_random_samples_of_the_rows(few, tmp_path, monkeypatch) -> None:
     """Of a sorted table they vary as chance does; of one that alternates either half holds both classes."""
     if not few:
-        monkeypatch.setattr(dealing, "FEW", 0)
+        monkeypatch.setattr(sums, "FEW", 0)
     given = columns(4000)
     found = as_parts(tmp_path / "a.parquet", given | {"label": np.arange(4000) // 2000}, row_group_size=700)
     deal = Deal.of(found, 15, fits=True)

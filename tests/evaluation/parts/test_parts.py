@@ -11,8 +11,8 @@ from pyarrow import parquet
 from calibrant import InputError, Predictions, evaluate, load_calibrator
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
 from calibrant.evaluation import Evaluation, check, compare
-from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.source import summed
+from calibrant.evaluation.parts.sums import Deal
 from calibrant.predictions import partitioned
 from calibrant.predictions.formats.parquet_files import is_partitioned, restored
 from calibrant.predictions.partitioned import PartitionedPredictions

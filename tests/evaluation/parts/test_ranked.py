@@ -12,8 +12,7 @@ from calibrant.evaluation.parts.ranked import BinnedScores, ExactScores, ordered
 from calibrant.evaluation.quantities import QUANTITIES, optional_keys
 from calibrant.evaluation.quantity import EventError, EventInfluence
 from calibrant.evaluation.resampling.event_cells import BIN_KINDS, BinnedEvents
-from calibrant.evaluation.resampling.events import Events, binned_error
-from calibrant.evaluation.resampling.ranking import error_of_totals
+from calibrant.evaluation.resampling.events import Events, binned_error, error_of_totals
 from calibrant.evaluation.resampling.resamples import EventErrors
 from calibrant.evaluation.source import samples_of
 from calibrant.predictions import Predictions

@@ -10,8 +10,8 @@ import pytest
 from calibrant import Predictions, evaluate, load_predictions
 from calibrant.calibrators import TemperatureScaling, build
 from calibrant.evaluation import check
-from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.source import fit_in_passes, sample
+from calibrant.evaluation.parts.sums import Deal
 from calibrant.evaluation.spread import Spread, in_order, spreading
 from calibrant.predictions.partitioned import PartitionedPredictions
 

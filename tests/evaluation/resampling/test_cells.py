@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from calibrant._math.lipschitz import lipschitz_values
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.judging.at_limit import OutcomeErrors
 from calibrant.evaluation.judging.noise import NUM_POINTS, coarse_smooth_noise
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.event_cells import (
     MOST_POINTS,
     NUM_CELLS,

@@ -8,13 +8,10 @@ from calibrant.calibrators import select
 from calibrant.evaluation import check
 from calibrant.evaluation.arguments import in_clusters
 from calibrant.evaluation.fitting.split import stratified_folds
-from calibrant.evaluation.resampling.clustered_noise import clustered_sums
-from calibrant.evaluation.resampling.clusters import effective_share_number
-from calibrant.evaluation.resampling.event_cells import BinnedEvents
-from calibrant.evaluation.resampling.events import Events
+from calibrant.evaluation.resampling.event_cells import BinnedEvents, clustered_sums
+from calibrant.evaluation.resampling.events import Events, effective_share_number, standard_error
 from calibrant.evaluation.resampling.inversion import invert
 from calibrant.evaluation.resampling.null import draw_null, noise_of
-from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.evaluation.resampling.resamples import Deletions, Resamples
 
 

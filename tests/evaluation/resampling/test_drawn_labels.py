@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from calibrant.evaluation.judging.class_table import ClassTable, Truth
-from calibrant.evaluation.judging.labelled_probs import LabelledProbs
+from calibrant.evaluation.judging.class_table import ClassTable, LabelledProbs, Truth
 from calibrant.evaluation.judging.reduce import scan_rows
-from calibrant.evaluation.resampling import drawn_labels
-from calibrant.evaluation.resampling.drawn_labels import (
+from calibrant.evaluation.resampling import null
+from calibrant.evaluation.resampling.null import (
     ClassNull,
     ClassRowsBlock,
     class_scores,
@@ -40,7 +39,7 @@ def test_as_many_draws_are_kept_as_the_level_needs() -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_labels_follow_the_probabilities(weighted, monkeypatch) -> None:
     """Each class occurs in each bin as often as is stated there; every draw gives each sample one label."""
-    monkeypatch.setattr(drawn_labels, "MOST_SUMS", 12 * 15 * 150)  # so that there are several walks
+    monkeypatch.setattr(null, "MOST_DRAWN", 12 * 15 * 150)  # so that there are several walks
     classes = class_table(num_classes=12, weighted=weighted)
     filled = classes.sums.counts.numpy() > 0
     assert not filled.all()
@@ -68,7 +67,7 @@ def test_rare_labels_follow_the_probabilities(monkeypatch) -> None:
     np.testing.assert_allclose(drawn.sum(axis=0), rows.mass.sum())
     error = np.sqrt(rows.mass**2 @ (probs * (1 - probs)) / 4000)
     assert (np.abs(drawn.mean(axis=1) - rows.mass @ probs) <= NEAR * error).all()
-    monkeypatch.setattr(drawn_labels, "SPARE", -5.0)  # standard deviations: fewer steps than are wanted
+    monkeypatch.setattr(null, "SPARE", -5.0)  # standard deviations: fewer steps than are wanted
     again = np.concatenate(list(draw_labels(*given, num_draws=4000, seed=(2,))), axis=1)
     assert (np.abs(again.mean(axis=1) - rows.mass @ probs) <= NEAR * error).all()
 

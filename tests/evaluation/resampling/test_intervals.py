@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from calibrant.evaluation import compare, evaluate
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.resampling.events import Events, calibration_line
+from calibrant.evaluation.resampling.events import Events, calibration_line, standard_error
 from calibrant.evaluation.resampling.intervals import (
     centred_interval,
     effective_number,
@@ -20,7 +20,6 @@ from calibrant.evaluation.resampling.intervals import (
     too_few,
     wilson_interval,
 )
-from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.evaluation.resampling.resamples import EventErrors, Resamples
 from calibrant.predictions import Predictions
 

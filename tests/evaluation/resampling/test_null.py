@@ -13,8 +13,8 @@ from calibrant import metrics
 from calibrant._math.lipschitz import smooth_calibration_error
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, ResidualSums, bin_matrix
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
+from calibrant.evaluation.resampling.inversion import SparseNoise
 from calibrant.evaluation.resampling.null import DrawnCounts, draw_null, group_starts, noise_of, null_error
-from calibrant.evaluation.resampling.sparse_noise import SparseNoise
 
 
 def events(

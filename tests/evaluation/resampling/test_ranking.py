@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from calibrant import Predictions, evaluate, metrics
-from calibrant.evaluation.resampling.ranking import auroc_influence, standard_error
+from calibrant.evaluation.resampling.events import auroc_influence, standard_error
 
 
 def delong_variance(scores: np.ndarray, positive: np.ndarray) -> tuple[float, float]:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions, evaluate
+from calibrant.evaluation.phrases import group_sentence
+from calibrant.evaluation.resampling.intervals import significance
 from calibrant.evaluation.result import Estimate, GroupRow, NullError
-from calibrant.evaluation.thresholds import significance
-from calibrant.evaluation.verdict.words import group_sentence
 from calibrant.repair import apply, fit
 
 FEW = {"bootstrap": 20, "null_draws": 200, "calibrators": []}

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from calibrant.evaluation import Evaluation, evaluate
-from calibrant.evaluation.fitting.recommend import Recommendation
+from calibrant.evaluation.arguments import Procedure
+from calibrant.evaluation.fitting.templates import Recommendation
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.phrases import p_number, p_value, part_p_value
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.result import Arm, Choice, Direction, Estimate, NullError, Part, Repair, Verdict
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.verdict import reach_verdict

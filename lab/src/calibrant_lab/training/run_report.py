@@ -19,9 +19,8 @@ from calibrant._math.text_form import of_kind
 from calibrant.calibrators import TemperatureScaling
 from calibrant.evaluation import Evaluation, evaluate
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-from calibrant.evaluation.resampling.events import Vector
+from calibrant.evaluation.resampling.events import Vector, auroc_influence
 from calibrant.evaluation.resampling.intervals import centred_interval
-from calibrant.evaluation.resampling.ranking import auroc_influence
 from calibrant.evaluation.resampling.resamples import Resamples
 from calibrant.evaluation.result import Estimate
 from calibrant.metrics import out_of_distribution_detection, out_of_distribution_scores

@@ -11,13 +11,13 @@ import numpy as np
 from calibrant._math.dense_sums import BRIER, COUNT, NLL, STATED
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
+from calibrant.evaluation.arguments import FEW_CLUSTERS
 from calibrant.evaluation.dense.sums import ImageSums, edges_of_cells, summed_images, within_cells
 from calibrant.evaluation.fitting.split import MOST_FITTED, Split, marked_split, split_in_memory
 from calibrant.evaluation.fitting.templates import FittedCalibrator
-from calibrant.evaluation.resampling.clusters import FEW_CLUSTERS
+from calibrant.evaluation.judging.reduce import Source
 from calibrant.evaluation.resampling.events import Indices, Vector, width_bins
 from calibrant.evaluation.resampling.resamples import Stream, generator
-from calibrant.evaluation.samples import Source
 from calibrant.evaluation.spread import Spread
 from calibrant.predictions import DensePredictions
 

@@ -21,14 +21,14 @@ from calibrant._math.machine import one_thread
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.judging import reduce
 from calibrant.evaluation.judging.class_table import ClassBins, ClassClusters, class_rows
+from calibrant.evaluation.judging.reduce import ArmSamples
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import EVENT, HIGH_CONFIDENCE, ClassErrors, ClassRanks, EventError, Samples
-from calibrant.evaluation.resampling.drawn_labels import ClassNull
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
+from calibrant.evaluation.resampling.null import ClassNull
 from calibrant.evaluation.resampling.resamples import Counts, divide
 from calibrant.evaluation.result import ClassRow, Kind
-from calibrant.evaluation.samples import ArmSamples
 from calibrant.evaluation.spread import Item, Spread, here
 from calibrant.predictions import DensePredictions
 from calibrant.predictions.dense import Image

@@ -11,12 +11,11 @@ import torch
 from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import joined
-from calibrant.evaluation.arguments import as_judged, no_labels
+from calibrant.evaluation.arguments import as_judged, is_wide, no_labels
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.resampling.resamples import MOST_UNITS, Stream, generator
 from calibrant.evaluation.result import Kind
-from calibrant.evaluation.thresholds import WIDE
 from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.predictions.to_event import to_repair
@@ -220,11 +219,6 @@ def marked_split(fit: Predictions, test: Predictions) -> Predictions:
         source=test.source,
         top_k=joined(top_k) if top_k else None,
     )
-
-
-def is_wide(predictions: Predictions) -> bool:
-    """True for very many classes, of which few rows fit in memory."""
-    return predictions.kind == "multiclass" and (predictions.num_classes or 0) > WIDE
 
 
 def has_both_parts(predictions: Predictions) -> bool:

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from calibrant._math.errors import InputError
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.gate.result import Check, Outcome
 from calibrant.evaluation.judging.at_limit import (
     AtLimit,
@@ -22,15 +23,13 @@ from calibrant.evaluation.judging.at_limit import (
 from calibrant.evaluation.judging.measure import Measured, change, main_events, measure
 from calibrant.evaluation.judging.noise import Noise, draw_noise
 from calibrant.evaluation.phrases import decimals_apart, number
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ECE, NLL, with_gate
 from calibrant.evaluation.quantity import EVENT, Gate, Kind, Quantity
 from calibrant.evaluation.resampling.events import Events
-from calibrant.evaluation.resampling.intervals import highest_share, too_few
+from calibrant.evaluation.resampling.intervals import TOLERABLE_GAP, beyond_chance, highest_share, too_few
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.result import Estimate
-from calibrant.evaluation.source import ModelSamples
-from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
+from calibrant.evaluation.source import ModelSamples, alarms
 from calibrant.predictions.labels import POSITIVE_CLASS, event_title, the_event
 
 MOST_RIGHT = 5000  # samples; of so many an accuracy is known to a point
@@ -170,12 +169,10 @@ class GatedQuantity:
     @property
     def about(self) -> str:
         """``positive class``, ``labels``, ``top label``, ``decisions`` or ``all classes``."""
-        if self._classwise:
-            return "labels" if self.kind == "multilabel" else "all classes"
-        if self.is_error and self.form.prefix:
-            return "positive class"
-        if self.is_error:
-            return "labels" if self.kind == "multilabel" else "top label"
+        if self.is_error and self.kind == "multilabel":
+            return "labels"
+        if self.is_error and not self._classwise:
+            return "positive class" if self.form.prefix else "top label"
         return "decisions" if self.form.share else "all classes"
 
     def named(self, event: str) -> str:
@@ -211,7 +208,7 @@ class CheckedSamples:
         self._num_samples = subject.samples.num_tested
         self._event = event_title(subject.labels)
         self._reduced = subject.reduced(procedure.metrics)
-        self.warnings = subject.warnings(self._reduced)
+        self.warnings = alarms(subject.test, self._reduced)
 
     @property
     def main_events(self) -> tuple[Events, ...]:
@@ -279,7 +276,7 @@ class CheckedSamples:
     def _worded(self, found: Decision) -> Check:
         asked, missed = found.asked, found.missed
         lenient = found.outcome == "pass" or (found.outcome == "within noise" and not self._strict)
-        said = self._of_limit(found) if found.kind == "limit" else self._of_baseline(found)
+        said = f"The {asked.named(self._event)} is {self._compared(found)}"
         if missed is not None and (found.outcome == "pass" or not self._strict):
             said = f"{said} {self._caveat(found, missed)}"
         return Check(
@@ -360,30 +357,22 @@ class CheckedSamples:
     def _measured(self) -> Measured:
         return measure(self._reduced, self._procedure)
 
-    def _of_limit(self, found: Decision) -> str:
-        asked, value, limit = found.asked, found.value, found.against or 0.0
-        sign = asked.form.sign
-        if value is None:
-            allowed = f"at {'most' if sign > 0 else 'least'} {limit:g}"
-            why = self._reduced.reasons[asked.form.key]
-            return f"The {asked.named(self._event)} is {why}; {allowed} is allowed."
-        facts = f"The {asked.named(self._event)} is {number(value, decimals_apart(value, limit))}"
-        if found.outcome == "pass":
-            return f"{facts}, within the limit of {limit:g}."
-        side = "above" if sign > 0 else "below"
-        return f"{facts}, {side} the limit of {limit:g}. {self._why(found)}."
-
-    def _of_baseline(self, found: Decision) -> str:
-        value, base = found.value, found.against
-        digits = None if value is None or base is None else decimals_apart(value, base)
-        shown = ["infinity" if each is None else number(each, digits) for each in (value, base)]
-        facts = f"The {found.asked.named(self._event)} is {shown[0]}"
-        other = f"the baseline's {shown[1]} ({'same samples' if found.paired else 'unpaired'})"
-        if found.outcome == "pass":
-            return f"{facts}, no worse than {other}."
-        if value is None:
-            return f"{facts}, worse than {other}."
-        return f"{facts}, worse than {other}. {self._why(found)}."
+    def _compared(self, found: Decision) -> str:
+        """The value beside its limit, or beside the baseline's value."""
+        form, value, other = found.asked.form, found.value, found.against
+        digits = None if value is None or other is None else decimals_apart(value, other)
+        shown, passes = "infinity" if value is None else number(value, digits), found.outcome == "pass"
+        if found.kind == "baseline":
+            base = "infinity" if other is None else number(other, digits)
+            other_model = f"the baseline's {base} ({'same samples' if found.paired else 'unpaired'})"
+            said = f"{shown}, {'no worse' if passes else 'worse'} than {other_model}."
+        elif value is None:
+            least = "most" if form.sign > 0 else "least"
+            return f"{self._reduced.reasons[form.key]}; at {least} {other or 0.0:g} is allowed."
+        else:
+            side = "within" if passes else "above" if form.sign > 0 else "below"
+            said = f"{shown}, {side} the limit of {other or 0.0:g}."
+        return said if passes or value is None else f"{said} {self._why(found)}."
 
     def _why(self, found: Decision) -> str:
         judgement = "This is more than noise"

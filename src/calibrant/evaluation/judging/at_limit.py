@@ -10,9 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.resampling.clustered_noise import clustered_sums
-from calibrant.evaluation.resampling.event_cells import BinnedEvents, ResidualSums, bin_matrix
+from calibrant.evaluation.arguments import Procedure
+from calibrant.evaluation.resampling.event_cells import BinnedEvents, ResidualSums, bin_matrix, clustered_sums
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.resampling.null import ROUNDING, draw_null, grouped_draws, noise_of

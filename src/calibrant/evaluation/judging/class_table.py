@@ -1,4 +1,4 @@
-"""Draws for all classes of a table at once: under calibration, and from a model at a limit."""
+"""All classes of a table: probabilities by blocks, and draws under calibration or from a model at a limit."""
 
 from __future__ import annotations
 
@@ -11,19 +11,139 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from calibrant._math.binning import BinSums, width_bin_index
+from calibrant._math.scores import negative_log_likelihoods
+from calibrant._math.shapes import Float, Int
+from calibrant.evaluation.arguments import Procedure, is_wide, names_of, no_labels
 from calibrant.evaluation.judging.at_limit import MOST_GAPS, ClusteredError, ErrorModels
-from calibrant.evaluation.judging.labelled_probs import LabelledProbs
-from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.resampling import drawn_labels
-from calibrant.evaluation.resampling.clustered_noise import SignedSums
-from calibrant.evaluation.resampling.clusters import Clustered, cluster_totals, indicator
 from calibrant.evaluation.resampling.event_cells import ResidualSums
-from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
-from calibrant.evaluation.resampling.null import NullDraws, num_noise
-from calibrant.evaluation.resampling.resamples import Stream, stream_seed
+from calibrant.evaluation.resampling.events import (
+    Clustered,
+    Events,
+    Indices,
+    Matrix,
+    SignedSums,
+    Vector,
+    cluster_totals,
+    indicator,
+)
+from calibrant.evaluation.resampling.null import (
+    ClassNull,
+    ClassRowsBlock,
+    NullDraws,
+    class_scores,
+    class_tilts,
+    draw_labels,
+    farthest_scores,
+    num_noise,
+)
+from calibrant.evaluation.resampling.resamples import Counts, Stream, block_bounds, stream_seed
 from calibrant.evaluation.result import ClassRow
+from calibrant.predictions import Kind, Predictions
+
+ROW_BLOCK = 1 << 20  # elements of a block of rows: 8 MiB
+WIDE_BLOCK = 1 << 21  # of wide rows
+_UNSURE_LOSS = 15.0  # of one label; from the probability of an event, two in a billion off at most
+COLUMN_BLOCK = 1 << 24  # elements of a block of columns, to read a class for all samples: 128 MiB
+
+Calibrate = Callable[[Tensor], Tensor]  # scores of some rows to their probabilities in float64
+
+
+def with_complement(probs: Tensor) -> Float[Tensor, "n C"]:
+    """Columns of both classes if only the probability of one event is given."""
+    return probs if probs.ndim == 2 else torch.stack([1 - probs, probs], dim=1)
+
+
+class LabelledProbs:
+    """Labels, weights and probabilities, the latter after ``calibrate`` if there is one."""
+
+    def __init__(self, predictions: Predictions, calibrate: Calibrate | None = None) -> None:
+        if predictions.labels is None:
+            raise no_labels(predictions)
+        self._predictions = predictions
+        self._calibrate = calibrate
+        self.kind: Kind = predictions.kind
+        self.streamed = predictions.streamed
+        self.wide = is_wide(predictions)
+        self.labels: Int[Tensor, " N"] | Int[Tensor, "N C"] = predictions.labels
+        self.weights: Vector | None = None if predictions.weights is None else predictions.weights.numpy()
+        self.num_samples = predictions.num_samples
+        self.num_classes = predictions.num_classes or 0
+        self.class_names = names_of(predictions)
+
+    @property
+    def mass(self) -> Vector:
+        return np.ones(self.num_samples) if self.weights is None else self.weights
+
+    @property
+    def one_pass(self) -> bool:
+        """True if rows are read once, and nothing is kept of single entries."""
+        return self.streamed or self.wide
+
+    def row_blocks(self) -> Iterator[slice]:
+        size = WIDE_BLOCK if self.wide else ROW_BLOCK
+        return (slice(a, b) for a, b in block_bounds(self.num_samples, size // self.num_classes))
+
+    def in_order(self, order: Indices) -> Iterator[tuple[Indices, Float[Tensor, "n C"]]]:
+        """Probabilities of all rows in this order, block by block, with the rows' numbers."""
+        size = max(2, WIDE_BLOCK // self.num_classes)
+        starts = range(0, max(1, len(order) - 1), size)  # a last row alone goes with those before it
+        for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
+            rows = order[start:stop]
+            some = self._predictions.rows(rows)
+            yield rows, some.probs if self._calibrate is None else self._calibrate(some.scores)
+
+    def probs_of(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
+        if self._calibrate is None:
+            return self._predictions.probs_of(rows)
+        return self._calibrate(self._predictions.scores_of(rows))
+
+    def log_losses(self, rows: slice, probs: Tensor) -> Float[Tensor, " n"]:
+        """Negative log-likelihoods of rows; from the raw logits if their probabilities have lost digits."""
+        labels = self.labels[rows]
+        losses = negative_log_likelihoods(probs, labels)
+        lost = losses > _UNSURE_LOSS * len(labels) / max(labels.numel(), 1)  # of several labels the mean
+        if self._calibrate is not None or self._predictions.space != "logits" or not bool(lost.any()):
+            return losses
+        logits, labels = self._predictions.scores_of(rows)[lost].to(torch.float64), labels[lost]
+        if self.kind == "multiclass":
+            exact = functional.cross_entropy(logits, labels, reduction="none")
+        else:
+            each = functional.softplus(torch.where(labels == 1, -logits, logits))
+            exact = each.reshape(len(each), -1).mean(dim=1)
+        losses[lost] = exact
+        return losses
+
+    def outcomes(self, column: int) -> NDArray[np.bool_]:
+        """Outcomes ``(N,)`` of one class or label; class 1 for an event."""
+        if self.kind == "multiclass":
+            return (self.labels == column).numpy()
+        return (self.labels.reshape(self.num_samples, -1)[:, column] == 1).numpy()
+
+    def columns(self) -> Iterator[Vector]:
+        """Probabilities ``(N,)`` of each class or label in turn; class 1 for an event."""
+        if self.kind == "binary":
+            yield torch.cat([self.probs_of(rows) for rows in self.row_blocks()]).numpy()
+            return
+        for start, stop in block_bounds(self.num_classes, COLUMN_BLOCK // self.num_samples):
+            block = torch.empty((stop - start, self.num_samples), dtype=torch.float64)
+            for rows in self.row_blocks():
+                block[:, rows] = self.probs_of(rows)[:, start:stop].T
+            yield from block.numpy()
+
+    def residual_sums(self, counts: Counts) -> Matrix:
+        """Outcome minus probability ``(r, C)``, summed over resampled ``counts`` ``(r, N)``."""
+        total = torch.zeros((len(counts), self.num_classes), dtype=torch.float64)
+        for rows in self.row_blocks():
+            residuals = -self.probs_of(rows)
+            residuals[torch.arange(len(residuals)), self.labels[rows]] += 1
+            if self.weights is not None:
+                residuals *= torch.from_numpy(self.weights[rows, None])
+            total.addmm_(torch.from_numpy(counts[:, rows]).to(torch.float64), residuals)
+        return total.numpy()
+
 
 STEPS = 40  # of a search by false position, which takes four to eight
 NEAR = 1e-6  # of the limit, as a share of it
@@ -44,20 +164,20 @@ class ClassTable:
     def num_classes(self) -> int:
         return self.table.num_classes
 
-    def rows(self, num_bins: int, truth: Truth | None = None) -> Iterator[drawn_labels.ClassRowsBlock]:
+    def rows(self, num_bins: int, truth: Truth | None = None) -> Iterator[ClassRowsBlock]:
         """Rows block by block; labels are drawn from ``truth``, or else the stated probabilities."""
         table = self.table
         for rows in table.row_blocks():
             probs = table.probs_of(rows)
             stated, bins = probs.numpy(), width_bin_index(probs, num_bins).numpy()
-            yield drawn_labels.ClassRowsBlock(
+            yield ClassRowsBlock(
                 probs=stated if truth is None else truth(stated, bins),
                 stated=stated,
                 bins=bins,
                 mass=np.ones(len(probs)) if table.weights is None else table.weights[rows],
             )
 
-    def null(self, num_draws: int, seed: tuple[int, ...], level: float) -> drawn_labels.ClassNull:
+    def null(self, num_draws: int, seed: tuple[int, ...], level: float) -> ClassNull:
         """Null distribution of the classes, from labels drawn per row; rows read once are not drawn."""
         variance, clusters = self.variance.numpy(), None
         if self.clusters is not None and self.table.one_pass:
@@ -154,7 +274,7 @@ class ClassTable:
     def _draw(self, truth: Truth | None, num_draws: int, seed: tuple[int, ...]) -> Iterator[Matrix]:
         filled = self.bins.filled
         rarest_last = np.argsort(-self.sums.confidences.sum(dim=1).numpy(), kind="stable")
-        return drawn_labels.draw_labels(
+        return draw_labels(
             lambda: self.rows(filled.shape[1], truth), filled, rarest_last, num_draws=num_draws, seed=seed
         )
 
@@ -207,11 +327,11 @@ class ClassBins:
             per_size=1 / num_classes,
         )
 
-    def not_drawn(self, variance: Vector) -> drawn_labels.ClassNull:
+    def not_drawn(self, variance: Vector) -> ClassNull:
         """The distances of the classes, whose numbers vary by ``variance`` ``(C,)`` under calibration."""
         expected, occurs = (each.numpy().sum(axis=1) for each in (self.sums.confidences, self.sums.outcomes))
-        scores = drawn_labels.class_scores(occurs, expected, variance)
-        return drawn_labels.ClassNull(scores=scores, deviations=np.sqrt(variance) / self.sums.total)
+        scores = class_scores(occurs, expected, variance)
+        return ClassNull(scores=scores, deviations=np.sqrt(variance) / self.sums.total)
 
     def null(
         self,
@@ -222,7 +342,7 @@ class ClassBins:
         level: float,
         clusters: ClassClusters | None,
         tilted: Vector | None = None,
-    ) -> drawn_labels.ClassNull:
+    ) -> ClassNull:
         """The null from ``independent`` draws of counts and residual sums ``(M, r)``, with noise of clusters.
 
         ``tilted`` is the variance of each bin by which slopes are weighted, if it is not the independent one.
@@ -231,7 +351,7 @@ class ClassBins:
         order = np.lexsort((cells.residual, cells.mass))  # so that draws ignore how classes are numbered
         expected, own = self.sums.confidences.numpy().sum(axis=1), cells.variance * total**2
         mean = self.stated / self.sums.counts.numpy()[self.filled]
-        tilts = drawn_labels.class_tilts(own if tilted is None else tilted, mean, starts, expected)
+        tilts = class_tilts(own if tilted is None else tilted, mean, starts, expected)
         signed = None if clusters is None else SignedSums(clusters.residuals, own, seed)
         num_kept = num_noise(cells.num_cells, num_draws, level)
         farthest, steepest, errors = list[Vector](), list[Vector](), list[Vector]()
@@ -241,7 +361,7 @@ class ClassBins:
                 residuals, signs = signed.draw(residuals)
                 counts = residuals + self.stated[:, None]
                 masses.append((clusters.masses[order] @ signs[:, :num_kept]).T)
-            farthest.append(drawn_labels.farthest_scores(np.add.reduceat(counts, starts), expected, variance))
+            farthest.append(farthest_scores(np.add.reduceat(counts, starts), expected, variance))
             errors.append(self.errors(residuals))
             steepest.append(np.abs(np.add.reduceat(tilts[:, None] * residuals, starts)).max(axis=0))
             noise.append(residuals[order, :num_kept].T / total)
@@ -301,16 +421,16 @@ class ClasswiseModels(ErrorModels):
         return self._classes.draw_errors(truth, number, self._seed)
 
 
-def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> drawn_labels.ClassNull:
+def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> ClassNull:
     """The null of a binary model's event, or of labels that are drawn separately."""
     expected = np.array([each.mass @ each.confidences for each in events])
     happened = np.array([each.mass @ each.outcomes for each in events])
     variance = np.array([_variance(each) for each in events])
     occurs: Matrix = np.array([draws.outcomes.sum(axis=0) for draws in drawn])
-    return drawn_labels.ClassNull(
-        scores=drawn_labels.class_scores(happened, expected, variance),
+    return ClassNull(
+        scores=class_scores(happened, expected, variance),
         deviations=np.sqrt(variance) / [each.mass.sum() for each in events],
-        farthest=drawn_labels.farthest_scores(occurs, expected, variance),
+        farthest=farthest_scores(occurs, expected, variance),
     )
 
 

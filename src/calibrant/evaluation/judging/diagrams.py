@@ -19,16 +19,23 @@ from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError
 from calibrant._math.sorting import ascending_order
 from calibrant._math.text_form import named
-from calibrant.evaluation.arguments import as_judged, no_labels, test_of
+from calibrant.evaluation.arguments import Procedure, as_judged, names_of, no_labels, test_of
 from calibrant.evaluation.judging.reduce import ArmStatistics
-from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.resampling.clustered_noise import SignedSums
-from calibrant.evaluation.resampling.clusters import effective_share_number, indicator
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, bin_matrix, weights_by_place
-from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, pool, width_bins
+from calibrant.evaluation.resampling.events import (
+    Events,
+    Indices,
+    Matrix,
+    SignedSums,
+    Vector,
+    effective_share_number,
+    indicator,
+    pool,
+    standard_error,
+    width_bins,
+)
 from calibrant.evaluation.resampling.intervals import normal_interval, wilson_interval
 from calibrant.evaluation.resampling.null import DrawnSums, draw_null
-from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.evaluation.resampling.resamples import Stream, block_bounds, generator, stream_seed
 from calibrant.evaluation.result import Band, Curve, Estimate, SelectiveRisk, Shapes, Witness, between
 from calibrant.metrics.out_of_distribution import Detection, Ranking
@@ -130,7 +137,7 @@ def event_of(predictions: Predictions, class_: int | str | None = None) -> tuple
         raise no_labels(predictions)
     if class_ is None:
         return "all labels", pool(tuple(map(events, probs.T, labels.T)))
-    names = [str(name) for name in test.class_names or range(probs.shape[1])]
+    names = names_of(test)
     places = {str(place): place for place in range(len(names))}
     place = named(str(class_), places | {name: k for k, name in enumerate(names)}, "class")
     return names[place], events(probs[:, place], labels[:, place] if labels.ndim == 2 else labels == place)

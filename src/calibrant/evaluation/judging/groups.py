@@ -11,20 +11,25 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.judging.measure import in_holm, main_events, replicate
 from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, effective_number_of, mean_error
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ACCURACY, ECE, GAP, MEAN_CONFIDENCE, binned
 from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices
-from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
+from calibrant.evaluation.resampling.intervals import (
+    TOLERABLE_GAP,
+    beyond_chance,
+    centred_interval,
+    holm,
+    wilson_interval,
+)
 from calibrant.evaluation.resampling.inversion import invert
 from calibrant.evaluation.resampling.null import draw_null, fewest_draws, noise_of, null_error
 from calibrant.evaluation.resampling.resamples import Resamples, Stream, stream_seed
 from calibrant.evaluation.result import Arm, Estimate, GroupRow, NullError, Part, between
-from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance, holm
 
 MEANS = (ACCURACY, MEAN_CONFIDENCE, GAP)
 _KEYS = frozenset(each.key for each in MEANS)

@@ -9,21 +9,28 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from calibrant._math.machine import in_threads, threads_for
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.judging.class_table import null_of_events
 from calibrant.evaluation.judging.diagrams import is_uneven, reliability_curve
 from calibrant.evaluation.judging.noise import Noise, draw_noise
 from calibrant.evaluation.judging.reduce import ArmStatistics
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import CLASSWISE_ECE, ECE
 from calibrant.evaluation.quantity import ANYTHING, EVENT, ClassErrors, EventError, Quantity
 from calibrant.evaluation.resampling import intervals
 from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of, furthest_range
-from calibrant.evaluation.resampling.clusters import number_of_clusters
-from calibrant.evaluation.resampling.drawn_labels import ClassNull, joint_p_value
-from calibrant.evaluation.resampling.events import Events, Matrix, Vector, pool
+from calibrant.evaluation.resampling.events import (
+    Events,
+    Matrix,
+    Vector,
+    error_of_totals,
+    influence_totals,
+    number_of_clusters,
+    pool,
+    standard_error,
+)
+from calibrant.evaluation.resampling.intervals import beyond_chance, holm
 from calibrant.evaluation.resampling.inversion import Inverted
-from calibrant.evaluation.resampling.null import ROUNDING, NullDraws
-from calibrant.evaluation.resampling.ranking import error_of_totals, influence_totals, standard_error
+from calibrant.evaluation.resampling.null import ROUNDING, ClassNull, NullDraws, joint_p_value
 from calibrant.evaluation.resampling.resamples import (
     LARGE_BLOCK,
     MIDDLE_BLOCK,
@@ -37,7 +44,6 @@ from calibrant.evaluation.resampling.resamples import (
     stream_seed,
 )
 from calibrant.evaluation.result import ClassRow, Curve, Estimate, Kind, NullError, Part, PartName, between
-from calibrant.evaluation.thresholds import beyond_chance, holm
 from calibrant.metrics.slope import LEAST_EFFECTIVE, reach_of
 from calibrant.predictions.labels import event_title
 
@@ -174,8 +180,11 @@ def change(after: Measured, before: Measured, level: float, *, paired: bool = Tr
             return _influence_estimate(value, error, level, ANYTHING, fewest)
         if mine.without_chance is not None and theirs.without_chance is not None:
             return _change_of_errors(value, name, after, before, paired=paired)
-        replicates = after.replicates[name] - before.replicates[name]
-        deleted = _deleted_of_change(name, after, before, paired=paired)
+        replicates, deleted = after.replicates[name] - before.replicates[name], None
+        if after.deleted:  # if unpaired, first of one model, then of the other
+            one, other = after.deleted[name], before.deleted[name]
+            apart = one - np.nanmean(one), np.nanmean(other) - other
+            deleted = one - other if paired else np.concatenate(apart)
         return _resampled_estimate(value, replicates, deleted, after.noise.procedure, ANYTHING)
 
     return {name: difference(name) for name in after.metrics}
@@ -267,25 +276,10 @@ def _error_of_change(name: str, after: ArmStatistics, before: ArmStatistics, *, 
     return math.hypot(*errors)
 
 
-def _deleted_of_change(name: str, after: Measured, before: Measured, *, paired: bool) -> Vector | None:
-    """Differences without each sample; if unpaired, first of one model, then of the other."""
-    if not after.deleted:
-        return None
-    mine, theirs = after.deleted[name], before.deleted[name]
-    return mine - theirs if paired else np.concatenate([mine - np.nanmean(mine), np.nanmean(theirs) - theirs])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chance:
-    """Noise floors, diagrams, classes and tests of one arm."""
-
-    null: tuple[NullError, ...]
-    curves: tuple[Curve, ...]
-    parts: tuple[Part, ...]
-    classes: tuple[ClassRow, ...]
-
-
-def against_chance(noise: Noise, label_names: tuple[str, ...]) -> Chance:
+def against_chance(
+    noise: Noise, label_names: tuple[str, ...]
+) -> tuple[tuple[NullError, ...], tuple[Curve, ...], tuple[Part, ...], tuple[ClassRow, ...]]:
+    """Noise floors, diagrams, tests and classes of one arm."""
     reduced, procedure = noise.reduced, noise.procedure
     curves: list[Curve] = []
     of_classes = noise.classes
@@ -302,11 +296,11 @@ def against_chance(noise: Noise, label_names: tuple[str, ...]) -> Chance:
         and (drawn := noise.errors(each)) is not None
     }
     nulls = [noise.null(each) for each in reduced.quantities if each.key in errors]
-    return Chance(
-        null=tuple(each for each in nulls if each is not None),
-        curves=tuple(curves),
-        parts=parts_of(reduced, procedure, errors, of_classes),
-        classes=against_noise(reduced.classes, of_classes, procedure.level),
+    return (
+        tuple(each for each in nulls if each is not None),
+        tuple(curves),
+        parts_of(reduced, procedure, errors, of_classes),
+        against_noise(reduced.classes, of_classes, procedure.level),
     )
 
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from calibrant._math.machine import at_once, give_back, in_threads
+from calibrant.evaluation.arguments import Procedure
 from calibrant.evaluation.judging.reduce import ArmStatistics
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantity import EVENT, ClassErrors, EventError, Quantity
-from calibrant.evaluation.resampling.drawn_labels import ClassNull
 from calibrant.evaluation.resampling.event_cells import (
     BinnedEvents,
     Kernel,
@@ -21,8 +20,10 @@ from calibrant.evaluation.resampling.event_cells import (
     smooth_errors,
 )
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
+from calibrant.evaluation.resampling.intervals import beyond_chance
 from calibrant.evaluation.resampling.inversion import Inverted, invert
 from calibrant.evaluation.resampling.null import (
+    ClassNull,
     NullDraws,
     cells_of,
     draw_null,
@@ -34,7 +35,6 @@ from calibrant.evaluation.resampling.null import (
 )
 from calibrant.evaluation.resampling.resamples import Stream, stream_seed
 from calibrant.evaluation.result import NullError
-from calibrant.evaluation.thresholds import beyond_chance
 
 MOST_KEPT = 1 << 24  # residual sums that are kept for all events of an arm: 128 MiB
 SUMS_OF_AN_EVENT = 600  # about: cells of score, and bins of two kinds

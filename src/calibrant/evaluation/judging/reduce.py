@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -16,8 +17,16 @@ from calibrant._math.errors import InputError
 from calibrant._math.machine import give_back
 from calibrant._math.scores import brier_scores, entropies, top_label
 from calibrant._math.shapes import Float, Int
-from calibrant.evaluation.judging.class_table import ClassTable, class_rows
-from calibrant.evaluation.judging.labelled_probs import Calibrate, LabelledProbs, with_complement
+from calibrant.evaluation.arguments import WIDE, Procedure
+from calibrant.evaluation.fitting.split import Split
+from calibrant.evaluation.fitting.templates import FittedCalibrator
+from calibrant.evaluation.judging.class_table import (
+    Calibrate,
+    ClassTable,
+    LabelledProbs,
+    class_rows,
+    with_complement,
+)
 from calibrant.evaluation.quantities import AUROC, ECE, quantities
 from calibrant.evaluation.quantity import (
     EVENT,
@@ -30,15 +39,21 @@ from calibrant.evaluation.quantity import (
     Ratio,
     Samples,
 )
-from calibrant.evaluation.resampling.clusters import effective_share_number, number_of_clusters
-from calibrant.evaluation.resampling.drawn_labels import ClassNull
-from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
+from calibrant.evaluation.resampling.events import (
+    Events,
+    Indices,
+    Matrix,
+    Vector,
+    auroc_influence,
+    effective_share_number,
+    number_of_clusters,
+)
 from calibrant.evaluation.resampling.intervals import effective_number
-from calibrant.evaluation.resampling.ranking import auroc_influence
+from calibrant.evaluation.resampling.null import ClassNull
 from calibrant.evaluation.resampling.resamples import ClasswiseErrors, Counts
-from calibrant.evaluation.result import ClassRow
-from calibrant.evaluation.thresholds import WIDE
-from calibrant.predictions import Kind, Predictions
+from calibrant.evaluation.result import ClassRow, GroupRow
+from calibrant.predictions import DensePredictions, Kind, Predictions
+from calibrant.predictions.partitioned import PartitionedPredictions
 
 WHY_MISSING = "needs the probabilities of all classes; these predictions hold the predicted class's only"
 OFFSETS = (-1, 0, 1)
@@ -436,3 +451,84 @@ def _class_rows(
     else:
         counts, right = labels.sum(axis=0), mass @ (labels * correct)
     return class_rows(table.class_names, sums, counts, right, areas)
+
+
+Judgeable: TypeAlias = Predictions | DensePredictions | PartitionedPredictions
+
+
+class ArmSamples(ABC):
+    """The test samples with the probabilities of one arm: in memory, or their sums."""
+
+    @property
+    def in_memory(self) -> Predictions | None:
+        return None
+
+    @property
+    @abstractmethod
+    def num_tested(self) -> int:
+        """Number of samples, or of positions of images."""
+
+    @property
+    @abstractmethod
+    def num_clusters(self) -> int | None:
+        """Number of clusters, images or batches; None if samples are resampled."""
+
+    @property
+    def fingerprint(self) -> tuple[object, object] | None:
+        """Hashes of samples and labels, and of batches; ``None`` in memory."""
+        return None
+
+    @property
+    def telling(self) -> bool:
+        """True if equal fingerprints mean the same samples."""
+        return self.fingerprint is not None
+
+    @abstractmethod
+    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
+        """Statistics of the samples for an evaluation."""
+
+    def group_rows(self, reduced: ArmStatistics, procedure: Procedure) -> tuple[GroupRow, ...]:  # noqa: ARG002
+        """A row for each group of samples, if there are any."""
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(ABC):
+    """Predictions to evaluate and to fit on."""
+
+    given: Judgeable
+    calibration: Predictions | None = None  # samples to fit on, if they are no part of those given
+    num_bins: int
+    seed: int
+    fits: bool  # whether anything is to be fitted
+
+    reads: ClassVar[str] = ""  # noun for the data read in one pass for all arms; empty in memory
+
+    @property
+    def has_groups(self) -> bool:
+        return False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
+    @abstractmethod
+    def split(self) -> Split:
+        """Samples to fit on and test samples, or a few of these for warnings."""
+
+    @abstractmethod
+    def read(
+        self,
+        calibrators: Sequence[FittedCalibrator | None],
+        split: Split | None = None,
+        tell: Callable[[float], None] = lambda _: None,
+    ) -> tuple[Sequence[ArmSamples], tuple[str, ...]]:
+        """The test samples for each calibrator, and notes on them."""
+
+    def familiar(self, split: Split) -> tuple[Predictions, Predictions, tuple[str, ...]]:
+        """Test samples to compare others with, as given and in the form to evaluate, and notes."""
+        return split.test_as_given, split.test, ()
+
+    def with_groups(self) -> tuple[Predictions, tuple[str, ...]]:
+        """Test samples with their groups, and a note if these are not all."""
+        raise NotImplementedError

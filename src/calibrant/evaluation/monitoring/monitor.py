@@ -15,27 +15,31 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import plural, suggesting
 from calibrant.evaluation.arguments import (
     Cluster,
+    Procedure,
     as_judged,
     check_predictions,
     in_clusters,
     no_labels,
     refuse_other_classes,
+    versions,
 )
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.monitoring.questions import (
     CLUSTERS_NOTE,
     Watched,
+    Windows,
     calibration_test,
     change_test,
     drift_tests,
     one_per_cluster,
+    ripe,
     sample_per_cluster,
+    stated_probs,
     whole_clusters,
+    windows_of,
 )
 from calibrant.evaluation.monitoring.result import MONITOR_SCHEMA_VERSION, Against, Monitoring, Window
-from calibrant.evaluation.monitoring.windows import Windows, ripe, stated_probs, windows_of
-from calibrant.evaluation.procedure import Procedure, versions
 from calibrant.evaluation.quantities import MEAN_CONFIDENCE, MEAN_PROBABILITY
 from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Predictions
@@ -72,14 +76,13 @@ def monitor(
     Without a baseline it tests whether the predicted probabilities are right: of the top label and of each
     class, or of each label. With one it tests whether, at the same predicted probability (in ten bins of the
     baseline's samples), outcomes occur as often as then. Notes report whether the confidences, predicted
-    classes or true classes have changed, which by itself raises no alarm. With several classes, half
-    of the stake is on the top label and half on the classes, in equal parts. So evidence of the top label
-    alone must reach twice as much for an alarm.
+    classes or true classes have changed. With several classes, half of the stake is on the top label and half
+    on the classes, in equal parts.
 
     The tests are e-processes (see :mod:`calibrant.evaluation.monitoring.evidence`): a model under the
     hypothesis ever raises an alarm with probability ``false_alarms`` at most, however often you look and
-    whenever you stop. With clusters this holds for looks at the ends of windows. Call it with a longer
-    ``stream`` from the same beginning; every new start has a new chance of a false alarm.
+    whenever you stop (with clusters, at the ends of windows). Call it with a longer ``stream`` from the same
+    beginning; every new start has a new chance of a false alarm.
 
     Args:
         stream: Predictions since the monitor began.

@@ -11,10 +11,15 @@ from calibrant._math import fine_cells
 from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.quantities import AUROC
 from calibrant.evaluation.quantity import EVENT, EventError, EventInfluence
-from calibrant.evaluation.resampling.clusters import cluster_totals
 from calibrant.evaluation.resampling.event_cells import BIN_KINDS, bin_matrix
-from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
-from calibrant.evaluation.resampling.ranking import auroc_influence
+from calibrant.evaluation.resampling.events import (
+    Events,
+    Indices,
+    Matrix,
+    Vector,
+    auroc_influence,
+    cluster_totals,
+)
 
 MOST_EVENTS = 1 << 20  # samples, of whose top labels all are kept: 8 MiB
 MOST_KEPT = 1 << 22  # probabilities of all classes: 32 MiB

@@ -23,17 +23,15 @@ from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.calibrators.fitting.data import CalibrationData
 from calibrant.calibrators.fitting.passes import Point, nothing, solved, sums_of
 from calibrant.calibrators.fitting.samples import Samples
-from calibrant.evaluation.arguments import as_judged, dropped_note, groups_note
+from calibrant.evaluation.arguments import GROUPS_NOTE, as_judged, dropped_note, few_note
 from calibrant.evaluation.dense.sums import added_up
 from calibrant.evaluation.fitting.split import MOST_FITTED, Split, marked_split, split_in_memory
 from calibrant.evaluation.fitting.templates import FittedCalibrator
-from calibrant.evaluation.parts.dealing import Deal, Half
+from calibrant.evaluation.judging.reduce import Source
 from calibrant.evaluation.parts.ranked import BinnedScores
-from calibrant.evaluation.parts.sums import MAX_GROUPS, AnySums, BatchSums, LabelSums
-from calibrant.evaluation.resampling.clusters import few_note
+from calibrant.evaluation.parts.sums import MAX_GROUPS, AnySums, BatchSums, Deal, Half, LabelSums
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.resamples import Stream, generator
-from calibrant.evaluation.samples import Source
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.formats.mark import Source as File
@@ -215,7 +213,8 @@ class TableSource(Source):
     @property
     def notes(self) -> tuple[str, ...]:
         table = self.given
-        return (*table.notes, *groups_note(table.has_groups, clusters=table.has_clusters))
+        as_independent = table.has_groups and not table.has_clusters
+        return (*table.notes, GROUPS_NOTE) if as_independent else table.notes
 
     @cached_property
     def _deal(self) -> Deal:

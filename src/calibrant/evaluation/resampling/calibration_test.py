@@ -31,8 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.evaluation.resampling.clusters import indicator, signs
-from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, indicator, signs
 from calibrant.evaluation.resampling.null import DrawnSums
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 from calibrant.evaluation.result import Range

@@ -17,8 +17,15 @@ from numpy.typing import NDArray
 
 from calibrant._math.binning import mass_boundaries, mass_order
 from calibrant._math.sorting import ascending_order, distinct
-from calibrant.evaluation.resampling.clusters import Clustered, joined_clusters
-from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
+from calibrant.evaluation.resampling.events import (
+    Clustered,
+    Events,
+    Indices,
+    Matrix,
+    Vector,
+    joined_clusters,
+    width_bins,
+)
 
 NUM_CELLS = 256
 MOST_POINTS = 2 * NUM_CELLS
@@ -389,3 +396,22 @@ def _mass_matrix(events: Events, num_bins: int) -> Any:
     found = parts @ weights_by_place(tie, len(points), weights)
     found.sort_indices()
     return found
+
+
+def clustered_sums(cells: ResidualSums, noise: Matrix, gaps: Vector, extra: NDArray[np.float32]) -> Matrix:
+    """Residual sums ``(R, M)`` with these gaps: the signs' sums of residuals less gaps.
+
+    ``noise`` holds the sums without gaps; ``extra`` adds the missing variance of independent samples.
+    """
+    if cells.clustered is None:
+        raise RuntimeError("these cells know of no clusters")
+    less = cells.clustered.taken(gaps, cells.bin_mass)
+    taken = cells.clustered.masses[: len(noise)] * less[cells.bin]
+    if not cells.bins_alone:
+        starts = np.flatnonzero(np.append(True, np.diff(cells.cell) != 0))
+        taken = np.add.reduceat(taken, starts, axis=1)
+    sums = noise - taken
+    lacking = np.maximum(cells.variances(gaps) - np.einsum("rm,rm->m", sums, sums) / len(sums), 0.0)
+    if (lacking > 0).any():
+        sums += np.sqrt(lacking) * extra
+    return sums + cells.sums(gaps)

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
-from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 
+Vector: TypeAlias = NDArray[np.float64]
+Matrix: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
 Counts: TypeAlias = NDArray[np.uint8]  # (r, N), or (N,) of one resample: how often each sample was drawn
 Places: TypeAlias = NDArray[np.int32]
 Uniform: TypeAlias = NDArray[np.float32]

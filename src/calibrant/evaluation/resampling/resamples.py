@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from calibrant._math.binning import REACHED, mass_order
 from calibrant._math.drawing import num_units
-from calibrant.evaluation.resampling.clusters import cluster_totals
 from calibrant.evaluation.resampling.event_cells import Kernel, ScoreCells
-from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, cluster_totals, width_bins
 
 
 @unique

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from calibrant._math.text_form import of_kind, plural
-from calibrant.evaluation.fitting.recommend import UNCALIBRATED, Recommendation
+from calibrant.evaluation.fitting.templates import UNCALIBRATED, Recommendation
 from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.judging.reduce import effective_number_of
 from calibrant.evaluation.phrases import clearly
@@ -23,7 +23,12 @@ from calibrant.evaluation.quantities import (
     SLOPE,
 )
 from calibrant.evaluation.quantity import EVENT
-from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
+from calibrant.evaluation.resampling.intervals import (
+    TOLERABLE_GAP,
+    beyond_chance,
+    centred_interval,
+    wilson_interval,
+)
 from calibrant.evaluation.result import (
     Arm,
     ClassRow,
@@ -36,10 +41,10 @@ from calibrant.evaluation.result import (
     Range,
     between,
 )
-from calibrant.evaluation.thresholds import FEW_SAMPLES, TOLERABLE_GAP, beyond_chance
 from calibrant.predictions.labels import POSITIVE_CLASS
 
 HALF_A_POINT, TENTH = 0.005, 0.1
+FEW_SAMPLES = 30  # a verdict on fewer says so in its first words
 ERRORS: dict[str, str] = {"classes": CLASSWISE_ECE.key, "positive class": ECE.event_key}
 """Key of each part's error; the ECE for others."""
 MAIN: frozenset[PartName] = frozenset({"top label", "positive class", "labels"})  # parts with a direction

@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 
 from calibrant._math.text_form import of_kind
 from calibrant.calibrators import Calibrator, TemperatureScaling
-from calibrant.evaluation.alarms import NO_BETTER
-from calibrant.evaluation.judging.measure import MAIN_PART
+from calibrant.evaluation.fitting.split import Split, has_both_parts
+from calibrant.evaluation.fitting.templates import Recommendation, one_class_only
+from calibrant.evaluation.judging.measure import MAIN_PART, Measured
 from calibrant.evaluation.phrases import (
+    NO_BETTER,
+    PHRASES,
+    bad_groups,
+    class_name,
     clearly,
     decimals_apart,
+    error_name,
+    listed,
+    named,
+    names_of,
+    not_for_all,
     number,
     p_value,
     part_p_value,
     percent,
     points,
+    range_of,
     settings,
+    title,
+    too_extreme,
+    untested_groups,
+    value_of,
+    verb,
+    way_of,
+    with_group_sentence,
     with_interval,
+    worst_bin,
 )
 from calibrant.evaluation.quantities import (
     ACCURACY,
@@ -34,27 +54,10 @@ from calibrant.evaluation.quantities import (
     SLOPE,
 )
 from calibrant.evaluation.quantity import Quantity
-from calibrant.evaluation.result import Arm, Check, Direction, Estimate, Part, Verdict
-from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
+from calibrant.evaluation.resampling.intervals import TOLERABLE_GAP, beyond_chance
+from calibrant.evaluation.result import Arm, Check, Direction, Estimate, Part, Repair, Verdict
 from calibrant.evaluation.verdict.case import ERRORS, MAIN, Case, Doubt, is_shifted, null_of
-from calibrant.evaluation.verdict.words import (
-    PHRASES,
-    bad_groups,
-    class_name,
-    error_name,
-    listed,
-    named,
-    names_of,
-    not_for_all,
-    range_of,
-    title,
-    too_extreme,
-    untested_groups,
-    value_of,
-    verb,
-    way_of,
-    worst_bin,
-)
+from calibrant.predictions import Predictions
 
 
 def reach_verdict(case: Case) -> Verdict:
@@ -534,3 +537,51 @@ def _course(case: Case, metric: str, arm: Arm) -> str:
     )
     way = {-1: "falls", 0: "changes", 1: "rises"}[sign]
     return f"{name} {way} from {old} to {new}{'' if sign else ' (within noise)'}"
+
+
+def verdict_of(
+    arms: tuple[Arm, ...],
+    uncalibrated: Measured,
+    recommendation: Recommendation | None,
+    split: Split,
+    calibration: Predictions | None,
+    *,
+    num_test: int,
+    tolerance: float | None,
+    warnings: tuple[str, ...],
+) -> Verdict:
+    """The verdict; ``calibration`` are the predictions given to fit on."""
+    procedure = uncalibrated.noise.procedure
+    case = Case(
+        kind=procedure.kind,
+        arms=arms,
+        uncalibrated=uncalibrated,
+        recommendation=None if of_kind(warnings, "useless") else recommendation,
+        level=procedure.level,
+        num_calibration=split.num_calibration,
+        effective_calibration=split.effective_calibration,
+        num_test=num_test,
+        cross_fitted=split.folds is not None,
+        one_class=one_class_only(split.calibration),
+        tolerance=tolerance,
+        warnings=warnings,
+    )
+    verdict = reach_verdict(case)
+    if case.repaired:
+        verdict = replace(verdict, repair=_repair(case.chosen.name, split, calibration))
+    return with_group_sentence(verdict, arms[0].groups, split.test.groups, procedure.level)
+
+
+def _repair(method: str, split: Split, calibration: Predictions | None) -> Repair:
+    given = split.test_as_given
+    source = (given if calibration is None else calibration).source
+    marked = not (split.announce or split.drawn)
+    if calibration is not None:
+        marked = split.marked or has_both_parts(calibration)
+    return Repair(
+        method=method,
+        file=None if source is None else source.path or source.name,
+        all_rows=not marked,
+        format="npz" if given.source is None else given.source.format,
+        space=given.space,
+    )

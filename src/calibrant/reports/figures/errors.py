@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from calibrant.evaluation.resampling.intervals import beyond_chance
 from calibrant.evaluation.result import Arm, ClassRow, ComparedModel, Estimate, GroupRow, NullError
-from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION, floats, new_axes
 from calibrant.reports.words import number, shortened
 

@@ -24,8 +24,7 @@ from calibrant._math.text_form import canonical_call, named, parse_call
 from calibrant.calibrators import build as build_calibrator
 from calibrant.evaluation.arguments import as_judged, no_labels
 from calibrant.evaluation.fitting import templates
-from calibrant.evaluation.fitting.recommend import UNCALIBRATED
-from calibrant.evaluation.fitting.templates import DEFAULTS, FittedCalibrator
+from calibrant.evaluation.fitting.templates import DEFAULTS, UNCALIBRATED, FittedCalibrator
 from calibrant.evaluation.quantities import optional_keys
 from calibrant.evaluation.source import samples_after
 from calibrant.metrics import auroc, brier_score, expected_calibration_error, maximum_calibration_error
