@@ -34,8 +34,7 @@ from PIL import Image
 from visitors import load
 
 from calibrant.predictions import Predictions
-from calibrant.web.limits import Limits
-from calibrant.web.settings import ModelSettings
+from calibrant.web.limits import Limits, ModelSettings
 from calibrant.web.uploads import Upload
 from calibrant_lab.web.model import load_classifier
 

@@ -24,9 +24,8 @@ from calibrant.calibrators import (
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions
 from calibrant.web.app import create_app
-from calibrant.web.limits import Limits
+from calibrant.web.limits import Limits, ModelSettings
 from calibrant.web.predicting import Model
-from calibrant.web.settings import ModelSettings
 from calibrant.web.uploads import Upload
 from calibrant_lab.data import Geometry, Preparation
 from calibrant_lab.web.classifier import Classifier, Seen, refits

@@ -23,13 +23,11 @@ from calibrant._math.extensions import extensions
 from calibrant.cli.apply import apply
 from calibrant.cli.check import check
 from calibrant.cli.compare import compare
-from calibrant.cli.demo import demo
-from calibrant.cli.evaluate import evaluate
+from calibrant.cli.evaluate import demo, evaluate
 from calibrant.cli.figure import figure
-from calibrant.cli.fit import fit
+from calibrant.cli.fit import fit, methods
 from calibrant.cli.help import OLD_NAMES, Command, Commands, show_help
 from calibrant.cli.interrupts import STOPPED
-from calibrant.cli.methods import methods
 from calibrant.cli.monitor import monitor
 from calibrant.cli.serve import serve
 from calibrant.cli.streams import errors, outlet

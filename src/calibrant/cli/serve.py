@@ -15,10 +15,9 @@ from calibrant._math.extensions import extension
 from calibrant.cli import terminal
 from calibrant.cli.reading import check_inputs, options_of, with_options
 from calibrant.evaluation.read_options import told
-from calibrant.web.settings import ModelSettings
+from calibrant.web.limits import MIB, Limits, ModelSettings
 
 if TYPE_CHECKING:
-    from calibrant.web.limits import Limits
     from calibrant.web.predicting import Model
 
 
@@ -65,7 +64,6 @@ def serve(
     check_inputs(*(settings[name] for name in ("weights", "calibrator", "predictions")))
     from calibrant.web.app import create_app
     from calibrant.web.guard import hosts_of
-    from calibrant.web.limits import MIB, Limits
     from calibrant.web.server import bound, run
     from calibrant.web.workers import Workers
 

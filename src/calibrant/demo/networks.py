@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,7 +15,6 @@ from torch import Tensor, nn
 from calibrant import losses
 from calibrant._math.machine import threads_for
 from calibrant._math.shapes import Float, Int
-from calibrant.demo.digits import read_digits
 from calibrant.losses import AdaFocalLoss
 
 WIDTHS = (64, 64)
@@ -43,6 +43,22 @@ class Digits:
     training: Int[Tensor, "S n"]
     calibration: Int[Tensor, "S m"]
     test: Int[Tensor, "S k"]
+
+
+def read_digits() -> tuple[Float[np.ndarray, "N P"], Int[np.ndarray, " N"]]:
+    """Return 1797 images of handwritten digits, 64 pixels from 0 to 16, and their digits.
+
+    References:
+        Alpaydin and Kaynak, "Optical Recognition of Handwritten Digits", UCI ML Repository 1998,
+        doi:10.24432/C50P49 (CC BY 4.0); the test part, as in scikit-learn's ``load_digits``.
+
+    Example:
+        >>> pixels, labels = read_digits()
+        >>> pixels.shape, pixels.max(), labels[:3]
+        ((1797, 64), np.float64(16.0), array([0, 1, 2]))
+    """
+    with np.load(Path(__file__).with_name("digits.npz"), allow_pickle=False) as archive:
+        return archive["pixels"].astype(np.float64), archive["labels"].astype(np.int64)
 
 
 def digits(setting: Setting, seeds: Sequence[int]) -> Digits:

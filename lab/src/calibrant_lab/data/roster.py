@@ -14,7 +14,7 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import build_from, nearest
-from calibrant.demo.digits import read_digits
+from calibrant.demo.networks import read_digits
 from calibrant_lab.data.fetch import Folder, located, published
 from calibrant_lab.data.files import check, of_arrays, read_npz
 from calibrant_lab.data.images.archives import ARCHIVES

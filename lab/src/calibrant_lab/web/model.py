@@ -19,8 +19,7 @@ from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.predictions.to_event import to_repair
 from calibrant.repair.applying import event_of
-from calibrant.web.limits import Limits, Refusal
-from calibrant.web.settings import ModelSettings
+from calibrant.web.limits import Limits, ModelSettings, Refusal
 from calibrant.web.uploads import Upload
 from calibrant_lab.data import Geometry, Preparation
 from calibrant_lab.data.xray_sets import FINDINGS

@@ -10,6 +10,9 @@ from calibrant._math.lazy import declared_exports
 
 if TYPE_CHECKING:
     from calibrant.reports.figures.curves import corp_diagram as corp_diagram
+    from calibrant.reports.figures.curves import decision_diagram as decision_diagram
+    from calibrant.reports.figures.curves import risk_coverage_diagram as risk_coverage_diagram
+    from calibrant.reports.figures.curves import roc_diagram as roc_diagram
     from calibrant.reports.figures.curves import smooth_diagram as smooth_diagram
     from calibrant.reports.figures.curves import witness_diagram as witness_diagram
     from calibrant.reports.figures.drawing import BLUE as BLUE
@@ -24,9 +27,6 @@ if TYPE_CHECKING:
     from calibrant.reports.figures.errors import class_shifts as class_shifts
     from calibrant.reports.figures.errors import error_intervals as error_intervals
     from calibrant.reports.figures.errors import group_gaps as group_gaps
-    from calibrant.reports.figures.ranking import decision_diagram as decision_diagram
-    from calibrant.reports.figures.ranking import risk_coverage_diagram as risk_coverage_diagram
-    from calibrant.reports.figures.ranking import roc_diagram as roc_diagram
     from calibrant.reports.figures.reliability import confidence_comparison as confidence_comparison
     from calibrant.reports.figures.reliability import confidence_histogram as confidence_histogram
     from calibrant.reports.figures.reliability import flexible_diagram as flexible_diagram
