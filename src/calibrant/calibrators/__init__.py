@@ -2,8 +2,8 @@
 
 from calibrant._math.lazy import public_names
 from calibrant.calibrators.affine import Affine as Affine
-from calibrant.calibrators.base import CalibratedModel as CalibratedModel
 from calibrant.calibrators.base import Calibrator as Calibrator
+from calibrant.calibrators.calibrated_model import CalibratedModel as CalibratedModel
 from calibrant.calibrators.cohorts.by_group import GroupCalibrator as GroupCalibrator
 from calibrant.calibrators.cohorts.by_group import fit_groups as fit_groups
 from calibrant.calibrators.cohorts.many_temperatures import TemperatureFits as TemperatureFits

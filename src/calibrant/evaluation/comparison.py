@@ -53,9 +53,11 @@ def compare(
     """Compare several models on their test samples, and test which is better.
 
     If all models have the same samples, every resample draws the same samples for all of them, and
-    differences are paired. Samples count as the same if labels and weights agree in every row; without
-    labels, if the models are right in the same rows, unless so few are right (or wrong) that this could be
-    coincidence. Nothing is calibrated: pass calibrated predictions to compare those.
+    differences are paired. Samples count as the same if labels and weights agree in every row. Top-label
+    predictions without labels count as the same samples if they are right in the same rows, unless so few
+    are right (or wrong) that this could be coincidence. So files of one model before and after a repair are
+    paired, and files of two models are not. Nothing is calibrated: pass calibrated predictions to compare
+    those.
 
     Args:
         models: Predictions by name, or pairs of both; two or more, all of one kind. Those without a split are

@@ -112,46 +112,55 @@ def evaluate(
     r"""Test whether predictions are calibrated, and recommend a fix.
 
     Every metric is computed before calibration and after each calibrator. Calibrators are fitted on some
-    samples and evaluated on others; the choice is in ``settings.calibration``, and in ``notes`` if it was
-    ours:
+    samples and evaluated on others:
 
     - those of the split that the predictions have, or of ``calibration``;
-    - without a split, all samples, by 5-fold cross-fitting. The same folds choose the recommended repair,
-      which inflates its gain in log loss by 0.004 at most (three binary simulations and one of ten classes,
-      300 to 3000 samples);
-    - without a split and with more than a million scores (samples times classes), random halves of each
-      class.
+    - without a split, all samples: repairs by 5-fold cross-fitting, each sample with calibrators fitted on
+      the other four fifths. The same folds choose the recommended repair, which inflates its gain in log loss
+      by 0.004 at most (three binary simulations and one of ten classes, 300 to 3000 samples);
+    - without a split and with more than a million scores (samples times classes), halves drawn at random
+      within each class.
 
-    **Intervals** come from ``bootstrap`` resamples of the test samples, shared by all arms, so ``change``
-    (arm minus uncalibrated) is paired. Resampling inflates calibration errors: a bootstrap interval of a
-    calibrated model's ECE almost never contains its true value, 0. The interval of an error is therefore an
-    inverted test (see :mod:`calibrant.evaluation.resampling.inversion`). It excludes zero exactly if the
-    p-value of ``null`` is at most one minus the level, and need be neither symmetric about the value nor
-    contain it; ``without_chance`` is the bias-corrected estimate. The AUROC has DeLong's interval (of several
-    classes with the influences averaged), calibration slope and intercept normal ones, a share of 0 or 1
-    Clopper and Pearson's. There is none if a single sample decides, nor for a change on fewer than six
-    samples (at 95%).
+    The choice is in ``settings.calibration``, and in ``notes`` if it was ours.
+
+    **Intervals** come from ``bootstrap`` resamples of the test samples, which keep their weights. All arms
+    share the resamples, so ``change`` (arm minus uncalibrated) is paired. Resampling inflates calibration
+    errors: a 95% bootstrap interval of a calibrated model's ECE almost never contains its true value, 0. The
+    interval of an error is therefore an inverted test: all true errors that the samples do not reject (see
+    :mod:`calibrant.evaluation.resampling.inversion`). It excludes zero exactly if the p-value of ``null`` is
+    at most one minus the level. It need not be symmetric about the value, nor contain it. ``without_chance``
+    is the matching bias-corrected estimate. The interval of a ``change`` of two errors is an approximation
+    from their intervals and the correlation of the resampled errors. ``intervals`` takes bootstrap intervals
+    for calibration errors instead: centred on the value, plain percentiles, or BCa ones. The AUROC has
+    DeLong's interval, or for several classes the same with the influences averaged; calibration slope and
+    intercept have normal ones from their influences. If all samples that count are right (or none is),
+    resamples are equal, and the share has Clopper and Pearson's interval. There is none if a single sample
+    decides, nor for a change on fewer than six samples (at 95%), which noise could explain even if all change
+    the same way.
 
     **Noise**: a finite sample shows an error even if every probability is true. ``null`` holds the errors
     when outcomes are drawn from the stated probabilities, the share :math:`(1 + k)/(1 + D)` of :math:`D`
     draws (:math:`k` of which reach the error observed) as the p-value, and the ``level`` quantile.
 
     **The verdict** rests on a test that finds errors anywhere on the scale (see
-    :mod:`calibrant.evaluation.resampling.calibration_test`): of the positive class, of each label, or of the
-    top label. With more classes every class is tested as well, by joint draws of the labels, and groups are
-    tested like the whole. Holm's adjustment keeps the share of calibrated models that fail any of these at or
-    below ``1 - level``. If only classes or groups fail, the direction is ``"calibrated in part"``.
-    Calibration errors measure the size of what the test finds.
+    :mod:`calibrant.evaluation.resampling.calibration_test`). With two classes it tests the probability of the
+    positive class, with several labels that of each label, else the confidence of the top label. With more
+    classes, every class is tested as well: the class-wise error, and the mean probability of each class
+    against its rate, from joint draws of the labels. If there are groups, each is tested like the whole.
+    Holm's adjustment keeps the share of calibrated models that fail any of these at or below ``1 - level``.
+    If only classes or groups fail, the direction is ``"calibrated in part"``. Calibration errors measure the
+    size of what the test finds.
 
     **The recommendation** is the simplest calibrator whose negative log-likelihood, cross-validated on the
     calibration samples, is within one standard error of the best (see :func:`calibrant.calibrators.select`):
-    never the one with the lowest calibration error. None is recommended if its NLL is clearly worse on the
-    test samples, or if there are fewer than 20 calibration samples.
+    never the one with the lowest calibration error. By default all suitable calibrators are candidates, and
+    the chosen one is evaluated next to the default ones. None is recommended if its NLL is clearly worse on
+    the test samples, or if there are fewer than 20 calibration samples.
 
     Args:
         predictions: The predictions to evaluate, with labels. Without it, give arrays by the names that
             :class:`Predictions` has for them. Segmentation (:class:`DensePredictions`) is read one image at a
-            time, images are the clusters, and calibrators are fitted on some positions of each image of the
+            time, and images are the clusters; calibrators are fitted on some positions of each image of the
             calibration split. Tables of any size (:class:`PartitionedPredictions`) are read part by part and
             evaluated by sums over batches of samples.
         probs: Probabilities ``(N, C)``, or of class 1 ``(N,)``.
@@ -165,35 +174,36 @@ def evaluate(
         weights: Weight of each sample ``(N,)``.
         groups: Group of each sample ``(N,)``.
         clusters: Cluster of each sample ``(N,)``.
-        calibration: Other predictions of the same model to fit on: their calibration split, or all of them if
-            they have none; of a table that is read part by part, random rows. The calibration split of
+        calibration: Other predictions of the same model to fit on: their calibration split, or all of them
+            if they have none; of a table that is read part by part, random rows. The calibration split of
             ``predictions`` is then left out, which is noted.
         calibrators: Names such as ``"temperature"`` or ``'focal-temperature(objective="ece")'``, or
-            calibrators, which are fitted anew; no two alike. An empty list fits none, and evaluates all
-            samples, or the whole test split. By default ``"temperature"``, ``"focal-temperature"`` and the
-            recommended one.
+            calibrators, which are fitted anew; no two alike; with an empty list none is fitted, and all
+            samples are evaluated, or the whole test split. By default ``"temperature"``,
+            ``"focal-temperature"`` and the recommended one.
         positive_class: With two classes the one, by number or name, whose probability is evaluated; by
             default class 1. Two columns ``(N, 2)`` count as its one number ``(N,)`` would.
         cluster: The patient, document or image of each sample ``(N,)``, or ``"groups"`` if the groups are
             clusters; by default the ``clusters`` of the predictions. Samples of one cluster are not
-            independent: intervals, p-values and the choice of a calibrator then are by whole clusters, which
-                a
-            split drawn here does not divide (see :mod:`calibrant.evaluation.resampling.events`).
+            independent: intervals, p-values and the choice of a calibrator then are by whole clusters, and if
+            a split is made, no cluster is on both sides (see
+            :mod:`calibrant.evaluation.resampling.events`).
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration, of which the bands of reliability diagrams take 200 at
             most; with fewer than ``1 / (1 - level)`` times the number of parts no error can count as real,
             which is noted.
-        level: Level of every interval, and one minus the share of calibrated models called miscalibrated.
-        intervals: For calibration errors, ``"inverted"`` tests, or bootstrap intervals: ``"centred"`` on the
-            value, ``"percentile"`` or ``"bca"`` (bias-corrected and accelerated; for means, it leaves
-            calibration errors near zero without an interval).
+        level: Level of every interval, and one minus the share of calibrated models that are called
+            miscalibrated.
+        intervals: For calibration errors, ``"inverted"`` tests, or bootstrap intervals: ``"centred"``,
+            ``"percentile"`` or ``"bca"`` (bias-corrected and accelerated; for means, it leaves calibration
+            errors near zero without an interval).
         tolerance: The calibration error that does not matter. If an error is above noise, but its whole
             interval is below this, the verdict is "calibrated within" it; the log loss still shows what a
             repair would gain. By default half a point, or less if a tenth of the rate is less: that of the
             rarer of two classes, the mean rate of labels, or 1 / C. 0 tolerates nothing.
-        metrics: Quantities to measure in addition, such as ``"smooth_ece"``; ``calibrant evaluate --help``
-            lists them. Each takes a call of its function for every resample and draw of every arm.
+        metrics: Quantities to measure in addition, such as ``"smooth_ece"``; ``calibrant evaluate
+            --help`` lists them. Each takes a call of its function for every resample and draw of every arm.
         ood: Predictions of the same model for out-of-distribution samples (their test split, if any), to
             measure how well they are detected. Labels are not used.
         ood_score: The detection score: ``"entropy"`` (the default), ``"max_probability"`` (the default if

@@ -46,21 +46,24 @@ def check(
     """Check predictions against limits, a baseline, or both; only what exceeds sampling noise fails.
 
     The test samples are checked, or all samples if there is no test split; nothing is calibrated. A value
-    beyond its limit fails if a model exactly at the limit would show less on a sample of this size with
-    probability ``confidence``. For calibration errors, which noise inflates, this is tested by draws from
-    such a model (see :func:`~calibrant.evaluation.judging.at_limit.at_limit`); accuracy uses the binomial
-    distribution, other means a one-sided bootstrap bound. A value that noise could explain passes; with
-    ``strict`` it fails.
+    within its limit passes. A value beyond it fails if a model exactly at the limit would show less on a
+    sample of this size with probability ``confidence``. For calibration errors, this is tested by draws from
+    such a model (see :func:`~calibrant.evaluation.judging.at_limit.at_limit`): they are biased, and
+    an interval around them would blame the bias on the model. Accuracy uses the binomial distribution, other
+    means a one-sided bootstrap bound. A value that noise could explain passes; with ``strict`` it fails.
 
-    A check is not ``conclusive`` if a model with these probabilities and an error of twice the limit (at
-    least 5 points more, at most halfway to the greatest possible error) would pass in half of the cases; then
-    ``would_pass`` is the largest error that would pass (the lowest accuracy; ``None`` if nothing would fail).
-    With ``strict`` it fails. Means and baselines are inconclusive if no sample of this size could fail (below
-    five samples at 95%).
+    With a handful of samples, a far worse model would pass as well. So the check also computes whether a
+    model with these probabilities and an error of twice the limit would fail in half of the cases. (It is at
+    least 5 points more, and at most halfway to the greatest possible error.) If not, ``conclusive`` is false
+    and ``would_pass`` is the largest error that would pass: the lowest accuracy, or ``None`` if nothing would
+    fail. Such a check passes; with ``strict`` it fails. Means and baselines are inconclusive if no sample of
+    this size could fail (below five samples at 95%).
 
     Against a baseline, the difference is tested by a one-sided bootstrap bound, paired if both models have
-    the same samples (as in :func:`calibrant.compare`). Each check lets a model at the limit, or as good as
-    the baseline, fail with probability about 1 − ``confidence``; several checks add up.
+    the same samples (as in :func:`calibrant.compare`).
+
+    Each check lets a model at the limit, or as good as the baseline, fail with probability about
+    1 − ``confidence``; several checks add up.
 
     Args:
         predictions: The predictions to check; labels (or ``correct``) are needed. Images and tables that are

@@ -76,13 +76,14 @@ def monitor(
     Without a baseline it tests whether the predicted probabilities are right: of the top label and of each
     class, or of each label. With one it tests whether, at the same predicted probability (in ten bins of the
     baseline's samples), outcomes occur as often as then. Notes report whether the confidences, predicted
-    classes or true classes have changed. With several classes, half of the stake is on the top label and half
-    on the classes, in equal parts.
+    classes or true classes have changed, which by itself raises no alarm. With several classes, half
+    of the stake is on the top label and half on the classes, in equal parts. So evidence of the top label
+    alone must reach twice as much for an alarm.
 
     The tests are e-processes (see :mod:`calibrant.evaluation.monitoring.evidence`): a model under the
     hypothesis ever raises an alarm with probability ``false_alarms`` at most, however often you look and
-    whenever you stop (with clusters, at the ends of windows). Call it with a longer ``stream`` from the same
-    beginning; every new start has a new chance of a false alarm.
+    whenever you stop. With clusters this holds for looks at the ends of windows. Call it with a longer
+    ``stream`` from the same beginning; every new start has a new chance of a false alarm.
 
     Args:
         stream: Predictions since the monitor began.
