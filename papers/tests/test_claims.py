@@ -1,7 +1,6 @@
 """The page of claims: computed from the tests of all studies, short, and each of its proofs has its test."""
 
 import ast
-import functools
 import re
 
 import pandas as pd
@@ -13,11 +12,6 @@ ROOT = HERE.parent
 MOST_WORDS, MOST_IN_ITEM, MOST_IN_CLAIM = 2200, 30, 15
 VERDICTS = {"Confirmed", "Contradicted", "Only in some settings", "Inconclusive", "Not testable here"}
 OF_PROOFS = {"holds", "false", "with a condition", "answered"}
-
-
-@functools.cache
-def rows() -> pd.DataFrame:
-    return studies.every_row()
 
 
 def page() -> str:
@@ -43,17 +37,17 @@ def proofs() -> list[tuple[str, str]]:
     return [(heading, item) for heading, item in items() if heading.startswith("Proofs")]
 
 
-def test_page_is_that_of_the_studies() -> None:
+def test_page_is_that_of_the_studies(every_row) -> None:
     """``python -m papers --claims`` would change nothing."""
-    assert page() == every_claim.page_text(rows())
+    assert page() == every_claim.page_text(every_row)
 
 
-def test_every_test_is_downloaded(tmp_path) -> None:
+def test_every_test_is_downloaded(every_row, tmp_path) -> None:
     """One row each, in both formats; what q leaves is no more than what p decided."""
-    table = every_claim.download(rows())
+    table = every_claim.download(every_row)
     table.to_parquet(tmp_path / "claims.parquet", index=False)
     again = pd.read_parquet(tmp_path / "claims.parquet")
-    assert len(again) == len(rows())
+    assert len(again) == len(every_row)
     changed = again[again.verdict != again.verdict_by_q]
     assert set(changed.verdict_by_q) == {"undecided"}
     assert (changed.q >= 0.05).all()
@@ -114,12 +108,12 @@ def test_flsd_is_better_where_cross_entropy_is_far_off() -> None:
     assert "above 6.5%" in page()
 
 
-def test_claims_that_matter_are_asked() -> None:
+def test_claims_that_matter_are_asked(every_row) -> None:
     """Each of the twelve names claims of studies, if its paper has been asked, and has few words."""
     entries = every_claim.entries()
     assert len(entries) == 12
-    asked = {(paper, claim) for paper, claim in zip(rows().paper, rows().claim, strict=True)}
+    asked = {(paper, claim) for paper, claim in zip(every_row.paper, every_row.claim, strict=True)}
     for each in entries:
-        if each["paper"] in set(rows().paper):
+        if each["paper"] in set(every_row.paper):
             assert {(each["paper"], one) for one in each["ids"]} <= asked, each["text"]
     assert all(len(words(each["text"])) <= MOST_IN_CLAIM for each in entries)

@@ -11,14 +11,16 @@ MOST_WORDS, MOST_SHOWN = 400, 800  # of prose; with tables, without folded text
 each_study = pytest.mark.parametrize("name", studies.names())
 
 
-def test_pages_are_those_of_their_results() -> None:
+def test_pages_are_those_of_their_results(every_row) -> None:
     """``python -m papers NAME --page`` would change nothing; numbers of the prose are in tables.
 
     One test for all, so that one process computes every row.
     """
-    every = studies.every_row()
     for name in studies.names():
-        page, rows = (HERE / name / "page.md").read_text(encoding="utf-8"), every[every.study.eq(name)]
+        page, rows = (
+            (HERE / name / "page.md").read_text(encoding="utf-8"),
+            every_row[every_row.study.eq(name)],
+        )
         tables = studies.study(name).tables(studies.kept_frames(name))
         assert page == filled(page, tables, rows), name
         assert strange_numbers(page, tables, rows) == [], name

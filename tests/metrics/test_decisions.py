@@ -67,7 +67,7 @@ def test_intervals_are_those_of_whole_clusters() -> None:
 def test_an_evaluation_has_the_numbers_of_the_curve(clusters: list[str] | None) -> None:
     keys = thresholds_of("20%, .05,.05")
     predictions = Predictions(probs=PROBS, labels=LABELS, clusters=clusters)
-    shown = evaluate(predictions, metrics=keys, calibrators=()).arms[0].metrics
+    shown = evaluate(predictions, metrics=keys, calibrators=(), bootstrap=20, null_draws=20).arms[0].metrics
     curve = decision_curve(PROBS, LABELS, thresholds=[0.05, 0.2], clusters=clusters)
     assert keys == ("net_benefit_0.05", "net_benefit_0.2")
     for k, key in enumerate(keys):
