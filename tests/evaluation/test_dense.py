@@ -270,6 +270,7 @@ def test_probabilities_and_sizes_may_differ(tmp_path) -> None:
         ({"labels": np.zeros((2, 3, 2, 2), int)}, "pass `labels.argmax.1.` if they are one-hot"),
         ({"labels": np.full((2, 2, 2), 0.5)}, "must be integers; image '0' holds 0.5"),
         ({"labels": np.full((2, 2, 2), np.nan)}, "must be integers; image '0' holds nan"),
+        ({"labels": np.full((2, 2, 2), -np.inf)}, "must be integers; image '0' holds -inf"),
     ],
 )
 def test_what_is_wrong_is_said_with_the_image(changed, message) -> None:

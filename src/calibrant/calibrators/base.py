@@ -122,7 +122,8 @@ class Calibrator(Saved, nn.Module):
         Args:
             logits: Logits ``(N, C)`` (segmentation: ``(N, C, d1, ...)``), or log-odds ``(N,)`` of class 1;
                 the columns of a frame name the classes.
-            labels: Classes ``(N,)`` or ``(N, d1, ...)``, or zeros and ones in the shape of the logits.
+            labels: Classes ``(N,)`` or ``(N, d1, ...)``, or zeros and ones of the shape of the logits with
+                one column per label.
             weights: Sample weights ``(N,)``, or ``(N, d1, ...)``: numbers of copies, or shares of one.
             folds: Number of cross-validation folds; 0 for none. ``fit_result_.held_out`` then tells how
                 calibrators fitted on the other folds do on each fold, and a warning says where
@@ -131,12 +132,15 @@ class Calibrator(Saved, nn.Module):
             ignore_index: Samples or positions with this label are left out.
 
         Returns:
-            The calibrator itself; ``fit_result_`` describes the fit. One ``CalibrantWarning`` holds all of
-            its ``warnings``: an optimum on a bound, separable data, probabilities of zero, or for logits.
+            The calibrator itself; ``fit_result_`` describes the fit.
 
         Raises:
             InputError: If shapes disagree, a label is out of range, a value is NaN, or there are too few
-                samples for ``folds``, each of which takes the time of one more fit.
+                samples for ``folds``.
+
+        Note: Time is that of one fit, and of ``folds`` more. Everything in ``fit_result_.warnings`` (an
+            optimum on a bound, separable data, probabilities of zero, or passed for logits) is also given as
+            one ``CalibrantWarning``.
 
         Example:
             >>> from calibrant.calibrators import TemperatureScaling
@@ -199,7 +203,8 @@ class Calibrator(Saved, nn.Module):
             The calibrator itself; ``fit_result_`` keeps no profile of data of very many classes.
 
         Raises:
-            InputError: As for :meth:`fit`, or if this calibrator must see all scores at once.
+            InputError: If shapes disagree, a label is out of range, a value is NaN or infinite, or this
+                calibrator must see all scores at once.
         """
         if not self.fits_in_pieces:
             raise InputError(f"{self.text} needs all scores at once; temperature scaling does not.")
@@ -500,7 +505,7 @@ class Calibrator(Saved, nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move parameters to another device, but leave them float64."""
-        del recurse
+        del recurse  # there are no modules inside
         for name, value in self._buffers.items():
             if value is not None:
                 device = fn(torch.empty(0, device=value.device)).device

@@ -137,7 +137,8 @@ def adjust_to_prior(probs: ArrayLike, *, prior: ArrayLike | float, source_prior:
         InputError: If shapes disagree, a value is out of range, or a class has a source frequency of zero.
 
     References:
-        Saerens et al. (2002), eq. (4); see :func:`estimate_prior`.
+        Saerens, Latinne and Decaestecker, "Adjusting the Outputs of a Classifier to New a Priori
+        Probabilities", Neural Computation 14, 2002, eq. (4).
 
     Example:
         >>> adjust_to_prior(torch.tensor([0.5, 0.9]), prior=0.1, source_prior=0.5)

@@ -222,6 +222,7 @@ class HessianOperator(CurvatureOperator):
     Example:
         >>> import torch
         >>> from torch import nn
+        >>> from calibrant.curvature import HessianOperator
         >>> model = nn.Linear(1, 2, bias=False).double()
         >>> _ = nn.init.zeros_(model.weight)
         >>> data = [(torch.ones(4, 1).double(), torch.tensor([0, 1, 0, 1]))]
@@ -255,6 +256,7 @@ class GaussNewtonOperator(CurvatureOperator):
     Example:
         >>> import torch
         >>> from torch import nn
+        >>> from calibrant.curvature import GaussNewtonOperator
         >>> model = nn.Linear(1, 2, bias=False).double()
         >>> _ = nn.init.zeros_(model.weight)
         >>> data = [(torch.ones(4, 1).double(), torch.tensor([0, 1, 0, 1]))]

@@ -46,23 +46,28 @@ class CurvatureRegularizer(nn.Module):
     .. math:: L + \beta\, \widehat{\operatorname{Tr}}(\nabla_\theta^2 L), \qquad \beta = \texttt{weight}
 
     A drop-in for the loss: it takes the logits that ``model`` gave, with their graph, and the labels. The
-    network runs once per step, so loss and trace see the same batch statistics and the same mask of dropout.
-    The trace is not divided by the number of parameters. Three estimates:
+    network runs once per step as usual, so running statistics of batch normalisation are updated once, and
+    loss and trace see the same batch statistics and the same mask of dropout. The penalty is the one that
+    Kimura and Naganuma propose; the trace is not divided by the number of parameters. Three estimates:
 
     * "hutchinson": :math:`v^\top H v` for random signs *v*, by differentiating the gradient once more
       (Pearlmutter). Unbiased for the trace of the Hessian, for every loss and network that can be
       differentiated three times.
     * "gauss-newton": unbiased for the trace of :math:`J^\top B J`, where *J* is the derivative of the logits
-      by the parameters and *B* the loss's Hessian by the logits. That omits the network's own curvature. With
-      a sign per logit in *v*, it is :math:`\|J^\top B^{1/2} v\|^2` where every sample counts by itself and
-      the network has at least 64 K³ parameters (K logits a sample). That takes one more backward pass, two
-      where *B* has negative eigenvalues, as with focal loss. Otherwise it is :math:`(J^\top v)^\top (J^\top B
-      v)`, two passes.
-    * "last-layer": the trace of the last linear layer's block in closed form, :math:`\sum_i
-      \operatorname{Tr}(B_i)\,(\|h_i\|^2 + 1)` with :math:`h_i` the layer's input and 1 for its bias. It is
-      deterministic, needs no second pass, and is exact for that block if the logits ``(N, C)`` are what a
-      ``nn.Linear`` returns, used once. A loss of a whole batch is refused. Small features with large weights
-      make this block flat while the rest of the Hessian grows, so watch the whole trace and add weight decay.
+      by the parameters and *B* the loss's Hessian by the logits. This is the Hessian without the
+      curvature of the network itself. Where every sample counts by itself and the network has at least
+      64 K³ parameters (K logits a sample) it is :math:`\|J^\top B^{1/2} v\|^2`. That takes one more backward
+      pass through the network (two where *B* has negative eigenvalues as well, as with focal loss). Otherwise
+      it is :math:`(J^\top v)^\top (J^\top B v)`, two passes, with the samples balanced for a small variance.
+      *v* holds a sign for each logit.
+    * "last-layer": the trace of the last linear layer's block in closed form,
+      :math:`\sum_i \operatorname{Tr}(B_i)\,(\|h_i\|^2 + 1)` with :math:`h_i` the layer's input and 1 for its
+      bias. It is deterministic and needs no second pass through the network. It is exact for that block of
+      the Hessian (which equals that of the Gauss-Newton matrix) if the logits ``(N, C)`` are what a
+      ``nn.Linear`` returns, used once. The loss must be a (weighted) mean over samples of a function of
+      their own logits: cross-entropy, the focal family, Brier, label smoothing. A loss of a whole
+      batch is refused. Small features with large weights make this block flat while the rest of the Hessian
+      grows, so watch the whole trace and add weight decay.
 
     Args:
         model: The network that gives the logits; it is not changed. For "last-layer" a hook on its last
@@ -111,6 +116,7 @@ class CurvatureRegularizer(nn.Module):
     Example:
         >>> import torch
         >>> from torch import nn
+        >>> from calibrant.curvature import CurvatureRegularizer
         >>> model = nn.Linear(1, 2, bias=False)
         >>> _ = nn.init.zeros_(model.weight)
         >>> inputs, labels = torch.ones(4, 1), torch.tensor([0, 1, 0, 1])
@@ -275,6 +281,7 @@ class SAM:
     Example:
         >>> import torch
         >>> from torch import nn
+        >>> from calibrant.curvature import SAM
         >>> model = nn.Linear(1, 1, bias=False)
         >>> _ = nn.init.ones_(model.weight)
         >>> sam = SAM(model, torch.optim.SGD(model.parameters(), lr=0.1), rho=0.5)

@@ -468,6 +468,7 @@ def judge(
         return arm, measured
 
     arm, first = judged(None, tests[0], None)
+    # Of many samples, what one arm measured is let go before the next needs as much memory.
     others = [judged(*pair, first)[0] for pair in zip(calibrators, tests[1:], strict=True)]
     return procedure, (arm, *others), first, tests[0].num_tested, notes
 

@@ -88,7 +88,7 @@ def updated_gammas(
     lowest: float = -2.0,
     highest: float = 20.0,
 ) -> Float[Tensor, " B"]:
-    r"""AdaFocal's exponents (see :func:`adafocal_loss`), updated by the gaps of the bins.
+    r"""AdaFocal's exponents, updated by the gaps (mean confidence minus accuracy) of the bins.
 
     .. math:: \gamma' = \gamma e^{\mathrm{sign}(\gamma) \lambda\, \mathrm{gap}}
 
@@ -106,6 +106,9 @@ def updated_gammas(
 
     Returns:
         The new exponents, shape ``(B,)``.
+
+    References:
+        Ghosh, Schaaf and Gormley, "AdaFocal: Calibration-aware Adaptive Focal Loss", NeurIPS 2022.
 
     Example:
         >>> import torch

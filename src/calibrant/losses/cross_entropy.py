@@ -25,14 +25,13 @@ def cross_entropy_loss(
 
     .. math:: \ell = -\log p_t, \qquad p = \mathrm{softmax}(z)
 
-    Computed by ``torch.nn.functional.cross_entropy``. All losses of classes have these arguments, result and
-    errors.
+    Computed by ``torch.nn.functional.cross_entropy``; float16 and bfloat16 are computed in float32.
 
     Args:
         logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
         labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         targets: Distributions over the classes in place of ``labels``, of the shape of ``logits``; the loss
-            is then its expectation.
+            is then its expectation, :math:`-\sum_k y_k \log p_k`.
         weight: Weight of each class, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
         reduction: ``"mean"`` divides by the weights of the samples that count (by their number for
@@ -40,16 +39,16 @@ def cross_entropy_loss(
             The mean of no samples is NaN, as of torch's cross-entropy.
 
     Returns:
-        Scalar in nats, not negative, or the shape of ``labels`` for ``"none"``; the type of ``logits``
-        (float16 and bfloat16 are computed in float32), float32 under autocast.
+        Scalar in nats, not negative, or the shape of ``labels`` for ``"none"``; the type of ``logits``,
+        float32 under autocast.
 
     Raises:
-        InputError: If shapes disagree, or a setting is out of its range; values are not read.
+        InputError: If shapes disagree; values are not read.
         TypeError: If ``labels`` are not integers.
         IndexError: If a label is that of no class. Torch finds it; on a CPU the message names the classes.
 
     Note:
-        Strictly proper.
+        Strictly proper. Differentiable any number of times. O(N C) time and memory.
 
     Example:
         >>> import torch

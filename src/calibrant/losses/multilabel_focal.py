@@ -27,8 +27,6 @@ def multilabel_focal_loss(
 
     .. math:: \ell = -y (1 - s)^\gamma \log s - (1 - y) s^\gamma \log(1 - s), \qquad s = \sigma(z)
 
-    Both losses of several labels have these arguments, result and errors.
-
     Args:
         logits: Log-odds of each label, any shape; the second dimension is that of the labels: ``(N, C)``,
             ``(N, C, d1, ...)``. ``(N,)`` is a single label.
@@ -43,16 +41,15 @@ def multilabel_focal_loss(
             gives one value per entry, 0 where it does not count.
 
     Returns:
-        Scalar, not negative, or the shape of ``logits`` for ``"none"``; type as in
-        :func:`cross_entropy_loss`.
+        Scalar, not negative, or the shape of ``logits`` for ``"none"``; type as in :func:`focal_loss`.
 
     Raises:
-        InputError: If shapes disagree or a setting is out of its range; values of tensors are not read.
+        InputError: If shapes disagree or ``gamma`` is out of range; values of tensors are not read.
         TypeError: If ``logits`` are not floating-point.
 
     Note:
-        Proper for ``gamma=0`` only. Finite gradients for ``gamma`` below 1 where the sigmoid rounds to 0 or
-        1.
+        Proper for ``gamma=0`` only. Differentiable any number of times; finite gradients for ``gamma`` below
+        1 where the sigmoid rounds to 0 or 1. O(N C) time and memory.
 
     References:
         Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017.

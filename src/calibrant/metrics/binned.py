@@ -149,7 +149,8 @@ def adaptive_calibration_error(
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """Expected calibration error in bins of equal mass (adaptive ECE).
 
-    The same as :func:`expected_calibration_error` with ``binning="mass"``.
+    The same as :func:`expected_calibration_error` with ``binning="mass"``, and so are arguments, value and
+    errors.
 
     Note:
         Biased upward for small ``N``, as with bins of equal width. No bin is nearly empty, so no single
@@ -193,7 +194,8 @@ def maximum_calibration_error(
 
     .. math:: \mathrm{MCE} = \max_b \left| \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right|
 
-    Empty bins count as 0. All else is as in :func:`expected_calibration_error`.
+    Empty bins count as 0. Task, bins, arguments and errors are those of
+    :func:`expected_calibration_error`; the value is in ``[0, 1]``.
 
     Note:
         A single sample in a bin of its own decides the value: read it beside the bin counts of
@@ -227,10 +229,10 @@ def over_confidence_error(
 
     .. math:: \sum_b \frac{|S_b|}{N} \max\left( 0, \mathrm{conf}(S_b) - \mathrm{acc}(S_b) \right)
 
-    Added to :func:`under_confidence_error` it is :func:`expected_calibration_error`, where all else is
-    described; less that, it is the mean confidence minus the accuracy (with ``binning="mukhoti"``: of the
-    samples that are in bins). For an event, probabilities that are too high count here, on whichever side of
-    one half.
+    Added to :func:`under_confidence_error` it is :func:`expected_calibration_error`, where arguments, errors,
+    bins and what is judged are described; less that, it is the mean confidence minus the accuracy (with
+    ``binning="mukhoti"``: of the samples that are in bins). For an event, probabilities that are too high
+    count here, on whichever side of one half. The value is in ``[0, 1]``.
 
     Note:
         Each half is biased upward for small ``N``, by about half as much as the whole.
@@ -294,14 +296,16 @@ def sweep_calibration_error(
 
     A better model has outcomes that rise with its confidence; the number of bins is raised from one until
     noise makes them fall. Empty bins are passed over, and there are never more bins than samples (of positive
-    weight). Each of several labels has its own number of bins. A weight of two is not the same as two copies:
-    bins end at whole samples. All else is as in :func:`expected_calibration_error`; the authors recommend
-    ``binning="mass"``.
+    weight). Task, bins, arguments and errors are those of :func:`expected_calibration_error`; the
+    authors recommend ``binning="mass"``. Each of several labels has its own number of bins. A weight of two
+    is not the same as two copies: bins end at whole samples. The value is in
+    ``[0, 1]``.
 
     Note:
         Less biased than a fixed number of bins when N is small or large. A model whose outcomes fall with its
         confidence gets one bin, and with it only the size of its mean residual. The number of bins is
         :func:`monotone_num_bins`. Time O(N log N) to sort, then in practice less; the first call compiles.
+        Not differentiable.
 
     References:
         Roelofs, Cain, Shlens and Mozer, "Mitigating Bias in Calibration Error Estimation", AISTATS 2022.
@@ -334,6 +338,9 @@ def monotone_num_bins(
     ignore_index: int | None = None,
 ) -> int:
     """Number of bins that :func:`sweep_calibration_error` uses; ``probs`` hold classes or one event.
+
+    Arguments and errors are as there, but several labels per sample are refused (pass one column of each:
+    ``probs[:, k], labels[:, k]``).
 
     Returns:
         From 1 to the number of samples.
@@ -426,10 +433,11 @@ def squared_calibration_error(
     .. math::
         \sum_b \frac{|S_b|}{N} \cdot \frac{1}{|S_b| (|S_b| - 1)} \sum_{i \ne j \in S_b} (c_i - y_i)(c_j - y_j)
 
-    c is the confidence, y the outcome; all else is as in :func:`expected_calibration_error`. The plug-in, its
-    ``norm="l2"`` squared, contains the products of each residual with itself, and is too large by the
-    variance of the gaps. Here only different samples meet, so the mean over many test sets is :math:`\sum_b
-    P_b \left( E[c - y \mid b] \right)^2`, be they as small as they may: 0 for a calibrated model.
+    c is the confidence, y the outcome; task, bins, arguments and errors are those of
+    :func:`~calibrant.metrics.expected_calibration_error`. The plug-in, its ``norm="l2"`` squared, contains
+    the products of each residual with itself, and is too large by the variance of the gaps. Here only
+    different samples meet, so the mean over many test sets is :math:`\sum_b P_b \left( E[c - y \mid b]
+    \right)^2`, be they as small as they may: 0 for a calibrated model.
 
     Where an edge of bins of equal mass parts equal confidences, each sample is in both bins by the part that
     fell there. Weights weigh independent samples: a weight of two is not the same as the sample twice, whose
@@ -442,9 +450,10 @@ def squared_calibration_error(
         Bins with fewer than two samples count as zero (of a single sample the value is 0), which biases
         towards zero by the error expected there. Equal-mass bins depend on the sample, and the estimate is
         unbiased for fixed bins only. It estimates the square, not its root: ``expected_calibration_error(...,
-        norm="l2", debias=True)`` is the root of its positive part. Kumar et al. subtract the variance of the
-        outcomes instead of the residuals', slightly too much where confidences in a bin differ. Bins hide the
-        errors that cancel in them, so the mean is a lower bound of the error without bins.
+        norm="l2", debias=True)`` is the root of its positive part. Kumar et al. subtract the variance of
+        the outcomes instead of the residuals', which is the same where the confidences in a bin are equal,
+        and else subtracts slightly too much. Bins hide the errors that cancel in them, so this is a lower
+        bound in the mean of the error without bins. O(N C) time, O(N) memory.
 
     References:
         Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019, section 5. Bröcker, "Estimating

@@ -138,17 +138,21 @@ def kuiper_test(
     The range of the cumulative sums of :func:`kolmogorov_smirnov_test`, where the sums over everything and
     :math:`\sigma` are explained. It sees an error in the middle of the scale, or two that cancel, as well as
     one at its ends. Over :math:`\sigma` it tends to the range of a Brownian motion.
-    Arguments and errors are as there.
+
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative; labels
+    ``ignore_index`` are left out. All other arguments and the errors are as there.
 
     Returns:
         ``statistic`` in ``[0, 1]``, ``scaled`` and ``p_value`` as in :func:`kolmogorov_smirnov_test`.
 
     Note:
         Between the Kolmogorov-Smirnov statistic and twice that, and at most the calibration error of bins
-        that end where the sums are highest and lowest. O(N log N) time.
+        that end where the sums are highest and lowest. O(N log N) time. Not differentiable.
 
     References:
-        Arrieta-Ibarra, Gujral, Tannen, Tygert and Xu (2022), cited there.
+        Arrieta-Ibarra, Gujral, Tannen, Tygert and Xu, "Metrics of Calibration for Probabilistic Predictions",
+        Journal of Machine Learning Research 23, 2022.
 
     Example:
         >>> probs, labels = [0.25, 0.25, 0.75, 0.75], [1, 1, 0, 0]  # errors that cancel

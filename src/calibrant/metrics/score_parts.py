@@ -323,8 +323,12 @@ def temperature_decomposition(
 
     with the T in ``[1e-4, 1e4]`` of greatest likelihood on these very samples, for both scores. As
     :func:`~calibrant.metrics.refinement_decomposition`, with the recalibration found here; the other
-    arguments and errors are as there. For several labels per sample (and an event) :math:`p^{1/T}` is weighed
-    against :math:`(1 - p)^{1/T}`, one T for all.
+    arguments and errors are as there. For several labels per sample (and an event) :math:`p^{1/T}` is
+    weighed against :math:`(1 - p)^{1/T}`, one T for all.
+
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative; labels
+    ``ignore_index`` are left out.
 
     Returns:
         ``score``, ``calibration`` and ``refinement``, float64 scalars, and the temperature. The calibration
@@ -334,7 +338,7 @@ def temperature_decomposition(
         One number is fitted to the samples judged, which makes calibration too large by about 1 / (2 N) nats.
         Probabilities below 1e-12 are recalibrated as if they were 1e-12 (the score itself takes them as they
         are). Where every true class is the most probable one T ends at 0.01. O(N C) time per step of Newton's
-        method.
+        method. Not differentiable.
 
     References:
         Berta, Holzmüller, Jordan and Bach, "Rethinking Early Stopping: Refine, Then Calibrate", 2025.

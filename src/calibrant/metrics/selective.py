@@ -86,7 +86,7 @@ def selective_risk_curve(
 
     Note:
         No threshold can part a tie, so a tie counts as a whole and the order of the rows never matters.
-        O(N log N) time.
+        O(N log N) time. Not differentiable.
 
     References:
         Geifman, Uziel and El-Yaniv, "Bias-Reduced Uncertainty Estimation for Deep Neural Classifiers",

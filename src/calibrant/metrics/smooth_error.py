@@ -211,7 +211,8 @@ def post_processing_gap(
         :math:`N^{-2/3}` there. Exact to rounding (dynamic programming, certified to about 1e-15 by the dual).
         Time O(N log N) to sort and about as much to solve; the first call compiles. The gap of the log
         loss is found by an interior point method, in some dozen tridiagonal systems. It is certified to about
-        1e-9, at worst 1e-7. Probabilities closer to 0 or 1 than 1e-12 count as this close.
+        1e-9, at worst 1e-7. Probabilities closer to 0 or 1 than 1e-12 count as this close. Not differentiable
+        by autograd.
 
     References:
         Błasiok, Gopalan, Hu and Nakkiran, "When Does Optimizing a Proper Loss Yield Calibration?", NeurIPS
@@ -407,7 +408,7 @@ def averaged_two_bin_error(
 
     Note:
         At least half the squared mean residual. Exact to rounding: between two neighbouring probabilities the
-        integrand is constant. Time O(N log N) to sort.
+        integrand is constant. Time O(N log N) to sort. Not differentiable by autograd.
 
     References:
         Hartline, Hu and Wu, "A Perfectly Truthful Calibration Measure", COLT 2026.

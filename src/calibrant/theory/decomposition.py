@@ -57,7 +57,8 @@ def proper_focal_losses(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C
         :math:`\gamma > -1`: the map is a bijection, and the risk has its only stationary point at the truth.
 
     References:
-        Komisarenko and Kull (2024), propositions 2 and 4.
+        Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
+        Properness", 2024, arXiv:2408.11598, propositions 2 and 4.
 
     Example:
         >>> proper_focal_losses([0.8], gamma=1)

@@ -16,7 +16,8 @@ cases. Where g rises over all of them (all :math:`q_i` below its turning point) 
 lower. With n equal classes and others next to impossible the entropy is lower as soon as :math:`g(1/n) > 1`,
 that is, for :math:`0 < \gamma < \gamma^*(1/n)`. So with K classes the claim fails for every positive exponent
 below :math:`\gamma^*(1/(K-1))`: none for K = 2 and 3, 1.43 for 4, 3.07 for 5, 12.8 for 10, 251 for 100. For
-two classes it is proved; from that exponent on, no search broke it.
+two classes it is proved (g(q) is below 1 from 1/2 on, and below g(1-q)). From that exponent on, none of
+40,000 posteriors broke it for each of four exponents and K = 3, 4, 5, 6, 8.
 """
 
 from __future__ import annotations

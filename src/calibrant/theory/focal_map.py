@@ -93,7 +93,8 @@ def inverse_focal_calibration_map(
         loss is not convex (``gamma`` below zero) q is its stationary point.
 
     References:
-        Komisarenko and Kull (2024), section 3.
+        Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
+        Properness", 2024, arXiv:2408.11598, section 3.
 
     Example:
         >>> import torch

@@ -108,10 +108,14 @@ def properness(
     Returns:
         The verdict, with the first counter-example if there is one, and the extent of the search.
 
+    Raises:
+        InputError: See :func:`risk_minimiser`.
+
     References:
         Gneiting and Raftery, "Strictly Proper Scoring Rules, Prediction, and Estimation", JASA 102, 2007.
 
     Example:
+        >>> import torch
         >>> def focal(logits, labels):
         ...     log_p = logits.log_softmax(1).gather(1, labels[:, None])[:, 0]
         ...     return -(1 - log_p.exp()) ** 2 * log_p

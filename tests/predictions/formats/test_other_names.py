@@ -152,6 +152,8 @@ def test_answers_to_choose_from_are_classes(tmp_path) -> None:
     assert read(tmp_path, "s.jsonl", lines(*named)).labels.tolist() == [0, 1]
     with pytest.raises(InputError, match="row 0 holds the log-likelihood of one answer; choices are"):
         read(tmp_path, "s.jsonl", lines(choice(0, [-1.5], "0", acc=1.0)))
+    with pytest.raises(InputError, match="a log-likelihood must be a number; sample 0 holds none"):
+        read(tmp_path, "s.jsonl", lines(samples[0] | {"filtered_resps": [[None, "False"], [-2.0, "True"]]}))
 
 
 def test_blanks_of_an_answer_are_counted_as_the_harness_does(tmp_path) -> None:

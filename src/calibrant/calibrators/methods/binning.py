@@ -40,8 +40,9 @@ class HistogramBinning(EventCalibrator):
 
     Note:
         O(N C log N). Samples of one bin become equal: accuracy and log loss often suffer while the
-        calibration error falls. An empty bin keeps its centre. Zeros count as 1e-12. Classes with few
-        samples, and a Brier score that would rise, are treated as in :class:`IsotonicCalibration`.
+        calibration error falls. With fewer than 30 samples of some class, a cross-validated share of the
+        original probabilities is mixed in. If even the calibration samples' Brier score would rise,
+        nothing is changed, with a warning. An empty bin keeps its centre. Zeros count as 1e-12.
 
     References:
         Zadrozny and Elkan, "Obtaining calibrated probability estimates from decision trees and naive Bayesian
@@ -99,7 +100,8 @@ class ScalingBinning(EventCalibrator):
 
     Means of a fitted function vary less than the shares of events of :class:`HistogramBinning`, and with one
     probability per bin, the calibration error of the result can be measured. That of a continuous map cannot.
-    In multiclass logits every class is an event with its log-odds s, and the results are normalised.
+    In multiclass logits every class is an event of its own with its log-odds s, and the results are
+    normalised.
 
     Args:
         num_bins: Number of bins.
@@ -109,7 +111,9 @@ class ScalingBinning(EventCalibrator):
 
     Note:
         O(N C log N). The paper splits the calibration samples in three; here all serve every step. Samples of
-        one bin become alike. The rest is as in :class:`HistogramBinning`.
+        one bin become alike. With fewer than 30 samples of some class, a cross-validated share of the
+        original probabilities is mixed in. If even the calibration samples' Brier score would rise,
+        nothing is changed, with a warning.
 
     References:
         Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019.
@@ -156,7 +160,9 @@ class BayesianBinning(EventCalibrator):
 
     Note:
         A mean of step functions is one, so it is stored as such. O(C N^(4/3)) time. Binnings with less than
-        1e-4 of the best one's weight are left out. The rest is as in :class:`HistogramBinning`.
+        1e-4 of the best one's weight are left out. With fewer than 30 samples of some class, a
+        cross-validated share of the original probabilities is mixed in. If even the calibration
+        samples' Brier score would rise, nothing is changed, with a warning.
 
     References:
         Naeini, Cooper and Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI

@@ -151,8 +151,10 @@ class VennAbersCalibration(EventCalibrator):
 
     Note:
         O(N log N) a fit, by one pass over the sorted samples; the file holds every step. Never gives 0 or 1.
-        Steps merge samples, as in isotonic regression; two samples of equal log-odds count as one place. Few
-        samples of a class are treated as in :class:`IsotonicCalibration`; the result may leave the interval.
+        Steps merge samples, as in isotonic regression; two samples of equal log-odds count as one
+        place. With fewer than 30 samples of some class, a cross-validated share of the original
+        probabilities is mixed in, with a warning; the result may leave the interval. If even the calibration
+        samples' Brier score would rise, nothing is changed, with a warning.
 
     References:
         Vovk, Petej and Fedorova, "Large-scale probabilistic predictors with and without guarantees of

@@ -256,9 +256,13 @@ class MatrixScaling(LinearScaling):
     .. math:: \hat p = \mathrm{softmax}(W z + b)
 
     The logits z of a sample are centred first, as their mean is irrelevant. C² + C parameters overfit unless
-    there are many more samples than that: :class:`StructuredMatrixScaling` is the safe form. With few samples
-    or a likelihood without a maximum it is penalised as :class:`VectorScaling` is. The predicted class may
-    change.
+    there are many more samples than that: :class:`StructuredMatrixScaling` is the safe form. The predicted
+    class may change.
+
+    With more parameters than a tenth of the samples, departures from temperature scaling are penalised as in
+    :class:`StructuredMatrixScaling`, by as much as three-fold cross-validation asks for. If the likelihood
+    has no maximum (separable data, a class that never occurs), they cost as much as one sample. A warning
+    says so.
 
     Raises:
         InputError: On ``fit``, for binary and multilabel log-odds; see :class:`PlattScaling`.
@@ -355,9 +359,10 @@ class DirichletCalibration(LinearScaling):
 
     L is the mean negative log-likelihood. Were the probability vectors of each class Dirichlet-distributed,
     this would be the exact posterior. The diagonal is free, so it is never less likely than temperature
-    scaling. The predicted class may change. If there is no maximum even so (a class that never occurs,
-    separable data), departures of the diagonal from temperature scaling cost as much as one sample, with a
-    warning.
+    scaling. The predicted class may change.
+
+    Where there is no maximum even so (a class that never occurs, separable data), departures of the diagonal
+    from temperature scaling cost as much as one sample would, with a warning.
 
     Args:
         off_diagonal: :math:`\lambda`, at least 0; ``"auto"`` for 1e-3.
@@ -369,7 +374,9 @@ class DirichletCalibration(LinearScaling):
 
     Note:
         Newton's method on a convex function to a gradient below 1e-8. Penalties given do not fall with N. If
-        neither is given, few samples are treated as by :class:`VectorScaling`.
+        neither is given and there are more parameters than a tenth of the samples, departures from
+        temperature scaling are penalised as in :class:`StructuredMatrixScaling`, as much as three-fold
+        cross-validation asks for; a warning says so.
 
     References:
         Kull et al., "Beyond temperature scaling: Obtaining well-calibrated multi-class probabilities with
@@ -433,8 +440,10 @@ class BiasCorrectedTemperatureScaling(LinearScaling):
     prior rests on (:func:`estimate_prior`); :class:`VectorScaling` has a factor for every class besides. The
     likelihood is at least that of temperature scaling. The predicted class may change.
 
-    With fewer than 20 samples a class the shifts follow noise. Then, or without a maximum of the likelihood,
-    they are penalised as in :class:`VectorScaling`, and mean probabilities are no longer the frequencies.
+    With fewer than 20 samples a class the shifts follow noise. Then departures from temperature scaling are
+    penalised by as much as three-fold cross-validation asks for, and mean probabilities are no longer the
+    frequencies. If the likelihood has no maximum (separable data, a class that never occurs), departures cost
+    as much as one sample. A warning reports it.
 
     Raises:
         InputError: On ``fit``, for binary and multilabel log-odds, of which :class:`PlattScaling` is this.

@@ -183,8 +183,9 @@ def change(after: Measured, before: Measured, level: float, *, paired: bool = Tr
         replicates, deleted = after.replicates[name] - before.replicates[name], None
         if after.deleted:  # if unpaired, first of one model, then of the other
             one, other = after.deleted[name], before.deleted[name]
-            apart = one - np.nanmean(one), np.nanmean(other) - other
-            deleted = one - other if paired else np.concatenate(apart)
+            deleted = one - other
+            if not paired:
+                deleted = np.concatenate([one - np.nanmean(one), np.nanmean(other) - other])
         return _resampled_estimate(value, replicates, deleted, after.noise.procedure, ANYTHING)
 
     return {name: difference(name) for name in after.metrics}

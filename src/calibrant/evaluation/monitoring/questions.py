@@ -277,17 +277,16 @@ def _other_classes(watched: Watched, baseline: Predictions, *, stated: bool) -> 
     several = stream.kind == "multilabel"
     names, cells = (names_of(stream), 2) if several else (("classes",), stream.num_classes or 2)
 
-    def table(each: Predictions, rows: Indices | int, num_rows: int, column: int) -> Matrix:
+    def columns(each: Predictions) -> Indices:
         given = each.labels
         if stated:
             given = each.probs > 0.5 if each.kind == "binary" else each.values.argmax(1)
-        classes = np.asarray(given).astype(np.int64).reshape(each.num_samples, -1)
-        return _table(rows, classes[:, column], num_rows, cells)
+        return np.asarray(given).astype(np.int64).reshape(each.num_samples, -1).T
 
     found: list[Evidence] = []
-    for column, name in enumerate(names):
-        now, before = table(stream, index, len(watched.windows), column), table(baseline, 0, 1, column)
-        found.append(Evidence(name, 1 / len(names), log_change(now, before[0])))
+    for name, now, before in zip(names, columns(stream), columns(baseline), strict=True):
+        counts = _table(index, now, len(watched.windows), cells), _table(0, before, 1, cells)[0]
+        found.append(Evidence(name, 1 / len(names), log_change(*counts)))
     return found
 
 

@@ -90,6 +90,8 @@ def _likelihoods(sample: Sample) -> list[float] | None:
         if not isinstance(each, list) or len(each) != 2 or str(each[1]) not in {"True", "False"}:
             return None
         if (likelihood := as_number(each[0])) is None:
+            if not isinstance(each[0], str):  # the answers are choices, so asking for words would mislead
+                raise InputError(f"a log-likelihood must be a number; sample {sample['doc_id']} holds none.")
             return None
         found.append(likelihood)
     return found or None
