@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
 
 from calibrant._math.scores import steady_sigmoid
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax, split_top, top_class
@@ -33,6 +34,23 @@ def test_log_softmax_of_the_top_keeps_its_digits(gap: float) -> None:
     assert ours == pytest.approx(-math.log1p(math.exp(-gap)), rel=1e-12, abs=0)
     theirs = table([0.0, gap]).log_softmax(-1)[0, 1].item()
     assert gap < 40 or theirs == 0.0, "torch has become as good; drop ours"
+
+
+@given(GAPS)
+def test_complement_of_every_class(row: list[float]) -> None:
+    """log(1 - p_i) is the logarithm of the sum of the other probabilities."""
+    log_probs = table(row).log_softmax(-1)[0]
+    expected = [torch.cat([log_probs[:i], log_probs[i + 1 :]]).logsumexp(0) for i in range(len(row))]
+    torch.testing.assert_close(
+        log_one_minus_softmax(table(row))[0], torch.stack(expected), rtol=1e-12, atol=1e-14
+    )
+
+
+@pytest.mark.parametrize("function", [log_softmax, log_one_minus_softmax])
+def test_derivatives(function: object, rng: np.random.Generator) -> None:
+    logits = torch.from_numpy(rng.normal(size=(3, 4))).requires_grad_()
+    assert gradcheck(function, (logits,))
+    assert gradgradcheck(function, (logits,))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
