@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibrant.evaluation import quantities, result
-from calibrant.metrics import CorpReliabilityCurve, RocCurve
+from calibrant.metrics import RocCurve
 from calibrant.reports import figures, tables, words
 from calibrant.reports.svg import to_svg
 
@@ -252,16 +252,24 @@ def shape_groups(evaluation: result.Evaluation) -> list[tuple[str, list[Picture]
 
 
 def _corp(title: str, shapes: result.Shapes, name: str) -> Picture:
-    values = shapes.corp.values
+    curve, band, values = shapes.corp, shapes.band, shapes.corp.values
+    steps = zip(curve.lower, curve.upper, values, curve.counts, strict=True)
+    rows: list[Sequence[Cell]] = [
+        *(("step", low, high, value, None, None, count) for low, high, value, count in steps),
+        *(
+            ("band", at, at, None, *ends, None)
+            for at, *ends in zip(band.positions, band.low, band.high, strict=True)
+        ),
+    ]
     return drawn(
         (3.5, 3.4),
-        partial(figures.corp_diagram, shapes.corp, band=shapes.band, legend=False),
+        partial(figures.corp_diagram, curve, band=band, legend=False),
         f"{title}: CORP",
         label=f"CORP reliability diagram, {shapes.name}, {title}: an isotonic curve of {len(values)} steps "
         f"from {words.number(values[0])} to {words.number(values[-1])}, the band of a calibrated model, and "
         "grey bars for the samples in each step.",
         name=f"corp{name}",
-        csv=corp_csv(shapes.corp, shapes.band),
+        csv=csv_text("part,stated_low,stated_high,found,calibrated_low,calibrated_high,samples", rows),
     )
 
 
@@ -377,20 +385,6 @@ def curves_csv(curves: Mapping[str, result.Curve]) -> str:
         "calibrated_high",
         rows,
     )
-
-
-def corp_csv(curve: CorpReliabilityCurve, band: result.Band) -> str:
-    """A CORP diagram: its steps, and then its band."""
-    steps = [
-        ("step", low, high, value, None, None, count)
-        for low, high, value, count in zip(curve.lower, curve.upper, curve.values, curve.counts, strict=True)
-    ]
-    chance = [
-        ("band", at, at, None, low, high, None)
-        for at, low, high in zip(band.positions, band.low, band.high, strict=True)
-    ]
-    head = "part,stated_low,stated_high,found,calibrated_low,calibrated_high,samples"
-    return csv_text(head, [*steps, *chance])
 
 
 def lines_csv(across: str, up: str, lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
