@@ -72,7 +72,11 @@ class Reading(ReadOptions):
         from calibrant.predictions.top_k import by_frequency
 
         if self.annotations is not None:
-            self._refuse_columns()
+            plain = replace(self, logit_columns=self.logit_columns or self.score_columns)
+            of_tables = ("prob_columns", "logit_columns", "weight_column", "group_column", "cluster")
+            if name := next((each for each in ("label_column", *of_tables) if getattr(plain, each)), None):
+                option = name.replace("_", "-")
+                raise InputError(f"--{option} is for tables; leave it out with --annotations.")
             return load_detections(path, self.annotations, iou=self.iou).predictions(bands=self.bands)
         if self.iou != Reading.iou:
             raise InputError("--iou is for COCO detections; leave it out, or name their --annotations.")
@@ -103,13 +107,6 @@ class Reading(ReadOptions):
                 f"--positive-class must be the class whose score is given, where labels are words; got "
                 f"{self.positive_class!r}; leave it out."
             )
-
-    def _refuse_columns(self) -> None:
-        plain = replace(self, logit_columns=self.logit_columns or self.score_columns)
-        of_tables = ("prob_columns", "logit_columns", "weight_column", "group_column", "cluster")
-        if name := next((each for each in ("label_column", *of_tables) if getattr(plain, each)), None):
-            option = name.replace("_", "-")
-            raise InputError(f"--{option} is for tables; leave it out with --annotations.")
 
     def _in_clusters(self, found: Predictions, path: Path) -> Predictions:
         if not self.clusters_are_groups:

@@ -7,7 +7,6 @@ import functools
 import inspect
 import io
 import re
-import sys
 import traceback
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
@@ -73,12 +72,16 @@ def with_common_options(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*args: Any, verbose: bool = False, version_wanted: bool = False, **values: Any) -> None:
         del version_wanted
-        _refuse_options_as_values(values, options)
+        for name, value in values.items():
+            if name in options and isinstance(value, Path | str) and str(value).startswith("--"):
+                raise InputError(f"{options[name]} must have a value; got {value}, which is an option.")
         verbose = verbose or VERBOSE.get()  # as typed before the command
         quiet: bool = values.pop("quiet") or QUIET.get()
         if own_quiet:
             values["quiet"] = quiet
-        with verbosity(quiet=quiet, verbose=verbose), _output(shown=own_quiet or not quiet):
+        silent = quiet and not own_quiet
+        unseen = contextlib.redirect_stdout(io.StringIO()) if silent else contextlib.nullcontext()
+        with verbosity(quiet=quiet, verbose=verbose), unseen:
             try:
                 command(*args, **values)
             except Exception as error:
@@ -145,13 +148,6 @@ def in_options(message: str, options: dict[str, str]) -> str:
     return re.sub(r"(--[a-z-]+) \(\1(?:[^)]*)\)", r"\1", said)  # an option that the message named as well
 
 
-def _refuse_options_as_values(values: dict[str, Any], options: dict[str, str]) -> None:
-    """Refuse an option as the value of another, which lacks its own."""
-    for name, value in values.items():
-        if name in options and isinstance(value, Path | str) and str(value).startswith("--"):
-            raise InputError(f"{options[name]} must have a value; got {value}, which is an option.")
-
-
 @contextlib.contextmanager
 def verbosity(*, quiet: bool, verbose: bool) -> Generator[None]:
     first, second = QUIET.set(quiet), VERBOSE.set(verbose)
@@ -160,13 +156,3 @@ def verbosity(*, quiet: bool, verbose: bool) -> Generator[None]:
     finally:
         QUIET.reset(first)
         VERBOSE.reset(second)
-
-
-@contextlib.contextmanager
-def _output(*, shown: bool) -> Generator[None]:
-    if shown:
-        yield
-        return
-    with contextlib.redirect_stdout(io.StringIO()):
-        yield
-    sys.stdout.flush()

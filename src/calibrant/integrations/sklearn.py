@@ -136,7 +136,11 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         weights = None if sample_weight is None else _weights(sample_weight, len(labels))
         self.classes_, targets = np.unique(labels, return_inverse=True)
         if prefit:
-            targets = self._targets_of_prefit(estimator, labels)
+            if self.estimator is None:
+                raise InputError('`estimator` must be a fitted one with cv="prefit"; got None.')
+            check_is_fitted(estimator)
+            self.classes_ = classes_of(estimator)
+            targets = class_numbers(self.classes_, labels)
         if len(self.classes_) > 2 and not is_for_several:
             raise InputError(
                 f"Only binary classification is supported by `method` {self.method}, and there are "
@@ -221,13 +225,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f'`cv` must be a number, a splitter, pairs of indices or "prefit"; got {self.cv!r}.'
             )
         return isinstance(self.cv, str) or type(self.estimator).__name__ == "FrozenEstimator"
-
-    def _targets_of_prefit(self, estimator: Any, labels: NDArray[Any]) -> NDArray[np.int64]:
-        if self.estimator is None:
-            raise InputError('`estimator` must be a fitted one with cv="prefit"; got None.')
-        check_is_fitted(estimator)
-        self.classes_ = classes_of(estimator)
-        return class_numbers(self.classes_, labels)
 
     def _cross_fitted(
         self,

@@ -202,10 +202,9 @@ def _escaped(value: object) -> str:
         return str(value)
     pieces = text.split("`")
     if len(pieces) % 2 == 0 or any("|" in piece for piece in pieces[1::2]):
-        return _MARKUP.sub(r"\\\g<0>", text)
-    return "`".join(
-        piece if place % 2 else _MARKUP.sub(r"\\\g<0>", piece) for place, piece in enumerate(pieces)
-    )
+        pieces = [text]
+    pieces[::2] = [_MARKUP.sub(r"\\\g<0>", piece) for piece in pieces[::2]]
+    return "`".join(pieces)
 
 
 def check_lines(found: GateResult, *, quiet: bool = False) -> Iterator[tuple[str, str]]:

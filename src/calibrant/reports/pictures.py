@@ -7,13 +7,14 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibrant.evaluation import quantities, result
-from calibrant.metrics import CorpReliabilityCurve, RocCurve
+from calibrant.metrics import RocCurve
 from calibrant.reports import figures, tables, words
 from calibrant.reports.svg import to_svg
 
@@ -79,13 +80,18 @@ def error_pictures(found: tables.Found) -> list[Picture]:
             for part in parts
         ]
         spoken = "; ".join(f"{title}: {words.number(estimate.value)}" for title, estimate, _ in rows)
+        cells = [
+            (title, each.value, each.low, each.high, null and null.mean, null and null.upper)
+            for title, each, null in rows
+        ]
+        numbers = csv_text("name,value,low,high,chance_mean,chance_upper", cells)
 
         def draw(ax: Axes, key: str = key, title: str = described.title) -> None:
             figures.error_intervals(parts, metric=key, ax=ax).set_xlabel(title)
 
         label = f"{described.title} against chance. {spoken}."
         size, name = (4.2, 0.5 + 0.36 * len(parts)), f"null-{key}"
-        made.append(drawn(size, draw, described.title, label=label, name=name, csv=errors_csv(rows)))
+        made.append(drawn(size, draw, described.title, label=label, name=name, csv=numbers))
     return made
 
 
@@ -137,11 +143,15 @@ def class_shifts(evaluation: result.Evaluation) -> Picture | None:
     arms = {"before": [pair.before for pair in shown]}
     if after is not None:
         arms["after"] = [pair.after for pair in shown if pair.after is not None]
+    named_rows = [(name, row) for name, rows in arms.items() for row in rows]
     spoken = [
         f"{name}: {row.name} {words.percent(row.mean_probability)} predicted, "
         f"{words.percent(row.prevalence)} actual"
-        for name, rows in arms.items()
-        for row in rows
+        for name, row in named_rows
+    ]
+    numbers = [
+        (name, row.name, row.count, row.mean_probability, row.prevalence, row.noise_floor)
+        for name, row in named_rows
     ]
     noun, nouns = ("label", "labels") if evaluation.kind == "multilabel" else ("class", "classes")
     caption = f"Is each {noun} predicted as often as it occurs?"
@@ -153,7 +163,7 @@ def class_shifts(evaluation: result.Evaluation) -> Picture | None:
         caption,
         label=f"{caption} Predicted minus actual rate. {'; '.join(spoken)}.",
         name="shifts",
-        csv=classes_csv(arms),
+        csv=csv_text("predictions,class,samples,predicted,actual,noise_floor", numbers),
     )
 
 
@@ -215,16 +225,16 @@ def _overlaid(
 
 def legend(names: Sequence[str]) -> list[tuple[str, Markup]]:
     """Names of the curves of :func:`reliability_comparison`, and their lines."""
-    return [(name, _swatch(position, f"swatch{position}")) for position, name in enumerate(names)]
-
-
-def _swatch(position: int, identifier: str) -> Markup:
-    colour, shape, dashes = figures.series(position)
-    figure = Figure(figsize=(0.4, 0.16))
-    ax = figure.add_axes((0, 0, 1, 1))
-    ax.set_axis_off()
-    ax.plot([0, 1, 2], [0, 0, 0], color=colour, marker=shape, markersize=4.5, linestyle=dashes, markevery=[1])
-    return to_svg(figure, label="", name=identifier)
+    made: list[tuple[str, Markup]] = []
+    for position, name in enumerate(names):
+        colour, shape, dashes = figures.series(position)
+        figure = Figure(figsize=(0.4, 0.16))
+        ax = figure.add_axes((0, 0, 1, 1))
+        ax.set_axis_off()
+        style: Any = {"color": colour, "linestyle": dashes, "marker": shape, "markersize": 4.5}
+        ax.plot([0, 1, 2], [0, 0, 0], markevery=[1], **style)
+        made.append((name, to_svg(figure, label="", name=f"swatch{position}")))
+    return made
 
 
 def shape_groups(evaluation: result.Evaluation) -> list[tuple[str, list[Picture]]]:
@@ -242,16 +252,24 @@ def shape_groups(evaluation: result.Evaluation) -> list[tuple[str, list[Picture]
 
 
 def _corp(title: str, shapes: result.Shapes, name: str) -> Picture:
-    values = shapes.corp.values
+    curve, band, values = shapes.corp, shapes.band, shapes.corp.values
+    steps = zip(curve.lower, curve.upper, values, curve.counts, strict=True)
+    rows: list[Sequence[Cell]] = [
+        *(("step", low, high, value, None, None, count) for low, high, value, count in steps),
+        *(
+            ("band", at, at, None, *ends, None)
+            for at, *ends in zip(band.positions, band.low, band.high, strict=True)
+        ),
+    ]
     return drawn(
         (3.5, 3.4),
-        partial(figures.corp_diagram, shapes.corp, band=shapes.band, legend=False),
+        partial(figures.corp_diagram, curve, band=band, legend=False),
         f"{title}: CORP",
         label=f"CORP reliability diagram, {shapes.name}, {title}: an isotonic curve of {len(values)} steps "
         f"from {words.number(values[0])} to {words.number(values[-1])}, the band of a calibrated model, and "
         "grey bars for the samples in each step.",
         name=f"corp{name}",
-        csv=corp_csv(shapes.corp, shapes.band),
+        csv=csv_text("part,stated_low,stated_high,found,calibrated_low,calibrated_high,samples", rows),
     )
 
 
@@ -369,40 +387,7 @@ def curves_csv(curves: Mapping[str, result.Curve]) -> str:
     )
 
 
-def classes_csv(arms: Mapping[str, Sequence[result.ClassRow]]) -> str:
-    """Average probabilities and rates: one row for each class of each arm."""
-    rows = [
-        (name, row.name, row.count, row.mean_probability, row.prevalence, row.noise_floor)
-        for name, classes in arms.items()
-        for row in classes
-    ]
-    return csv_text("predictions,class,samples,predicted,actual,noise_floor", rows)
-
-
-def corp_csv(curve: CorpReliabilityCurve, band: result.Band) -> str:
-    """A CORP diagram: its steps, and then its band."""
-    steps = [
-        ("step", low, high, value, None, None, count)
-        for low, high, value, count in zip(curve.lower, curve.upper, curve.values, curve.counts, strict=True)
-    ]
-    chance = [
-        ("band", at, at, None, low, high, None)
-        for at, low, high in zip(band.positions, band.low, band.high, strict=True)
-    ]
-    head = "part,stated_low,stated_high,found,calibrated_low,calibrated_high,samples"
-    return csv_text(head, [*steps, *chance])
-
-
 def lines_csv(across: str, up: str, lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
     """Lines by name, point by point."""
     rows = [(name, x, y) for name, (xs, ys) in lines.items() for x, y in zip(xs, ys, strict=True)]
     return csv_text(f"curve,{across},{up}", rows)
-
-
-def errors_csv(rows: Sequence[tuple[str, result.Estimate, result.NullError | None]]) -> str:
-    """Errors by name, each with its interval and noise."""
-    cells = [
-        (name, found.value, found.low, found.high, null and null.mean, null and null.upper)
-        for name, found, null in rows
-    ]
-    return csv_text("name,value,low,high,chance_mean,chance_upper", cells)

@@ -128,15 +128,11 @@ class Counts:
             <BLANKLINE>
         """
         lines = ["# TYPE calibrant_answers_total counter"]
-        lines += [
-            f'calibrant_answers_total{{path="{path}",status="{status}"}} {count}'
-            for (path, status), count in sorted(self._answers.items())
-        ]
+        for (path, status), count in sorted(self._answers.items()):
+            lines += [f'calibrant_answers_total{{path="{path}",status="{status}"}} {count}']
         lines += ["# TYPE calibrant_answer_seconds_total counter"]
-        lines += [
-            f'calibrant_answer_seconds_total{{path="{path}"}} {seconds:.6g}'
-            for path, seconds in sorted(self._seconds.items())
-        ]
+        for path, seconds in sorted(self._seconds.items()):
+            lines += [f'calibrant_answer_seconds_total{{path="{path}"}} {seconds:.6g}']
         for name, value in gauges.items():
             lines += [f"# TYPE calibrant_{name} gauge", f"calibrant_{name} {value:g}"]
         return "\n".join(lines) + "\n"

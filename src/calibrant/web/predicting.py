@@ -36,8 +36,8 @@ def add_predictions(app: FastAPI, model: Model | None, receiver: Receiver, limit
         if model is None or batches is None:
             raise Refusal(404, "there is no network here; start `calibrant serve --model module:factory`.")
         async with receiver.form(request) as form:
-            files, unknown = form.files.get("file", []), sorted(set(form.fields) - {"map"})
-            if unknown:
+            files = form.files.get("file", [])
+            if unknown := sorted(set(form.fields) - {"map"}):
                 raise Refusal(422, f"there is no field {unknown[0][:50]!r}; there is `map`.")
             if not files:
                 raise Refusal(422, "the field `file` must hold one image or more; got none.")

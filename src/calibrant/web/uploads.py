@@ -97,7 +97,12 @@ class Receiver:
     async def form(self, request: Request) -> AsyncGenerator[Form]:
         """Yield a request's form; its bytes count as held until the answer."""
         limits, held = self._limits, 0
-        _check_headers(request, limits)
+        kind, stated = (request.headers.get(name, "") for name in ("content-type", "content-length"))
+        if not kind.lower().startswith("multipart/form-data"):
+            got = repr(kind[:_LONGEST_NAME] or "no content type")
+            raise Refusal(415, f"the request must be multipart/form-data with the field `file`; got {got}.")
+        if stated.isdigit() and int(stated) > limits.upload:
+            raise _too_large(limits)
 
         async def counted() -> AsyncGenerator[bytes, None]:
             nonlocal held  # the header can be wrong about it
@@ -128,15 +133,6 @@ class Receiver:
             yield _form(parts)
         finally:
             self.held -= held
-
-
-def _check_headers(request: Request, limits: Limits) -> None:
-    kind, stated = (request.headers.get(name, "") for name in ("content-type", "content-length"))
-    if not kind.lower().startswith("multipart/form-data"):
-        got = repr(kind[:_LONGEST_NAME] or "no content type")
-        raise Refusal(415, f"the request must be multipart/form-data with the field `file`; got {got}.")
-    if stated.isdigit() and int(stated) > limits.upload:
-        raise _too_large(limits)
 
 
 def _form(parts: FormData) -> Form:

@@ -65,8 +65,11 @@ def corp_diagram(
     for position, (name, curve) in enumerate(several.items()):
         knots = np.stack([curve.lower, curve.upper], axis=1).ravel()
         line = drawing.add_curve(ax, position, knots, np.repeat(curve.values, 2), clip_on=False)
-        if not name:
-            _counts(ax, curve)
+        if not name:  # the number of samples in each step, from its lowest to its highest score
+            heights = COUNTS_HEIGHT * np.array(curve.counts) / max(curve.counts)
+            lower, upper = np.array(curve.lower), np.array(curve.upper)
+            width = np.maximum(upper - lower, 0.006)
+            ax.bar((lower + upper) / 2, heights, width=width, color=drawing.GREY, alpha=0.55, linewidth=0)
         entries.append((name or "found", line))
     return drawing.add_legend(ax, entries, shown=legend)
 
@@ -292,14 +295,6 @@ def _square(
         ax.fill_between(band.positions, band.low, band.high, color=drawing.GREY, alpha=0.3, linewidth=0)
         entries.append(drawing.noise_key())
     return ax, entries
-
-
-def _counts(ax: Axes, curve: CorpReliabilityCurve) -> None:
-    """Draw the number of samples in each step, as a bar from its lowest to its highest score."""
-    heights = COUNTS_HEIGHT * np.array(curve.counts) / max(curve.counts)
-    lower, upper = np.array(curve.lower), np.array(curve.upper)
-    width = np.maximum(upper - lower, 0.006)
-    ax.bar((lower + upper) / 2, heights, width=width, color=drawing.GREY, alpha=0.55, linewidth=0)
 
 
 def _with_zeros(points: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> Sequence[np.ndarray[Any, Any]]:

@@ -168,12 +168,15 @@ def repair_diagram(before: Curve, after: Curve | None = None, *, ax: Axes | None
     return ax
 
 
-def _by_place(ax: Axes, curve: Curve) -> list[tuple[Bool[ndarray, " B"], Any, str]]:
-    """Bins within, below and above the band of a calibrated model, with their colours and shapes."""
+def _in_band(curve: Curve) -> Sequence[Bool[ndarray, " B"]]:
+    """Bins within, below and above the band of a calibrated model."""
     found = drawing.floats(curve.accuracy)
     below, above = found < drawing.floats(curve.expected_low), found > drawing.floats(curve.expected_high)
-    within = ~(below | above | np.isnan(found))
-    ink = ax.xaxis.label.get_color()
+    return ~(below | above | np.isnan(found)), below, above
+
+
+def _by_place(ax: Axes, curve: Curve) -> list[tuple[Bool[ndarray, " B"], Any, str]]:
+    (within, below, above), ink = _in_band(curve), ax.xaxis.label.get_color()
     return [(within, ink, "o"), (below, drawing.VERMILLION, "v"), (above, drawing.BLUE, "^")]
 
 
@@ -247,7 +250,9 @@ def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("samples (√)")
     drawing.open_frame(ax)
     up, down = halves(curve.name)
-    side, where = ("left", 0.02) if _emptier_left(right, wrong) else ("right", 0.98)
+    half, heights = len(right) // 2, np.maximum(right / max(right.max(), 1), wrong / max(wrong.max(), 1))
+    left_is_lower = heights[:half].max(initial=0) <= heights[half:].max(initial=0)  # words fit there
+    side, where = ("left", 0.02) if left_is_lower else ("right", 0.98)
     style: Any = {"transform": ax.transAxes, "horizontalalignment": side}
     ax.text(where, 0.99, f"{count(int(right.sum()))} {up}", verticalalignment="top", **style)
     ax.text(where, 0.01, f"{count(int(wrong.sum()))} {down}", verticalalignment="bottom", **style)
@@ -297,10 +302,8 @@ def confidence_comparison(
 
 def place(curve: Curve) -> tuple[int, int, int]:
     """Numbers of bins above, below and within the band of a calibrated model."""
-    found = drawing.floats(curve.accuracy)
-    above = int((found > drawing.floats(curve.expected_high)).sum())
-    below = int((found < drawing.floats(curve.expected_low)).sum())
-    return above, below, int((~np.isnan(found)).sum()) - above - below
+    within, below, above = (int(chosen.sum()) for chosen in _in_band(curve))
+    return above, below, within
 
 
 def _titles(event: str) -> tuple[str, str]:
@@ -421,10 +424,3 @@ def _tick(size: int) -> str:
     if size >= 999_500:
         return f"{size / 1e6:.2g}M"
     return f"{size / 1e3:.2g}k" if size < 99_500 else f"{size / 1e3:.0f}k"
-
-
-def _emptier_left(right: ndarray, wrong: ndarray) -> bool:
-    """True if the left half of the histogram has the lower bars, so that words fit there."""
-    half = len(right) // 2
-    heights = np.maximum(right / max(right.max(), 1), wrong / max(wrong.max(), 1))
-    return bool(heights[:half].max(initial=0) <= heights[half:].max(initial=0))
