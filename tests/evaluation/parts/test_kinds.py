@@ -11,6 +11,7 @@ from calibrant import InputError, Predictions, evaluate, load_calibrator, load_p
 from calibrant.cli.opening import opened_to_fit
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import Evaluation, check, compare
+from calibrant.evaluation.arguments import GROUPS_NOTE
 from calibrant.evaluation.fitting.split import Split
 from calibrant.evaluation.group_repairs import group_repairs
 from calibrant.evaluation.parts import source
@@ -24,6 +25,7 @@ from command_line import call, one_line
 from tables_as_files import as_parts
 
 QUICK = {"bootstrap": 10, "null_draws": 10}
+EXACT = ("ece", "event_ece", "l2_ece", "nll", "brier", "accuracy", "gap", "mean_probability")
 ROWS, FITTED = 240, 15  # so few are fitted on that none is recommended
 
 
@@ -49,6 +51,41 @@ def two_classes(number: int = ROWS, *, seed: int = 0, scale: float = 1.5) -> dic
     return columns | {"split": np.arange(number) % (ROWS // FITTED) > 0}
 
 
+def largest(number: int = ROWS, *, seed: int = 0) -> dict[str, list[object]]:
+    """The five largest of 40 log-probabilities of each sample, too sure of themselves."""
+    rng = np.random.default_rng(seed)
+    logits = 2 * rng.normal(size=(number, 40))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    log_probs = 1.5 * logits - np.logaddexp.reduce(1.5 * logits, axis=1, keepdims=True)
+    order = np.argsort(-log_probs, axis=1)[:, :5]
+    top = np.take_along_axis(log_probs, order, axis=1)
+    columns = {"top_logprobs": list(top), "top_k_indices": list(order), "label": labels}
+    return columns | {"num_classes": [40] * number, "split": np.arange(number) % (ROWS // FITTED) > 0}
+
+
+def several(number: int = ROWS, *, seed: int = 0) -> dict[str, np.ndarray]:
+    """Probabilities of three labels, too sure of themselves, and which hold; some weights are zero."""
+    rng = np.random.default_rng(seed)
+    odds = 1.5 * rng.normal(size=(number, 3)) - [0, 1, 2]
+    holds = odds + rng.logistic(size=odds.shape) > 0
+    columns = {f"prob_{name}": 1 / (1 + np.exp(-1.7 * odds[:, k])) for k, name in enumerate("abc")}
+    columns |= {f"label_{name}": holds[:, k].astype(int) for k, name in enumerate("abc")}
+    return columns | {"weight": rng.integers(0, 3, number), "split": np.arange(number) % (ROWS // FITTED) > 0}
+
+
+def one_column() -> dict[str, np.ndarray]:
+    given = two_classes()
+    given["logit"] = given.pop("logit_dog") - given.pop("logit_cat")
+    return given | {"negative_class": ["cat"] * ROWS, "positive_class": ["dog"] * ROWS}
+
+
+def weighted() -> dict[str, np.ndarray]:
+    """Two columns of groups, and weights of which some are zero."""
+    rng = np.random.default_rng(0)
+    given = two_classes(1200) | {"weight": rng.integers(0, 4, 1200), "split": np.arange(1200) % 2}
+    return given | {"group": rng.choice(["north", "south"], 1200), "site": rng.choice(["x", "y"], 1200)}
+
+
 def are_paired(one: PartitionedPredictions, other: PartitionedPredictions) -> bool:
     """Whether differences between the two are of the same samples."""
     first, second = (samples_of(each, 15) for each in (one, other))
@@ -65,38 +102,74 @@ def assert_alike(mine: Evaluation, theirs: Evaluation) -> None:
             if known.value is None or found.value is None:
                 assert found.reason == known.reason, key
                 continue
-            assert found.value == pytest.approx(known.value, rel=1e-6, abs=1e-7), key
+            within = {"rel": 1e-9} if key in EXACT else {"rel": 1e-6, "abs": 1e-7}
+            assert found.value == pytest.approx(known.value, **within), key
         for name in ("classes", "groups"):
             rows = [[(each.name, each.count) for each in getattr(arm, name)] for arm in (one, other)]
             assert rows[0] == rows[1]
         for found, known in zip(one.groups, other.groups, strict=True):
-            assert found.ece.value == pytest.approx(known.ece.value, rel=1e-6)
+            for key in ("actual", "predicted", "gap", "ece"):
+                assert getattr(found, key).value == pytest.approx(getattr(known, key).value, rel=1e-9), key
+            assert found.gap.high - found.gap.low == pytest.approx(known.gap.high - known.gap.low, rel=0.5)
+        for found, known in zip(one.classes, other.classes, strict=True):
+            for key in ("mean_probability", "prevalence", "ece", "accuracy"):
+                assert getattr(found, key) == pytest.approx(getattr(known, key), rel=1e-9), key
 
 
-def judged(folder, columns, **how) -> tuple[PartitionedPredictions, Predictions, Evaluation, Evaluation]:
-    """A table and its rows in memory, and the evaluations of both, which are alike."""
-    table, memory = written(folder / "a.parquet", columns), load_predictions(folder / "a.parquet")
+PLATT, TEMPERATURE = {"calibrators": ["platt"]}, {"calibrators": ["temperature"]}
+CAT = {"calibrators": [], "positive_class": "cat"}
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "how", "widths"),
+    [
+        (answers, "top_label", PLATT, {}),
+        (two_classes, "binary", CAT, {}),
+        (one_column, "binary", CAT, {}),
+        (several, "multilabel", PLATT, dict.fromkeys(("slope", "intercept", "auroc"), 0.25)),
+        (largest, "top_label", TEMPERATURE, {}),
+        (weighted, "binary", TEMPERATURE, {}),
+    ],
+)
+def test_a_table_is_judged_as_in_memory(given, kind, how, widths, tmp_path) -> None:
+    """Values, groups, classes, reasons, fits, gates and notes; intervals are about as wide."""
+    columns = given()
+    named = ColumnNames(group=("group", "site")) if "site" in columns else None
+    table = written(tmp_path / "a.parquet", columns, named=named)
+    memory = load_predictions(tmp_path / "a.parquet", columns=named)
     mine, theirs = (evaluate(each, **QUICK | how) for each in (table, memory))
     assert_alike(mine, theirs)
-    return table, memory, mine, theirs
+    assert mine.kind == theirs.kind == kind
+    assert (mine.num_test, mine.class_names) == (theirs.num_test, theirs.class_names)
+    assert len(mine.arms[0].groups) == {answers: 3, weighted: 4}.get(given, 0)
+    for one, other in zip(mine.arms, theirs.arms, strict=True):
+        assert list(one.parameters) == list(other.parameters)
+        for key, known in other.parameters.items():
+            assert one.parameters[key] == pytest.approx(known), key
+    for key, rel in widths.items():  # which are not resampled
+        one, other = (each.arms[0].metrics[key] for each in (mine, theirs))
+        assert one.high - one.low == pytest.approx(other.high - other.low, rel=rel), key
+    said = [
+        [note for note in each.notes if "is positive" in note or note == GROUPS_NOTE]
+        for each in (mine, theirs)
+    ]
+    assert said[0] == said[1]
+    limits = {"bootstrap": 10, "groups": "none", "positive_class": how.get("positive_class")}
+    one, other = (check(each, {"ece": 0.02}, **limits) for each in (table, memory))
+    assert [each.outcome for each in one.checks] == [each.outcome for each in other.checks]
+    assert one.checks[0].value == pytest.approx(other.checks[0].value)
 
 
-def test_confidences_are_judged_as_in_memory(tmp_path) -> None:
-    """Values, groups and reasons are the same; calibrators are fitted on the log-odds of being right."""
-    _, _, mine, theirs = judged(tmp_path, answers(), calibrators=["platt"])
-    assert mine.kind == theirs.kind == "top_label"
-    assert mine.num_test == theirs.num_test == ROWS - FITTED
-    assert len(mine.arms[0].groups) == 3
+def test_other_labels_are_other_samples(tmp_path) -> None:
+    table = written(tmp_path / "a.parquet", several())
+    assert are_paired(table, written(tmp_path / "b.parquet", several() | {"prob_a": several()["prob_b"]}))
+    assert not are_paired(table, written(tmp_path / "c.parquet", several(seed=1)))
 
 
-def test_confidences_pass_gates_are_compared_and_repaired(tmp_path) -> None:
-    """A limit decides as in memory; two files are paired by their true classes, or else where hits tell."""
+def test_confidences_are_compared_and_repaired(tmp_path) -> None:
+    """Two files are paired by their true classes, or else where hits tell."""
     given = answers()
     table = written(tmp_path / "a.parquet", given)
-    memory = load_predictions(tmp_path / "a.parquet")
-    mine, theirs = (check(each, {"ece": 0.02}, bootstrap=10, groups="none") for each in (table, memory))
-    assert [each.outcome for each in mine.checks] == [each.outcome for each in theirs.checks]
-    assert mine.checks[0].value == pytest.approx(theirs.checks[0].value)
     better = given | {"confidence": given["confidence"] ** 1.7}
     other = written(tmp_path / "b.parquet", better)
     found = compare([("a", table), ("b", other)], **QUICK)
@@ -124,26 +197,10 @@ def test_confidences_pass_gates_are_compared_and_repaired(tmp_path) -> None:
     assert fitted.fit_result_.after == pytest.approx(known.fit_result_.after, rel=1e-6)
 
 
-@pytest.mark.parametrize("single", [False, True])
-def test_either_of_two_classes_may_be_positive(single, tmp_path) -> None:
-    """The class that is judged is chosen by name or number, of two columns or of one."""
-    given = two_classes()
-    if single:
-        logits = {"logit": given.pop("logit_dog") - given.pop("logit_cat")}
-        given |= logits | {"negative_class": ["cat"] * ROWS, "positive_class": ["dog"] * ROWS}
-    table, memory, mine, theirs = judged(tmp_path, given, calibrators=[], positive_class="cat")
-    assert mine.class_names == theirs.class_names
-    said = [[note for note in each.notes if "is positive" in note] for each in (mine, theirs)]
-    assert said[0] == said[1]
-    limits = ({"ece": 0.02}, {"bootstrap": 10, "positive_class": "cat"})
-    one, other = (check(each, limits[0], **limits[1]) for each in (table, memory))
-    assert one.checks[0].value == pytest.approx(other.checks[0].value)
-    turned = table.with_positive(0)
-    assert (turned.class_names, turned.with_positive("dog").class_names) == (("dog", "cat"), ("cat", "dog"))
-
-
 def test_a_positive_class_must_be_one_of_two(tmp_path) -> None:
     table = written(tmp_path / "a.parquet", two_classes())
+    turned = table.with_positive(0)
+    assert (turned.class_names, turned.with_positive("dog").class_names) == (("dog", "cat"), ("cat", "dog"))
     with pytest.raises(InputError, match="must be 0, 1, cat or dog; got 'cow'"):
         table.with_positive("cow")
     with pytest.raises(InputError, match="needs two classes, and there are top-label"):
@@ -202,23 +259,9 @@ def test_foreign_samples_are_told_apart_as_in_memory(tmp_path, monkeypatch) -> N
     assert sum("random samples of the table" in note for note in found.notes) == 1
 
 
-def largest(number: int = ROWS, *, seed: int = 0) -> dict[str, list[object]]:
-    """The five largest of 40 log-probabilities of each sample, too sure of themselves."""
-    rng = np.random.default_rng(seed)
-    logits = 2 * rng.normal(size=(number, 40))
-    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-    log_probs = 1.5 * logits - np.logaddexp.reduce(1.5 * logits, axis=1, keepdims=True)
-    order = np.argsort(-log_probs, axis=1)[:, :5]
-    top = np.take_along_axis(log_probs, order, axis=1)
-    columns = {"top_logprobs": list(top), "top_k_indices": list(order), "label": labels}
-    return columns | {"num_classes": [40] * number, "split": np.arange(number) % (ROWS // FITTED) > 0}
-
-
-def test_the_largest_logits_are_judged_as_in_memory(tmp_path) -> None:
-    """Also where a temperature acts on whole rows, and where rows list tokens by name."""
+def test_the_largest_logits_may_list_tokens_by_name(tmp_path) -> None:
     given = largest()
-    _, _, mine, theirs = judged(tmp_path, given, calibrators=["temperature"])
-    assert mine.arms[1].parameters["temperature"] == pytest.approx(theirs.arms[1].parameters["temperature"])
+    written(tmp_path / "a.parquet", given)
     tokens = [
         [{"token": f"t{k}", "logprob": value} for k, value in zip(*row, strict=True)][: 3 + place % 3]
         for place, row in enumerate(zip(given["top_k_indices"], given["top_logprobs"], strict=True))
@@ -257,34 +300,6 @@ def test_bands_of_whole_numbers_are_groups(tmp_path) -> None:
     for bands, said in (("position", "do not say where they begin"), ("depth:0.5", "no whole numbers")):
         with pytest.raises(NeedsWholeError, match=said):
             PartitionedPredictions(tmp_path / "a.parquet", columns=ColumnNames(bands=(bands,)))
-
-
-def several(number: int = ROWS, *, seed: int = 0) -> dict[str, np.ndarray]:
-    """Probabilities of three labels, too sure of themselves, and which hold; some weights are zero."""
-    rng = np.random.default_rng(seed)
-    odds = 1.5 * rng.normal(size=(number, 3)) - [0, 1, 2]
-    holds = odds + rng.logistic(size=odds.shape) > 0
-    columns = {f"prob_{name}": 1 / (1 + np.exp(-1.7 * odds[:, k])) for k, name in enumerate("abc")}
-    columns |= {f"label_{name}": holds[:, k].astype(int) for k, name in enumerate("abc")}
-    return columns | {"weight": rng.integers(0, 3, number), "split": np.arange(number) % (ROWS // FITTED) > 0}
-
-
-def test_several_labels_are_judged_as_in_memory(tmp_path) -> None:
-    """Each label is an event; errors are means over the labels, and shares are of all decisions."""
-    table, memory, mine, theirs = judged(tmp_path, several(), calibrators=["platt"])
-    assert mine.kind == theirs.kind == "multilabel"
-    for found, known in zip(mine.arms[1].classes, theirs.arms[1].classes, strict=True):
-        for key in ("mean_probability", "prevalence", "ece", "accuracy"):
-            assert getattr(found, key) == pytest.approx(getattr(known, key), rel=1e-9), key
-    one, other = (each.arms[0].metrics for each in (mine, theirs))
-    for key in ("slope", "intercept", "auroc"):  # which are not resampled
-        widths = [each[key].high - each[key].low for each in (one, other)]
-        assert widths[0] == pytest.approx(widths[1], rel=0.25), key
-    found, known = (check(each, {"ece": 0.02}, bootstrap=10, groups="none") for each in (table, memory))
-    assert found.checks[0].value == pytest.approx(known.checks[0].value)
-    other = written(tmp_path / "b.parquet", several() | {"prob_a": several()["prob_b"]})
-    assert are_paired(table, other)
-    assert not are_paired(table, written(tmp_path / "c.parquet", several(seed=1)))
 
 
 @pytest.mark.parametrize("given", [answers, several, largest])

@@ -9,7 +9,6 @@ from calibrant import InputError, Predictions, evaluate, fit, load_predictions
 from calibrant.cli.opening import opened_alike, opened_large
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import check, compare
-from calibrant.evaluation.arguments import GROUPS_NOTE
 from calibrant.evaluation.parts import sums
 from calibrant.evaluation.parts.source import sample, shares_to_draw, summed
 from calibrant.evaluation.parts.sums import Deal
@@ -53,6 +52,13 @@ def test_a_split_of_one_part_only_is_none(tmp_path) -> None:
         fit(found)
 
 
+def test_a_fit_counts_weights_as_in_memory(tmp_path) -> None:
+    given = columns(1200) | {"weight": np.random.default_rng(0).integers(0, 4, 1200)}
+    found = as_parts(tmp_path / "a.parquet", given | {"split": np.arange(1200) % 2}, row_group_size=50)
+    known = fit(load_predictions(tmp_path / "a.parquet"), method="temperature")
+    assert float(fit(found).temperature) == pytest.approx(float(known.temperature), rel=1e-6)
+
+
 @pytest.mark.parametrize("few", [True, False])
 def test_batches_are_random_samples_of_the_rows(few, tmp_path, monkeypatch) -> None:
     """Of a sorted table they vary as chance does; of one that alternates either half holds both classes."""
@@ -94,33 +100,6 @@ def test_every_row_of_a_half_is_as_likely_to_be_drawn(tmp_path, monkeypatch) -> 
     assert shares.max() <= 1
     assert (shares > 0).sum() < 150
     assert (shares_to_draw(held, 10**6) == (held > 0)).all()
-
-
-def test_weights_and_groups_are_those_of_the_rows_in_memory(tmp_path) -> None:
-    rng = np.random.default_rng(0)
-    given = columns(1200) | {"weight": rng.integers(0, 4, 1200), "split": np.arange(1200) % 2}
-    given["group"] = rng.choice(["north", "south"], 1200)
-    given["site"] = rng.choice(["x", "y"], 1200)
-    named = ColumnNames(group=("group", "site"))
-    parts = as_parts(tmp_path / "a.parquet", given, named=named, row_group_size=50)
-    memory = load_predictions(tmp_path / "a.parquet", columns=named)
-    how = QUICK | {"calibrators": ["temperature"]}
-    mine, theirs = evaluate(parts, **how), evaluate(memory, **how)
-    assert mine.num_test == theirs.num_test == 600
-    assert [GROUPS_NOTE in each.notes for each in (mine, theirs)] == [True, True]
-    assert mine.arms[1].parameters["temperature"] == pytest.approx(theirs.arms[1].parameters["temperature"])
-    for one, other in zip(mine.arms, theirs.arms, strict=True):
-        for key in ("ece", "event_ece", "l2_ece", "nll", "brier", "accuracy", "gap", "mean_probability"):
-            assert one.metrics[key].value == pytest.approx(other.metrics[key].value, rel=1e-9), key
-        assert [each.name for each in one.groups] == [each.name for each in other.groups]
-        assert [each.count for each in one.groups] == [each.count for each in other.groups]
-        assert len(one.groups) == 4
-        for found, known in zip(one.groups, other.groups, strict=True):
-            for key in ("actual", "predicted", "gap", "ece"):
-                assert getattr(found, key).value == pytest.approx(getattr(known, key).value, rel=1e-9)
-            assert found.gap.high - found.gap.low == pytest.approx(known.gap.high - known.gap.low, rel=0.5)
-    fitted = fit(parts)
-    assert float(fitted.temperature) == pytest.approx(mine.arms[1].parameters["temperature"], rel=1e-6)
 
 
 def test_the_noise_knows_the_squares_of_weights(tmp_path) -> None:
