@@ -16,8 +16,8 @@ COUNT, STATED, NLL, BRIER, ENTROPY, INFINITE, NUMBER, SQUARES = range(8)
 CELL_SUMS = 8
 AGREEMENT = 5
 """Numbers kept for each class."""
-CLASSES, EVENT, ANSWER = range(3)
-"""The quantity judged: the most likely class, class 1, or whether an answer is right (class 1)."""
+CLASSES, EVENT = range(2)
+"""What is judged: the most likely class, or class 1, which may be that an answer is right."""
 HALVINGS = 24
 """Halvings of the end cells: confidences crowd near one, where log-odds distinguish them."""
 
@@ -59,12 +59,12 @@ def add_positions(
 
     ``batches`` ``(P,)`` give each position's batch among G, and ``groups`` ``(P,)``, which may be empty, its
     group among Q. Positions without weight count only among the numbers of classes and groups.
-    ``cells`` ``(G, K, 2, 8)`` are by confidence of the top label and whether it is right. For an ``event`` or
-    answer they are by the probability of class 1 and whether it occurs. ``classes`` ``(G, C, B, 3)`` hold
+    ``cells`` ``(G, K, 2, 8)`` are by confidence of the top label and whether it is right. For an ``event``
+    they are by the probability of class 1 and whether it occurs. ``classes`` ``(G, C, B, 3)`` hold
     count, probability and occurrences; ``agreement`` ``(C + 3, 5)`` holds how often each class is predicted,
     occurs, varies and is found, and its number of positions. Its last three rows are the hits of labels
     shifted by -1, 0 and 1. ``of_groups`` ``(Q, G, B, 2, 4)`` hold weight, confidence, number and squared
-    weights of the top label, or of an ``event`` or answer its probability. ``read`` ``(P, C)`` is filled with
+    weights of the top label, or of an ``event`` its probability. ``read`` ``(P, C)`` is filled with
     the probabilities; one row ``(1, C)`` is only working space. ``events`` ``(P, 2)``, which may be empty, is
     filled with probability and outcome of positions with weight, as in the cells.
     """

@@ -370,13 +370,11 @@ def add_scores(
     calibrator: Calibrator | None,
     weights: Vector | None = None,
     groups: tuple[Indices, Matrix] = NO_GROUPS,
-    answers: bool = False,
     read: tuple[Matrix, Matrix] = NOT_READ,
 ) -> Wrong | None:
     """Add scores ``(P, C)``, uncalibrated or after a calibrator, to the sums of `add_positions`.
 
-    The classes of ``answers`` are wrong and right. ``read`` is filled with probabilities and events if it has
-    room.
+    ``read`` is filled with probabilities and events if it has room.
     """
     cells, classes, agreement = sums
     _, num_classes, num_bins, _ = classes.shape
@@ -387,7 +385,7 @@ def add_scores(
         scores,
         labels,
         logits or calibrator is not None,
-        dense_sums.ANSWER if answers else dense_sums.EVENT if num_classes == 2 else dense_sums.CLASSES,
+        dense_sums.EVENT if num_classes == 2 else dense_sums.CLASSES,
         edges_of_cells(num_bins),
         batches,
         np.ones(len(labels)) if weights is None else weights,

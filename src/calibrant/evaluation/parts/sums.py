@@ -209,7 +209,6 @@ class BatchSums(Sums):
                 calibrator=calibrator,
                 weights=weights,
                 groups=(codes[start : start + step], found),
-                answers=self.kind == "top_label",
                 read=read,
             )
             if wrong is not None:
