@@ -23,12 +23,12 @@ from calibrant.calibrators.drift import Shift as Shift
 from calibrant.calibrators.drift import adjust_to_prior as adjust_to_prior
 from calibrant.calibrators.drift import estimate_prior as estimate_prior
 from calibrant.calibrators.drift import shift_of as shift_of
-from calibrant.calibrators.files import load_calibrator as load_calibrator
-from calibrant.calibrators.files import load_group_calibrator as load_group_calibrator
-from calibrant.calibrators.files import load_multicalibrator as load_multicalibrator
 from calibrant.calibrators.fitting.grid import Place as Place
 from calibrant.calibrators.fitting.results import FitResult as FitResult
 from calibrant.calibrators.fitting.results import Profile as Profile
+from calibrant.calibrators.loading import load_calibrator as load_calibrator
+from calibrant.calibrators.loading import load_group_calibrator as load_group_calibrator
+from calibrant.calibrators.loading import load_multicalibrator as load_multicalibrator
 from calibrant.calibrators.local_temperature import LocalTemperature as LocalTemperature
 from calibrant.calibrators.local_temperature import fit_local_temperature as fit_local_temperature
 from calibrant.calibrators.methods import *

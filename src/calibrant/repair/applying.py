@@ -27,9 +27,9 @@ from calibrant.calibrators import (
 )
 from calibrant.calibrators.drift import source_prior_of
 from calibrant.calibrators.file_format import DETECTION_KEY, holds
-from calibrant.calibrators.files import load_either
 from calibrant.calibrators.fitting.data import fingerprint
 from calibrant.calibrators.inputs import refuse_other_names
+from calibrant.calibrators.loading import load_either
 from calibrant.evaluation.arguments import check_predictions
 from calibrant.predictions import ColumnNames, Predictions, load_predictions
 from calibrant.predictions.checks import one_sample_allowed

@@ -115,7 +115,7 @@ def _answered(
 
 def applied(calibrator: Upload, file: Upload, wanted: EvaluateForm, limits: Limits, tell: Tell) -> Repaired:
     """Calibrate new predictions with an uploaded calibrator; a table keeps its columns."""
-    from calibrant.calibrators.files import load_either
+    from calibrant.calibrators.loading import load_either
     from calibrant.predictions.formats.mark import mark_in
     from calibrant.predictions.save_like import write_in_form_of
     from calibrant.repair.applying import apply_to_samples, pooled
