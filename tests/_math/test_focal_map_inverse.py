@@ -59,10 +59,31 @@ def test_round_trips(num_classes: int, gamma: float) -> None:
     assert worst(back, log_probs) <= 1e-12 / min(1.0, 1 + gamma)
 
 
+@given(
+    st.lists(st.floats(-700, 700), min_size=2, max_size=6),
+    st.floats(-0.95, 50),
+)
+def test_any_round_trip(row: list[float], gamma: float) -> None:
+    """Map after inverse is the identity for any logits and exponent, and the top class stays on top."""
+    log_probs = log_softmax(table(row))
+    inverse = inverse_focal_map_logits(log_probs, gamma)
+    assert worst(focal_map_logits(inverse, gamma), log_probs) <= 1e-12
+    assert inverse[0, log_probs.argmax()] == inverse.max()
+
+
 @given(st.floats(-5000, 5000), st.floats(-0.95, 50))
 def test_any_round_trip_of_an_event(log_odds: float, gamma: float) -> None:
     scalar = torch.tensor(log_odds, dtype=torch.float64)
     assert worst(focal_map_log_odds(inverse_focal_map_log_odds(scalar, gamma), gamma), scalar) <= 1e-12
+
+
+def test_round_trips_bite() -> None:
+    """A temperature in place of the inverse fails the round trip, for classes and for events."""
+    log_probs = log_softmax(hard_logits(3))
+    cooled = log_softmax(log_probs / (3 - math.log(3) / 2))
+    assert worst(focal_map_logits(cooled, 2.0), log_probs) > 1e-2
+    log_odds = log_probs[:, 1] - log_probs[:, 0]
+    assert worst(focal_map_log_odds(log_odds / (3 - math.log(3) / 2), 2.0), log_odds) > 1e-3
 
 
 @pytest.mark.parametrize("gamma", [200.0, 1000.0])
@@ -109,13 +130,50 @@ def test_rounding_is_not_chased(monkeypatch: pytest.MonkeyPatch) -> None:
     assert count < 100
 
 
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_the_middle_and_the_corners(gamma: float) -> None:
+    """The uniform distribution, the vertices and the middle of an edge stay where they are."""
+    uniform = torch.zeros(1, 7, dtype=torch.float64)
+    torch.testing.assert_close(inverse_focal_map_logits(uniform, gamma), uniform - math.log(7))
+    corner = inverse_focal_map_logits(table([-math.inf, 1.0, -math.inf]), gamma)
+    assert corner.tolist() == [[-math.inf, 0.0, -math.inf]]
+    edge = inverse_focal_map_logits(table([0.5, 0.5, -math.inf]), gamma)
+    torch.testing.assert_close(edge.exp(), table([0.5, 0.5, 0.0]), rtol=1e-12, atol=0)
+    infinite = table([math.inf, -math.inf])
+    assert torch.equal(inverse_focal_map_log_odds(infinite, gamma), infinite)
+
+
 @given(st.lists(st.floats(-700, 700), min_size=2, max_size=6))
 def test_gamma_zero_is_log_softmax(row: list[float]) -> None:
     """With gamma 0 the inverse is log-softmax, bit by bit."""
     assert torch.equal(inverse_focal_map_logits(table(row), 0.0), log_softmax(table(row)))
 
 
+@pytest.mark.parametrize("gamma", [-0.5, 1.0, 5.0])
+def test_differences_only(gamma: float) -> None:
+    logits = torch.from_numpy(np.random.default_rng(2).normal(size=(50, 6)) * 3)
+    result = inverse_focal_map_logits(logits, gamma)
+    torch.testing.assert_close(inverse_focal_map_logits(logits + 3, gamma), result, rtol=1e-12, atol=1e-12)
+    order = torch.tensor([3, 1, 5, 0, 2, 4])
+    torch.testing.assert_close(
+        inverse_focal_map_logits(logits[:, order], gamma), result[:, order], rtol=1e-12, atol=1e-12
+    )
+
+
 DERIVATIVES_AT = [[0.3, -1.2, 2.0], [0.0, 0.0, 0.0], [1.0, 1.0, -1.0], [9.0, 0.0, -7.0]]
+
+
+@pytest.mark.parametrize("gamma", [-0.9, 0.5, 3.0])
+def test_the_jacobians_are_inverse_matrices(gamma: float) -> None:
+    """The chain rule: on changes that keep the sum, the two Jacobians undo each other."""
+    for row in DERIVATIVES_AT[:3]:
+        truth = log_softmax(table(row))[0]
+        inverse = inverse_focal_map_logits(truth, gamma)
+        back = torch.autograd.functional.jacobian(lambda z: inverse_focal_map_logits(z, gamma), truth)
+        there = torch.autograd.functional.jacobian(lambda z: focal_map_logits(z, gamma), inverse)
+        # both ignore a constant, and what comes out keeps the sum of the probabilities
+        expected = torch.eye(3, dtype=torch.float64) - truth.exp()
+        torch.testing.assert_close(there @ back, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_every_pairing_of_batches() -> None:

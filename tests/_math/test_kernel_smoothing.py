@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from calibrant._math.kernel_smoothing import NARROW, NARROWEST, HeatSeries, SmoothedResiduals
+from calibrant._math.lipschitz import smooth_calibration_error
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -122,10 +123,80 @@ def exact(p: Vector, y: Vector, w: Vector | None, bandwidth: float) -> float:
     return SmoothedResiduals(p, y, w).error(bandwidth)
 
 
+def at_least_mean_residual(error: Error) -> float:
+    """The kernel keeps mass, and the size of an integral is at most the integral of the size."""
+    return max(
+        abs(np.average(y - p, weights=w)) - error(p, y, w, width)
+        for p, y, w in (sample(seed) for seed in range(5))
+        for width in WIDTHS
+    )
+
+
+def smoothing_never_adds(error: Error) -> float:
+    """A wider kernel is a narrower one smoothed again, so the error does not increase with the bandwidth."""
+    widths = np.geomspace(0.01, 1.0, 15)
+    values = [[error(*sample(seed), width) for width in widths] for seed in range(5)]
+    return float(np.diff(values, axis=1).max())
+
+
 def mirror(error: Error) -> float:
     """The event and its opposite have one error."""
     p, y, w = sample(6)
     return max(abs(error(p, y, w, width) - error(1 - p, 1 - y, w, width)) for width in WIDTHS)
+
+
+def bounds_the_smooth_calibration_error(error: Error) -> float:
+    """Smoothing a 1-Lipschitz w changes it by at most σ sqrt(2/π): smCE ≤ smECE_σ + .8 σ mean |y - p|."""
+    worst = -np.inf
+    for seed in range(5):
+        p, y, w = sample(seed)
+        size = np.average(np.abs(y - p), weights=w)
+        for width in WIDTHS:
+            allowed = error(p, y, w, width) + width * np.sqrt(2 / np.pi) * size
+            worst = max(worst, smooth_calibration_error(p, y, w) - allowed)
+    return worst
+
+
+def unreflected(p: Vector, y: Vector, w: Vector | None, bandwidth: float) -> float:
+    """Fault: what falls beyond the ends is lost."""
+    share = np.full(len(p), 1 / len(p)) if w is None else w / w.sum()
+    at = np.linspace(0, 1, 2001)
+    gaussians = np.exp(-(((at[:, None] - p) / bandwidth) ** 2) / 2) / (bandwidth * np.sqrt(2 * np.pi))
+    return float(np.abs(gaussians @ (share * (y - p))).mean())
+
+
+def reflected_at_one_only(p: Vector, y: Vector, w: Vector | None, bandwidth: float) -> float:
+    """Fault: as though only the upper end reflected."""
+    return unreflected(p, y, w, bandwidth) if p.mean() < 0.5 else exact(p, y, w, bandwidth)
+
+
+def without_scale(p: Vector, y: Vector, w: Vector | None, bandwidth: float) -> float:
+    """Fault: the kernel's mass grows with its width."""
+    return exact(p, y, w, bandwidth) * (1 + bandwidth)
+
+
+def squared(p: Vector, y: Vector, w: Vector | None, bandwidth: float) -> float:
+    return exact(p, y, w, bandwidth) ** 2
+
+
+LAWS: list[tuple[Callable[[Error], float], Error]] = [
+    (at_least_mean_residual, unreflected),
+    (smoothing_never_adds, without_scale),
+    (mirror, reflected_at_one_only),
+    (bounds_the_smooth_calibration_error, squared),
+]
+
+
+@pytest.mark.parametrize("law", [law for law, _ in LAWS])
+def test_law(law: Callable[[Error], float]) -> None:
+    """The smoothed error keeps the law to 1e-8: the remainder of the series, 3e-8 of the summed residuals."""
+    assert law(exact) <= 1e-8
+
+
+@pytest.mark.parametrize(("law", "fault"), LAWS)
+def test_law_bites(law: Callable[[Error], float], fault: Error) -> None:
+    """A planted fault breaks the law by far more than the tolerance."""
+    assert law(fault) > 1e-3
 
 
 # The reference file holds relplot's numbers, which are not the integral. relplot shares each score between

@@ -13,7 +13,6 @@ from scipy.sparse import diags_array, vstack
 
 from calibrant._math.lipschitz import (
     lipschitz_maximum,
-    lipschitz_values,
     merge_ties,
     smooth_calibration_error,
     smooth_calibration_gradient,
@@ -21,6 +20,7 @@ from calibrant._math.lipschitz import (
 )
 
 Vector: TypeAlias = NDArray[np.float64]
+Law: TypeAlias = Callable[[Callable[..., float]], float]
 
 
 def by_linear_programme(points: Vector, residuals: Vector) -> float:
@@ -76,7 +76,6 @@ def test_equals_the_linear_programme() -> None:
         scores, outcomes, weights = instance(rng, number)
         points, residuals, best = smooth_calibration_solution(scores, outcomes, weights)
         assert abs(best.value - by_linear_programme(points, residuals)) < 1e-9, number
-        certify(points, residuals)
 
 
 def certify(points: Vector, residuals: Vector) -> None:
@@ -92,6 +91,13 @@ def certify(points: Vector, residuals: Vector) -> None:
     dual += (np.diff(points) * np.abs(potential - cumulative)[:-1]).sum()
     assert abs(upper_bound - dual) <= 1e-12 * scale
     assert abs(upper_bound - value) <= 1e-12 * scale
+
+
+def test_certificate_on_the_same_instances() -> None:
+    """Feasible witness, valid dual, no gap beyond 1e-12."""
+    rng = np.random.default_rng(2)
+    for number in range(168):
+        certify(*smooth_calibration_solution(*instance(rng, number))[:2])
 
 
 numbers = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1, allow_subnormal=False))
@@ -126,20 +132,115 @@ def test_untied_points_need_no_merging() -> None:
     )
 
 
-@pytest.mark.parametrize("spread", [0.01, 1.0, 8.0])
-@pytest.mark.parametrize("ties", [False, True])
-def test_many_at_once_have_the_values_of_each(rng: np.random.Generator, spread: float, ties: bool) -> None:
-    """300 random programmes of 1 to 60 points, with zeros, ties and residuals of unlike size."""
-    for _ in range(50):
-        size = int(rng.integers(1, 60))
-        points = np.sort(rng.random(size)) * spread
-        if ties:
-            points = np.round(points / spread, 1) * spread
-        residuals = rng.normal(size=(6, size)) * rng.choice([0, 1, 1e-3], (6, size)) / size
-        found = lipschitz_values(points, residuals)
-        for value, row in zip(found, residuals, strict=True):
-            distinct, sums, _ = merge_ties(points, row)
-            assert value == pytest.approx(lipschitz_maximum(distinct, sums).value, abs=1e-13)
+# Laws: each returns by how much an error function breaks it.
+
+
+def sample(seed: int, n: int = 60) -> tuple[Vector, Vector, Vector]:
+    """Scores with ties and both ends, outcomes of an over-confident model, whole weights."""
+    rng = np.random.default_rng(seed)
+    scores = np.concatenate([[0.0, 1.0], np.round(rng.random(n - 2), 2)])
+    outcomes = (rng.random(n) < 0.2 + 0.5 * scores) * 1.0
+    return scores, outcomes, rng.integers(1, 4, n).astype(float)
+
+
+def constant_predictor(error: Callable[..., float]) -> float:
+    """Everyone gets 0.3, three of four happen: |0.75 - 0.3|."""
+    return abs(error(np.full(4, 0.3), np.array([1.0, 1, 0, 1])) - 0.45)
+
+
+def two_scores(error: Callable[..., float]) -> float:
+    """Residuals a = .3 at .2 and -b = -.1 at .7 : w is 1 and then 1 - .5, so a - b + .5 b."""
+    scores = np.repeat([0.2, 0.7], 10)
+    outcomes = np.concatenate([np.arange(10) < 8, np.arange(10) < 5]).astype(float)
+    return abs(error(scores, outcomes) - (0.3 - 0.1 + 0.5 * 0.1))
+
+
+def calibrated_groups(error: Callable[..., float]) -> float:
+    """One of four at .25, one of two at .5, all at 1: nothing to see."""
+    return error(np.array([0.25] * 4 + [0.5] * 2 + [1.0]), np.array([1.0, 0, 0, 0, 0, 1, 1]))
+
+
+def at_least_mean_residual(error: Callable[..., float]) -> float:
+    return max(
+        abs(np.average(y - p, weights=w)) - error(p, y, w) for p, y, w in (sample(seed) for seed in range(20))
+    )
+
+
+def at_most_merged_residuals(error: Callable[..., float]) -> float:
+    """|w| ≤ 1 at every distinct score."""
+    return max(
+        error(p, y, w) - np.abs(merge_ties(np.sort(p), ((y - p) * w / w.sum())[np.argsort(p)])[1]).sum()
+        for p, y, w in (sample(seed) for seed in range(20))
+    )
+
+
+def no_jumps(error: Callable[..., float]) -> float:
+    """|change| ≤ mean of (1 + |y - p|) |Δp|: w(p) changes no faster than p, and |w| ≤ 1."""
+    worst = -np.inf
+    for seed in range(20):
+        p, y, w = sample(seed)
+        moved = np.clip(p + 1e-3 * np.random.default_rng(seed).normal(size=len(p)), 0, 1)
+        allowed = np.average((1 + np.abs(y - moved)) * np.abs(moved - p), weights=w)
+        worst = max(worst, abs(error(moved, y, w) - error(p, y, w)) - allowed)
+    return worst
+
+
+def mirror(error: Callable[..., float]) -> float:
+    """The event and its opposite have one error."""
+    p, y, w = sample(7)
+    return abs(error(p, y, w) - error(1 - p, 1 - y, w))
+
+
+def steeper(p: Vector, y: Vector, w: Vector | None = None) -> float:
+    """Fault: w may be 2-Lipschitz."""
+    points, residuals, _ = smooth_calibration_solution(p, y, w)
+    return lipschitz_maximum(2 * points, residuals).value
+
+
+def rough(p: Vector, y: Vector, w: Vector | None = None) -> float:
+    """Fault: w need not be Lipschitz (the error over exact ties)."""
+    return float(np.abs(smooth_calibration_solution(p, y, w)[1]).sum())
+
+
+def only_upward(p: Vector, y: Vector, w: Vector | None = None) -> float:
+    """Fault: w in [0, 1], which sees under-confidence alone."""
+    _, residuals, best = smooth_calibration_solution(p, y, w)
+    return float(residuals @ np.maximum(best.witness, 0))
+
+
+def each_row_alone(p: Vector, y: Vector, w: Vector | None = None) -> float:
+    """Fault: the mean size of the residuals."""
+    return float(np.average(np.abs(y - p), weights=w))
+
+
+def summed(p: Vector, y: Vector, w: Vector | None = None) -> float:
+    return len(p) * smooth_calibration_error(p, y, w)
+
+
+LAWS: list[tuple[Law, Any]] = [
+    (constant_predictor, summed),
+    (two_scores, steeper),
+    (calibrated_groups, each_row_alone),
+    (at_least_mean_residual, only_upward),
+    (at_most_merged_residuals, each_row_alone),
+    (no_jumps, rough),
+    (mirror, only_upward),
+]
+
+
+@pytest.mark.parametrize("law", [law for law, _ in LAWS])
+def test_law(law: Law) -> None:
+    """The smooth calibration error keeps the law to 1e-12."""
+    assert law(smooth_calibration_error) <= 1e-12
+
+
+@pytest.mark.parametrize(("law", "fault"), LAWS)
+def test_law_bites(law: Law, fault: Callable[..., float]) -> None:
+    """A planted fault breaks the law by far more than the tolerance."""
+    assert law(fault) > 1e-4
+
+
+# Gradient
 
 
 def finite_differences(scores: Vector, outcomes: Vector, weights: Vector) -> Vector:
@@ -186,6 +287,9 @@ def test_gradient_of_tied_scores() -> None:
         assert gradient[members].sum() == pytest.approx((up - down) / (2 * step), abs=5e-9)
     alone = finite_differences(scores, outcomes, np.ones(10))
     assert np.abs(gradient - alone)[4:6].max() < 5e-9
+
+
+# Reference values
 
 
 def test_golden_values(golden: Callable[[str], Any]) -> None:

@@ -103,3 +103,19 @@ def test_equal_scores_have_equal_probabilities() -> None:
     assert bool((each == each[:, :1]).all())
     assert float((each[:, 0] - scores.sigmoid()).abs().max()) < 1e-15
     assert steady_sigmoid(torch.empty(0)).shape == (0,)
+
+
+def test_nan_passes_through() -> None:
+    logits = table([0.0, math.nan, 1.0], [0.0, 2.0, 1.0])
+    for function in (log_softmax, log_one_minus_softmax):
+        assert function(logits).isnan().all(-1).tolist() == [True, False]
+
+
+def test_ties_and_order_of_columns(rng: np.random.Generator) -> None:
+    logits = torch.from_numpy(rng.normal(size=(20, 6)))
+    logits[:, 3] = logits[:, 0] = 2.5
+    order = torch.from_numpy(rng.permutation(6))
+    for function in (log_softmax, log_one_minus_softmax):
+        result = function(logits)
+        torch.testing.assert_close(result[:, 3], result[:, 0], rtol=1e-15, atol=0)
+        torch.testing.assert_close(function(logits[:, order]), result[:, order], rtol=1e-14, atol=0)
