@@ -370,3 +370,16 @@ def test_of_many_groups_the_first_are_listed(run, tmp_path) -> None:
     assert said[1].startswith("  all groups, 100 samples: temperature = ")
     assert [line for line in said if line.startswith("  ")][-1] == "  and 5 more"
     assert sum(", 4 samples: " in line for line in said) == 20
+
+
+def test_other_class_names_are_refused(run, tmp_path) -> None:
+    """Columns are never taken for other classes: names in another order end in one sentence."""
+    write(tmp_path / "plain.npz", [1 / 3] * 3, 200, 0)
+    arrays = dict(np.load(tmp_path / "plain.npz"))
+    np.savez(tmp_path / "named.npz", class_names=["cat", "dog", "cow"], **arrays)
+    np.savez(tmp_path / "turned.npz", class_names=["dog", "cat", "cow"], **arrays)
+    run("fit", "named.npz", "--method", "vector", "-o", "c.safetensors", code=0)
+    for same in ("named.npz", "plain.npz"):
+        run("apply", "c.safetensors", same, "-o", "out.npz", "--force", code=0)
+    refused = run("apply", "c.safetensors", "turned.npz", "-o", "turned_out.npz")
+    assert (refused.returncode, "dog, cat, cow" in refused.stderr) == (2, True)

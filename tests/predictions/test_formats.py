@@ -233,3 +233,10 @@ def test_labels_by_another_name(arrays, note, tmp_path) -> None:
     found = load_predictions(tmp_path / "p.npz")
     assert found.notes == (f"Not used: {note}.",)
     assert (found.labels is None) == ("labels" not in arrays)
+
+
+def test_foreign_byte_order_and_column_order(tmp_path) -> None:
+    np.savez(tmp_path / "p.npz", logits=np.asfortranarray(LOGITS.astype(">f8")), labels=LABELS.astype(">i4"))
+    found = load_predictions(tmp_path / "p.npz")
+    assert np.array_equal(found.values, LOGITS)
+    assert found.labels.tolist() == [0, 1, 2, 0]
