@@ -8,6 +8,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import chi2
 
 from calibrant.metrics import calibration_slope
+from calibrant.metrics.slope import Sample, fit
 
 
 def made(rng: np.random.Generator, num_samples: int, slope: float, shift: float) -> tuple:
@@ -79,6 +80,20 @@ def test_equal_weights_scale_away_and_the_sandwich_is_near_the_information(rng: 
     assert weighted.slope.high - weighted.slope.low == pytest.approx(
         plain.slope.high - plain.slope.low, rel=0.1
     )
+
+
+def test_uneven_weights_have_errors_by_hc3(rng: np.random.Generator) -> None:
+    """Residuals from lines without the row, by a hat matrix; at least the variance that the line expects."""
+    p, y, _ = made(rng, 40, 0.8, 0.2)
+    sample = Sample.of(p, y, rng.choice([1.0, 5.0], size=40))
+    line = fit(sample)
+    mass = sample.shares * line.fitted * (1 - line.fitted)
+    hat = (np.linalg.qr(np.sqrt(mass)[:, None] * line.columns)[0] ** 2).sum(axis=1)
+    spread = line.columns @ np.linalg.inv(line.columns.T @ (mass[:, None] * line.columns))
+    found = (sample.shares * (y - line.fitted) / (1 - hat)) ** 2 @ spread**2
+    expected = (sample.shares * mass) @ spread**2
+    covariance = line.covariance(sample.shares)
+    assert np.diag(covariance) == pytest.approx(np.maximum(found, expected), rel=1e-10)
 
 
 def test_where_there_is_no_estimate() -> None:
