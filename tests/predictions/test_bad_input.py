@@ -17,6 +17,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
+from pyarrow.feather import write_feather
 from safetensors.torch import save_file
 
 from calibrant import InputError, evaluate, metrics
@@ -225,6 +226,17 @@ def test_truncated_and_damaged_files(ending, tmp_path_factory) -> None:
 
     cut()
     change()
+
+
+def test_texts_that_lie_outside_of_a_feather_file(tmp_path) -> None:
+    """Arrow would follow their places and end the process."""
+    path = tmp_path / "p.feather"
+    table = pyarrow.table({"label": ["a", "b", "a"], "prob_a": [0.9, 0.2, 0.7], "prob_b": [0.1, 0.8, 0.3]})
+    write_feather(table, path, compression="uncompressed")
+    assert load_predictions(path).labels.tolist() == [0, 1, 0]
+    places = np.array([[0, 1, 2, 3], [0, 1 << 28, 1 << 29, 1 << 30]], dtype="<i4")
+    path.write_bytes(path.read_bytes().replace(places[0].tobytes(), places[1].tobytes()))
+    assert "a .feather file" in message(path)
 
 
 def test_a_damaged_packed_table(tmp_path) -> None:

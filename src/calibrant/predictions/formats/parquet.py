@@ -57,7 +57,9 @@ def whole_table(path: Path, *, feather: bool = False) -> Any:
     from pyarrow.feather import read_table
 
     with _reading("a .feather file"):
-        return read_table(path, memory_map=False)
+        found = read_table(path, memory_map=False)
+        found.validate(full=True)  # Arrow follows offsets that a damaged file sends out of bounds
+        return found
 
 
 def table_of_feather(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
