@@ -33,7 +33,6 @@ DAMAGE = (
     MemoryError,
     OSError,
     RuntimeError,
-    SystemError,
     TypeError,
     ValueError,
     pickle.UnpicklingError,
