@@ -306,8 +306,9 @@ class Calibrator(Saved, nn.Module):
         if (dense := inputs.at_positions(logits, self.kind_, self)) is not None:
             return dense
         if (two := self._difference(logits)) is not None:
-            mapped = self(two[0])
-            return nn.functional.logsigmoid(inputs.in_columns(mapped, -mapped, two[1]))
+            odds, event = two
+            mapped = self(odds)
+            return nn.functional.logsigmoid(inputs.in_columns(mapped, -mapped, event))
         if torch.compiler.is_compiling() and isinstance(logits, Tensor):
             inputs.check_shape_like_fit(self.name, self.kind_, self.num_classes_, logits)
             wide = logits.to(working_dtype(logits.dtype))
@@ -346,8 +347,9 @@ class Calibrator(Saved, nn.Module):
         if (dense := inputs.at_positions(logits, self.kind_, self.predict_proba)) is not None:
             return dense
         if (two := self._difference(logits)) is not None:
-            positive = self.predict_proba(two[0])
-            return inputs.in_columns(positive, 1 - positive, two[1])
+            odds, event = two
+            positive = self.predict_proba(odds)
+            return inputs.in_columns(positive, 1 - positive, event)
         scores = self._check(logits)
         link: Callable[[Tensor], Tensor] = torch.exp if self.kind_ == "multiclass" else steady_sigmoid
         probs = torch.empty(scores.shape, dtype=torch.float64, device=scores.device)

@@ -208,7 +208,8 @@ class VennAbersCalibration(EventCalibrator):
             NotFittedError: If ``fit`` was not called.
         """
         if (two := self._difference(logits)) is not None:
-            (low, high), event = self.predict_interval(two[0]), two[1]
+            odds, event = two
+            low, high = self.predict_interval(odds)
             return in_columns(low, 1 - high, event), in_columns(high, 1 - low, event)
         scores = floor_zero_probabilities(self._check(logits).to(torch.float64), self.kind_)[0]
         events = stated(scores)[1] if self.kind_ == "multiclass" else scores
