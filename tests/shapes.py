@@ -42,8 +42,10 @@ EXEMPT: dict[str, str] = {}
 """Beginnings of ``module:qualified name`` of what is not checked, and why."""
 
 MOST = 3  # calls of a function, with arguments of one pattern, that are checked while the tests run
+LOOKED_AT = 30  # calls of a function in one test whose arguments are looked at
 
 _calls: dict[Hashable, int] = {}
+_in_this_test: dict[FunctionType, int] = {}
 _checking = False  # whether a test of one of the rooms runs
 
 
@@ -56,17 +58,21 @@ def checking(path: Path) -> Iterator[None]:
     """Check while a test of one of the rooms runs; elsewhere the time is better spent."""
     global _checking  # noqa: PLW0603
     before, _checking = _checking, any(room in path.parts for room in ROOMS)
+    _in_this_test.clear()
     try:
         yield
     finally:
         _checking = before
 
 
-def _is_due(function: FunctionType, *given: Any) -> bool:
+def _is_due(function: FunctionType, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     """Whether this call is to be checked: the first ones with such arguments are."""
     if not _checking or torch.compiler.is_compiling():
         return False
-    called = function, _pattern(given)
+    number = _in_this_test[function] = _in_this_test.get(function, 0) + 1
+    if number > LOOKED_AT:
+        return False
+    called = function, _pattern((*args, *keywords, *keywords.values()))
     _calls[called] = _calls.get(called, 0) + 1
     return _calls[called] <= MOST
 
@@ -171,7 +177,7 @@ def _check_fields(cls: Any, module: ModuleType) -> None:
     @functools.wraps(construct)
     def checked(self: Any, *args: Any, **keywords: Any) -> None:
         construct(self, *args, **keywords)
-        if _is_due(construct, *args, *keywords, *keywords.values()):
+        if _is_due(construct, args, keywords):
             _fields_built(cls, home)(**{name: getattr(self, name) for name in cls.__annotations__})
 
     if not _exempt(cls, module):
@@ -198,7 +204,7 @@ def _checked(function: FunctionType, module: ModuleType) -> FunctionType:
 
     @functools.wraps(function)
     def checked(*args: Any, **keywords: Any) -> Any:
-        if not _is_due(function, *args, *keywords, *keywords.values()):
+        if not _is_due(function, args, keywords):
             return function(*args, **keywords)
         try:
             return _built(function, home)(*args, **keywords)
