@@ -11,7 +11,7 @@ import torch
 
 from calibrant import InputError, evaluate, load_calibrator, metrics
 from calibrant.calibrators import TemperatureScaling, build
-from calibrant.evaluation import Evaluation, check, compare, image_rows
+from calibrant.evaluation import Evaluation, compare, image_rows
 from calibrant.evaluation.source import samples_of
 from calibrant.predictions import DensePredictions, load_dense, predictions_of_positions
 from command_line import call, one_line
@@ -100,15 +100,9 @@ def test_images_without_a_position_that_counts_are_not_counted(tmp_path) -> None
 
 
 def test_gates_and_comparisons_take_images(tmp_path) -> None:
-    """As of the flattened positions with images as clusters; the same images are paired, others are not."""
+    """The same images are paired, others are not."""
     given = outputs(3, split=None)
-    flat = predictions_of_positions(**given, groups=np.arange(24), ignore_index=255)
     dense = DensePredictions(**given, ignore_index=255)
-    limits = {"ece": 0.02, "accuracy": 0.2, "nll": 3.0}
-    mine, theirs = check(dense, limits, bootstrap=20), check(flat, limits, cluster="groups", bootstrap=20)
-    assert [each.outcome for each in mine.checks] == [each.outcome for each in theirs.checks]
-    for one, other in zip(mine.checks, theirs.checks, strict=True):
-        assert one.value == pytest.approx(other.value)
     better = DensePredictions(**given | {"logits": given["logits"] / 2}, ignore_index=255)
     found = compare([("as it is", dense), ("better", better)], bootstrap=20, null_draws=20)
     assert (found.paired, found.settings.clusters) == (True, 24)

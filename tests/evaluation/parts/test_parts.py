@@ -109,12 +109,8 @@ def test_batches_mix_what_is_sorted_and_keep_clusters_whole(tmp_path) -> None:
 
 
 def test_gates_and_comparisons_read_parts(both, tmp_path) -> None:
-    """A limit and a baseline decide as in memory; a model and its repair are compared on the same samples."""
+    """A model and its repair are compared on the same samples."""
     memory, parts = both
-    limits = {"ece": 0.02, "accuracy": 0.1, "classwise_ece": 0.5}
-    mine, theirs = (check(each, limits, bootstrap=20) for each in (parts, memory))
-    assert [each.outcome for each in mine.checks] == [each.outcome for each in theirs.checks]
-    assert mine.checks[0].value == pytest.approx(theirs.checks[0].value)
     better = {
         "logits": memory.values.numpy() / 1.6,
         "labels": memory.labels.numpy(),

@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from calibrant._math.binning import BinSums, width_bin_index
+from calibrant._math.errors import InputError
 from calibrant._math.scores import negative_log_likelihoods
 from calibrant._math.shapes import Float, Int
-from calibrant.evaluation.arguments import Procedure, is_wide, names_of, no_labels
+from calibrant.evaluation.arguments import WIDE, Procedure, is_wide, names_of, no_labels
 from calibrant.evaluation.judging.at_limit import MOST_GAPS, ClusteredError, ErrorModels
 from calibrant.evaluation.resampling.event_cells import ResidualSums
 from calibrant.evaluation.resampling.events import (
@@ -193,11 +194,17 @@ class ClassTable:
         return self.bins.null(independent, variance, num_draws, seed, level, clusters)
 
     def error_models(self, found: float, procedure: Procedure) -> ErrorModels:
-        null, seed = None, stream_seed(procedure.seed, Stream.NULL)
-        if self.clusters is not None:
-            null = self.null(procedure.num_draws, seed, (1 + procedure.level) / 2)
-        if null is None or null.cells is None or null.noise is None:
+        seed = stream_seed(procedure.seed, Stream.NULL)
+        if self.clusters is None:
             return ClasswiseModels(self, found, procedure.num_draws, seed)
+        null = self.null(procedure.num_draws, seed, (1 + procedure.level) / 2)
+        if null.cells is None or null.noise is None:
+            why = (
+                "the scores are read in pieces" if self.table.streamed else f"there are over {WIDE:,} classes"
+            )
+            raise InputError(
+                f"classwise_ece cannot be checked with clusters, because {why}; check ece instead."
+            )
         return ClusteredError(null.cells, null.noise, procedure.seed)
 
     @cached_property
