@@ -142,6 +142,19 @@ def test_no_recalibration_promises_more_than_the_error(seed: int, p: float) -> N
     assert bound(stated) == pytest.approx(0, abs=1e-12)
 
 
+def test_the_standard_error_is_that_of_a_weighted_mean_in_any_unit() -> None:
+    """A gain of each sample is 0.3 times its outcome's sign; uneven weights count as fewer samples."""
+    stated, better = [0.9] * 8, [0.75] * 8
+    labels, weights = [0, 1, 1, 1, 0, 1, 0, 1], np.array([1.0, 2, 1, 3, 1, 1, 2, 1])
+    gains = -(np.array(labels) - 0.9)
+    share = weights / weights.sum()
+    by_hand = np.sqrt(share**2 @ (gains - share @ gains) ** 2)
+    for unit in (1.0, 100.0, 1e-9):
+        found = variational_calibration_error(stated, better, labels, weights=unit * weights)
+        assert found.value.item() == pytest.approx(share @ gains)
+        assert found.standard_error.item() == pytest.approx(by_hand)
+
+
 def test_right_probabilities_have_no_variational_error() -> None:
     """Within its standard error of zero, over repetitions, where the plug-in of bins is always above."""
     scores = []

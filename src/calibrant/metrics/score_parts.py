@@ -468,9 +468,8 @@ def variational_calibration_error(
         gain = (_steepest(better - stated, p) * (truth - stated)).sum(dim=-1)
         gains[rows] = gain.mean(dim=1) if gain.ndim > 1 else gain
     value = weighted_mean(gains, checked.weights)
-    total = checked.num_samples if checked.weights is None else float(checked.weights.sum())
-    variance = weighted_mean((gains - value).square(), checked.weights)
-    return VariationalError(value, (variance / total).sqrt())
+    mass = torch.ones_like(gains) if checked.weights is None else checked.weights.to(gains)
+    return VariationalError(value, torch.linalg.vector_norm(mass * (gains - value)) / mass.sum())
 
 
 def _steepest(change: Float[Tensor, "*N C"], p: float) -> Float[Tensor, "*N C"]:

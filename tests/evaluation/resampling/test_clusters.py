@@ -119,14 +119,14 @@ def test_a_share_of_clusters_counts_as_that_of_fewer_samples() -> None:
     """Copies count once, up to the factor for small samples; where all are right, clusters count."""
     right = np.array([1.0, 0, 1, 1, 0, 1, 1, 0, 1, 1] * 8)
     codes = np.repeat(np.arange(80), 5)
-    assert effective_share_number(np.repeat(right, 5), None, codes) == pytest.approx(79, rel=1e-9)
-    assert effective_share_number(np.ones(400), None, codes) == pytest.approx(80)
+    assert effective_share_number(np.repeat(right, 5), None, codes, 400) == pytest.approx(79, rel=1e-9)
+    assert effective_share_number(np.ones(400), None, codes, 400) == pytest.approx(80)
     # Sums of batches of independent samples tell as much as these, not as the few rows of sums.
     rng = np.random.default_rng(0)
     right = rng.binomial(1000, 0.8, 200).astype(float)  # of a thousand in each batch
     outcomes, codes = np.repeat([1.0, 0.0], 200), np.tile(np.arange(200), 2)
     counts = np.concatenate([right, 1000 - right])
-    assert effective_share_number(outcomes, counts, codes, counts) == pytest.approx(200_000, rel=0.2)
+    assert effective_share_number(outcomes, counts, codes, counts.sum()) == pytest.approx(200_000, rel=0.2)
 
 
 def test_no_cluster_is_on_both_sides_of_a_split() -> None:

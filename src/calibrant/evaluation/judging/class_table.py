@@ -358,7 +358,7 @@ class ClassBins:
         order = np.lexsort((cells.residual, cells.mass))  # so that draws ignore how classes are numbered
         expected, own = self.sums.confidences.numpy().sum(axis=1), cells.variance * total**2
         mean = self.stated / self.sums.counts.numpy()[self.filled]
-        tilts = class_tilts(own if tilted is None else tilted, mean, starts, expected)
+        tilts = class_tilts(own if tilted is None else tilted, mean, starts, expected / self.share)
         signed = None if clusters is None else SignedSums(clusters.residuals, own, seed)
         num_kept = num_noise(cells.num_cells, num_draws, level)
         farthest, steepest, errors = list[Vector](), list[Vector](), list[Vector]()

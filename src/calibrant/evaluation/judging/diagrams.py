@@ -89,7 +89,7 @@ def reliability_curve(
         number = mass[b] ** 2 / squares[b]
         if events.clusters is not None:
             part = events.part(np.sort(matrix[[b]].indices))
-            number = effective_share_number(part.outcomes, part.weights, part.codes, part.numbers)
+            number = effective_share_number(part.outcomes, part.weights, part.codes, part.counts.sum())
         interval = wilson_interval(share, float(number), level)
         bins.append((float(confidence[b] / mass[b]), float(share), *interval, *expected))
     means, accuracy, low, high, expected_low, expected_high = zip(*bins, strict=True)

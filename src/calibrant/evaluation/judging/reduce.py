@@ -145,12 +145,14 @@ def with_ranks_of(before: ArmStatistics, after: ArmStatistics) -> ArmStatistics:
 
 
 def effective_number_of(reduced: ArmStatistics, key: str) -> float:
-    """Effective number of independent samples for a share, such as the accuracy."""
-    if reduced.clusters is None or key not in reduced.ratios:
+    """Effective number of independent samples, or of decisions on several labels, for a share."""
+    events = reduced.events[""]
+    if key not in reduced.ratios or (reduced.clusters is None and len(events) == 1):
         return reduced.effective_samples
     above, below = reduced.ratios[key]
     shares = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
-    return effective_share_number(shares, below, reduced.clusters, reduced.events[""][0].numbers)
+    most = sum(float(event.counts.sum()) for event in events)
+    return effective_share_number(shares, below, reduced.codes, most)
 
 
 def reduce_predictions(

@@ -23,7 +23,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -107,11 +107,14 @@ def width_bins(confidences: Vector, num_bins: int) -> Indices:
 
 
 def pool(events: tuple[Events, ...]) -> Events:
+    """All labels as one event; without clusters, the labels of a sample are one."""
+
     def pooled(name: str) -> Any:
         known = [each for event in events if (each := getattr(event, name)) is not None]
         return np.concatenate(known) if known else None
 
-    return Events(*(pooled(field.name) for field in fields(Events)))
+    whole = Events(*(pooled(field.name) for field in fields(Events)))
+    return replace(whole, clusters=np.concatenate([event.codes for event in events]))
 
 
 def binned_error(
@@ -245,18 +248,15 @@ def number_of_clusters(weights: Vector | None, codes: Indices) -> float:
     return effective_number(totals.astype(np.float64))
 
 
-def effective_share_number(
-    outcomes: Vector, weights: Vector | None, codes: Indices, numbers: Vector | None = None
-) -> float:
+def effective_share_number(outcomes: Vector, weights: Vector | None, codes: Indices, most: float) -> float:
     """Number of independent samples that would give a share the same precision.
 
-    It is at most the number of samples (rows, or the sum of ``numbers``); that of clusters if all are equal.
+    It is at most ``most``, the number of samples; that of clusters if all are equal.
     """
     share, variance = mean_and_variance(outcomes, weights, codes)
     clusters = number_of_clusters(weights, codes)
     if variance <= 0 or not 0 < share < 1:
         return clusters
-    most = float(len(outcomes) if numbers is None else numbers.sum())
     return min(max(share * (1 - share) / variance, 1.0), most)
 
 

@@ -394,7 +394,7 @@ def class_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Matrix:
     e, v = expected.reshape(shape), variance.reshape(shape)
     ratio = np.divide(occurs, e, out=np.ones_like(occurs), where=(occurs > 0) & (e > 0))
     deviance = np.maximum(2 * (occurs * np.log(ratio) - occurs + e), 0.0)
-    certain = np.where(np.abs(occurs - e) > ROUNDING * np.maximum(e, 1.0), np.inf, 0.0)
+    certain = np.where(np.abs(occurs - e) > ROUNDING * np.maximum(e, occurs), np.inf, 0.0)
     scale = np.divide(e, v, out=np.zeros_like(v), where=v > 0)
     return np.sign(occurs - e) * np.where(v > 0, np.sqrt(deviance * scale), certain)
 
@@ -417,7 +417,7 @@ def class_tilts(variance: Vector, stated: Vector, starts: Indices, expected: Vec
     """Weight of each bin's residual ``(M,)`` in the slope of its class, in standard errors.
 
     Rare classes get 0, as their slopes are far from normal. ``starts`` are the first bins of the classes, and
-    ``expected`` are the expected counts ``(C,)``.
+    ``expected`` are the expected counts ``(C,)`` in effective samples.
     """
     owner = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(stated))))
     total = np.add.reduceat(variance, starts)
