@@ -140,6 +140,18 @@ def file_predicts_the_same_bits(entry: Any, kind: str, calibrated: Make) -> None
         assert getattr(loaded, name) == getattr(calibrator, name)
 
 
+def gradients_are_finite(entry: Any, kind: str, calibrated: Make) -> None:
+    """Of scores of any size, with classes far apart, level or far behind: no infinity times 0."""
+    fitted = usual(entry, kind, calibrated).fitted
+    for size in (15.0, 40.0, 1e3, 1e4):
+        rows = torch.tensor([[1.0, 0.02, 0.01, 0.0], [1.0, 1.0, -1.0, 0.0], [-1.0, 0.0, 1.0, 0.3]])
+        scores = size * rows.double()[:, : {"binary": 1, "multilabel": 2}.get(kind, 4)]
+        scores = (scores[:, 0] if kind == "binary" else scores).requires_grad_()
+        for output in fitted(scores).reshape(-1):
+            (gradient,) = torch.autograd.grad(output, scores, retain_graph=True)
+            assert bool(gradient.isfinite().all()), size
+
+
 def unfitted_is_refused(entry: Any, kind: str, calibrated: Make) -> None:
     """Use before ``fit`` is refused."""
     scores, _ = calibrated(kind, 10)
@@ -314,6 +326,7 @@ LAWS: list[tuple[Callable[..., None], Callable[[Any], bool], Callable[[Any], tup
     (fit_arrives, lambda _: True, of_kinds),
     (rows_may_come_in_any_order, lambda _: True, of_kinds),
     (file_predicts_the_same_bits, lambda entry: not entry.searched_as_another, of_kinds),
+    (gradients_are_finite, lambda _: True, of_kinds),
     (unfitted_is_refused, lambda _: True, of_kinds),
     (refit_is_a_fit, lambda entry: not entry.searched_as_another, of_kinds),
     (weights_count_copies, lambda entry: entry.replicates, of_kinds),
@@ -440,6 +453,7 @@ class Careless(TemperatureScaling):
         (relabelling_changes_nothing, Biased),
         (fit_arrives, Restless),
         (rows_may_come_in_any_order, FirstRows),
+        (gradients_are_finite, Overflowing),
         (unfitted_is_refused, Eager),
         (refit_is_a_fit, Remembering),
         (refit_is_a_fit, Lazy),

@@ -23,6 +23,7 @@ from calibrant.calibrators.fitting.samples import LOG_FLOOR, LOG_ODDS_LIMIT, Sam
 
 _FEW = 100  # samples; with fewer, a free form is unreliable
 _FEW_EACH = 30  # of any class; isotonic regression then loses about 0.2 nats to noise
+_BEYOND = 1e-13  # less than the least probability of 1e-12, and with a finite logarithm
 _FOLDS = 3
 _SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # of the original probabilities
 Rows: TypeAlias = Bool[Tensor, " N"] | slice
@@ -236,12 +237,13 @@ class EventCalibrator(Calibrator):
 def _mixed(plain: Tensor, probs: Float[Tensor, "N K"], original: Tensor) -> Tensor:
     if plain.ndim == 1:
         mixed = (1 - original) * probs[:, 0] + original * plain.sigmoid()
-        mixed = mixed.clamp(0, 1)  # rounding may leave 0..1
+        mixed = mixed.clamp(_BEYOND, 1 - _BEYOND)  # of whose logarithms the gradient is finite
         return (mixed.log() - (-mixed).log1p()).clamp(-LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
     mixed = (1 - original) * probs + original * plain.exp()
     total = mixed.sum(dim=1, keepdim=True)
     empty = total == 0  # such rows stay plain
-    log_probs = (torch.where(empty, 1, mixed) / torch.where(empty, 1, total)).log().clamp(min=LOG_FLOOR)
+    probs = (torch.where(empty, 1, mixed) / torch.where(empty, 1, total)).clamp(min=_BEYOND)
+    log_probs = probs.log().clamp(min=LOG_FLOOR)
     return torch.where(empty, plain, log_softmax(log_probs))
 
 

@@ -110,7 +110,7 @@ class TopVersusAll(Calibrator):
         split, others = split_top(wide), scores.shape[1] - 1
         log_odds = self._inner._transform(-split.log_odds[:, 0])[:, None].clamp(min=_least(others + 1))
         shares = split.gaps - split.shift - split.total.log()  # logarithms, of the others
-        limit = log_odds.exp() * (1 - _AHEAD / 2)
+        limit = log_odds.clamp(max=1).exp() * (1 - _AHEAD / 2)  # beyond, no share reaches it
         largest = (-split.total.log()).exp()
         spread = (largest - 1 / others).clamp(min=1e-300)
         drawn = ((largest - limit) / spread).clamp(0, 1 - 1e-15)
