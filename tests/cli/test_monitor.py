@@ -148,6 +148,28 @@ def test_every_word_for_missing_is_a_label_not_known_yet(tmp_path, word) -> None
         load_predictions(tmp_path / "t.csv", columns=ColumnNames(label="died"))
 
 
+def test_a_stream_is_read_as_evaluate_reads_it(tmp_path) -> None:
+    """Two words of which one is positive, percentages with and without being asked, another scale."""
+    rows = [(f"2026-01-0{1 + k % 3}", ("bad", "good")[k % 2], 20 + k % 61) for k in range(90)]
+    for name, head, cells in (
+        ("words", "label,prob", [f"{label},{score / 100}" for _, label, score in rows]),
+        ("percent", "label,prob", [f"{label == 'bad':d},{score}" for _, label, score in rows]),
+        ("stars", "label,prob", [f"{label == 'bad':d},{1 + score / 25}" for _, label, score in rows]),
+    ):
+        lines = [f"{day},{cell}" for (day, *_), cell in zip(rows, cells, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([f"when,{head}", *lines]) + "\n")
+    evidence = set()
+    for given in (
+        ("words.csv", "--positive-class", "bad"),
+        ("percent.csv",),
+        ("percent.csv", "--percent"),
+        ("stars.csv", "--scale", "1:5"),
+    ):
+        done = call("monitor", *given, "--time", "when", "--bootstrap", "5", "--json", "-", folder=tmp_path)
+        evidence.add(round(json.loads(done.stdout)["tests"][0]["log10_evidence"][-1], 9))
+    assert len(evidence) == 1
+
+
 def test_not_a_number_and_none_in_records_are_missing(tmp_path) -> None:
     rows = [{"t": k, "label": [1, 0, None, float("nan")][k % 4], "prob": 0.5} for k in range(8)]
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))

@@ -249,6 +249,21 @@ def test_samples_without_a_label_count_as_seen(rng) -> None:
     assert found.windows[0].num_labelled == 133
 
 
+def test_samples_of_weight_zero_place_no_bet(rng) -> None:
+    """Wrong ones among them, in the stream and in the baseline, change no evidence and no number."""
+    stream, when = _stream(rng, 3)
+    counts = np.arange(len(when)) % 3 > 0
+    absurd = np.where(counts, stream.values, 20 * (1 - 2 * stream.labels))
+    weighted = Predictions(logits=absurd, labels=stream.labels, weights=2.0 * counts)
+    rows = stream.rows(counts)
+    alone = monitor(rows, when[counts], window=1, baseline=rows, bootstrap=10)
+    found = monitor(weighted, when, window=1, baseline=weighted, bootstrap=10)
+    assert [each.log10_evidence for each in found.tests] == [each.log10_evidence for each in alone.tests]
+    assert found.windows[0].metrics["event_ece"].value == alone.windows[0].metrics["event_ece"].value
+    assert found.num_samples == alone.num_samples == 400
+    assert sum(note.startswith("Weights count in the numbers") for note in found.notes) == 1
+
+
 def _three_classes(rng, size: int, shift: float = 0.0) -> Predictions:
     """A calibrated model of three classes; with a shift class 2 occurs more often than stated."""
     logits = 1.5 * rng.normal(size=(size, 3))

@@ -74,6 +74,8 @@ def monitor(
 
     with terminal.progress(f"reading {stream.name}", quiet=quiet) as tell:
         told = reading.load_timed(stream, time)
+        if not told.labelled.any() and told.predictions.class_names is None:
+            positive_class = None if positive_class not in {"0", "1"} else positive_class  # a word names it
         found = watch(
             told.predictions,
             told.times,

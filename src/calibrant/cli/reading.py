@@ -167,10 +167,19 @@ class Reading(ReadOptions):
 
     def load_timed(self, path: Path, time: str) -> TimedPredictions:
         from calibrant.predictions.files import load_timed
+        from calibrant.predictions.scale import scale_of
 
-        others = ("bands", "annotations", "iou", "percent", "scale", "kind", "lm_score")
+        others = ("bands", "annotations", "iou", "kind", "lm_score")
         self.refuse(*others, remedy="a stream is a table of its columns as they are.")
-        found = load_timed(path, time=time, columns=self.columns, format=self.format)
+        found = load_timed(
+            path,
+            time=time,
+            columns=self.columns,
+            percent=self.percent or None,
+            scale=None if self.scale is None else scale_of(self.scale),
+            positive_class=self.positive_class,
+            format=self.format,
+        )
         return replace(found, predictions=self._in_clusters(found.predictions, path))
 
 

@@ -227,10 +227,7 @@ def open_predictions(
         contents = _reader(form, path, stream, columns)(path, **further)
         with lines_named(contents.lines):
             fields = as_shares(contents.fields, scale, percent=percent)
-        if positive_class is not None and "class_names" not in fields:
-            event = np.ndim(fields.get("probs", fields.get("logits", ()))) == 1
-            names = event_names(fields.get("labels", ()), positive_class) if event else None
-            fields |= {} if names is None else {"class_names": names}
+        fields |= _event_named(fields, positive_class, fields.get("labels", ()))
         kind = _agreed_kind(fields.pop("kind", None), kind)
         source = Source(
             name=name or path.name,
@@ -247,6 +244,15 @@ def open_predictions(
     except MemoryError as error:
         remedy = "; save it as .npy or .parquet, which are read in pieces" if form.stream is None else ""
         raise ShortOfMemoryError(f"{name or path}: it needs more memory than there is{remedy}.") from error
+
+
+def _event_named(fields: dict[str, Any], positive_class: str | None, labels: Any) -> dict[str, Any]:
+    """Return the names of two classes, if labels are words and the one whose score is given is known."""
+    if positive_class is None or "class_names" in fields:
+        return {}
+    event = np.ndim(fields.get("probs", fields.get("logits", ()))) == 1
+    names = event_names(labels, positive_class) if event else None
+    return {} if names is None else {"class_names": names}
 
 
 def found_ending(path: Path, stated: str | None) -> str:
@@ -436,13 +442,17 @@ def load_timed(
     *,
     time: str,
     columns: ColumnNames | None = None,
+    percent: bool | None = None,
+    scale: Scale | None = None,
+    positive_class: str | None = None,
     format: str | None = None,  # noqa: A002
 ) -> TimedPredictions:
     """Read a table of predictions as they come, in which labels may be missing.
 
     ``time`` is a column of ISO 8601 dates (converted to UTC if they have an offset), or of numbers. Logs of
     inspect-ai have ``completed_at`` for each answer. Empty cells of the label (or of ``correct``), and NA,
-    NaN, null etc., are labels that are not known yet; the column can be absent.
+    NaN, null etc., are labels that are not known yet; the column can be absent. Other arguments are those of
+    :func:`load_predictions`.
 
     Raises:
         InputError: If the file is not a table, has no such column, or a time is none.
@@ -469,7 +479,8 @@ def load_timed(
             table, labelled = _filled(table.exchanged({time: {}}), columns, len(times))
             if columns is not None and not labelled.any():
                 columns = replace(columns, label=None)
-            fields = tables.fields_of_table(table, columns)
+            fields = as_shares(tables.fields_of_table(table, columns), scale, percent=percent)
+            fields |= _event_named(fields, positive_class, fields.get("labels", ()))
             source = Source(name=path.name, sha256=sha256_of(path), format=ending[1:], path=str(path))
             found = Predictions(**fields, source=source)._named(in_words_of_file)  # pyright: ignore[reportPrivateUsage]
             return TimedPredictions(predictions=found, times=times, labelled=labelled)

@@ -49,6 +49,10 @@ NO_LABELS_NOTE = (
     "No label is known, so only changes of the stated probabilities are tested; whether they are still right "
     "needs labels."
 )
+WEIGHTS_NOTE = (
+    "Weights count in the numbers of each window. The evidence counts every sample once, as a bet is fair "
+    "whatever it is worth; samples of weight zero are left out."
+)
 _LEAST = 2  # labelled samples, or clusters, of a window whose numbers are shown
 
 
@@ -142,10 +146,13 @@ def monitor(
     """
     check_predictions(stream, "stream")
     stream = as_judged(in_clusters(stream, cluster), positive_class)
-    known = _known(stream, labelled)
-    moments = _times(times, stream.num_samples)
-    windows = windows_of(moments, window)
-    notes, awaited = stream.notes, np.ones_like(known)
+    known, moments = _known(stream, labelled), _times(times, stream.num_samples)
+    notes = stream.notes
+    if stream.weights is not None:
+        counts = stream.weights > 0
+        known, moments = known[counts.numpy()], moments[counts.numpy()]
+        stream, notes = stream.rows(counts), (*notes, WEIGHTS_NOTE)
+    windows, awaited = windows_of(moments, window), np.ones_like(known)
     if label_delay is not None:
         awaited = ripe(moments, windows, label_delay)
         if baseline is None and not (known & awaited).any():
@@ -261,6 +268,8 @@ def _as_baseline(
             "`baseline.with_clusters(names)`."
         )
     judged = as_judged(baseline, positive_class)
+    if judged.weights is not None:
+        judged = judged.rows(judged.weights > 0)
     if judged.kind != stream.kind:
         raise InputError(f"`baseline` must be {stream.kind}, like the stream; got {judged.kind}.")
     if labelled and not judged.has_labels:
