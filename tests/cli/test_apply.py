@@ -1,8 +1,10 @@
 """``calibrant apply``, also of what ``fit --by-group`` saved: data that are new, or calibrated already."""
 
 import dataclasses
+import io
 import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +27,7 @@ from calibrant.predictions import ColumnNames, Predictions
 from calibrant.predictions.formats.mark import Mark, mark_in, notes_of_mark
 from calibrant.predictions.to_event import marked
 from calibrant.repair.applying import notes_on_shift
+from command_line import call
 
 MEANS = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.5]])
 
@@ -52,6 +55,20 @@ def loss(path: Path) -> float:
     """Log loss of a file of probabilities."""
     predictions = calibrant.load_predictions(path)
     return float(calibrant.metrics.negative_log_likelihood(predictions.probs, predictions.labels))
+
+
+def test_a_pipe_keeps_its_columns(tmp_path, monkeypatch) -> None:
+    """What comes through a pipe is a table like a file, with its other columns; also names with decimals."""
+    rows = [f"{k},{k % 2},0.{1 + k % 8},{('1.0', '2.0', '')[k % 3]},{k % 2}.0" for k in range(90)]
+    text = "\n".join(["id,label,prob,group,split", *rows]) + "\n"
+    (tmp_path / "t.csv").write_text(text)
+    call("fit t.csv --method temperature -o t.safetensors", folder=tmp_path, code=0)
+    call("apply t.safetensors t.csv -o file.csv", folder=tmp_path, code=0)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    call("apply t.safetensors - -o pipe.csv", folder=tmp_path, code=0)
+    assert (tmp_path / "pipe.csv").read_text() == (tmp_path / "file.csv").read_text()
+    given = load_predictions(tmp_path / "t.csv")
+    assert (set(given.groups), given.split.sum()) == ({"1", "2", "unknown"}, 45)
 
 
 def test_shift_is_noted(run, fitted) -> None:

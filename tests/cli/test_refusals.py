@@ -228,7 +228,6 @@ apply platt.safetensors t.csv -o o.csv --group-column site | --group-column is n
 figure reliability t.csv -o o.svg --group-column site | --group-column is not used here:
 fit t.csv --all --method platt -o o.safetensors --cluster patient | --cluster is not used here:
 apply platt.safetensors t.csv -o o.csv --cluster patient | --cluster is not used here:
-monitor t.csv --time day --percent | --percent is not used here:
 monitor t.csv --time day --kind binary | --kind is not used here:
 monitor t.csv --time day --iou 0.7 | --iou is not used here:
 fit t.parquet -o o.safetensors --jobs 2 | add --engine pool

@@ -134,6 +134,20 @@ def _takes_gamma() -> list[tuple[str, Callable[..., Any]]]:
     ]
 
 
+def test_a_fraction_is_the_probability_of_the_label_also_with_alpha() -> None:
+    """The expectation of the values of 1 and of 0, each with its weight; so is the gradient."""
+    logits = torch.tensor([-2.0, 0.7, 3.0], dtype=torch.float64, requires_grad=True)
+    share = torch.tensor([0.25, 0.9, 0.5], dtype=torch.float64)
+
+    def of(labels: torch.Tensor) -> torch.Tensor:
+        return losses.multilabel_focal_loss(logits, labels, gamma=2, alpha=0.9, reduction="none")
+
+    found, expected = of(share), share * of(torch.ones(3)) + (1 - share) * of(torch.zeros(3))
+    torch.testing.assert_close(found, expected)
+    gradients = [torch.autograd.grad(each.sum(), logits, retain_graph=True)[0] for each in (found, expected)]
+    torch.testing.assert_close(*gradients)
+
+
 @pytest.mark.parametrize(("name", "thing"), _takes_gamma(), ids=[name for name, _ in _takes_gamma()])
 def test_the_domain_of_gamma_is_the_documented_one(name: str, thing: Any) -> None:
     """What the docstring says of ``gamma`` is what is accepted, and what the refusal says."""

@@ -53,6 +53,9 @@ def predictions(draw: st.DrawFn, kind: str) -> Predictions:
     elif draw(st.booleans()):
         label_shape = shape if kind == "multilabel" else (num_samples,)
         fields["labels"] = rng.integers(0, num_classes if kind == "multiclass" else 2, label_shape)
+        if kind == "multilabel" and draw(st.booleans()):  # which nothing else tells from classes
+            fields |= {"labels": np.eye(num_columns, dtype=int)[rng.integers(0, num_columns, num_samples)]}
+            fields["kind"] = kind
     elif kind == "multilabel":
         fields["kind"] = kind
     if kind != "top_label" and draw(st.booleans()):
@@ -124,6 +127,19 @@ def test_repaired_probabilities_are_not_repaired_again(ending, assert_same) -> N
     assert_same(found, expected, dtype=dtype)
     assert len(expected.notes) == 1
     assert found.notes == ()
+
+
+@pytest.mark.parametrize("names", [["yes", "no"], ["True", "False"], ["Pos", "Neg"]])
+def test_columns_that_would_be_read_the_other_way_round_are_refused(names, tmp_path) -> None:
+    """Of two opposites a table's positive one is class 1; arrays keep their order."""
+    other = Predictions(probs=[[0.75, 0.25], [0.5, 0.5]], labels=[1, 0], class_names=names)
+    with pytest.raises(InputError, match=f"columns for {names[0]} and {names[1]} are read as {names[1]} and"):
+        other.save(tmp_path / "p.csv")
+    other.save(tmp_path / "p.npz")
+    assert load_predictions(tmp_path / "p.npz").class_names == (*names,)
+    usual = Predictions(probs=[[0.75, 0.25], [0.5, 0.5]], labels=[1, 0], class_names=names[::-1])
+    usual.save(tmp_path / "p.csv")
+    assert load_predictions(tmp_path / "p.csv").class_names == (*names[::-1],)
 
 
 def test_round_trip_bites_on_rounded_text(assert_same, monkeypatch) -> None:

@@ -96,10 +96,10 @@ def refuse_other_names(
     what: str, named: tuple[str, ...] | None, calibrator: str, known: tuple[str, ...] | None
 ) -> None:
     if known is not None and named is not None and known != named:
-        raise InputError(
-            f"{what} names its classes {_listed(named)}, {calibrator} was fitted on {_listed(known)}; "
-            "bring the columns into that order."
-        )
+        same = sorted(known) == sorted(named)
+        remedy = "bring the columns into that order" if same else "fit a calibrator for these classes"
+        classes = f"{what} names its classes {_listed(named)}, {calibrator} was fitted on {_listed(known)}"
+        raise InputError(f"{classes}; {remedy}.")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli import terminal
-from calibrant.cli.reading import Reading, check_inputs, is_pipe, reads
+from calibrant.cli.reading import Reading, check_inputs, is_pipe, kept_of, reads
 from calibrant.evaluation.read_options import told
 
 if TYPE_CHECKING:
@@ -67,7 +67,11 @@ def apply(
         if not isinstance(loaded, DetectionCalibration):
             _refuse_unused(reading, by_group=not isinstance(loaded, Calibrator))
             if is_pipe(file) or not (holds_images(file) or detection_results(file)):
-                given, columns = _loaded(pooled(loaded, str(calibrator)), reading, file)
+                name = None
+                if is_pipe(file):
+                    file, form, name = kept_of(file, reading.format)
+                    reading = replace(reading, format=form)
+                given, columns = _loaded(pooled(loaded, str(calibrator)), reading, file, name)
         reading.refuse_other_class(given)
         tell(f"applying {calibrator.name}", 0.5)
         apply_to(
@@ -78,7 +82,7 @@ def apply(
             prior=shares,
             unknown_groups=unknown_groups,
             annotations=reading.annotations,
-            form_of=None if is_pipe(file) else file,
+            form_of=file,
             columns=columns,
             format=reading.format,
             raw=raw,
@@ -96,20 +100,21 @@ def _refuse_unused(reading: Reading, *, by_group: bool) -> None:
         reading.refuse(*of_groups, remedy="the calibrator is the same for all; leave it out.")
 
 
-def _loaded(fitted: Calibrator, reading: Reading, file: Path) -> tuple[Predictions, ColumnNames | None]:
+def _loaded(
+    fitted: Calibrator, reading: Reading, file: Path, name: str | None
+) -> tuple[Predictions, ColumnNames | None]:
     """Return new predictions and the columns used; the label column may be missing."""
     from calibrant.repair.applying import event_name
 
     reading = replace(reading, kind="multilabel") if fitted.kind_ == "multilabel" else reading
     reading = replace(reading, positive_class=reading.positive_class or event_name(fitted))
-    if reading.label_column is None or is_pipe(file):
-        return reading.load(file), reading.columns
     try:
-        return reading.load(file), reading.columns
+        return reading.load(file, name=name), reading.columns
     except InputError:
         unlabelled = replace(reading, label_column=None)
-        with contextlib.suppress(InputError):
-            return unlabelled.load(file), unlabelled.columns
+        if reading.label_column is not None:
+            with contextlib.suppress(InputError):
+                return unlabelled.load(file, name=name), unlabelled.columns
         raise
 
 

@@ -66,7 +66,9 @@ class Reading(ReadOptions):
     positive_class: str | None = None
     """An option of the command itself."""
 
-    def open(self, path: Path, *, labels: Path | None = None, stream: bool | None = None) -> Predictions:
+    def open(
+        self, path: Path, *, labels: Path | None = None, stream: bool | None = None, name: str | None = None
+    ) -> Predictions:
         from calibrant.predictions import load_detections, open_predictions
         from calibrant.predictions.scale import scale_of
         from calibrant.predictions.top_k import by_frequency
@@ -80,9 +82,9 @@ class Reading(ReadOptions):
             return load_detections(path, self.annotations, iou=self.iou).predictions(bands=self.bands)
         if self.iou != Reading.iou:
             raise InputError("--iou is for COCO detections; leave it out, or name their --annotations.")
-        file, form, name = path, self.format, None
+        file, form = path, self.format
         if is_pipe(path):
-            file, form, name = _kept_of(path, form)
+            file, form, name = kept_of(path, form)
         found = open_predictions(
             file,
             labels=labels,
@@ -135,8 +137,8 @@ class Reading(ReadOptions):
         bands = tuple(each for each in self.bands if each != FREQUENCY)
         return replace(super().columns or ColumnNames(), bands=bands) or None
 
-    def load(self, path: Path) -> Predictions:
-        return self.open(path, stream=False)
+    def load(self, path: Path, *, name: str | None = None) -> Predictions:
+        return self.open(path, stream=False, name=name)
 
     def of_new(self, *, groups: bool) -> Reading:
         """Return the options for new predictions, whose annotations only name classes."""
@@ -278,7 +280,7 @@ def is_pipe(path: Path) -> bool:
 _FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
 
 
-def _kept_of(path: Path, form: str | None) -> tuple[Path, str, str]:
+def kept_of(path: Path, form: str | None) -> tuple[Path, str, str]:
     """Save a pipe to a temporary file of this process; return it with its format and name."""
     folder = tempfile.TemporaryDirectory(prefix="calibrant-")
     _FOLDERS.append(folder)

@@ -63,17 +63,17 @@ def entry_loss(entries: Entries, terms: EntryTerms) -> Tensor:
 
 def _plain_values(entries: Entries, terms: EntryTerms) -> Float[Tensor, "*N"]:
     logits, labels = entries[:2]
+    share, rest = (1.0, 1.0) if terms.alpha is None else (terms.alpha, 1 - terms.alpha)
     if labels.is_floating_point():
         outcomes = labels.to(logits.dtype)
-        values = outcomes * focal_value(logits, terms.gamma)
-        values = values + (1 - outcomes) * focal_value(-logits, terms.gamma)
+        values = share * outcomes * focal_value(logits, terms.gamma)
+        values = values + rest * (1 - outcomes) * focal_value(-logits, terms.gamma)
         missed = torch.sigmoid(logits) - outcomes
     else:
-        outcomes = (labels == 1).to(logits.dtype)
         log_odds = torch.where(labels == 1, logits, -logits)
         values, missed = focal_value(log_odds, terms.gamma), torch.sigmoid(-log_odds)
-    if terms.alpha is not None:
-        values = values * (terms.alpha * outcomes + (1 - terms.alpha) * (1 - outcomes))
+        if terms.alpha is not None:
+            values = torch.where(labels == 1, share * values, rest * values)
     return values + terms.distance * missed.square() if terms.distance else values
 
 

@@ -128,7 +128,7 @@ def apply(
     detected = predictions if isinstance(predictions, DetectionResults) else None
     given = predictions.predictions if isinstance(predictions, DetectionResults) else predictions
     source = "`predictions`" if given.source is None else given.source.path or given.source.name
-    name = source if file is None else str(file)
+    name = source if file is None or given.source is not None else str(file)
     refuse_calibrated(name, given.notes, force=force)
     changed = label_shift is not None or prior is not None
     added = _intervals(None if changed else loaded, called, given, file, place) if intervals else {}

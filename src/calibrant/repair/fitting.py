@@ -359,6 +359,7 @@ def _of_parts(
         calibrator = calibrators.fit_top_k_temperature(some.top_k, weights=some.weights)
     elif fits_in_passes(calibrator, table.kind, table.num_classes):
         calibrator = fit_in_passes(build(calibrator.text), table, some, deal, spread=spread)
+        calibrator.fit_result_ = replace(calibrator.fit_result_, num_samples=held)  # as given
         note = _passes(calibrator, "table", some)
     elif method is not None:
         fit_quietly(calibrator, Labelled.of(form))

@@ -40,10 +40,11 @@ LIBRARIES: tuple[Library, ...] = ("pandas", "polars")
 Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | list[Any]"
 
 FAMILIES = {"logits": "logit", "probs": "prob", "confidence": "confidence"}
-SINGLES = ("split", "weight", "group", "cluster", MARK)
+SINGLES = ("split", "weight", "group", "cluster", "kind", MARK)
 # An array has the plural for its name, a column may have.
 KEYS = {"weight": "weights", "group": "groups", "cluster": "clusters"}
 BINARY_NAMES = ("negative_class", "positive_class")
+_MULTILABEL = "multilabel"
 _TRUTH = frozenset({"label", "labels", *LABELS})
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 _TURNED = 32  # columns: one alone is slow to scatter
@@ -183,9 +184,15 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     several_groups = [name for name in layout.singles if name.startswith((GROUP_OF, BANDS_OF))]
     if several_groups:
         arrays["groups"] = groups_of({name: others[name] for name in several_groups})
-    taken = {*BINARY_NAMES, *several_groups}
+    taken, unused = {*BINARY_NAMES, *several_groups}, layout.unused
+    if "kind" in others:
+        if set(as_texts(others["kind"]) or ()) == {_MULTILABEL}:
+            arrays["kind"] = _MULTILABEL
+        else:
+            unused = (*unused, "kind")
+        taken.add("kind")
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in taken}
-    fields = fields_of(arrays, layout.unused)
+    fields = fields_of(arrays, unused)
     empty: tuple[str, ...] = ()
     if len(labels) == 1 and "labels" not in arrays:
         empty = (Note(f"`{layout.truth}` is empty in every row.", "empty"),)
@@ -320,7 +327,6 @@ def columns_of(arrays: Arrays) -> dict[str, list[Any] | Tensor]:
     """Return the columns for arrays, small ones first; the inverse of ``fields_of_columns``."""
     space = next(space for space in FAMILIES if space in arrays)
     names: tuple[str, ...] | None = arrays.get("class_names")
-    labels: Tensor | None = arrays.get("labels")
     values: Tensor = arrays[space]
     num_samples = len(values)
     found: dict[str, list[Any] | Tensor] = {}
@@ -329,13 +335,7 @@ def columns_of(arrays: Arrays) -> dict[str, list[Any] | Tensor]:
         _refuse_ambiguous(names)
     if values.ndim == 2:
         suffixes = names or tuple(str(index) for index in range(values.shape[1]))
-    if "kind" in arrays and labels is None:  # several labels, none of them known
-        found |= {f"label_{suffix}": [None] * num_samples for suffix in suffixes}
-    elif labels is not None and labels.ndim == 2:
-        found |= {f"label_{suffix}": labels[:, place].tolist() for place, suffix in enumerate(suffixes)}
-    elif labels is not None:
-        numbers: list[int] = labels.tolist()
-        found["label"] = numbers if names is None else [names[number] for number in numbers]
+    found |= _columns_of_labels(arrays, suffixes)
     if "correct" in arrays:
         found["correct"] = arrays["correct"].int().tolist()
     if values.ndim == 1 and names is not None:
@@ -353,13 +353,27 @@ def columns_of(arrays: Arrays) -> dict[str, list[Any] | Tensor]:
     return found | {f"{family}_{suffix}": values[:, place] for place, suffix in enumerate(suffixes)}
 
 
+def _columns_of_labels(arrays: Arrays, suffixes: Sequence[str]) -> dict[str, list[Any]]:
+    labels: Tensor | None = arrays.get("labels")
+    names: tuple[str, ...] | None = arrays.get("class_names")
+    if labels is None:  # of several labels, none of them known
+        empty = [None] * len(next(arrays[space] for space in FAMILIES if space in arrays))
+        return {f"label_{suffix}": empty for suffix in suffixes} if "kind" in arrays else {}
+    if labels.ndim == 1:
+        numbers: list[int] = labels.tolist()
+        return {"label": numbers if names is None else [names[number] for number in numbers]}
+    found = {f"label_{suffix}": labels[:, place].tolist() for place, suffix in enumerate(suffixes)}
+    kind = {"kind": [_MULTILABEL] * len(labels)} if "kind" in arrays else {}  # else one-hot ones are classes
+    return found | kind
+
+
 def cells_of(arrays: Arrays) -> dict[str, list[Any]]:
     columns = columns_of(arrays).items()
     return {name: cells if isinstance(cells, list) else cells.tolist() for name, cells in columns}
 
 
 def _named(name: str, header: Sequence[str]) -> tuple[str, ...]:
-    if name in {"split", MARK}:
+    if name in {"split", "kind", MARK}:
         return (name,) if name in header else ()
     found = tuple(form for form in (name, f"{name}s") if form in header)
     if len(found) > 1:
@@ -376,11 +390,8 @@ def _classes(family: str, header: Sequence[str]) -> tuple[tuple[str, ...], tuple
         )
     if set(suffixes) == {str(index) for index in range(len(set(suffixes)))}:
         return tuple(sorted(suffixes, key=int)), None
-    # In the order that words have, not the columns.
-    if len(suffixes) == 2 and labels_of.says_class_0(suffixes[1]):
-        positive, negative = suffixes
-        if (labels_of.opposite_of(negative) or "").lower() == positive.lower():
-            suffixes = [negative, positive]
+    if _are_turned(suffixes):  # into the order that words have, not the columns
+        suffixes = suffixes[::-1]
     words = [suffix for suffix in suffixes if not suffix.isdigit()]
     if 0 < len(words) < len(suffixes):
         raise InputError(
@@ -388,6 +399,14 @@ def _classes(family: str, header: Sequence[str]) -> tuple[tuple[str, ...], tuple
             f"`{family}_{words[0]}` is named and others are numbered."
         )
     return tuple(suffixes), tuple(suffixes)
+
+
+def _are_turned(names: Sequence[str]) -> bool:
+    """Return True for two opposites of which the positive one comes first, as yes and no."""
+    opposite = (
+        labels_of.opposite_of(names[1]) if len(names) == 2 and labels_of.says_class_0(names[1]) else None
+    )
+    return opposite is not None and opposite.lower() == names[0].lower()
 
 
 def _label_columns(
@@ -417,6 +436,11 @@ def _refuse_ambiguous(names: tuple[str, ...]) -> None:
     if repeated:
         raise InputError(
             f"columns must have different names, and two classes are called {repeated[0]!r}; write .npz."
+        )
+    if _are_turned(names):
+        raise InputError(
+            f"columns for {names[0]} and {names[1]} are read as {names[1]} and {names[0]}, the positive one "
+            "last; write .npz."
         )
     digits = [name for name in names if name.isdigit()]
     if digits and (len(digits) < len(names) or set(names) == {str(index) for index in range(len(names))}):

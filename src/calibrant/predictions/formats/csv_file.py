@@ -18,7 +18,7 @@ import numpy as np
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import plural
-from calibrant.predictions.formats.aliases import ColumnNames, canonical
+from calibrant.predictions.formats.aliases import GROUP_OF, ColumnNames, canonical
 from calibrant.predictions.formats.columns import (
     Column,
     columns_of,
@@ -31,6 +31,8 @@ from calibrant.predictions.formats.tables import Table
 
 _PACKED = b"\x1f\x8b"
 _SEPARATOR = re.compile(r'"?sep=(.)"?')
+_NAMES = ("group", "cluster", GROUP_OF)
+_DECIMAL = re.compile(r"-?\d+\.\d+")
 _WRITTEN = 10_000  # rows at a time
 DELIMITERS = ",;\t|"  # the first of those that part a header into equally many cells
 
@@ -39,6 +41,7 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """Read text row by row, so memory holds numbers and not text."""
     header = names_of(path)
     layout = layout_of(canonical(header, columns))
+    named = [header.index(layout.given[name]) for name in layout.others if name.startswith(_NAMES)]
     numeric = [header.index(layout.given[name]) for name in (*layout.scores, *layout.weights)]
     texts = [header.index(layout.given[name]) for name in layout.others]
     rows = np.full((1, 1), np.nan)
@@ -49,14 +52,22 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
         rows = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(numeric))
     if np.isnan(rows).any():
         _, cells, places = _cells(path, [*numeric, *texts])
-        named = {header[place]: column for place, column in cells.items()}
+        cells |= {place: _whole(cells[place]) for place in named}
+        by_name = {header[place]: column for place, column in cells.items()}
         with lines_named(places):
-            return FileContents(fields=fields_of_cells(layout, named.__getitem__), lines=places)
+            return FileContents(fields=fields_of_cells(layout, by_name.__getitem__), lines=places)
+    cells |= {place: _whole(cells[place]) for place in named}
     others: dict[str, Column] = dict(zip(layout.others, cells.values(), strict=True))
     others |= dict.fromkeys(layout.weights, rows[:, -1])
     with lines_named(places):
         fields = fields_of_columns(layout, rows[:, : len(layout.scores)], others)
     return FileContents(fields=fields, lines=places)
+
+
+def _whole(texts: list[str]) -> list[str]:
+    """Return whole numbers without decimals, as typed tables have them, if all names are decimal numbers."""
+    decimals = all(_DECIMAL.fullmatch(text) for text in texts if text)
+    return [text.partition(".")[0] if text.endswith(".0") else text for text in texts] if decimals else texts
 
 
 def _cells(
