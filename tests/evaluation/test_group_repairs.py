@@ -46,6 +46,21 @@ def test_only_repairs_by_group_mend_groups_that_differ(columns) -> None:
         assert several < 0.05
 
 
+def test_copies_in_clusters_tell_as_much_as_the_samples() -> None:
+    """Four visits of each patient, all alike: the same means, and intervals no narrower."""
+    given = biased(400)
+    rows = np.repeat(np.arange(400), 4)
+    visits = given.rows(rows).with_clusters([f"p{k}" for k in rows])
+    for one, other in zip(group_repairs(given), group_repairs(visits), strict=True):
+        assert (one.name, 4 * one.count) == (other.name, other.count)
+        for mine, theirs in zip(one.losses[:2], other.losses[:2], strict=True):  # others borrow less
+            assert theirs.value == pytest.approx(mine.value)
+            assert theirs.high - theirs.low == pytest.approx(mine.high - mine.low, rel=0.05)
+    names = ["all old" if "old" in group else f"p{k}" for k, group in zip(rows, visits.groups, strict=True)]
+    (old,) = (row for row in group_repairs(visits.with_clusters(names)) if row.name == "old")
+    assert {each.reason for each in old.gaps} == {"too few clusters"}
+
+
 @pytest.fixture(scope="module")
 def repaired() -> tuple[Evaluation, Evaluation, ByGroup]:
     """The evaluation of two groups that differ, its answer after repairs by group, and these."""

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant._math.drawing import cluster_codes
 from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.scores import FLOOR, negative_log_likelihoods, top_label
 from calibrant._math.simplex import log_softmax
@@ -25,7 +26,7 @@ from calibrant.evaluation.phrases import (
     with_interval,
 )
 from calibrant.evaluation.quantity import ANYTHING
-from calibrant.evaluation.resampling.events import Vector
+from calibrant.evaluation.resampling.events import Indices, Vector, mean_and_variance
 from calibrant.evaluation.resampling.intervals import normal_interval
 from calibrant.evaluation.result import Estimate, Evaluation, Kind, Repair, between
 from calibrant.predictions import Predictions
@@ -78,7 +79,8 @@ def group_repairs(
 
     A sample can be in several groups: its text holds their names, separated by semicolons. The tested
     probability is that of the positive class, or with several classes the confidence. There is one calibrator
-    per text. Multicalibration starts from the calibrator for all and uses each name.
+    per text. Multicalibration starts from the calibrator for all and uses each name. If there are clusters,
+    intervals are of whole clusters.
 
     Args:
         predictions: With labels and groups; without a split, halves are drawn.
@@ -129,11 +131,15 @@ def group_repairs(
     behind = [each - losses[OF_EACH] for each in losses]
     weights = np.ones(len(names)) if test.weights is None else test.weights.numpy()
     masks = memberships(list(names), len(names))
+    codes = None if test.clusters is None else cluster_codes(test.clusters)
 
     def row(name: str) -> GroupRepair:
         inside = masks[name]
         gaps, of_losses, more = (
-            tuple(_mean(each[inside], weights[inside], level) for each in parts)
+            tuple(
+                _mean(each[inside], weights[inside], None if codes is None else codes[inside], level)
+                for each in parts
+            )
             for parts in (residuals, losses, behind)
         )
         return GroupRepair(name=name, count=int(inside.sum()), gaps=gaps, losses=of_losses, behind=more)
@@ -149,13 +155,18 @@ def _residuals(probs: Tensor, labels: Tensor) -> Vector:
     return (top.confidence - top.correct.to(torch.float64)).numpy()
 
 
-def _mean(values: Vector, weights: Vector, level: float) -> Estimate:
-    """The mean with a normal interval; of fewer than two samples there is none."""
+def _mean(values: Vector, weights: Vector, clusters: Indices | None, level: float) -> Estimate:
+    """The mean with a normal interval; of fewer than two samples or clusters there is none."""
     total = float(weights.sum())
     if total == 0 or len(values) < 2:
         return Estimate(value=float(values.mean()) if len(values) else None, reason="too few samples")
     mean = float(weights @ values / total)
     error = float(np.sqrt((weights**2) @ (values - mean) ** 2)) / total
+    if clusters is not None:
+        names, codes = np.unique(clusters, return_inverse=True)
+        if len(names) < 2:
+            return Estimate(value=mean, reason="too few clusters")
+        error = math.sqrt(mean_and_variance(values, weights, codes)[1])
     return between(mean, normal_interval(mean, error, level, ANYTHING))
 
 
