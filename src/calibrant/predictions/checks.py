@@ -24,8 +24,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 # A float32 softmax over 1000 classes sums to one within 1e-6. One bound for every dtype keeps a file and
 # its copy in another format the same: text has no dtype.
 ROUNDING_TOLERANCE = 1e-5
-SPLIT_CODES = dict.fromkeys(("0", "0.0", "false", "calibration", "val", "validation"), 0)
-SPLIT_CODES |= dict.fromkeys(("1", "1.0", "true", "test"), 1)
+SPLIT_WORDS = (("0", "0.0", "false", "calibration", "val", "validation"), ("1", "1.0", "true", "test"))
+SPLIT_CODES = {word: code for code, words in enumerate(SPLIT_WORDS) for word in words}
 UNKNOWN = "unknown"
 """The group of samples without one."""
 _IF_LOGITS = "if they are logits, name them `logits` (--logit-columns)"
