@@ -146,6 +146,26 @@ def test_temperature_is_near_that_of_the_whole_rows(tmp_path) -> None:
     assert "no upper end" in never_listed.fit_result_.message
 
 
+def test_rounded_probabilities_that_sum_to_one(tmp_path) -> None:
+    """They leave room below their rounding for a true class that is not listed."""
+    log_probs, labels = TOP.copy(), LABELS.copy()
+    log_probs[0], labels[0] = (0, *np.linspace(-11.5, -12, K - 1)), LOGITS[0].argmin()
+    found = top_k_of(log_probs, INDICES, num_classes=V)
+    repaired = fit_top_k_temperature(found, labels)
+    (told,) = repaired.fit_result_.warnings
+    assert told.startswith("1 sample left out, as the true class is not listed")
+    rest = np.arange(NUM) > 0
+    others = fit_top_k_temperature(top_k_of(log_probs[1:], INDICES[1:], num_classes=V), labels[1:])
+    assert repaired.fit_result_.parameters == pytest.approx(others.fit_result_.parameters)
+    exact, most = found.log_probs_of(torch.from_numpy(labels))
+    assert exact[0].isnan()
+    assert -13 < float(most[0]) <= -11
+    with pytest.raises(InputError, match="row 0 is not listed, and `log_rest` leaves it no probability"):
+        fit_top_k_temperature(top_k_of(log_probs[:1], INDICES[:1], num_classes=V), labels[:1])
+    weighted = fit_top_k_temperature(found, labels, weights=rest.astype(float))
+    assert weighted.fit_result_.parameters == pytest.approx(others.fit_result_.parameters)
+
+
 def test_commands(tmp_path) -> None:
     """Evaluate, fit and apply take such a file; what needs all classes is refused with its reason."""
     file = as_npz(tmp_path)

@@ -58,7 +58,7 @@ class TopK:
         """Log-probability of the true class, NaN if unknown; and an upper bound on it."""
         total = self.log_total
         known = self.logits_of(labels) - total
-        most = torch.minimum(self.logits[:, -1], self.log_rest) - total
+        most = _most_of_one(self.logits, self.log_rest) - total
         return known, torch.where(known.isnan(), most, known)
 
     def logits_of(self, labels: Int[Tensor, " M"]) -> Float[Tensor, " N"]:

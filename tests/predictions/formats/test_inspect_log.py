@@ -224,6 +224,26 @@ def test_what_is_left_out_is_counted(tmp_path) -> None:
         assert note in found.notes
 
 
+def test_a_mark_of_zero_may_be_right(tmp_path) -> None:
+    """A scorer of -1 (refuted), 0 (unclear) and 1."""
+    samples = [sample(k, f"{90 - k}% sure", match=mark) for k, mark in enumerate((1, 0, -1))]
+    path = as_json(log_with(*samples), tmp_path / "log")
+    found = load_predictions(path, columns=ColumnNames(label="match:0"))
+    assert found.correct.tolist() == [True, True, False]
+
+
+def test_unmarked_repeats_agree_or_not(tmp_path) -> None:
+    """They count among the repeats; a question whose most frequent answer has no mark is left out."""
+    answers = [("A", 1), ("A", 1), ("B", math.nan), ("B", math.nan), ("B", math.nan), ("A", 1)]
+    answers += [("A", 0), ("A", math.nan), ("A", 0)]
+    samples = [
+        sample(k // 3, said, match=mark) | {"epoch": 1 + k % 3} for k, (said, mark) in enumerate(answers)
+    ]
+    found = load_predictions(as_json(log_with(*samples), tmp_path / "log"), lm_score="agreement")
+    assert found.confidence.tolist() == pytest.approx([2 / 3, 1])
+    assert found.correct.tolist() == [True, False]
+
+
 def test_tasks_and_models_are_groups(tmp_path) -> None:
     for k in range(2):
         spec = {"task": "trivia", "model": f"mock/{k}", "task_id": f"t{k}"}

@@ -171,8 +171,13 @@ def test_questions_with_unequal_numbers_of_answers_are_judged_by_the_chosen_one(
     samples = [choice(0, [-1.0, -1.0], "1", acc=0.0), choice(1, [-1.0, -2.0, -3.0], "0", acc=1.0)]
     found = read(tmp_path, "s.jsonl", lines(*samples))
     assert found.kind == "top_label"
-    assert found.correct.tolist() == [True, True]  # of two equal answers either is the chosen one
+    assert found.correct.tolist() == [False, True]  # of two equal answers the harness takes the first
     assert "Questions have 2 to 3 answers" in found.notes[1]
+    unmarked = [choice(0, [-3.0, -1.0], "0", acc=math.nan), samples[1]]
+    assert read(tmp_path, "s.jsonl", lines(*unmarked)).correct.tolist() == [False, True]
+    unknown = [each | {"target": "?"} for each in unmarked]
+    with pytest.raises(InputError, match="not all have a `acc` of 0 or 1"):
+        read(tmp_path, "s.jsonl", lines(*unknown))
 
 
 def test_stated_confidences_of_generated_answers(tmp_path) -> None:

@@ -27,6 +27,7 @@ from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
 from calibrant._math.newton import Expansion, Vector, minimise_in_box
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_sigmoid, log_softmax
+from calibrant._math.text_form import plural
 from calibrant._math.top_k import Spread, TopK
 from calibrant.calibrators.affine import Affine, scaling
 from calibrant.calibrators.base import Calibrator
@@ -458,7 +459,8 @@ def fit_top_k_temperature(
         Temperature scaling of all classes.
 
     Raises:
-        InputError: If the number of classes is not known, or a true class has no probability left.
+        InputError: If the number of classes is not known, or no true class has any probability. Some samples
+            of that kind, whose rounded probabilities sum to one, are left out with a warning.
 
     Note:
         O(N k) per step, all in float64.
@@ -484,12 +486,17 @@ def fit_top_k_temperature(
     shares = torch.ones(num_samples, dtype=torch.float64)
     if weights is not None:
         shares = check_weights(weights, num_samples).cpu()
-    shares = shares / shares.sum()
     lost = own.isnan() & (top_k.log_rest == -math.inf) & (shares > 0)
+    told: tuple[str, ...] = ()
     if bool(lost.any()):
-        raise InputError(
-            f"the true class of row {first_row(lost)} is not listed, and `log_rest` leaves it no probability."
-        )
+        first, shares = first_row(lost), torch.where(lost, 0.0, shares)
+        if not bool(shares.any()):
+            raise InputError(
+                f"the true class of row {first} is not listed, and `log_rest` leaves it no probability."
+            )
+        why = "as the true class is not listed and the listed probabilities sum to one"
+        told = (f"{plural(int(lost.sum()), 'sample')} left out, {why}",)
+    shares = shares / shares.sum()
 
     def fitted(spread: Spread) -> TemperatureRoot:
         return best_temperature(lambda beta: _slopes_of_listed(top_k, own, shares, beta, spread))
@@ -508,7 +515,7 @@ def fit_top_k_temperature(
         digest.update(part.contiguous().numpy().tobytes())
     result = join([solution], objective="nll", num_samples=num_samples, data_sha256=digest.hexdigest())
     calibrator = TemperatureScaling()
-    result = replace(result, message=said)
+    result = replace(result, message=said, warnings=(*result.warnings, *told))
     calibrator.restore({}, result, kind="multiclass", num_classes=top_k.num_classes or 0)
     return calibrator
 

@@ -179,13 +179,13 @@ def _answers(log: Record, score: str, columns: ColumnNames) -> tuple[list[_Answe
         raise InputError(
             "a log of inspect-ai has one confidence per answer; name its field (--prob-columns)."
         )
-    scorer, marked, notes = _marked(samples := _samples(log), columns.label)
+    scorer, marked, unmarked, notes = _marked(samples := _samples(log), columns.label)
     if stopped := {str(each["status"]) for each in samples} - {"success"}:
         notes += (f"A run ended with status {min(stopped)}, so samples may be missing.",)
     for source in _SOURCES if score == "acc" else (score,):
         confidences, said = _SOURCES[source]
         named = columns.probs and values_in([each.sample for each in marked], columns.probs[0], "metadata")
-        found = named or confidences(marked)
+        found = named or confidences(marked, unmarked)
         kept = [replace(a, confidence=c) for a, c in zip(marked, found, strict=True) if c is not None]
         if len(kept) < 2:
             continue
@@ -220,8 +220,10 @@ def _samples(log: Record) -> list[Record]:
     return found
 
 
-def _marked(samples: Sequence[Record], wanted: str | None) -> tuple[str, list[_Answer], tuple[str, ...]]:
-    """Return the scorers (by default each task's first), their marked answers, and notes."""
+def _marked(
+    samples: Sequence[Record], wanted: str | None
+) -> tuple[str, list[_Answer], list[_Answer], tuple[str, ...]]:
+    """Return the scorers (by default each task's first), their marked and unmarked answers, and notes."""
     marks = [{each[0]: each for each in _marks(sample)} for sample in samples]
     names = list(dict.fromkeys(name for each in marks for name in each))
     if not names:
@@ -248,8 +250,20 @@ def _marked(samples: Sequence[Record], wanted: str | None) -> tuple[str, list[_A
         notes += (f"Other scorers, for --label-column: {listing(others)}.",)
     if (count := len(samples) - len(found)) > 0:
         notes += (f"{count} of {len(samples)} samples are not marked by {listing(used)} and are left out.",)
-    answers = [_Answer(sample, score, mark >= (least or 1)) for sample, (_, score, mark) in found]
-    return listing(used), answers, notes
+    least = 1 if least is None else least
+    answers = [_Answer(sample, score, mark >= least) for sample, (_, score, mark) in found]
+    unmarked = [
+        _Answer(sample, _score_of(sample, scorers.get(task, "")), right=False)
+        for sample, task, each in zip(samples, tasks, marks, strict=True)
+        if scorers.get(task) not in each
+    ]
+    return listing(used), answers, unmarked, notes
+
+
+def _score_of(sample: Record, scorer: str) -> Record:
+    """Return the record of a scorer, which may have several parts, also if it gave no mark."""
+    scores = sample.get("scores") or {}
+    return scores.get(scorer) or scores.get(scorer.partition(".")[0]) or {}
 
 
 def _marks(sample: Record) -> Iterator[tuple[str, Record, float]]:
@@ -261,20 +275,22 @@ def _marks(sample: Record) -> Iterator[tuple[str, Record, float]]:
                 yield f"{name}.{part}" if part else name, score, mark
 
 
-def _choices(answers: Sequence[_Answer]) -> list[_Choice | None]:
+def _choices(answers: Sequence[_Answer], _unmarked: Sequence[_Answer]) -> list[_Choice | None]:
     targets = sorted({each.target for each in answers})
     return [each.choice(targets if 1 < len(targets) <= 26 else []) for each in answers]
 
 
-def _agreement(answers: Sequence[_Answer]) -> list[float | None]:
+def _agreement(answers: Sequence[_Answer], unmarked: Sequence[_Answer]) -> list[float | None]:
+    """Return the share of each question's most frequent answer, at its first mark; all repeats count."""
     repeats: dict[Any, list[tuple[str, int]]] = defaultdict(list)
-    for row, each in enumerate(answers):
+    for row, each in enumerate([*answers, *unmarked]):
         repeats[each.sample["task_id"], each.sample.get("id")].append((each.meaning, row))
     shares: list[float | None] = [None for _ in answers]
     for said in repeats.values():
         ((most, count),) = Counter(meaning for meaning, _ in said).most_common(1)
-        if len(said) > 1:
-            shares[next(row for meaning, row in said if meaning == most)] = count / len(said)
+        first = min(row for meaning, row in said if meaning == most)
+        if len(said) > 1 and first < len(answers):
+            shares[first] = count / len(said)
     return shares
 
 
@@ -295,14 +311,14 @@ def _of_options(answers: Sequence[_Answer], choices: Sequence[_Choice]) -> dict[
     return scores | {"label": [options[each] for each in targets]}
 
 
-_SOURCES: dict[str, tuple[Callable[[Sequence[_Answer]], list[Any]], str]] = {
+_SOURCES: dict[str, tuple[Callable[[Sequence[_Answer], Sequence[_Answer]], list[Any]], str]] = {
     "recorded": (
-        lambda answers: [each.recorded(_RECORDED, each.sample.get("metadata")) for each in answers],
+        lambda answers, _: [each.recorded(_RECORDED, each.sample.get("metadata")) for each in answers],
         "Confidence is the number that the log records (inspect-ai).",
     ),
     "logprobs": (_choices, "Probabilities are those of the options' tokens (inspect-ai)."),
     "stated": (
-        lambda answers: [each.spoken and each.spoken.share for each in answers],
+        lambda answers, _: [each.spoken and each.spoken.share for each in answers],
         "Confidence is what the answer states (inspect-ai).",
     ),
     "agreement": (_agreement, "Confidence is the share of repeats with the same answer (inspect-ai)."),

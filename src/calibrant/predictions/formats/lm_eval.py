@@ -121,10 +121,10 @@ def _of_choices(samples: Sequence[Sample], score: LmScore) -> Found:
     sizes = {len(each) for each in logits}
     if labels is not None and len(sizes) == 1:
         return {"logits": np.stack(logits), "labels": np.array(labels)}, (said,)
-    right = [row[label] == row.max() for row, label in zip(logits, labels, strict=True)] if labels else None
-    right = right or [bool(each[score]) for each in samples if score in each]
+    right = [row.argmax() == label for row, label in zip(logits, labels, strict=True)] if labels else None
+    right = right or [bool(each[score]) for each in samples if _is_mark(each.get(score))]
     if len(right) < len(samples):
-        raise InputError(f"its targets name none of the answers, and it holds no `{score}` either.")
+        raise InputError(f"its targets name none of the answers, and not all have a `{score}` of 0 or 1.")
     confidence = [float(1 / np.exp(each - each.max()).sum()) for each in logits]
     why = f"Questions have {min(sizes)} to {max(sizes)} answers"
     if len(sizes) == 1:
@@ -149,7 +149,7 @@ def _labels(samples: Sequence[Sample], logits: Sequence[Any], score: LmScore) ->
     """Return the true answer's number; a target is a number or text, which the logged score decides."""
     for labels in _by_targets(samples, logits):
         if None not in labels and all(
-            score not in each or bool(each[score]) == (int(row.argmax()) == label)
+            not _is_mark(each.get(score)) or bool(each[score]) == (int(row.argmax()) == label)
             for each, row, label in zip(samples, logits, labels, strict=True)
         ):
             return [each for each in labels if each is not None]
