@@ -33,7 +33,7 @@ LOSSES = {
 def keep(result: RunResult) -> dict[str, Any]:
     """Each number of the test images with its interval over patients, before and after a temperature."""
     given = load_predictions(result.file("predictions.npz"))
-    return {"cpu_seconds": result.cpu_seconds, **judged(given.with_clusters(given.groups))}
+    return {"cpu_seconds": result.cpu_seconds, **judged(given)}
 
 
 def judged(given: Predictions) -> dict[str, Any]:

@@ -47,6 +47,11 @@ def test_an_alarm_is_exit_code_1(stream, tmp_path) -> None:
     assert "75 of 1,800 samples have no label yet." in said
     assert "75/150" in said
     content = json.loads(out.read_text(encoding="utf-8"))
+    last = content["windows"][9]["metrics"]
+    predicted, actual = (last[name]["value"] for name in ("mean_probability", "prevalence"))
+    assert last["event_ece"]["value"] >= abs(predicted - actual)
+    (shown,) = re.findall(r"150/150 +([\d.]+%) +([\d.]+%) +([\d.]+) ", said.partition("2026-11-10")[2])[:1]
+    assert shown == (f"{predicted:.1%}", f"{actual:.1%}", f"{last['event_ece']['value']:#.3g}")
     assert not content["passed"]
     assert len(content["windows"]) == 12
     lines = metrics.read_text(encoding="utf-8").splitlines()

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions, evaluate
+from calibrant.evaluation import check
+from calibrant.evaluation.group_repairs import group_repairs
 
 FEW = {"calibrators": [], "bootstrap": 200, "null_draws": 200}
 
@@ -53,3 +55,48 @@ def test_labels_of_a_sample_count_as_what_they_tell() -> None:
     assert (apart.groups[0].vague, copies.groups[0].vague) == (False, True)
     joint, alone = copies.curves[:2]  # of all labels, and of the first
     np.testing.assert_allclose(np.array(joint.low, float), np.array(alone.low, float), rtol=0.02, atol=0.01)
+
+
+def event_by_group(number: int = 4000) -> dict[str, np.ndarray]:
+    """Log-odds that are too low in group a and too high in group b."""
+    rng = np.random.default_rng(1)
+    logits, groups = 1.5 * rng.normal(size=number), rng.choice(["a", "b"], number)
+    chance = 1 / (1 + np.exp(-logits - np.where(groups == "a", 1, -1)))
+    return {"logits": logits, "labels": (rng.random(number) < chance).astype(int), "groups": groups}
+
+
+def test_repairs_by_group_are_the_same_in_any_unit() -> None:
+    """Constant weights are none, and each group keeps its own calibrator where weights are shares."""
+    given, split = event_by_group(), np.arange(4000) % 2
+    plain = group_repairs(Predictions(**given, split=split), method="platt")
+    for unit in (1.0, 2.0**-12, 1024.0):
+        weighted = Predictions(**given, split=split, weights=np.full(4000, unit))
+        for mine, other in zip(group_repairs(weighted, method="platt"), plain, strict=True):
+            assert mine.count == other.count
+            assert mine.gaps[2].value == pytest.approx(other.gaps[2].value, abs=1e-9)
+            assert abs(mine.gaps[2].value) < 0.06
+
+
+def test_groups_count_samples_with_weight() -> None:
+    """One that counts has no interval, none no value; a check by group leaves such groups out."""
+    given, split = event_by_group(400), np.arange(400) % 2
+    rows = np.flatnonzero((given["groups"] == "b") & (split == 1))
+    clusters = np.arange(400).astype(str).astype(object)
+    clusters[rows[:3]] = "one"
+    for kept, named, count, reason in (
+        (rows[:1], None, 1, "too few samples"),
+        (rows[:0], None, 0, "too few samples"),
+        (rows[:3], clusters, 3, "too few clusters"),
+    ):
+        weights = np.ones(400)
+        weights[rows] = 0
+        weights[kept] = 1
+        predictions = Predictions(**given, split=split, weights=weights, clusters=named)
+        found = next(each for each in group_repairs(predictions, method="platt") if each.name == "b")
+        assert (found.count, found.gaps[0].low, found.gaps[0].reason) == (count, None, reason)
+        assert (found.gaps[0].value is None) == (count == 0)
+    weights = (given["groups"] == "a").astype(float)
+    weights[rows[0]] = 1
+    found = check(Predictions(**given, weights=weights), {"ece": 0.5}, bootstrap=20)
+    assert [each.group for each in found.checks] == [None, "a"]
+    assert "Group b was not checked: it holds one sample." in found.notes

@@ -59,6 +59,12 @@ def test_intervals_are_those_of_whole_clusters() -> None:
     alone = decision_curve(PROBS, LABELS)
     expected = np.subtract(alone.high, alone.low) * np.sqrt(300 / 299)
     assert np.subtract(single.high, single.low) == pytest.approx(expected, abs=1e-12)
+    counts = clusters < 20
+    some = decision_curve(PROBS, LABELS, weights=weights * counts, clusters=clusters, thresholds=at)
+    kept = {"weights": weights[counts], "clusters": clusters[counts]}
+    assert some == decision_curve(PROBS[counts], LABELS[counts], **kept, thresholds=at)
+    with pytest.raises(InputError, match="at least two clusters"):
+        decision_curve(PROBS, LABELS, weights=clusters == 0, clusters=clusters)
     with pytest.raises(InputError, match=r"`clusters` must have shape \(300,\)"):
         decision_curve(PROBS, LABELS, clusters=clusters[1:])
 

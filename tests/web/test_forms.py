@@ -72,6 +72,8 @@ def test_every_field_arrives(monkeypatch) -> None:
     file = ("file", ("a.csv", TABLE))
     assert asked.post("/evaluate", files=[file], data=sent).status_code == 200
     assert seen == [EvaluateForm(**numbers, **lists, **texts)]
+    twice = asked.post("/evaluate", files=[file], data={"bins": ["10", "20"]})
+    assert (twice.status_code, twice.json()["error"]) == (422, "`bins` must be given once; got 2 values.")
     refused = asked.post("/compare", files=[file, file], data=sent)
     assert (refused.status_code, "no field 'method'" in refused.json()["error"]) == (422, True)
     del sent["method"]

@@ -80,7 +80,7 @@ def test_weights_are_loaded_by_name(folder) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("wide images", "one logit for each of the 2 classes of images; it gives shape (4, 7)"),
+        ("wide images", "one logit for each of the 2 classes of images; it gives shape (20, 7)"),
         ("bright images --mean 0.5", "--mean and --std go together"),
         ("bright images --mean a --std b", "--mean must be numbers"),
         ("bright images --device abacus", "the device 'abacus' cannot be used"),
@@ -135,6 +135,7 @@ def test_calibration_samples_are_the_datas_own_or_set_apart(rng, splits, split, 
     made = raw(rng, splits=splits, labels=torch.arange(30) % 3)
     found = predict(Table(torch.randn(90, 3)), made, split=split, batch_size=7)
     assert (found.calibration.num_samples, found.test.num_samples) == sizes
+    assert found.labels.tolist() == [0, 1, 2] * (found.num_samples // 3)  # in the order of the data
 
 
 def test_patients_and_labels_of_several_kinds_are_kept(rng) -> None:
@@ -143,7 +144,8 @@ def test_patients_and_labels_of_several_kinds_are_kept(rng) -> None:
     made = raw(rng, splits=("train",), labels=many, groups=True)
     found = predict(Table(torch.randn(30, 3)), made)
     assert found.kind == "multilabel"
-    one, other = (set(part.groups) for part in (found.calibration, found.test))
+    assert found.groups is None
+    one, other = (set(part.clusters) for part in (found.calibration, found.test))
     assert not one & other
     assert len(one | other) == 15
     event = replace(made, class_names=("no", "yes"), train=replace(made.train, labels=many[:, 0]))

@@ -17,7 +17,8 @@ from calibrant._math.means import mean_of
 from calibrant_lab.sweep.tasks.task import RunResult
 from calibrant_lab.tables.figures import draw, published, quantity_of
 from calibrant_lab.tables.pictures import draw_figure
-from calibrant_lab.training.heat_maps import FOLDER, HeatMap, write_heat_maps
+from calibrant_lab.training.heat_maps import HeatMap, write_heat_maps
+from calibrant_lab.training.run import HEAT_MAPS
 from results_by_hand import CIFAR, make_result
 
 NAMES = (
@@ -121,7 +122,7 @@ def looked(tmp_path: Path) -> list[RunResult]:
             seen = {"image": torch.rand(3, 8, 8), "heat": heat, "probability": 0.5}
             cat = {"class_name": "a cat", "actual": ("a cat",)}
             maps = [HeatMap(name=f"{name}-a-cat", **seen, **cat) for name in ("one", "two")]
-            write_heat_maps(tmp_path / f"{loss}-{seed}" / FOLDER, "1", maps)
+            write_heat_maps(tmp_path / f"{loss}-{seed}" / HEAT_MAPS, "1", maps)
             result = make_result({"loss": loss, "seed": seed, "data.size": 8, "data.crop": 0})
             found.append(replace(result, _file=partial(_file, tmp_path / f"{loss}-{seed}")))
     return found

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant import metrics
+from calibrant import evaluate, metrics
 from calibrant_lab.data.table import Part, RawData
 from calibrant_lab.training import train
 from calibrant_lab.training.run_report import label_rows, label_values
@@ -25,10 +25,14 @@ def test_a_run_is_judged_over_patients(quick, tmp_path, rng, monkeypatch, severa
     small = ["model=mlp(widths=(4,))", f"loss={loss}", "data.calibration=60", "data.test=60"]
     run = train(quick.with_settings([*small, "evaluation.bootstrap=20"]), tmp_path / "run")
     held = run.predictions
-    assert held.groups is not None
-    assert set(held.calibration.groups).isdisjoint(held.test.groups)
+    assert held.clusters is not None
+    assert set(held.calibration.clusters).isdisjoint(held.test.clusters)
     assert run.evaluation.arms[0].groups == ()
     assert any("the 20 clusters of 3 samples as" in note for note in run.evaluation.notes)
+    settings = run.recipe.evaluation
+    again = evaluate(held, calibrators=settings.calibrators, bootstrap=20, seed=run.recipe.seed)
+    mine, theirs = (each.arms[0].metrics for each in (run.evaluation, again))
+    assert mine["nll"] == theirs["nll"]
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from calibrant._math.files import write_text
 from calibrant.predictions import Predictions
@@ -106,6 +107,55 @@ def test_a_finished_run_is_not_done_again(recipe, tmp_path, monkeypatch) -> None
     sessions = json.loads((tmp_path / "run" / "environment.json").read_text())["sessions"]
     assert len(sessions) == 2
     assert sessions[0]["versions"]["torch"] == torch.__version__
+
+
+def test_a_finished_run_is_evaluated_as_the_recipe_says_now(recipe, tmp_path, monkeypatch) -> None:
+    first = train(recipe, tmp_path / "run")
+    monkeypatch.setattr(Learner, "learn", None)
+    changed = recipe.with_settings(["evaluation.num_bins=5", "evaluation.calibrators=['vector']"])
+    again = train(changed, tmp_path / "run")
+    assert again.rows == first.rows
+    assert [arm.name for arm in again.evaluation.arms] == ["uncalibrated", "vector"]
+    assert again.recipe.evaluation.num_bins == 5
+    kept = again.folder.evaluation.stat().st_mtime_ns
+    train(changed.with_settings(["hardware.accelerator=auto"]), tmp_path / "run")
+    assert again.folder.evaluation.stat().st_mtime_ns == kept
+
+
+def test_a_training_without_its_checkpoint_leaves_no_old_results(recipe, tmp_path, rng) -> None:
+    """Also where the data have changed."""
+    path = tmp_path / "data.npz"
+    for size, test in ((300, 60), (280, 56)):
+        np.savez(path, x_train=rng.normal(size=(size, 4)), y_train=np.arange(size) % 3)
+        settings = [f"data.name={path}", "data.augment=[]", "data.calibration=50", "data.train=150"]
+        run = train(recipe.with_settings([*settings, "training.epochs=1"]), tmp_path / "run")
+        assert run.predictions.num_samples == run.evaluation.num_test + 50
+        assert run.predictions.test.num_samples == test
+        run.folder.checkpoint.unlink()
+
+
+class Following(nn.Module):
+    """Changes after each epoch what is no buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor, self.seen = 0.0, (torch.zeros(2), [0])
+
+    def update(self, confidences: torch.Tensor, correct: torch.Tensor) -> None:
+        self.factor += 0.1
+        means = torch.stack([confidences.double().mean(), correct.double().mean()])
+        self.seen = (means.float(), [*self.seen[1], np.float64(means[0]).item()])
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        smoothing = min(0.5, self.factor + 0.01 * len(self.seen[1]) + 0.1 * float(self.seen[0].sum()))
+        return nn.functional.cross_entropy(logits, labels, label_smoothing=smoothing)
+
+
+def test_what_a_loss_learned_survives_a_stop(recipe, tmp_path, same_numbers, cut) -> None:
+    mine = recipe.with_settings([f"loss={__name__}:Following"])
+    whole = train(mine, tmp_path / "whole", report=False)
+    folder = cut(mine, 2 * STEPS, killed=True, report=False)
+    same_numbers(whole.folder.path, train(mine, folder.path, report=False).folder.path)
 
 
 def test_another_recipe_is_refused(recipe, tmp_path) -> None:

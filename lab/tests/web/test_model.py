@@ -27,7 +27,10 @@ from calibrant.web.app import create_app
 from calibrant.web.limits import Limits, ModelSettings
 from calibrant.web.predicting import Model
 from calibrant.web.uploads import Upload
-from calibrant_lab.data import Geometry, Preparation
+from calibrant_lab.data import Geometry, Preparation, load
+from calibrant_lab.data.table import to_unit
+from calibrant_lab.training import Recipe, Run, train
+from calibrant_lab.training.data import split_as
 from calibrant_lab.web.classifier import Classifier, Seen, refits
 from calibrant_lab.web.model import ORDERS, class_names_of, load_classifier
 from web_client import SMALL, Client, Here
@@ -291,6 +294,53 @@ def test_what_does_not_fit_is_said_before_the_server_listens(tmp_path) -> None:
     ):
         with pytest.raises(InputError, match=said):
             load_classifier(saved(tmp_path, **changes))
+
+
+def pooled(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    """A network that takes images of any size."""
+    maps = nn.Conv2d(input_shape[0], 8, 3, padding=1)
+    return nn.Sequential(maps, nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, num_classes))
+
+
+def a_run(folder: Path, model: str = f"{__name__}:pooled", **data: Any) -> Run:
+    """A short training on digits of 8 × 8 pixels, unless other data are named."""
+    content = {
+        "model": model,
+        "data": {"name": "digits", "train": 300, "calibration": 50} | data,
+        "training": {"epochs": 1, "batch_size": 50},
+        "hardware": {"accelerator": "cpu", "threads": 1},
+    }
+    return train(Recipe.read(content), folder, report=False)
+
+
+@pytest.mark.parametrize("downsample", [1, 2])
+def test_a_run_sees_images_as_in_its_training(tmp_path, downsample) -> None:
+    """Of its size and averaged as there: digits give the logits of the run, also if they are larger."""
+    run = a_run(tmp_path / "run", downsample=downsample)
+    found = load_classifier(ModelSettings(model=str(tmp_path / "run"), resamples=0))
+    raw = split_as(run.recipe.data.model_copy(update={"downsample": 1}), load("digits")).test
+    pixels = raw.inputs[torch.arange(30)]
+    expected = run.predictions.test.probs[:30]
+    for scale in (1, 4):
+        large = pixels.repeat_interleave(scale, 2).repeat_interleave(scale, 3)
+        shown = (255 * to_unit(large)).round().byte().numpy()[:, 0]
+        files = [Upload(f"{k}.png", png(Image.fromarray(each))) for k, each in enumerate(shown)]
+        answers = found.predictions(files, Limits(), lambda *_: None)
+        given = torch.tensor([[row["raw"] for row in each["classes"]] for each in answers])
+        torch.testing.assert_close(given, expected.float(), rtol=0, atol=0.01 if scale == 1 else 0.1)
+
+
+def test_a_run_that_cannot_be_served_says_so(tmp_path, rng) -> None:
+    path = tmp_path / "d.npz"
+    for shape, model in (((300, 6), "mlp"), ((300, 6, 6), f"{__name__}:pooled")):
+        np.savez(path, x_train=rng.normal(size=shape).astype(np.float32), y_train=np.arange(300) % 3)
+        run = a_run(tmp_path / model[-4:], model, name=str(path), train=150)
+        settings = ModelSettings(model=str(run.folder.path), resamples=0)
+        with pytest.raises(InputError, match="was not trained on images with values in"):
+            load_classifier(settings)
+    for name, value in (("size", 8), ("channels", 1), ("mean", (0.5,)), ("ten_crop", True)):
+        with pytest.raises(InputError, match=f"--{name.replace('_', '-')} is not for a run"):
+            load_classifier(replace(settings, **{name: value}))
 
 
 def test_ten_crops_are_averaged(tmp_path) -> None:

@@ -70,7 +70,7 @@ def estimate_prior(
             ``calibrator.fit_result_.profile.class_prior`` holds them.
         num_source: Number of samples in the calibrator's fit; the standard errors then contain those of
             its slope and its shifts, by the delta method. Without it they hold for known probabilities.
-        weights: Sample weights ``(N,)``.
+        weights: Sample weights ``(N,)``, in any unit.
         max_steps: The most steps of the iteration.
 
     Returns:
@@ -105,13 +105,13 @@ def estimate_prior(
     masses = table.new_ones(len(table))
     if weights is not None:
         masses = check_weights(weights, len(table), device=table.device)
-    total = float(masses.sum())
     shares = masses / masses.sum()
+    total = 1 / float((shares**2).sum())  # the effective number of samples
     ratios = torch.where(source > 0, table / source, 0)  # (N, C)
     prior, steps, gap = _climb(ratios, shares, source, total, max_steps)
     return PriorEstimate(
         prior=tuple(prior.tolist()),
-        standard_errors=tuple(_standard_errors(ratios, source, prior, shares, total, num_source).tolist()),
+        standard_errors=tuple(_standard_errors(ratios, source, prior, shares, num_source).tolist()),
         source_prior=tuple(source.tolist()),
         converged=gap <= _TOLERANCE,
         steps=steps,
@@ -269,10 +269,9 @@ def _standard_errors(
     source: Float[Tensor, " C"],
     prior: Float[Tensor, " C"],
     shares: Float[Tensor, " N"],
-    total: float,
     num_source: int | None,
 ) -> Float[Tensor, " C"]:
-    """Standard errors by the observed information on the simplex of present classes and the calibrator's."""
+    """Standard errors by the sandwich on the simplex of present classes and the calibrator's."""
     present = prior > 1e-12
     found, count = torch.zeros_like(prior), int(present.sum())
     if count < 2:
@@ -282,12 +281,13 @@ def _standard_errors(
     curvature = (scores * shares[:, None]).T @ scores
     centre = torch.eye(count, dtype=torch.float64, device=prior.device) - 1 / count
     inverse = torch.linalg.pinv(centre @ curvature @ centre, hermitian=True)
-    covariance = inverse / total
+    moved = scores * shares[:, None]
+    covariance = inverse @ (moved.T @ moved) @ inverse
     if num_source is not None:
         moves, fit = _of_the_calibrator(ratios[:, present] * source[present], shares / density)
         classes = source[present]  # their shares equal those of the fit, so its shifts vary less
         fit[1:, 1:] -= torch.diag(1 / classes[1:]) + 1 / classes[0]
-        pulled = (scores * shares[:, None])[:, None, :] * (
+        pulled = moved[:, None, :] * (
             moves - (moves * prior[present] * scores[:, None]).sum(dim=2, keepdim=True)
         )  # (N, P, K): how the score of each class moves with each parameter
         change = inverse @ pulled.sum(dim=0).T

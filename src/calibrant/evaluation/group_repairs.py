@@ -134,7 +134,7 @@ def group_repairs(
     codes = None if test.clusters is None else cluster_codes(test.clusters)
 
     def row(name: str) -> GroupRepair:
-        inside = masks[name]
+        inside = masks[name] & (weights > 0)
         gaps, of_losses, more = (
             tuple(
                 _mean(each[inside], weights[inside], None if codes is None else codes[inside], level)

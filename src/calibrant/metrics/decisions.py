@@ -88,6 +88,10 @@ def decision_curve(
         raise InputError("`probs` must have shape (N,) for a decision curve; pass one class: `probs[:, k]`.")
     stated, positive = vector(checked.scores), vector(checked.target) > 0
     mass = np.ones(len(stated)) if checked.weights is None else vector(checked.weights)
+    codes = None if clusters is None else cluster_codes(clusters, len(mass))
+    counts = mass > 0
+    stated, positive, mass = stated[counts], positive[counts], mass[counts]
+    codes = None if codes is None else cluster_codes(codes[counts])
     if thresholds is None:
         at = np.linspace(0, min(float(stated.max()), 0.99), NUM_THRESHOLDS + 1)[1:]
     else:
@@ -106,7 +110,6 @@ def decision_curve(
     benefit = (treated(hits) - odds * treated(alarms)) / total
     # A cluster moves the mean by its hits, less its alarms by the odds, less its mass by the mean. Squares of
     # such sums grow, from the last threshold down, by each own square and its products with earlier ones.
-    codes = None if clusters is None else cluster_codes(clusters, len(mass))
     own_mass, earlier_hits, earlier_alarms, factor = mass, 0.0, 0.0, 1.0
     if codes is not None:
         of_clusters = np.bincount(codes, mass)

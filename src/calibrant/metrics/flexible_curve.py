@@ -99,7 +99,7 @@ def flexible_calibration_curve(
     scores, outcomes, mass = one_event(probs, labels, weights)
     codes = None if clusters is None else cluster_codes(clusters, len(scores))
     if mass is not None:
-        codes = None if codes is None else codes[mass > 0]
+        codes = None if codes is None else cluster_codes(codes[mass > 0])
         scores, outcomes, mass = (values[mass > 0] for values in (scores, outcomes, mass))
     sample = Sample.of(scores, outcomes, mass)
     if why := sample.why_undefined(slope=True):

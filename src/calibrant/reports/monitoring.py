@@ -10,11 +10,10 @@ from matplotlib.axes import Axes
 
 from calibrant.evaluation.monitoring.questions import CLUSTERS_NOTE, said_times, when
 from calibrant.evaluation.monitoring.result import Monitoring
-from calibrant.evaluation.quantities import ECE
 from calibrant.reports.figures import drawing
 from calibrant.reports.pictures import drawn
 from calibrant.reports.sections import Section, SectionTable
-from calibrant.reports.tables import deciding, means_of, window_cells, window_start, window_titles
+from calibrant.reports.tables import deciding, error_of, means_of, window_cells, window_start, window_titles
 
 SIZE = (4.2, 2.6)  # inches
 
@@ -39,7 +38,7 @@ def context(found: Monitoring) -> dict[str, object]:
 
 def _sections(found: Monitoring) -> Iterator[Section]:
     test, spoken = deciding(found), _spoken(found)
-    error, means = ([(ECE.key, "ECE")], "ECE"), (means_of(found), "mean")
+    error, means = ([(error_of(found), "ECE")], "ECE"), (means_of(found), "mean")
     evidence = "Evidence at the end of each window (dashed: alarm level)"
     captions = "Calibration error of each window, with its interval", "Predicted and actual rates"
     pictures = (

@@ -496,6 +496,11 @@ def means_of(found: Monitoring) -> tuple[tuple[str, str], tuple[str, str]]:
     return (quantities.MEAN_CONFIDENCE.key, "confidence"), (quantities.ACCURACY.key, "accuracy")
 
 
+def error_of(found: Monitoring) -> str:
+    """Key of the calibration error of what is tested."""
+    return quantities.ECE.event_key if found.kind == "binary" else quantities.ECE.key
+
+
 def deciding(found: Monitoring) -> SequentialTest:
     return next(test for test in found.tests if test.decides)
 
@@ -514,5 +519,5 @@ def window_cells(window: Window, found: Monitoring) -> tuple[str, ...]:
     """Means, ECE and its interval of a window; empty if too few labels are known."""
     metrics = window.metrics
     means = [brief(metrics[key], key)[0] if key in metrics else MISSING for key, _ in means_of(found)]
-    error = metrics.get(quantities.ECE.key)
+    error = metrics.get(error_of(found))
     return (*means, *((MISSING, "") if error is None else brief(error)))

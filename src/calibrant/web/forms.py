@@ -75,7 +75,7 @@ def evaluate_form(form: Form, *, report: bool, known: Collection[str] = tuple(OP
             parts = (part.strip() for text in texts for part in text.split(","))
             given[name] = tuple(filter(None, parts))
         elif texts:
-            given[name] = texts if name == "method" else texts[-1]
+            given[name] = texts if name == "method" else form.text(name)
     try:
         return replace(_CHECKED.validate_python(given), report=report)
     except ValidationError as error:

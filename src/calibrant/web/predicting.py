@@ -41,8 +41,8 @@ def add_predictions(app: FastAPI, model: Model | None, receiver: Receiver, limit
                 raise Refusal(422, f"there is no field {unknown[0][:50]!r}; there is `map`.")
             if not files:
                 raise Refusal(422, "the field `file` must hold one image or more; got none.")
-            if form.fields.get("map"):
-                asked = ("with_map", form.only("file"), form.fields["map"][-1], limits)
+            if of := form.text("map"):
+                asked = ("with_map", form.only("file"), of, limits)
                 found = [await while_there(request, value_of(model.workers.run(call, *asked)))]
             else:
                 found = await while_there(request, batches.answers(files))

@@ -60,6 +60,13 @@ class Form:
             raise Refusal(422, f"the field `{name}` must hold one file; got {len(found) or 'none'}.")
         return found[0]
 
+    def text(self, name: str) -> str | None:
+        """Return the text of a field that may be given once; None if it is empty or not there."""
+        texts = self.fields.get(name) or [None]
+        if len(texts) > 1:
+            raise Refusal(422, f"`{name}` must be given once; got {len(texts)} values.")
+        return texts[0]
+
 
 async def while_there(request: Request, work: Awaitable[T]) -> T:
     """Return the result of ``work``; if the client leaves, cancel it and free its bytes."""

@@ -71,7 +71,8 @@ def test_a_group_is_fitted_to_weights(kind: str, borrowed: float, weighted: bool
     fitted = fit_groups("temperature", logits, labels, groups=groups, weights=weights, borrowed=borrowed)
     for name, part in fitted.by_group.items():
         mine = torch.tensor([group == name for group in groups])
-        given = own * (borrowed / own.sum()) + torch.where(mine, own, 0)
+        scaled = own * (own.sum() / (own**2).sum())
+        given = scaled * (borrowed / scaled.sum()) + torch.where(mine, scaled, 0)
         assert part.fit_result_ == TemperatureScaling().fit(logits, labels, weights=given).fit_result_
     if borrowed == 0:
         assert fitted.by_group["right"].temperature.unique().item() == LOWEST_TEMPERATURE

@@ -52,6 +52,31 @@ def test_estimate_is_the_maximum_of_the_likelihood() -> None:
     assert loss(np.log(found.prior[:2]) - np.log(found.prior[2])) <= loss(best) + 1e-6 / weights.sum()
 
 
+def test_weights_have_no_unit() -> None:
+    probs = posterior(normals([0.7, 0.2, 0.1], 400, 0)[0], [1 / 3] * 3)
+    weights = np.random.default_rng(0).gamma(2, 1, 400)
+    found = estimate_prior(probs, source_prior=[1 / 3] * 3, weights=weights)
+    for unit in (1e-3, 1e3):
+        other = estimate_prior(probs, source_prior=[1 / 3] * 3, weights=unit * weights)
+        assert other.standard_errors == pytest.approx(found.standard_errors, rel=1e-9)
+        assert (other.steps, other.converged) == (found.steps, True)
+    constant = estimate_prior(probs, source_prior=[1 / 3] * 3, weights=np.full(400, 7.0))
+    plain = estimate_prior(probs, source_prior=[1 / 3] * 3)
+    assert constant.standard_errors == pytest.approx(plain.standard_errors, rel=1e-9)
+
+
+def test_standard_errors_cover_with_uneven_weights() -> None:
+    """As often as without weights; an error that ignored how uneven they are would cover 70 of 100."""
+    rng, covered = np.random.default_rng(1), 0
+    for _ in range(200):
+        happens = rng.random(300) < 0.2
+        score = rng.normal(size=300) + 2 * happens
+        weights = rng.lognormal(sigma=1.2, size=300)
+        found = estimate_prior(1 / (1 + np.exp(2 - 2 * score)), source_prior=0.5, weights=weights)
+        covered += abs(found.prior[1] - 0.2) <= 1.96 * found.standard_errors[1]
+    assert 176 <= covered <= 200
+
+
 def test_adjustment_is_bayes_rule() -> None:
     features, _ = normals([0.2, 0.3, 0.5], 100, 0)
     source, new = [0.2, 0.3, 0.5], [0.6, 0.4, 0.0]

@@ -34,7 +34,7 @@ def heatmap(
 
     from calibrant_lab.training import load_run
     from calibrant_lab.training.data import data_of
-    from calibrant_lab.training.heat_maps import FOLDER, INDEX, heat_maps, write_heat_maps
+    from calibrant_lab.training.heat_maps import INDEX, heat_maps, write_heat_maps
     from calibrant_lab.training.run_report import rewrite_report
 
     if out is not None:
@@ -42,7 +42,7 @@ def heatmap(
     found = load_run(run)
     dataset = data_of(found)
     name, maps = heat_maps(found, samples=samples, label=label, layer=layer, seed=seed, dataset=dataset)
-    paths = write_heat_maps(found.folder.path / FOLDER if out is None else out, name, maps)
+    paths = write_heat_maps(found.folder.heat_maps if out is None else out, name, maps)
     typer.echo(f"Layer: {name}")
     for each, path in zip(maps, paths, strict=True):
         typer.echo(f"{each.probability:7.1%}  {path}")

@@ -28,8 +28,8 @@ from calibrant_lab.sweep.tasks.training import data_of, recipe_of
 from calibrant_lab.tables.build import adjusted, natural
 from calibrant_lab.tables.figures import FEWEST, check_few, draw, quantity_of
 from calibrant_lab.tables.layout import varying
-from calibrant_lab.training.heat_maps import FOLDER, INDEX, plain
-from calibrant_lab.training.run import json_of
+from calibrant_lab.training.heat_maps import INDEX, plain
+from calibrant_lab.training.run import HEAT_MAPS, json_of
 
 Arms: TypeAlias = Mapping[str, Mapping[Any, RunResult]]  # by what varies besides the seed, then by seed
 Boxes: TypeAlias = Sequence[Sequence[float]]  # x and y of the corner, width, height, as shares of the image
@@ -231,7 +231,7 @@ def _heat_maps(arms: Arms, *, boxes: Path | None = None, **_others: Any) -> Pict
 
 def _maps_of(result: RunResult) -> dict[str, Any]:
     try:
-        content = json_of(result.file(f"{FOLDER}/{INDEX}")) or {}
+        content = json_of(result.file(f"{HEAT_MAPS}/{INDEX}")) or {}
     except FileNotFoundError:
         return {}
     return {each["name"].removesuffix(f"-{plain(each['class'])}"): each for each in content.get("maps", ())}
@@ -240,7 +240,7 @@ def _maps_of(result: RunResult) -> dict[str, Any]:
 def _pixels(result: RunResult, found: Mapping[str, Any], kind: str) -> Pixels:
     from PIL import Image
 
-    return np.asarray(Image.open(result.file(f"{FOLDER}/{found['name']}-{kind}.png"))) / 255
+    return np.asarray(Image.open(result.file(f"{HEAT_MAPS}/{found['name']}-{kind}.png"))) / 255
 
 
 def _pointing_game(arms: Arms, boxes: Mapping[tuple[str, str], Boxes]) -> list[str]:

@@ -68,6 +68,8 @@ class Engine:
         job, learner, processes = self.job, self.learner, self.processes
         saved = job.folder.load_checkpoint()
         if saved is None:
+            if processes.first:
+                job.folder.remove_results()  # those of a training whose checkpoint was removed
             return
         if saved["data_sha256"] != job.sha256:
             raise InputError(

@@ -27,7 +27,7 @@ from calibrant_lab.data import Dataset, LazyImages
 from calibrant_lab.data.table import to_unit
 from calibrant_lab.reports.run_panel import png, png_address
 from calibrant_lab.training.data import data_of, preparation
-from calibrant_lab.training.run import Run, json_of
+from calibrant_lab.training.run import HEAT_MAPS, Run, json_of
 from calibrant_lab.training.samples import middle
 
 _OPACITY = 0.45  # of the map above the image
@@ -190,7 +190,6 @@ def plain(name: str) -> str:
     return re.sub(r"[^\w.]+", "-", name)
 
 
-FOLDER = "heat-maps"
 INDEX = "heat-maps.json"
 
 
@@ -215,21 +214,22 @@ def heat_map_facts(run: Run, dataset: Dataset, label: str | None = None) -> dict
     samples = run.recipe.evaluation.heat_maps
     try:
         maps = heat_maps(run, samples=samples, label=label, dataset=dataset)
-        write_heat_maps(run.folder.path / FOLDER, *maps)
+        write_heat_maps(run.folder.heat_maps, *maps)
     except InputError as error:  # a training does not fail for its pictures
         return {"heat maps": str(error)}
     return {}
 
 
 def heat_map_section(folder: Path) -> Section | None:
-    content = json_of(folder / FOLDER / INDEX)
+    place = folder / HEAT_MAPS
+    content = json_of(place / INDEX)
     if content is None or not content["maps"]:
         return None
     image = Markup('<img class="map" alt="{}" src="{}">')
     pictures = tuple(
         Picture(
             Markup().join(
-                image.format(said, png_address((folder / FOLDER / f"{each['name']}-{kind}.png").read_bytes()))
+                image.format(said, png_address((place / f"{each['name']}-{kind}.png").read_bytes()))
                 for kind, said in (("image", "Test image"), ("overlay", f"Heat map of {each['class']}"))
             ),
             f"{each['class']}, {100 * each['probability']:.1f} %",

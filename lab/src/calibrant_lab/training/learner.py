@@ -8,8 +8,9 @@ import statistics
 import time
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -423,6 +424,7 @@ class Learner:
             "model": on_cpu(self.model.state_dict()),
             "optimiser": self.optimiser.state_dict(),
             "loss": self.loss.state_dict(),
+            "loss_attributes": _attributes_of(self.loss),
             "penalised_batches": 0 if self.regularizer is None else self.regularizer.calls,
             "precision": self._fabric.strategy.precision.state_dict(),
         }
@@ -431,9 +433,46 @@ class Learner:
         self.model.load_state_dict(saved["model"])
         self.optimiser.load_state_dict(saved["optimiser"])
         self.loss.load_state_dict(saved["loss"])
+        _restore_attributes(self.loss, saved.get("loss_attributes", {}))
         if self.regularizer is not None:
             self.regularizer.calls = saved["penalised_batches"]
         self._fabric.strategy.precision.load_state_dict(saved["precision"])
+
+
+def _attributes_of(loss: nn.Module) -> dict[str, dict[str, Any]]:
+    """Return what each module has beside parameters and buffers: numbers, texts, tensors, lists of them."""
+    plain = vars(nn.Module())
+    return {
+        place: {
+            name: kept
+            for name, value in vars(module).items()
+            if name not in plain and (kept := _plain(value)) is not _OTHER
+        }
+        for place, module in loss.named_modules()
+    }
+
+
+def _restore_attributes(loss: nn.Module, saved: Mapping[str, Mapping[str, Any]]) -> None:
+    for place, attributes in saved.items():
+        module = loss.get_submodule(place)
+        for name, value in attributes.items():
+            before = getattr(module, name, None)
+            setattr(module, name, value.to(before.device) if isinstance(before, Tensor) else value)
+
+
+_OTHER = object()
+
+
+def _plain(value: object) -> Any:
+    """Return a copy that a checkpoint can hold; else ``_OTHER``."""
+    if isinstance(value, Tensor):
+        return value.detach().cpu()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple)):
+        parts = [_plain(each) for each in cast("Sequence[object]", value)]
+        return _OTHER if any(each is _OTHER for each in parts) else type(value)(parts)
+    return value if isinstance(value, (bool, int, float, str, type(None))) else _OTHER
 
 
 def on_cpu(state: Mapping[str, Any], *, copied: bool = False) -> dict[str, Any]:

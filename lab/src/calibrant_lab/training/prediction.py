@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
-from calibrant._math.shapes import Float
+from calibrant._math.shapes import Float, Int
 from calibrant.predictions import Predictions
 from calibrant_lab.data import Dataset, Part, Preparation, RawData, shrink
 from calibrant_lab.data.lazy import in_turn
@@ -67,7 +67,7 @@ def predict(
         >>> found.num_samples, found.calibration.num_samples, found.num_classes
         (1797, 500, 10)
     """
-    marks, parts = zip(*_pieces(raw, split, calibration, seed), strict=True)
+    tested, parts = _pieces(raw, split, calibration, seed)
     if downsample > 1:  # which is for decoded images
         parts = [shrink(replace(part, inputs=part.inputs[:]), downsample) for part in parts]
     place = usable_device(device)
@@ -84,23 +84,22 @@ def predict(
                 done += len(rows)
                 if progress is not None:
                     progress(f"predicting {raw.name}", done / total)
-    tested = torch.cat(
-        [torch.full((len(part),), int(not mark)) for mark, part in zip(marks, parts, strict=True)]
-    )
-    groups = [part.groups for part in parts if part.groups is not None]
+    patients = [part.groups for part in parts if part.groups is not None]
     logits, labels = torch.cat(found), torch.cat([part.labels for part in parts])
     return Predictions(
         logits=logits,
         labels=labels,
         split=None if bool(tested.all()) else tested,
         class_names=list(raw.class_names),
-        groups=torch.cat(groups) if len(groups) == len(parts) else None,
+        clusters=torch.cat(patients) if len(patients) == len(parts) else None,
         kind="multilabel" if labels.ndim == 2 else None,
     )
 
 
-def _pieces(raw: RawData, split: Which | None, calibration: Size, seed: int) -> list[tuple[bool, Part]]:
-    """Return the samples in pieces, each with its calibration mark."""
+def _pieces(
+    raw: RawData, split: Which | None, calibration: Size, seed: int
+) -> tuple[Int[Tensor, " N"], list[Part]]:
+    """Return 0 for each calibration sample and 1 for each other, and the samples in pieces."""
     there = raw.parts
     split = split or ("test" if "test" in there else "all")
     if split != "all" and split not in there:
@@ -110,14 +109,17 @@ def _pieces(raw: RawData, split: Which | None, calibration: Size, seed: int) -> 
     names = list(there) if split == "all" else [split]
     if split == "test" and "calibration" in there:
         names = ["calibration", "test"]
-    if len(names) > 1 or not calibration:
-        several = len(names) > 1
-        return [(several and name == "calibration", there[name].rows(memory=0)) for name in names]
-    part = there[names[0]]
-    mask = torch.from_numpy(chosen_for_calibration(part, calibration, seed=seed))
-    return [
-        (marked, part.rows(rows.nonzero()[:, 0], memory=0)) for marked, rows in ((True, mask), (False, ~mask))
+    parts = [there[name].rows(memory=0) for name in names]
+    if len(names) == 1 and calibration:
+        return torch.from_numpy(
+            ~chosen_for_calibration(there[names[0]], calibration, seed=seed)
+        ).long(), parts
+    several = len(names) > 1
+    marks = [
+        torch.full((len(part),), int(not several or name != "calibration"))
+        for name, part in zip(names, parts, strict=True)
     ]
+    return torch.cat(marks), parts
 
 
 def _logits(given: Any, num_samples: int, raw: RawData) -> Float[Tensor, "n C"] | Float[Tensor, " n"]:

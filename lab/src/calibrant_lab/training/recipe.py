@@ -435,6 +435,11 @@ class Recipe(Section):
             if mine[key] != theirs[key] and key.partition(".")[0] not in WITHOUT_EFFECT
         ]
 
+    def judges_otherwise(self, other: Recipe) -> bool:
+        """Return True if the results of a trained network would differ."""
+        sections = {*WITHOUT_EFFECT} - {"hardware"}
+        return self.model_dump(include=sections) != other.model_dump(include=sections)
+
 
 def load_recipe(path: str | os.PathLike[str]) -> Recipe:
     """Read a recipe from a TOML file, or a bundled one by name.

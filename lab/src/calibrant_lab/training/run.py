@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import shlex
+import shutil
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,6 +41,7 @@ class RunFolder:
         self.evaluation = self.path / "evaluation.json"
         self.report = self.path / "report.html"
         self.dynamics = self.path / "dynamics"
+        self.heat_maps = self.path / HEAT_MAPS
         self.foreign_predictions = self.path / "out_of_distribution.npz"
         self.detection = self.path / "out_of_distribution.json"
         self.cost = self.path / "cost.json"
@@ -73,7 +75,10 @@ class RunFolder:
             yield
 
     def claim(self, recipe: Recipe) -> None:
-        """Create the directory, or take over one of an equal recipe; refuse others."""
+        """Create the directory, or take over one of an equal recipe; refuse others.
+
+        If only the evaluation changes, its results are removed.
+        """
         if self.holds_run:
             before = load_recipe(self.recipe)
             differences = recipe.differences(before)
@@ -93,7 +98,24 @@ class RunFolder:
         elif self.path.is_dir() and any(not _is_left_over(entry) for entry in self.path.iterdir()):
             raise InputError(f"{self.path} is not empty and holds no run; choose another --out.")
         self.path.mkdir(parents=True, exist_ok=True)
+        if self.holds_run and recipe.judges_otherwise(load_recipe(self.recipe)):
+            self.remove_evaluation()
         write_text(self.recipe, recipe.to_toml())
+
+    def remove_evaluation(self) -> None:
+        """Remove what is written once the training is done; the next training writes it anew."""
+        shown = (self.evaluation, self.report, self.detection, self.shift_numbers, self.conventions)
+        for path in (*shown, self.predictions, self.foreign_predictions):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self.shift, ignore_errors=True)
+
+    def remove_results(self) -> None:
+        """Remove all that is of the network."""
+        self.remove_evaluation()
+        for path in (self.cost, self.curvature):
+            path.unlink(missing_ok=True)
+        for folder in (self.dynamics, self.heat_maps):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
         write_text(path, json.dumps(content, indent=2) + "\n")
@@ -159,6 +181,7 @@ class RunFolder:
         return state
 
 
+HEAT_MAPS = "heat-maps"
 CHECKPOINT_FORMAT = 1
 BEST = {
     "nll": ("calibration_nll_after_temperature", 1),

@@ -139,9 +139,8 @@ def write_results(
     if foreign is not None:
         found = detection_of(predictions, foreign, name=job.recipe.foreign.name)
         folder.write_json(folder.detection, found)
-    groups = predictions.test.groups
-    if groups is not None and len(set(groups)) > 1:  # hundreds of patients make no table of groups
-        predictions = predictions.without_groups().with_clusters(predictions.groups)
+    if len(set(predictions.test.clusters or ())) < 2:
+        predictions = predictions.with_clusters(None)
     evaluation = evaluate(
         predictions,
         calibrators=settings.calibrators or None,
@@ -165,7 +164,7 @@ def _write_predictions(job: Job, logits: dict[str, torch.Tensor]) -> None:
     both = torch.cat([logits["calibration"], logits["test"]])
     labels = torch.cat([part.labels for part in parts])
     place = torch.cat([torch.full((len(part),), place) for place, part in enumerate(parts)])
-    groups = [part.groups for part in parts if part.groups is not None]
+    patients = [part.groups for part in parts if part.groups is not None]
     if job.recipe.evaluation.sst_binary == "struck":
         made = neutral.struck_predictions(both, labels, place)
     else:
@@ -174,7 +173,7 @@ def _write_predictions(job: Job, logits: dict[str, torch.Tensor]) -> None:
             labels=labels,
             split=place,
             class_names=list(job.dataset.class_names),
-            groups=torch.cat(groups) if len(groups) == len(parts) else None,
+            clusters=torch.cat(patients) if len(patients) == len(parts) else None,
         )
     made.save(job.folder.predictions)
 

@@ -67,8 +67,8 @@ def shifted(recipe: Recipe, dataset: Dataset, shift: Shift) -> Part:
     return replace(dataset.test, inputs=images).rows(rows, memory=0)
 
 
-Shifted: TypeAlias = tuple[Shift, torch.Tensor, torch.Tensor]
-"""A shift with the labels and the logits of its samples."""
+Shifted: TypeAlias = tuple[Shift, torch.Tensor, torch.Tensor | None, torch.Tensor]
+"""A shift with the labels, groups and logits of its samples."""
 
 
 def shifted_logits(job: Job, samples: Samples, inference: Inference) -> list[Shifted]:
@@ -78,7 +78,7 @@ def shifted_logits(job: Job, samples: Samples, inference: Inference) -> list[Shi
         part = shifted(job.recipe, job.dataset, shift)
         job.listener.stage(f"predicting under {shift[0]} {shift[1]}", 0.0)
         samples.add("shifted", part)
-        found.append((shift, part.labels, inference.final_logits("shifted")))
+        found.append((shift, part.labels, part.groups, inference.final_logits("shifted")))
     return found
 
 
@@ -92,13 +92,17 @@ def judge_shifted(job: Job, clean: Predictions, found: Sequence[Shifted]) -> Non
     first = clean.calibration
     if first.labels is None:
         raise InputError("`labels` must be given for the calibration samples.")
-    for place, ((corruption, severity), labels, logits) in enumerate(found):
+    for place, ((corruption, severity), labels, patients, logits) in enumerate(found):
         job.listener.stage(f"evaluating {corruption} {severity}", place / len(found))
+        clusters = None
+        if patients is not None and first.clusters is not None:
+            clusters = [*map(str, first.clusters), *map(str, patients.tolist())]
         whole = Predictions(
             logits=torch.cat([first.scores.to(logits.dtype), logits]),
             labels=torch.cat([first.labels, labels]),
             split=torch.tensor([0] * first.num_samples + [1] * len(labels)),
             class_names=list(job.dataset.class_names),
+            clusters=clusters,
         )
         whole.save(job.folder.shift / f"{corruption}-{severity}.npz")
         rows.append(_row(job, calibrators, whole.test, corruption=corruption, severity=severity))

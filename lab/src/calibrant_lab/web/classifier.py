@@ -64,9 +64,14 @@ def decoded(file: Upload, limits: Limits) -> Image:
         raise Refusal(422, f"{file.name}: it is a damaged image ({said[:200]}).") from error
 
 
-def as_bytes(image: Image, geometry: Geometry, channels: int) -> Tensor:
+def as_bytes(image: Image, seen: Seen) -> Tensor:
     """Return an image as raw network input: ``(C, H, W)``, uint8."""
-    scaled = geometry.apply(image.convert("L" if channels == 1 else "RGB"))
+    from PIL.Image import Resampling
+
+    scaled = seen.geometry.apply(image.convert("L" if seen.channels == 1 else "RGB"))
+    if seen.sides is not None:
+        height, width = seen.sides
+        scaled = scaled.resize((width, height), Resampling.BILINEAR)
     pixels = np.array(scaled)
     return torch.from_numpy(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1).copy())
 
@@ -150,12 +155,14 @@ class Seen:
     geometry: Geometry
     preparation: Preparation
     channels: int
+    sides: tuple[int, int] | None = None  # height and width of the images of a run, before they are averaged
+    downsample: int = 1  # side of the squares that are averaged
     side: int = 0  # side of the squares that are cut out; 0: the whole image
     ten: bool = False  # whether to average the probabilities of ten squares, or use only the middle one
     multilabel: bool = False
 
     def logits(self, images: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
-        prepared = self.preparation(to_unit(images))
+        prepared = self.preparation(self._unit(images))
         with torch.no_grad():
             if not self.ten:
                 return self._said(middle(prepared, self.side))
@@ -163,8 +170,11 @@ class Seen:
         return averaged(views, multilabel=self.multilabel)
 
     def middle_of(self, image: Float[Tensor, "C H W"]) -> tuple[Tensor, Tensor]:
-        unit = middle(to_unit(image[None]), self.side)
+        unit = middle(self._unit(image[None]), self.side)
         return unit[0], self.preparation(unit)
+
+    def _unit(self, images: Tensor) -> Tensor:
+        return nn.functional.avg_pool2d(to_unit(images), self.downsample)
 
     def _said(self, view: Tensor) -> Tensor:
         given = self.network(view)
@@ -212,7 +222,7 @@ class Classifier:
             try:
                 image = decoded(file, limits)
                 answer = {"name": file.name, "width": image.width, "height": image.height}
-                inputs.append((answer, as_bytes(image, self.seen.geometry, self.seen.channels)))
+                inputs.append((answer, as_bytes(image, self.seen)))
                 answers.append(answer)
             except (Refusal, InputError) as error:
                 answers.append(error if isinstance(error, Refusal) else Refusal(422, f"{file.name}: {error}"))
@@ -236,7 +246,7 @@ class Classifier:
                 422, f"`map` must name a class, or be {LIKELIEST}; got {of[:50]!r}{nearest(of, names)}"
             )
         tell("drawing the map", 0.5)
-        image = as_bytes(decoded(file, limits), self.seen.geometry, self.seen.channels)
+        image = as_bytes(decoded(file, limits), self.seen)
         unit, prepared = self.seen.middle_of(image)
         network = self.seen.network
         try:

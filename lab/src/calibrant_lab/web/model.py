@@ -22,13 +22,15 @@ from calibrant.repair.applying import event_of
 from calibrant.web.limits import Limits, ModelSettings, Refusal
 from calibrant.web.uploads import Upload
 from calibrant_lab.data import Geometry, Preparation
+from calibrant_lab.data.lazy import AS_IT_IS
+from calibrant_lab.data.table import to_unit
 from calibrant_lab.data.xray_sets import FINDINGS
 from calibrant_lab.models import build_trained
 from calibrant_lab.models.checkpoints import read_weights
 from calibrant_lab.models.densenet import torchvision_name
 from calibrant_lab.reports.run_panel import png
 from calibrant_lab.training.data import preparation, read_data
-from calibrant_lab.training.run import load_run
+from calibrant_lab.training.run import Run, load_run
 from calibrant_lab.web.classifier import LIKELIEST, Classifier, Seen, refits
 
 NOTICE = "Not for clinical use: nobody has tested whether this network is right about your patients."
@@ -87,17 +89,7 @@ def load_classifier(settings: ModelSettings, tell: Tell = lambda *_: None) -> Cl
     if run is None:
         seen = _seen(settings, len(settings.class_names or names), multilabel=multilabel)
     else:
-        data = run.recipe.data
-        dataset = read_data(data)
-        seen = Seen(
-            network=run.model().eval(),
-            geometry=Geometry(size=data.size, channels=data.channels),
-            preparation=preparation(data, dataset),
-            channels=dataset.input_shape[0],
-            side=data.crop,
-            ten=run.recipe.evaluation.views == "ten-crop",
-            multilabel=multilabel,
-        )
+        seen = _seen_by(run, settings, multilabel=multilabel)
     form, spread = rows, None
     if rows is not None and not multilabel:
         form = to_repair(rows, 1 if calibrator is None else event_of(calibrator, rows))
@@ -174,6 +166,40 @@ def _prevalence(rows: Predictions, count: int) -> tuple[float, ...]:
     held = labels.double() if labels.ndim == 2 else torch.nn.functional.one_hot(labels.long(), count).double()
     weights = torch.ones(len(held)) if rows.weights is None else torch.as_tensor(rows.weights)
     return tuple(((weights.double()[:, None] * held).sum(0) / weights.double().sum()).tolist())
+
+
+def _seen_by(run: Run, settings: ModelSettings, *, multilabel: bool) -> Seen:
+    """Return a run's network, which sees images of the size and range of the training."""
+    default = ModelSettings(model=settings.model)
+    for name in ("weights", "size", "resize", "crop", "ten_crop", "channels", "mean", "std"):
+        if getattr(settings, name) != getattr(default, name):
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} is not for a run, which prepares images as its recipe says.")
+    data = run.recipe.data
+    dataset = read_data(data)
+    inputs = dataset.train.inputs
+    if len(dataset.input_shape) != 3 or (isinstance(inputs, Tensor) and not _in_unit(inputs)):
+        raise InputError(
+            f"{run.folder.path} was not trained on images with values in [0, 1], so it cannot be asked about "
+            "images; serve it with a factory of your own (--model module:factory --weights FILE)."
+        )
+    channels, height, width = dataset.input_shape
+    return Seen(
+        network=run.model().eval(),
+        geometry=AS_IT_IS,
+        preparation=preparation(data, dataset),
+        channels=channels,
+        sides=(height * data.downsample, width * data.downsample),
+        downsample=data.downsample,
+        side=data.crop,
+        ten=run.recipe.evaluation.views == "ten-crop",
+        multilabel=multilabel,
+    )
+
+
+def _in_unit(inputs: Tensor) -> bool:
+    unit = to_unit(inputs)
+    return bool(((unit >= 0) & (unit <= 1)).all())
 
 
 def _seen(settings: ModelSettings, outputs: int, *, multilabel: bool) -> Seen:

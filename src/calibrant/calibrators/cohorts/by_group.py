@@ -158,7 +158,8 @@ def fit_groups(
     .. math:: \arg\min \sum_{i \in g} \omega_i L_i + \kappa \, \frac{\sum_i \omega_i L_i}{\sum_i \omega_i}
 
     Each group's objective is that of its own samples plus that of all, the latter counted like
-    :math:`\kappa` = ``borrowed`` samples. So a small group has nearly the pooled calibrator, a large one its
+    :math:`\kappa` = ``borrowed`` samples. Weights :math:`\omega` are scaled to sum to their effective number
+    of samples, :math:`(\sum \omega)^2 / \sum \omega^2`. So a small group has nearly the pooled calibrator, a large one its
     own, and none has to fit a curve to five samples. Groups with fewer samples than are borrowed are warned
     of.
 
@@ -167,7 +168,7 @@ def fit_groups(
         logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
         labels: Classes ``(N,)``, or zeros and ones ``(N, C)`` with one column per label.
         groups: The group of each sample, ``(N,)`` names or numbers.
-        weights: Sample weights ``(N,)``.
+        weights: Sample weights ``(N,)``, in any unit.
         borrowed: Weight in samples; with 0 each group uses only its own samples.
         unknown: Treatment of rows of other groups: ``"error"``, or ``"pooled"`` for the pooled calibrator.
 
@@ -202,7 +203,9 @@ def fit_groups(
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
     rows = _rows_by_group(groups, checked.num_samples)
     data, scores = CalibrationData.of(replace(checked, weights=None)), checked.scores
-    own = scores.new_ones(len(scores), dtype=torch.float64) if checked.weights is None else checked.weights
+    own = scores.new_ones(len(scores), dtype=torch.float64)
+    if checked.weights is not None:
+        own = checked.weights * (checked.weights.sum() / (checked.weights**2).sum())
     everyone = data if checked.weights is None else data.weighted(checked.weights)
     pooled = _fitted(template, everyone, "all groups")
     by_group: dict[str, Calibrator] = {}

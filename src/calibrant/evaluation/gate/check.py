@@ -217,6 +217,8 @@ def _check_groups(
     if not grouped or not wanted:
         return [], ()
     test, notes = subject.origin.with_groups()
+    if test.weights is not None:
+        test = test.rows(np.flatnonzero(test.weights.numpy() > 0))
     names = _pooled(test, groups)
     sizes = Counter(name for name in names.tolist() if name is not None)
     if len(sizes) < 2 and groups is None:
