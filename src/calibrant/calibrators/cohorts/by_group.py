@@ -159,9 +159,9 @@ def fit_groups(
 
     Each group's objective is that of its own samples plus that of all, the latter counted like
     :math:`\kappa` = ``borrowed`` samples. Weights :math:`\omega` are scaled to sum to their effective number
-    of samples, :math:`(\sum \omega)^2 / \sum \omega^2`. So a small group has nearly the pooled calibrator, a large one its
-    own, and none has to fit a curve to five samples. Groups with fewer samples than are borrowed are warned
-    of.
+    of samples, :math:`(\sum \omega)^2 / \sum \omega^2`. So a small group has nearly the pooled calibrator, a
+    large one its own, and none has to fit a curve to five samples. Groups with fewer samples than are
+    borrowed are warned of.
 
     Args:
         calibrator: Text for :func:`build`, or a calibrator, whose settings are used.
