@@ -49,6 +49,26 @@ def test_other_samples_are_not_paired(made) -> None:
     assert found.notes == ("The models have different numbers of classes (a 3, b 5).",)
 
 
+def test_a_model_with_clearly_more_error_on_other_samples_is_worse(made) -> None:
+    """Noise explains neither how much worse it is, nor, of few samples, an error that a good model shows."""
+    good, bad = made("multiclass", 1500), made("multiclass", 1500, sharpness=3.0, seed=1)
+    found = compare([("good", good), ("bad", bad), ("few", made("multiclass", 60, seed=2))], **QUICK)
+    assert not found.paired
+    said = found.verdict.partition("Lowest calibration error: good with ")[2].partition("Lowest log loss")[0]
+    assert "noise could explain the difference to few with" in said
+    assert "bad" not in said
+
+
+def test_errors_of_one_sample_move_together(made) -> None:
+    """So the difference of two errors that are both beyond chance is better known than of two samples."""
+    models = [(str(each), made("multiclass", 1500, sharpness=each)) for each in (2.5, 3.0)]
+    found = compare(models, **QUICK)
+    difference = found.models[1].difference["ece"]
+    apart = np.hypot(*(each.metrics["ece"].high - each.metrics["ece"].low for each in found.models))
+    assert all(each.metrics["ece"].low > 0 for each in found.models)
+    assert difference.high - difference.low < apart
+
+
 def test_the_same_setting_has_the_same_default_everywhere() -> None:
     """Evaluations, comparisons and checks, and their commands, draw and judge alike unless they are told."""
     defaults: dict[str, set[Any]] = {}

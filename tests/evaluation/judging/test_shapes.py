@@ -80,6 +80,19 @@ def test_the_band_holds_calibrated_curves_and_not_others() -> None:
     assert inside[1] < 0.3
 
 
+def test_the_band_of_tied_scores_stands_around_them() -> None:
+    """From the lowest to the highest; around the diagonal, with ties that count by their weights."""
+    rng = np.random.default_rng(0)
+    probs = rng.choice([0.1, 0.4, 0.7], 3000)
+    for weights in (None, rng.uniform(0.5, 3, 3000)):
+        event = Events(probs, (rng.random(3000) < probs).astype(float), weights=weights)
+        band = consistency_band(event, level=0.9, seed=0)
+        assert band.positions == pytest.approx(np.linspace(0.1, 0.7, 101))
+        for place, stated in ((0, 0.1), (50, 0.4), (100, 0.7)):
+            assert band.low[place] < stated < band.high[place]
+            assert band.high[place] - band.low[place] < 0.08
+
+
 def test_bands_drawn_in_blocks(monkeypatch) -> None:
     """Where samples of many weights are drawn in blocks, the band is as wide and stands where it did."""
     event = events(3, 400, weighted=True)
