@@ -5,7 +5,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of, furthest_range
+from calibrant.evaluation.resampling.calibration_test import (
+    _scan,
+    calibration_test,
+    furthest_of,
+    furthest_range,
+)
 from calibrant.evaluation.resampling.events import Events, Vector
 
 Truth = Callable[[Vector], Vector]
@@ -133,3 +138,12 @@ def test_one_bad_label_of_many_is_found() -> None:
         tests.append(calibration_test(Events(stated, outcomes), DRAWS, (label,)))
     assert furthest_of(tests).p_value <= LEVEL
     assert furthest_of([each for place, each in enumerate(tests) if place != 7]).p_value > LEVEL
+
+
+def test_a_range_is_found_wherever_it_lies() -> None:
+    """From either end; of three cells that are off, those before them do not count."""
+    sums = np.random.default_rng(0).normal(size=(20, 400))
+    sums[12:15, 0] += 4
+    found = _scan(sums)
+    assert found == pytest.approx(_scan(sums[::-1]), rel=1e-12)
+    assert found[0] == max(found)
