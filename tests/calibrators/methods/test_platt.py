@@ -91,3 +91,16 @@ def test_equal_log_odds_give_the_prevalence() -> None:
     with pytest.warns(CalibrantWarning, match="all log-odds are equal"):
         calibrator = PlattScaling().fit(torch.full((10,), 2.0), torch.tensor([1] * 3 + [0] * 7))
     assert float(calibrator.predict_proba([2.0])[0]) == pytest.approx(0.3, rel=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
+@pytest.mark.parametrize("happened", [0, 1])
+def test_a_fixed_slope_of_one_class_has_smoothed_targets(happened: int) -> None:
+    """As if there were one more sample of each class; two classes that a threshold parts are not smoothed."""
+    log_odds = torch.linspace(-3, 3, 10)
+    calibrator = PlattScaling(fixed_slope=True).fit(log_odds, [happened] * 10)
+    mean = float(calibrator.predict_proba(log_odds).mean())
+    assert mean == pytest.approx(11 / 12 if happened else 1 / 12, abs=1e-9)
+    parted = PlattScaling(fixed_slope=True).fit(log_odds, (log_odds > 0).long())
+    assert float(parted.predict_proba(log_odds).mean()) == pytest.approx(0.5, abs=1e-9)
+    assert not any("smoothed" in each for each in parted.fit_result_.warnings)
