@@ -107,6 +107,7 @@ def test_what_cannot_be_is_refused(logits, indices, given, said) -> None:
     [
         (0, -9.0, "must be -0.1, which is listed of its class; got -9"),
         (7, -0.1, "at most -3, the last one listed, as its class is not listed; got -0.1"),
+        (-1, math.nan, "row 0 holds -1; leave out"),
         (-100, math.nan, "row 0 holds -100; leave out the samples that do not count"),
         (50, math.nan, "below 50"),
     ],

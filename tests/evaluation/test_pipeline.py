@@ -182,6 +182,17 @@ def test_changes_are_paired(made) -> None:
     assert width(arm.metrics["auroc"]) > 0.05
 
 
+def test_too_few_draws_to_find_an_error_are_noted(made) -> None:
+    """Parts of a verdict share the level: two with several classes, three with groups as well."""
+    several = made("multiclass", 200)
+    grouped = Predictions(logits=several.scores, labels=several.labels, groups=np.arange(200) % 2)
+    for given, fewest in ((made("binary", 200), 20), (several, 40), (grouped, 60)):
+        for draws in (fewest - 1, fewest):
+            notes = evaluate(given, calibrators=[], bootstrap=20, null_draws=draws).notes
+            said = f"With {draws} draws under calibration no error can count as real at this level; "
+            assert any(each == f"{said}take {fewest} or more." for each in notes) == (draws < fewest)
+
+
 def test_infinite_nll_has_no_value_but_a_reason() -> None:
     """Three certain mistakes: the uncalibrated NLL is infinite, the calibrators count 1e-12 and say so."""
     rng = np.random.default_rng(0)
