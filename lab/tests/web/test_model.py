@@ -315,7 +315,7 @@ def a_run(folder: Path, model: str = f"{__name__}:pooled", **data: Any) -> Run:
 
 @pytest.mark.parametrize("downsample", [1, 2])
 def test_a_run_sees_images_as_in_its_training(tmp_path, downsample) -> None:
-    """Of its size and averaged as there: digits give the logits of the run, also if they are larger."""
+    """An upload is scaled to that size and averaged in the same way; larger digits give the same answers."""
     run = a_run(tmp_path / "run", downsample=downsample)
     found = load_classifier(ModelSettings(model=str(tmp_path / "run"), resamples=0))
     raw = split_as(run.recipe.data.model_copy(update={"downsample": 1}), load("digits")).test

@@ -27,13 +27,15 @@ def resampled_counts(
 
 
 def cluster_codes(
-    names: Sequence[object] | NDArray[Any], num_samples: int | None = None
+    names: Sequence[object] | NDArray[Any],
+    num_samples: int | None = None,
+    counted: NDArray[np.bool_] | slice = slice(None),
 ) -> NDArray[np.int64]:
-    """Number of each sample's cluster ``(N,)``, from 0 without gaps; refuses a single cluster."""
+    """Number of each counted sample's cluster, from 0 without gaps; refuses a single cluster."""
     found = np.asarray(names)
     if found.ndim != 1 or len(found) != (len(found) if num_samples is None else num_samples):
         raise InputError(f"`clusters` must have shape ({num_samples},); got {found.shape}.")
-    _, codes = np.unique(found, return_inverse=True)
+    _, codes = np.unique(found[counted], return_inverse=True)
     if codes.max(initial=0) < 1:
         raise InputError(
             "`clusters` must name at least two clusters; got one, which cannot be resampled: leave it out if "

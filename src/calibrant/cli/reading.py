@@ -70,14 +70,13 @@ class Reading(ReadOptions):
         self, path: Path, *, labels: Path | None = None, stream: bool | None = None, name: str | None = None
     ) -> Predictions:
         from calibrant.predictions import load_detections, open_predictions
-        from calibrant.predictions.scale import scale_of
         from calibrant.predictions.top_k import by_frequency
 
         if self.annotations is not None:
             plain = replace(self, logit_columns=self.logit_columns or self.score_columns)
             of_tables = ("prob_columns", "logit_columns", "weight_column", "group_column", "cluster")
-            if name := next((each for each in ("label_column", *of_tables) if getattr(plain, each)), None):
-                option = name.replace("_", "-")
+            if given := next((each for each in ("label_column", *of_tables) if getattr(plain, each)), None):
+                option = given.replace("_", "-")
                 raise InputError(f"--{option} is for tables; leave it out with --annotations.")
             return load_detections(path, self.annotations, iou=self.iou).predictions(bands=self.bands)
         if self.iou != Reading.iou:
@@ -89,14 +88,11 @@ class Reading(ReadOptions):
             file,
             labels=labels,
             stream=stream,
-            columns=self.columns,
-            percent=self.percent or None,
-            scale=None if self.scale is None else scale_of(self.scale),
-            positive_class=self.positive_class,
             kind=self.kind,
             lm_score=self.lm_score,
             format=form,
             name=name,
+            **self._meaning,
         )
         if FREQUENCY in self.bands:
             found = by_frequency(found)
@@ -123,6 +119,18 @@ class Reading(ReadOptions):
                 continue
             if getattr(self, name) != getattr(Reading, name):
                 raise InputError(f"--{name.replace('_', '-')} is not used here: {remedy}")
+
+    @property
+    def _meaning(self) -> dict[str, Any]:
+        """Arguments of the library that say what the columns of a table mean."""
+        from calibrant.predictions.scale import scale_of
+
+        return {
+            "columns": self.columns,
+            "percent": self.percent or None,
+            "scale": None if self.scale is None else scale_of(self.scale),
+            "positive_class": self.positive_class,
+        }
 
     @property
     def columns(self) -> ColumnNames | None:
@@ -169,19 +177,10 @@ class Reading(ReadOptions):
 
     def load_timed(self, path: Path, time: str) -> TimedPredictions:
         from calibrant.predictions.files import load_timed
-        from calibrant.predictions.scale import scale_of
 
         others = ("bands", "annotations", "iou", "kind", "lm_score")
         self.refuse(*others, remedy="a stream is a table of its columns as they are.")
-        found = load_timed(
-            path,
-            time=time,
-            columns=self.columns,
-            percent=self.percent or None,
-            scale=None if self.scale is None else scale_of(self.scale),
-            positive_class=self.positive_class,
-            format=self.format,
-        )
+        found = load_timed(path, time=time, format=self.format, **self._meaning)
         return replace(found, predictions=self._in_clusters(found.predictions, path))
 
 

@@ -157,9 +157,9 @@ def _residuals(probs: Tensor, labels: Tensor) -> Vector:
 
 def _mean(values: Vector, weights: Vector, clusters: Indices | None, level: float) -> Estimate:
     """The mean with a normal interval; of fewer than two samples or clusters there is none."""
-    total = float(weights.sum())
-    if total == 0 or len(values) < 2:
+    if len(values) < 2:
         return Estimate(value=float(values.mean()) if len(values) else None, reason="too few samples")
+    total = float(weights.sum())
     mean = float(weights @ values / total)
     error = float(np.sqrt((weights**2) @ (values - mean) ** 2)) / total
     if clusters is not None:

@@ -88,10 +88,9 @@ def decision_curve(
         raise InputError("`probs` must have shape (N,) for a decision curve; pass one class: `probs[:, k]`.")
     stated, positive = vector(checked.scores), vector(checked.target) > 0
     mass = np.ones(len(stated)) if checked.weights is None else vector(checked.weights)
-    codes = None if clusters is None else cluster_codes(clusters, len(mass))
     counts = mass > 0
+    codes = None if clusters is None else cluster_codes(clusters, len(mass), counts)
     stated, positive, mass = stated[counts], positive[counts], mass[counts]
-    codes = None if codes is None else cluster_codes(codes[counts])
     if thresholds is None:
         at = np.linspace(0, min(float(stated.max()), 0.99), NUM_THRESHOLDS + 1)[1:]
     else:

@@ -97,10 +97,10 @@ def flexible_calibration_curve(
     check_at_least("num_points", num_points, 2)
     check_level(level)
     scores, outcomes, mass = one_event(probs, labels, weights)
-    codes = None if clusters is None else cluster_codes(clusters, len(scores))
+    counts = slice(None) if mass is None else mass > 0
+    codes = None if clusters is None else cluster_codes(clusters, len(scores), counts)
     if mass is not None:
-        codes = None if codes is None else cluster_codes(codes[mass > 0])
-        scores, outcomes, mass = (values[mass > 0] for values in (scores, outcomes, mass))
+        scores, outcomes, mass = (values[counts] for values in (scores, outcomes, mass))
     sample = Sample.of(scores, outcomes, mass)
     if why := sample.why_undefined(slope=True):
         raise InputError(f"a calibration curve is {why}.")

@@ -220,16 +220,16 @@ def heat_map_facts(run: Run, dataset: Dataset, label: str | None = None) -> dict
     return {}
 
 
-def heat_map_section(folder: Path) -> Section | None:
-    place = folder / HEAT_MAPS
-    content = json_of(place / INDEX)
+def heat_map_section(run: Path) -> Section | None:
+    folder = run / HEAT_MAPS
+    content = json_of(folder / INDEX)
     if content is None or not content["maps"]:
         return None
     image = Markup('<img class="map" alt="{}" src="{}">')
     pictures = tuple(
         Picture(
             Markup().join(
-                image.format(said, png_address((place / f"{each['name']}-{kind}.png").read_bytes()))
+                image.format(said, png_address((folder / f"{each['name']}-{kind}.png").read_bytes()))
                 for kind, said in (("image", "Test image"), ("overlay", f"Heat map of {each['class']}"))
             ),
             f"{each['class']}, {100 * each['probability']:.1f} %",

@@ -126,7 +126,7 @@ def train(
     check_convention(recipe, model)
     _rehearse(recipe, dataset, model, loss, input_shape)
     fabric = _fabric(recipe)
-    run_folder.claim(recipe)
+    run_folder.check(recipe)
     rest: dict[str, Any] = {"folder": run_folder, "listener": listener, "command": command, "report": report}
     job = Job(**vars(data), recipe=recipe, model=model, loss=loss, **rest)
     try:
@@ -135,6 +135,7 @@ def train(
         waiting = Interruption() if recipe.hardware.devices > 1 else nullcontext()
         alone = nullcontext() if _is_one_of_many(recipe.hardware) else run_folder.locked()
         with alone, torch.random.fork_rng(devices=generators), waiting:
+            run_folder.claim(recipe)
             # As an argument Fabric would look into the job, and fails on frozen data classes.
             outcome: bool | Exception = fabric.launch(partial(_work, job=job))
     finally:

@@ -74,11 +74,8 @@ class RunFolder:
         with lock:
             yield
 
-    def claim(self, recipe: Recipe) -> None:
-        """Create the directory, or take over one of an equal recipe; refuse others.
-
-        If only the evaluation changes, its results are removed.
-        """
+    def check(self, recipe: Recipe) -> None:
+        """Refuse a directory of anything but a run of this recipe; its evaluation may differ."""
         if self.holds_run:
             before = load_recipe(self.recipe)
             differences = recipe.differences(before)
@@ -97,6 +94,9 @@ class RunFolder:
             raise InputError(f"{self.path} is a file; choose another --out, which is to be a directory.")
         elif self.path.is_dir() and any(not _is_left_over(entry) for entry in self.path.iterdir()):
             raise InputError(f"{self.path} is not empty and holds no run; choose another --out.")
+
+    def claim(self, recipe: Recipe) -> None:
+        """Create the directory, or take over a run of this recipe; remove results of another evaluation."""
         self.path.mkdir(parents=True, exist_ok=True)
         if self.holds_run and recipe.judges_otherwise(load_recipe(self.recipe)):
             self.remove_evaluation()
