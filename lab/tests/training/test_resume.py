@@ -122,6 +122,16 @@ def test_a_finished_run_is_evaluated_as_the_recipe_says_now(recipe, tmp_path, mo
     assert again.folder.evaluation.stat().st_mtime_ns == kept
 
 
+def test_a_run_in_use_keeps_its_recipe_and_results(recipe, tmp_path) -> None:
+    """Who waits for the lock changes nothing, whatever evaluation is asked for."""
+    run = train(recipe, tmp_path / "run")
+    kept = {path: path.read_bytes() for path in (run.folder.recipe, run.folder.evaluation)}
+    changed = recipe.with_settings(["evaluation.num_bins=5"])
+    with run.folder.locked():
+        refused("is in use", train, changed, tmp_path / "run")
+    assert {path: path.read_bytes() for path in kept} == kept
+
+
 def test_a_training_without_its_checkpoint_leaves_no_old_results(recipe, tmp_path, rng) -> None:
     """Also where the data have changed."""
     path = tmp_path / "data.npz"
